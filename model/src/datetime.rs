@@ -1,0 +1,331 @@
+//! `Edm.DateTime`: an instant in UTC, in ticks of 100 ns, from 1601 to 9999.
+//!
+//! Text forms and range: specification 01 §6.1.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+const TICKS_PER_SECOND: i64 = 10_000_000;
+const SECONDS_PER_DAY: i64 = 86_400;
+const TICKS_PER_DAY: i64 = SECONDS_PER_DAY * TICKS_PER_SECOND;
+/// Ticks from 1601-01-01 to 1970-01-01.
+const UNIX_EPOCH_TICKS: i64 = 116_444_736_000_000_000;
+/// The Julian day of 1601-01-01, where tick 0 lies.
+const EPOCH_JULIAN_DAY: i64 = 2_305_814;
+/// 9999-12-31T23:59:59.9999999Z.
+const TICKS_MAX: i64 = 2_650_467_743_999_999_999;
+
+/// An instant in UTC with a precision of 100 ns, from 1601-01-01 to the end of the year 9999.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DateTime(i64);
+
+/// Why a text is not an `Edm.DateTime`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DateTimeError {
+    /// The text is not of the form `YYYY-MM-DDThh:mm[:ss[.f{1,7}]][Z|±hh:mm]`.
+    Malformed,
+    /// The instant lies before 1601; the text is the instant as the service prints it in its error.
+    OutOfRange(String),
+}
+
+impl DateTime {
+    /// 1601-01-01T00:00:00Z.
+    pub const MIN: Self = Self(0);
+    /// 9999-12-31T23:59:59.9999999Z.
+    pub const MAX: Self = Self(TICKS_MAX);
+
+    /// The instant that lies `ticks` of 100 ns after 1601-01-01, if it is in range.
+    pub fn from_ticks(ticks: i64) -> Option<Self> {
+        (0..=TICKS_MAX).contains(&ticks).then_some(Self(ticks))
+    }
+
+    /// Ticks of 100 ns since 1601-01-01T00:00:00Z.
+    pub fn ticks(self) -> i64 {
+        self.0
+    }
+
+    /// The next representable instant, 100 ns later; the last instant stays itself.
+    pub fn next(self) -> Self {
+        Self((self.0 + 1).min(TICKS_MAX))
+    }
+
+    /// The instant of a system time; times outside the range are clamped to it.
+    pub fn from_system_time(time: SystemTime) -> Self {
+        let ticks = |d: Duration| i64::try_from(d.as_nanos() / 100).unwrap_or(TICKS_MAX);
+        let since_1601 = match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(after) => UNIX_EPOCH_TICKS.saturating_add(ticks(after)),
+            Err(before) => UNIX_EPOCH_TICKS.saturating_sub(ticks(before.duration())),
+        };
+        Self(since_1601.clamp(0, TICKS_MAX))
+    }
+
+    /// Whole seconds since 1970-01-01T00:00:00Z, rounded down.
+    pub fn unix_seconds(self) -> i64 {
+        (self.0 - UNIX_EPOCH_TICKS).div_euclid(TICKS_PER_SECOND)
+    }
+
+    /// Reads the text form of the protocol; a missing suffix means UTC, offsets are converted.
+    ///
+    /// Source: 01 §6.1. A date alone is not accepted.
+    pub fn parse(text: &str) -> Result<Self, DateTimeError> {
+        let mut cursor = Digits { rest: text.as_bytes() };
+        let ticks = cursor.instant().ok_or(DateTimeError::Malformed)?;
+        if (0..=TICKS_MAX).contains(&ticks) {
+            Ok(Self(ticks))
+        } else {
+            Err(DateTimeError::OutOfRange(net_framework_text(ticks)))
+        }
+    }
+
+    /// Appends the text form of the protocol: trailing zeros of the fraction are cut (01 §6.1).
+    pub fn write_to(self, out: &mut Vec<u8>) {
+        self.write(out, b":", FractionDigits::Trimmed);
+    }
+
+    /// Appends the form that stands inside an ETag: as [`Self::write_to`], each `:` as `%3A` (01 §8).
+    pub fn write_etag_to(self, out: &mut Vec<u8>) {
+        self.write(out, b"%3A", FractionDigits::Trimmed);
+    }
+
+    /// Appends the form with exactly seven fractional digits, as in error bodies and policies (03 §6).
+    pub fn write_seven_digits_to(self, out: &mut Vec<u8>) {
+        self.write(out, b":", FractionDigits::Seven);
+    }
+
+    /// Appends the form with whole seconds, as in Atom's `updated` (03 §5.3).
+    pub fn write_whole_seconds_to(self, out: &mut Vec<u8>) {
+        self.write(out, b":", FractionDigits::None);
+    }
+
+    fn write(self, out: &mut Vec<u8>, colon: &[u8], fraction: FractionDigits) {
+        let (year, month, day) = civil(self.0.div_euclid(TICKS_PER_DAY));
+        let of_day = self.0.rem_euclid(TICKS_PER_DAY);
+        let (seconds, ticks) = (of_day / TICKS_PER_SECOND, of_day % TICKS_PER_SECOND);
+        push_digits(out, i64::from(year), 4);
+        out.push(b'-');
+        push_digits(out, i64::from(month), 2);
+        out.push(b'-');
+        push_digits(out, i64::from(day), 2);
+        out.push(b'T');
+        push_digits(out, seconds / 3600, 2);
+        out.extend_from_slice(colon);
+        push_digits(out, seconds / 60 % 60, 2);
+        out.extend_from_slice(colon);
+        push_digits(out, seconds % 60, 2);
+        if matches!(fraction, FractionDigits::Seven) || (matches!(fraction, FractionDigits::Trimmed) && ticks != 0) {
+            out.push(b'.');
+            push_digits(out, ticks, 7);
+            if matches!(fraction, FractionDigits::Trimmed) {
+                while out.last() == Some(&b'0') {
+                    out.pop();
+                }
+            }
+        }
+        out.push(b'Z');
+    }
+}
+
+impl fmt::Display for DateTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = Vec::with_capacity(28);
+        self.write_to(&mut out);
+        f.write_str(std::str::from_utf8(&out).expect("only ASCII was written"))
+    }
+}
+
+#[derive(Clone, Copy)]
+enum FractionDigits {
+    None,
+    Trimmed,
+    Seven,
+}
+
+fn push_digits(out: &mut Vec<u8>, value: i64, width: u32) {
+    for place in (0..width).rev() {
+        let digit = value / 10_i64.pow(place) % 10;
+        out.push(b'0' + u8::try_from(digit).expect("a digit is below ten"));
+    }
+}
+
+/// The calendar date of a day counted from 1601-01-01.
+fn civil(day: i64) -> (i32, u8, u8) {
+    let julian = i32::try_from(day + EPOCH_JULIAN_DAY).unwrap_or(i32::MAX);
+    let date = time::Date::from_julian_day(julian).unwrap_or(time::Date::MAX);
+    let (year, month, day) = date.to_calendar_date();
+    (year, u8::from(month), day)
+}
+
+/// `MM/dd/yyyy HH:mm:ss`, the form in which the service's error quotes an instant before 1601.
+fn net_framework_text(ticks: i64) -> String {
+    let (year, month, day) = civil(ticks.div_euclid(TICKS_PER_DAY));
+    let seconds = ticks.rem_euclid(TICKS_PER_DAY) / TICKS_PER_SECOND;
+    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{month:02}/{day:02}/{year:04} {h:02}:{m:02}:{s:02}")
+}
+
+/// A reader of fixed-width digits. Every method answers `None` when the text does not fit.
+struct Digits<'a> {
+    rest: &'a [u8],
+}
+
+impl Digits<'_> {
+    /// Ticks since 1601 of the whole text; may be negative.
+    fn instant(&mut self) -> Option<i64> {
+        let year = self.number(4)?;
+        self.byte(b'-')?;
+        let month = self.number(2)?;
+        self.byte(b'-')?;
+        let day = self.number(2)?;
+        if !self.one_of(b"Tt") {
+            return None;
+        }
+        let hour = self.number(2)?;
+        self.byte(b':')?;
+        let minute = self.number(2)?;
+        let (mut second, mut ticks) = (0, 0);
+        if self.one_of(b":") {
+            second = self.number(2)?;
+            if self.one_of(b".") {
+                ticks = self.fraction()?;
+            }
+        }
+        if hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        let offset_minutes = self.offset()?;
+        let month = time::Month::try_from(u8::try_from(month).ok()?).ok()?;
+        let date = time::Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
+        if year == 0 {
+            return None;
+        }
+        let days = i64::from(date.to_julian_day()) - EPOCH_JULIAN_DAY;
+        let seconds = hour * 3600 + minute * 60 + second - offset_minutes * 60;
+        Some(days * TICKS_PER_DAY + seconds * TICKS_PER_SECOND + ticks)
+    }
+
+    /// The suffix: `Z`, an offset in minutes, or nothing; and then the end of the text.
+    fn offset(&mut self) -> Option<i64> {
+        let minutes = match self.rest.first() {
+            None => 0,
+            Some(b'Z' | b'z') => {
+                self.rest = self.rest.get(1..)?;
+                0
+            }
+            Some(sign @ (b'+' | b'-')) => {
+                let sign = if *sign == b'-' { -1 } else { 1 };
+                self.rest = self.rest.get(1..)?;
+                let hours = self.number(2)?;
+                self.byte(b':')?;
+                let minutes = self.number(2)?;
+                if hours > 14 || minutes > 59 {
+                    return None;
+                }
+                sign * (hours * 60 + minutes)
+            }
+            Some(_) => return None,
+        };
+        self.rest.is_empty().then_some(minutes)
+    }
+
+    /// One to seven digits, as ticks.
+    fn fraction(&mut self) -> Option<i64> {
+        let length = self.rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        if !(1..=7).contains(&length) {
+            return None;
+        }
+        let value = self.number(length)?;
+        let missing = u32::try_from(7 - length).ok()?;
+        Some(value * 10_i64.pow(missing))
+    }
+
+    fn number(&mut self, width: usize) -> Option<i64> {
+        let digits = self.rest.get(..width)?;
+        self.rest = self.rest.get(width..)?;
+        digits.iter().try_fold(0_i64, |value, b| b.is_ascii_digit().then(|| value * 10 + i64::from(b - b'0')))
+    }
+
+    fn byte(&mut self, expected: u8) -> Option<()> {
+        self.one_of(&[expected]).then_some(())
+    }
+
+    fn one_of(&mut self, set: &[u8]) -> bool {
+        match self.rest.split_first() {
+            Some((first, rest)) if set.contains(first) => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_read_and_printed_trimmed() {
+        for (input, output) in [
+            ("2023-11-05T06:31:02.1234567Z", "2023-11-05T06:31:02.1234567Z"),
+            ("2023-11-05T06:31:02.8613240Z", "2023-11-05T06:31:02.861324Z"),
+            ("2023-11-05T06:31:12.000000Z", "2023-11-05T06:31:12Z"),
+            ("2023-11-05T06:31:12", "2023-11-05T06:31:12Z"),
+            ("2023-11-05T06:31", "2023-11-05T06:31:00Z"),
+            ("2023-11-05T06:31Z", "2023-11-05T06:31:00Z"),
+            ("2023-11-05T06:31:12+01:30", "2023-11-05T05:01:12Z"),
+            ("2023-12-31T23:31:12-01:00", "2024-01-01T00:31:12Z"),
+            ("1601-01-01T00:00:00Z", "1601-01-01T00:00:00Z"),
+            ("9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.9999999Z"),
+            ("2024-02-29T00:00:00Z", "2024-02-29T00:00:00Z"),
+        ] {
+            assert_eq!(DateTime::parse(input).unwrap().to_string(), output, "{input}");
+        }
+        assert_eq!(DateTime::parse("9999-12-31T23:59:59.9999999Z"), Ok(DateTime::MAX));
+        assert_eq!(DateTime::parse("1601-01-01T00:00:00Z"), Ok(DateTime::MIN));
+    }
+
+    #[test]
+    fn malformed_texts_are_refused() {
+        for text in [
+            "",
+            "2023",
+            "2023-11-05",
+            "2023-13-05T00:00:00Z",
+            "2023-02-29T00:00:00Z",
+            "2023-11-05 06:31:02Z",
+            "2023-11-05T24:00:00Z",
+            "2023-11-05T06:60:00Z",
+            "2023-11-05T06:31:60Z",
+            "2023-11-05T06:31:02.Z",
+            "2023-11-05T06:31:02.12345678Z",
+            "2023-11-05T06:31:02ZZ",
+            "2023-11-05T06:31:02+0100",
+            "2023-11-05T06:31:02+15:00",
+            "0000-01-01T00:00:00Z",
+            "é023-11-05T06:31:02Z",
+            "+023-11-05T06:31:02Z",
+        ] {
+            assert_eq!(DateTime::parse(text), Err(DateTimeError::Malformed), "{text}");
+        }
+    }
+
+    #[test]
+    fn instants_outside_the_range_are_named_as_the_service_names_them() {
+        for (text, quoted) in [
+            ("1600-01-01T00:00:00Z", "01/01/1600 00:00:00"),
+            ("0001-01-01T00:00:00Z", "01/01/0001 00:00:00"),
+            ("1600-12-31T23:59:59.9999999Z", "12/31/1600 23:59:59"),
+        ] {
+            assert_eq!(DateTime::parse(text), Err(DateTimeError::OutOfRange(quoted.to_owned())));
+        }
+    }
+
+    #[test]
+    fn the_unix_epoch_is_where_it_should_be() {
+        let epoch = DateTime::from_system_time(SystemTime::UNIX_EPOCH);
+        assert_eq!(epoch.to_string(), "1970-01-01T00:00:00Z");
+        assert_eq!(epoch.unix_seconds(), 0);
+        let later = DateTime::from_system_time(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700));
+        assert_eq!(later.to_string(), "1970-01-01T00:00:00.0000017Z");
+    }
+}

@@ -1,0 +1,214 @@
+//! EDM types and values: the eight types a property can have (specification 01 §6).
+
+use crate::DateTime;
+use crate::limits::{BINARY_BYTES_MAX, STRING_UTF16_UNITS_MAX, UTF16_UNIT_BYTES};
+use crate::name::utf16_units;
+use std::cmp::Ordering;
+use std::fmt;
+
+/// A 128-bit identifier; its text form is lower case and hyphenated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Guid([u8; 16]);
+
+impl Guid {
+    /// A Guid from its bytes in the order in which the text form shows them.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes in the order in which the text form shows them. Their order is the textual order.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
+    /// Reads the hyphenated form in either letter case; no braces, no other form.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.len() != uuid::fmt::Hyphenated::LENGTH {
+            return None;
+        }
+        uuid::Uuid::try_parse(text).ok().map(|u| Self(u.into_bytes()))
+    }
+}
+
+impl fmt::Display for Guid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        uuid::Uuid::from_bytes(self.0).hyphenated().fmt(f)
+    }
+}
+
+/// The type of a property value. The numbers are those of the record format and never change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum EdmType {
+    /// UTF-16 text, at most 32,768 code units.
+    String = 1,
+    /// Bytes, at most 65,536.
+    Binary = 2,
+    /// True or false.
+    Boolean = 3,
+    /// An instant, see [`DateTime`].
+    DateTime = 4,
+    /// An IEEE 754 binary64 number.
+    Double = 5,
+    /// A 128-bit identifier.
+    Guid = 6,
+    /// A signed 32-bit integer.
+    Int32 = 7,
+    /// A signed 64-bit integer.
+    Int64 = 8,
+}
+
+impl EdmType {
+    /// The name that annotations use, such as `Edm.Int64`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::String => "Edm.String",
+            Self::Binary => "Edm.Binary",
+            Self::Boolean => "Edm.Boolean",
+            Self::DateTime => "Edm.DateTime",
+            Self::Double => "Edm.Double",
+            Self::Guid => "Edm.Guid",
+            Self::Int32 => "Edm.Int32",
+            Self::Int64 => "Edm.Int64",
+        }
+    }
+
+    /// The type of an annotation; `None` for every other name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::String, Self::Binary, Self::Boolean, Self::DateTime, Self::Double, Self::Guid, Self::Int32, Self::Int64]
+            .into_iter()
+            .find(|edm_type| edm_type.name() == name)
+    }
+
+    /// The type of a tag of the record format.
+    pub(crate) fn from_tag(tag: u8) -> Option<Self> {
+        Some(match tag {
+            1 => Self::String,
+            2 => Self::Binary,
+            3 => Self::Boolean,
+            4 => Self::DateTime,
+            5 => Self::Double,
+            6 => Self::Guid,
+            7 => Self::Int32,
+            8 => Self::Int64,
+            _ => return None,
+        })
+    }
+}
+
+/// A property value, borrowed from where it is stored.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum EdmValue<'a> {
+    /// See [`EdmType::String`].
+    String(&'a str),
+    /// See [`EdmType::Binary`].
+    Binary(&'a [u8]),
+    /// See [`EdmType::Boolean`].
+    Boolean(bool),
+    /// See [`EdmType::DateTime`].
+    DateTime(DateTime),
+    /// See [`EdmType::Double`].
+    Double(f64),
+    /// See [`EdmType::Guid`].
+    Guid(Guid),
+    /// See [`EdmType::Int32`].
+    Int32(i32),
+    /// See [`EdmType::Int64`].
+    Int64(i64),
+}
+
+impl EdmValue<'_> {
+    /// The type of this value.
+    pub fn edm_type(&self) -> EdmType {
+        match self {
+            Self::String(_) => EdmType::String,
+            Self::Binary(_) => EdmType::Binary,
+            Self::Boolean(_) => EdmType::Boolean,
+            Self::DateTime(_) => EdmType::DateTime,
+            Self::Double(_) => EdmType::Double,
+            Self::Guid(_) => EdmType::Guid,
+            Self::Int32(_) => EdmType::Int32,
+            Self::Int64(_) => EdmType::Int64,
+        }
+    }
+
+    /// What this value adds to the size of an entity, in bytes, by the documented formula (01 §5).
+    pub fn formula_bytes(&self) -> usize {
+        match self {
+            Self::String(text) => 4 + UTF16_UNIT_BYTES * utf16_units(text),
+            Self::Binary(bytes) => 4 + bytes.len(),
+            Self::Boolean(_) => 1,
+            Self::DateTime(_) | Self::Double(_) | Self::Int64(_) => 8,
+            Self::Guid(_) => 16,
+            Self::Int32(_) => 4,
+        }
+    }
+
+    /// Whether a single value is larger than 64 KiB (01 §5).
+    pub fn is_too_large(&self) -> bool {
+        match self {
+            // No text has more UTF-16 code units than UTF-8 bytes, so most texts need no count.
+            Self::String(text) => text.len() > STRING_UTF16_UNITS_MAX && utf16_units(text) > STRING_UTF16_UNITS_MAX,
+            Self::Binary(bytes) => bytes.len() > BINARY_BYTES_MAX,
+            _ => false,
+        }
+    }
+}
+
+/// Compares two texts by UTF-16 code unit, the order of every string in the service (01 §3, 04 §3.4).
+pub fn compare_ordinal(a: &str, b: &str) -> Ordering {
+    let common = a.bytes().zip(b.bytes()).find(|(x, y)| x != y);
+    match common {
+        Some((x, y)) => crate::key::ordinal_byte(x).cmp(&crate::key::ordinal_byte(y)),
+        None => a.len().cmp(&b.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn guids_are_read_in_the_hyphenated_form_only() {
+        let text = "0b0c0d0e-1111-4222-8333-444455556666";
+        assert_eq!(Guid::parse(text).unwrap().to_string(), text);
+        assert_eq!(Guid::parse(&text.to_uppercase()).unwrap().to_string(), text);
+        for bad in [
+            "",
+            "0b0c0d0e111142228333444455556666",
+            "{0b0c0d0e-1111-4222-8333-444455556666}",
+            "0b0c0d0e-1111-4222-8333-44445555666g",
+        ] {
+            assert_eq!(Guid::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn type_names_and_tags_are_inverse() {
+        for tag in 0..=u8::MAX {
+            if let Some(edm_type) = EdmType::from_tag(tag) {
+                assert_eq!(edm_type as u8, tag);
+                assert_eq!(EdmType::from_name(edm_type.name()), Some(edm_type));
+            }
+        }
+        assert_eq!(EdmType::from_name("Edm.Decimal"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn ordinal_order_is_the_order_of_utf16_code_units(a in "\\PC{0,6}", b in "\\PC{0,6}") {
+            let units = |s: &str| s.encode_utf16().collect::<Vec<_>>();
+            prop_assert_eq!(compare_ordinal(&a, &b), units(&a).cmp(&units(&b)));
+        }
+    }
+
+    #[test]
+    fn astral_characters_sort_before_the_private_use_area() {
+        assert_eq!(compare_ordinal("\u{1F600}", "\u{E000}"), Ordering::Less);
+        assert_eq!(compare_ordinal("\u{1F600}", "\u{FFFD}"), Ordering::Less);
+        assert_eq!(compare_ordinal("\u{1F600}", "\u{D7FF}"), Ordering::Greater);
+        assert_eq!(compare_ordinal("B", "b"), Ordering::Less);
+        assert_eq!(compare_ordinal("b", "bB"), Ordering::Less);
+    }
+}

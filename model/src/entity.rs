@@ -1,0 +1,35 @@
+//! An entity: its key and its record, owned or borrowed from where an engine keeps them.
+
+use crate::key::{EntityKey, KeyView};
+use crate::record::{DamagedRecord, Record, RecordView};
+
+/// An entity that owns its data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entity {
+    /// The key in its table.
+    pub key: EntityKey,
+    /// Timestamp and custom properties.
+    pub record: Record,
+}
+
+/// An entity that is read in place.
+#[derive(Debug, Clone)]
+pub struct EntityView<'a> {
+    /// The two keys.
+    pub key: KeyView<'a>,
+    /// Timestamp and custom properties.
+    pub record: RecordView<'a>,
+}
+
+impl<'a> EntityView<'a> {
+    /// Reads the key bytes inside a table (see [`EntityKey::encode`]) and the record bytes.
+    pub fn new(key: &'a [u8], record: &'a [u8]) -> Result<Self, DamagedRecord> {
+        Ok(Self { key: KeyView::decode(key).ok_or(DamagedRecord)?, record: RecordView::new(record)? })
+    }
+
+    /// A view of an entity whose key is at hand as text.
+    pub fn of(key: &'a EntityKey, record: &'a Record) -> Result<Self, DamagedRecord> {
+        let key = KeyView { partition: key.partition.as_str().into(), row: key.row.as_str().into() };
+        Ok(Self { key, record: record.view()? })
+    }
+}

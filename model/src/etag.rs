@@ -1,0 +1,90 @@
+//! ETags and the conditions that compare with them (specification 01 §8).
+
+use crate::DateTime;
+use std::fmt;
+
+/// The version of an entity: the text form of its Timestamp, `W/"datetime'…'"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ETag(DateTime);
+
+impl ETag {
+    /// The ETag of an entity that was last written at this instant.
+    pub fn of(timestamp: DateTime) -> Self {
+        Self(timestamp)
+    }
+
+    /// Appends the text, for instance `W/"datetime'2021-03-04T05%3A06%3A07.0801Z'"`.
+    pub fn write_to(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"W/\"datetime'");
+        self.0.write_etag_to(out);
+        out.extend_from_slice(b"'\"");
+    }
+}
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = Vec::with_capacity(48);
+        self.write_to(&mut out);
+        f.write_str(std::str::from_utf8(&out).expect("only ASCII was written"))
+    }
+}
+
+/// What an `If-Match` header demands of the existing entity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// `*`: the entity must exist.
+    Any,
+    /// A weak ETag, without its `W/`: the entity must exist and have this version.
+    Matches(Box<str>),
+}
+
+impl Condition {
+    /// Reads an `If-Match` value; `None` if it is neither `*` nor one weak ETag (01 §8).
+    pub fn parse(header: &str) -> Option<Self> {
+        if header == "*" {
+            return Some(Self::Any);
+        }
+        let quoted = header.strip_prefix("W/").or_else(|| header.strip_prefix("w/"))?;
+        let inner = quoted.strip_prefix('"')?.strip_suffix('"')?;
+        (!inner.contains('"')).then(|| Self::Matches(Box::from(quoted)))
+    }
+
+    /// Whether an entity that was last written at this instant fulfils the condition.
+    ///
+    /// Texts are compared, as the service does; dates are not interpreted.
+    pub fn holds_for(&self, timestamp: DateTime) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Matches(quoted) => {
+                let mut current = Vec::with_capacity(48);
+                ETag::of(timestamp).write_to(&mut current);
+                current.get(2..) == Some(quoted.as_bytes())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_the_trimmed_timestamp_with_escaped_colons() {
+        let timestamp = DateTime::parse("2021-03-04T05:06:07.0801000Z").unwrap();
+        assert_eq!(ETag::of(timestamp).to_string(), "W/\"datetime'2021-03-04T05%3A06%3A07.0801Z'\"");
+    }
+
+    #[test]
+    fn conditions() {
+        let timestamp = DateTime::parse("2021-03-04T05:06:07.0801Z").unwrap();
+        let current = ETag::of(timestamp).to_string();
+        assert!(Condition::parse("*").unwrap().holds_for(timestamp));
+        assert!(Condition::parse(&current).unwrap().holds_for(timestamp));
+        assert!(Condition::parse(&current.replace("W/", "w/")).unwrap().holds_for(timestamp));
+        assert!(!Condition::parse(&current).unwrap().holds_for(timestamp.next()));
+        assert!(!Condition::parse("W/\"other\"").unwrap().holds_for(timestamp));
+        for malformed in ["", "\"strong\"", "plain", "W/", "W/\"", "W/\"a\", W/\"b\"", "**", "W/\"a\"b\""] {
+            assert_eq!(Condition::parse(malformed), None, "{malformed}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The data model of the Table service, without any input or output.
+//!
+//! This crate knows names, keys and their order, EDM values, the entity and its binary record,
+//! ETags and conditions, what each mutation does to an entity, filters and key ranges.
+//!
+//! It must not know sockets, files, threads, async, HTTP, JSON or XML. Because it does no I/O it
+//! cannot fail for outside reasons: every error here says what is wrong with the caller's data.
+
+pub mod clock;
+pub mod datetime;
+pub mod edm;
+pub mod entity;
+pub mod etag;
+pub mod filter;
+pub mod key;
+pub mod limits;
+pub mod mutation;
+pub mod name;
+pub mod plan;
+pub mod range;
+pub mod record;
+pub mod transaction;
+
+pub use clock::Clock;
+pub use datetime::DateTime;
+pub use edm::{EdmType, EdmValue, Guid};
+pub use entity::{Entity, EntityView};
+pub use etag::{Condition, ETag};
+
+pub use key::{EntityKey, KeyText};
+pub use mutation::{Mutation, MutationError};
+pub use name::{AccountName, TableName};
+pub use range::{KeyRange, Position};
+pub use record::{Record, RecordBuilder, RecordView};
+pub use transaction::{Transaction, Written};

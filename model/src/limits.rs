@@ -1,0 +1,63 @@
+//! Every number of the protocol, with its unit at the end of the name.
+//!
+//! Sources are the sections of the protocol specification: "01 §5" is file 01, section 5.
+
+/// Shortest account name, in characters (01 §1).
+pub const ACCOUNT_NAME_CHARS_MIN: usize = 3;
+/// Longest account name, in characters (01 §1).
+pub const ACCOUNT_NAME_CHARS_MAX: usize = 24;
+/// Shortest table name, in characters (01 §2).
+pub const TABLE_NAME_CHARS_MIN: usize = 3;
+/// Longest table name, in characters (01 §2).
+pub const TABLE_NAME_CHARS_MAX: usize = 63;
+/// Longest partition key or row key, in UTF-16 code units: 1 KiB (01 §3).
+pub const KEY_UTF16_UNITS_MAX: usize = 512;
+/// Longest property name, in UTF-16 code units (01 §4).
+pub const PROPERTY_NAME_UTF16_UNITS_MAX: usize = 255;
+/// Most custom properties of one entity; the three system properties come on top (01 §4).
+pub const CUSTOM_PROPERTIES_MAX: usize = 252;
+/// Largest entity, in bytes by the documented size formula: 1 MiB (01 §5).
+pub const ENTITY_BYTES_MAX: usize = 1024 * 1024;
+/// Longest string value, in UTF-16 code units: 64 KiB (01 §5).
+pub const STRING_UTF16_UNITS_MAX: usize = 32 * 1024;
+/// Longest binary value, in bytes: 64 KiB (01 §5).
+pub const BINARY_BYTES_MAX: usize = 64 * 1024;
+/// Largest request body, in bytes: 4 MiB (01 §5).
+pub const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Deepest nesting of JSON that is read before the body is refused. Entities are flat.
+pub const JSON_DEPTH_MAX: usize = 32;
+/// Most operations of one entity group transaction (05 §1).
+pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
+/// Most entities, or tables, of one page (04 §5).
+pub const PAGE_RESULTS_MAX: usize = 1000;
+/// Most entity data of one page, in bytes: 4 MiB (04 §6).
+pub const PAGE_ENTITY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Default time that one query may run before it answers with a continuation token, in seconds (04 §6).
+pub const QUERY_EXECUTION_SECONDS_DEFAULT: u64 = 5;
+/// Longest and default time that one request may take, in seconds (02 §9).
+pub const REQUEST_TIMEOUT_SECONDS_MAX: u64 = 30;
+/// Most properties that `$select` may name (04 §4).
+pub const SELECT_PROPERTIES_MAX: usize = 255;
+/// Longest filter text, in bytes (04 §2: a cap on size, not on the number of comparisons).
+pub const FILTER_TEXT_BYTES_MAX: usize = 32 * 1024;
+/// Deepest nesting of a filter expression: parentheses and `not` together (04 §2).
+pub const FILTER_DEPTH_MAX: usize = 256;
+/// Most separate key ranges that a query plan uses before it falls back to one covering range.
+pub const PLAN_RANGES_MAX: usize = 16;
+/// How far a signed request's date may be from the server's clock, in seconds: 15 minutes (07 §5).
+pub const CLOCK_SKEW_SECONDS_MAX: u64 = 15 * 60;
+/// Longest `x-ms-client-request-id` that is echoed, in characters (01 §10).
+pub const CLIENT_REQUEST_ID_CHARS_MAX: usize = 1024;
+/// Longest request target (path and query), in bytes. The floor is 8 KiB (01 §3); HTTP libraries stop at 64 KiB.
+pub const REQUEST_TARGET_BYTES_MAX: usize = 64 * 1024 - 2;
+/// Shortest account key, in bytes after Base64 decoding (07 §1).
+pub const ACCOUNT_KEY_BYTES_MIN: usize = 16;
+
+/// The number of bits of one UTF-16 code unit divided by eight: what one unit costs in the size formula.
+pub const UTF16_UNIT_BYTES: usize = 2;
+
+const _: () = assert!(KEY_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == 1024);
+const _: () = assert!(STRING_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == BINARY_BYTES_MAX);
+const _: () = assert!(ENTITY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
+const _: () = assert!(ENTITY_BYTES_MAX <= PAGE_ENTITY_BYTES_MAX);
+const _: () = assert!(QUERY_EXECUTION_SECONDS_DEFAULT < REQUEST_TIMEOUT_SECONDS_MAX);

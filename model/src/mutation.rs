@@ -1,0 +1,368 @@
+//! What each mutation does to an entity: one pure function that no engine repeats.
+
+use crate::DateTime;
+use crate::etag::Condition;
+use crate::key::{EntityKey, KeyView};
+use crate::limits::ENTITY_BYTES_MAX;
+use crate::record::{Property, Record, RecordBuilder, RecordView};
+
+/// A change of one entity (02 §5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mutation {
+    /// Creates an entity that must not exist.
+    Insert {
+        /// Which entity.
+        key: EntityKey,
+        /// All its custom properties.
+        properties: RecordBuilder,
+    },
+    /// Replaces all custom properties of an entity that must exist and fulfil the condition.
+    Replace {
+        /// Which entity.
+        key: EntityKey,
+        /// All its custom properties from now on.
+        properties: RecordBuilder,
+        /// What the existing entity must fulfil.
+        condition: Condition,
+    },
+    /// Sets some custom properties of an entity that must exist and fulfil the condition.
+    Merge {
+        /// Which entity.
+        key: EntityKey,
+        /// The properties to set; the others stay.
+        properties: RecordBuilder,
+        /// What the existing entity must fulfil.
+        condition: Condition,
+    },
+    /// Creates an entity, or replaces all custom properties of the existing one.
+    InsertOrReplace {
+        /// Which entity.
+        key: EntityKey,
+        /// All its custom properties from now on.
+        properties: RecordBuilder,
+    },
+    /// Creates an entity, or sets some custom properties of the existing one.
+    InsertOrMerge {
+        /// Which entity.
+        key: EntityKey,
+        /// The properties to set; the others stay.
+        properties: RecordBuilder,
+    },
+    /// Deletes an entity that must exist and fulfil the condition.
+    Delete {
+        /// Which entity.
+        key: EntityKey,
+        /// What the existing entity must fulfil.
+        condition: Condition,
+    },
+}
+
+/// Why a mutation is refused. Nothing changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MutationError {
+    /// An insert found an entity with its key.
+    AlreadyExists,
+    /// There is no entity with this key.
+    NotFound,
+    /// The existing entity does not fulfil the condition.
+    ConditionNotMet,
+    /// The entity would have more than 252 custom properties.
+    TooManyProperties,
+    /// The entity would be larger than 1 MiB.
+    EntityTooLarge,
+    /// A single value is larger than 64 KiB.
+    ValueTooLarge,
+    /// The existing entity cannot be read.
+    DamagedRecord,
+}
+
+/// What becomes of the entity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// It is now this record.
+    Put(Record),
+    /// It is gone.
+    Delete,
+}
+
+impl Mutation {
+    /// Which entity is changed.
+    pub fn key(&self) -> &EntityKey {
+        match self {
+            Self::Insert { key, .. }
+            | Self::Replace { key, .. }
+            | Self::Merge { key, .. }
+            | Self::InsertOrReplace { key, .. }
+            | Self::InsertOrMerge { key, .. }
+            | Self::Delete { key, .. } => key,
+        }
+    }
+
+    /// What this mutation makes of the existing entity at this instant.
+    ///
+    /// The Timestamp becomes `now`, or 100 ns after the existing one if that is later, so an entity's ETag
+    /// always changes and never goes back. The order of the checks is that of 06 §6, step 12: the size of what
+    /// was sent, existence, condition, and then the size of what a merge would make.
+    pub fn apply(self, existing: Option<RecordView<'_>>, now: DateTime) -> Result<Effect, MutationError> {
+        let stamp = existing.map_or(now, |record| now.max(record.timestamp().next()));
+        match self {
+            Self::Insert { key, properties } => {
+                check_size(&key, &properties)?;
+                if existing.is_some() {
+                    return Err(MutationError::AlreadyExists);
+                }
+                Ok(Effect::Put(properties.finish(stamp)))
+            }
+            Self::Replace { key, properties, condition } => {
+                check_size(&key, &properties)?;
+                check_condition(existing, &condition)?;
+                Ok(Effect::Put(properties.finish(stamp)))
+            }
+            Self::Merge { key, properties, condition } => {
+                check_size(&key, &properties)?;
+                let existing = check_condition(existing, &condition)?;
+                merge(&key, existing, &properties, stamp)
+            }
+            Self::InsertOrReplace { key, properties } => {
+                check_size(&key, &properties)?;
+                Ok(Effect::Put(properties.finish(stamp)))
+            }
+            Self::InsertOrMerge { key, properties } => {
+                check_size(&key, &properties)?;
+                match existing {
+                    Some(existing) => merge(&key, existing, &properties, stamp),
+                    None => Ok(Effect::Put(properties.finish(stamp))),
+                }
+            }
+            Self::Delete { key: _, condition } => {
+                check_condition(existing, &condition)?;
+                Ok(Effect::Delete)
+            }
+        }
+    }
+}
+
+fn check_condition<'a>(
+    existing: Option<RecordView<'a>>,
+    condition: &Condition,
+) -> Result<RecordView<'a>, MutationError> {
+    let existing = existing.ok_or(MutationError::NotFound)?;
+    if condition.holds_for(existing.timestamp()) { Ok(existing) } else { Err(MutationError::ConditionNotMet) }
+}
+
+/// The limits of 01 §4 and §5, in the order of 06 §6: count, then total, then single values.
+fn check_size(key: &EntityKey, properties: &RecordBuilder) -> Result<(), MutationError> {
+    if properties.has_too_many_properties() {
+        return Err(MutationError::TooManyProperties);
+    }
+    let keys = KeyView { partition: key.partition.as_str().into(), row: key.row.as_str().into() };
+    if 4 + keys.formula_bytes() + properties.formula_bytes() > ENTITY_BYTES_MAX {
+        return Err(MutationError::EntityTooLarge);
+    }
+    if properties.has_too_large_value() {
+        return Err(MutationError::ValueTooLarge);
+    }
+    Ok(())
+}
+
+/// The existing properties in their order, each with its new value if it has one, then those that are new.
+fn merge(
+    key: &EntityKey,
+    existing: RecordView<'_>,
+    properties: &RecordBuilder,
+    stamp: DateTime,
+) -> Result<Effect, MutationError> {
+    let damaged = |_| MutationError::DamagedRecord;
+    let mut news: Vec<(Property<'_>, bool)> = Vec::with_capacity(properties.len());
+    for property in properties.properties() {
+        news.push((property.map_err(damaged)?, false));
+    }
+    let mut by_name: Vec<usize> = (0..news.len()).collect();
+    by_name.sort_unstable_by_key(|i| news.get(*i).map(|(property, _)| property.name_bytes()));
+    let mut merged = RecordBuilder::default();
+    for old in existing.properties() {
+        let old = old.map_err(damaged)?;
+        let found = by_name
+            .binary_search_by_key(&Some(old.name_bytes()), |i| news.get(*i).map(|(property, _)| property.name_bytes()));
+        let replacement = found.ok().and_then(|at| by_name.get(at)).and_then(|i| news.get_mut(*i));
+        let property = match replacement {
+            Some((new, used)) => {
+                *used = true;
+                *new
+            }
+            None => old,
+        };
+        merged.push(property.name().map_err(damaged)?, property.value().map_err(damaged)?);
+    }
+    for (new, used) in news {
+        if !used {
+            merged.push(new.name().map_err(damaged)?, new.value().map_err(damaged)?);
+        }
+    }
+    check_size(key, &merged)?;
+    Ok(Effect::Put(merged.finish(stamp)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ETag, EdmValue, KeyText};
+
+    fn key() -> EntityKey {
+        EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() }
+    }
+
+    fn properties(list: &[(&str, i32)]) -> RecordBuilder {
+        let mut builder = RecordBuilder::default();
+        for (name, value) in list {
+            builder.push(name, EdmValue::Int32(*value));
+        }
+        builder
+    }
+
+    fn at(ticks: i64) -> DateTime {
+        DateTime::from_ticks(ticks).unwrap()
+    }
+
+    fn content(effect: &Effect) -> Vec<(String, i32)> {
+        let Effect::Put(record) = effect else { panic!("a record was expected") };
+        let view = record.view().unwrap();
+        view.properties()
+            .map(|p| {
+                let p = p.unwrap();
+                let EdmValue::Int32(value) = p.value().unwrap() else { panic!("an Int32 was expected") };
+                (p.name().unwrap().to_owned(), value)
+            })
+            .collect()
+    }
+
+    /// Every kind of mutation against a missing and against an existing entity with properties a=1, b=2.
+    #[test]
+    fn every_mutation_against_missing_and_existing() {
+        let existing = properties(&[("a", 1), ("b", 2)]).finish(at(10));
+        let stale = Condition::Matches("\"stale\"".into());
+        let current = Condition::parse(&ETag::of(at(10)).to_string()).unwrap();
+        let new = || properties(&[("c", 3), ("a", 9)]);
+        let cases: Vec<(&str, Mutation, Result<&[(&str, i32)], MutationError>, Result<&[(&str, i32)], MutationError>)> = vec![
+            (
+                "insert",
+                Mutation::Insert { key: key(), properties: new() },
+                Ok(&[("c", 3), ("a", 9)]),
+                Err(MutationError::AlreadyExists),
+            ),
+            (
+                "replace *",
+                Mutation::Replace { key: key(), properties: new(), condition: Condition::Any },
+                Err(MutationError::NotFound),
+                Ok(&[("c", 3), ("a", 9)]),
+            ),
+            (
+                "replace current",
+                Mutation::Replace { key: key(), properties: new(), condition: current.clone() },
+                Err(MutationError::NotFound),
+                Ok(&[("c", 3), ("a", 9)]),
+            ),
+            (
+                "replace stale",
+                Mutation::Replace { key: key(), properties: new(), condition: stale.clone() },
+                Err(MutationError::NotFound),
+                Err(MutationError::ConditionNotMet),
+            ),
+            (
+                "merge *",
+                Mutation::Merge { key: key(), properties: new(), condition: Condition::Any },
+                Err(MutationError::NotFound),
+                Ok(&[("a", 9), ("b", 2), ("c", 3)]),
+            ),
+            (
+                "merge stale",
+                Mutation::Merge { key: key(), properties: new(), condition: stale.clone() },
+                Err(MutationError::NotFound),
+                Err(MutationError::ConditionNotMet),
+            ),
+            (
+                "insert or replace",
+                Mutation::InsertOrReplace { key: key(), properties: new() },
+                Ok(&[("c", 3), ("a", 9)]),
+                Ok(&[("c", 3), ("a", 9)]),
+            ),
+            (
+                "insert or merge",
+                Mutation::InsertOrMerge { key: key(), properties: new() },
+                Ok(&[("c", 3), ("a", 9)]),
+                Ok(&[("a", 9), ("b", 2), ("c", 3)]),
+            ),
+        ];
+        for (name, mutation, on_missing, on_existing) in cases {
+            for (found, expected) in [(None, on_missing), (Some(existing.view().unwrap()), on_existing)] {
+                let got = mutation.clone().apply(found, at(20)).map(|effect| content(&effect));
+                let expected = expected.map(|list| list.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect::<Vec<_>>());
+                assert_eq!(got, expected, "{name}, existing: {}", found.is_some());
+            }
+        }
+        for (condition, expected) in [
+            (Condition::Any, Ok(Effect::Delete)),
+            (current, Ok(Effect::Delete)),
+            (stale, Err(MutationError::ConditionNotMet)),
+        ] {
+            let delete = Mutation::Delete { key: key(), condition };
+            assert_eq!(delete.clone().apply(None, at(20)), Err(MutationError::NotFound));
+            assert_eq!(delete.apply(Some(existing.view().unwrap()), at(20)), expected);
+        }
+    }
+
+    #[test]
+    fn the_timestamp_always_grows_even_if_the_clock_stands_or_goes_back() {
+        let existing = properties(&[]).finish(at(10));
+        for (now, expected) in [(20, 20), (11, 11), (10, 11), (3, 11)] {
+            let upsert = Mutation::InsertOrMerge { key: key(), properties: properties(&[]) };
+            let Effect::Put(record) = upsert.apply(Some(existing.view().unwrap()), at(now)).unwrap() else { panic!() };
+            assert_eq!(record.view().unwrap().timestamp(), at(expected), "clock at {now}");
+        }
+    }
+
+    #[test]
+    fn limits_are_checked_in_the_order_of_the_service() {
+        let insert = |properties| Mutation::Insert { key: key(), properties }.apply(None, at(1));
+        let many = |n: usize, value: EdmValue<'_>| {
+            let mut builder = RecordBuilder::default();
+            (0..n).for_each(|i| builder.push(&format!("p{i}"), value));
+            builder
+        };
+        assert!(insert(many(252, EdmValue::Int32(1))).is_ok());
+        assert_eq!(insert(many(253, EdmValue::Int32(1))), Err(MutationError::TooManyProperties));
+        assert!(insert(many(1, EdmValue::Binary(&[0; 65_536]))).is_ok());
+        assert_eq!(insert(many(1, EdmValue::Binary(&[0; 65_537]))), Err(MutationError::ValueTooLarge));
+        assert_eq!(insert(many(1, EdmValue::Binary(&[0; 1_048_576]))), Err(MutationError::EntityTooLarge));
+        assert!(insert(many(1, EdmValue::String(&"é".repeat(32_768)))).is_ok());
+        assert_eq!(insert(many(1, EdmValue::String(&"é".repeat(32_769)))), Err(MutationError::ValueTooLarge));
+    }
+
+    #[test]
+    fn the_entity_limit_holds_to_the_byte() {
+        // 4 + 2 * (1 + 1) for the keys, and 15 properties with names of one or two characters.
+        let sized = |last: usize| {
+            let mut builder = RecordBuilder::default();
+            (0..15).for_each(|i| builder.push(&format!("{}", (b'a' + i) as char), EdmValue::Binary(&[0; 65_536])));
+            builder.push("z", EdmValue::Binary(&vec![0; last]));
+            Mutation::Insert { key: key(), properties: builder }.apply(None, at(1))
+        };
+        let room = ENTITY_BYTES_MAX - 8 - 15 * (8 + 2 + 4 + 65_536) - (8 + 2 + 4);
+        assert!(room <= 65_536);
+        assert!(sized(room).is_ok());
+        assert_eq!(sized(room + 1), Err(MutationError::EntityTooLarge));
+    }
+
+    #[test]
+    fn a_merge_is_held_to_the_limits_of_its_result() {
+        let mut full = RecordBuilder::default();
+        (0..252).for_each(|i| full.push(&format!("p{i}"), EdmValue::Int32(i)));
+        let full = full.finish(at(1));
+        let merge = |list: &[(&str, i32)]| {
+            Mutation::InsertOrMerge { key: key(), properties: properties(list) }
+                .apply(Some(full.view().unwrap()), at(2))
+        };
+        assert!(merge(&[("p7", 1)]).is_ok());
+        assert_eq!(merge(&[("new", 1)]), Err(MutationError::TooManyProperties));
+    }
+}

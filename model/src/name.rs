@@ -1,0 +1,190 @@
+//! Names of accounts, tables and properties, and the rules for each (specification 01 §1, §2, §4).
+
+use crate::limits::{
+    ACCOUNT_NAME_CHARS_MAX, ACCOUNT_NAME_CHARS_MIN, PROPERTY_NAME_UTF16_UNITS_MAX, TABLE_NAME_CHARS_MAX,
+    TABLE_NAME_CHARS_MIN,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// The number of UTF-16 code units of a text: what the service counts as characters.
+pub fn utf16_units(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.encode_utf16().count() }
+}
+
+/// The name of an account: 3 to 24 lower-case ASCII letters and digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccountName(Arc<str>);
+
+impl AccountName {
+    /// Checks the rules of 01 §1.
+    pub fn new(name: &str) -> Option<Self> {
+        let length = (ACCOUNT_NAME_CHARS_MIN..=ACCOUNT_NAME_CHARS_MAX).contains(&name.len());
+        let characters = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        (length && characters).then(|| Self(Arc::from(name)))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for AccountName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of a table: 3 to 63 ASCII letters and digits, the first a letter.
+///
+/// The spelling is kept for output; [`TableName::folded`] is what decides whether two names are the same.
+#[derive(Debug, Clone)]
+pub struct TableName {
+    spelling: Box<str>,
+    folded: Box<str>,
+}
+
+/// Why a text is not the name of a table that can be created (01 §2, in the order of the checks).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableNameError {
+    /// Shorter than 3 or longer than 63 characters.
+    Length,
+    /// A character other than an ASCII letter or digit, or a leading digit.
+    Characters,
+    /// The reserved name `tables`, in any case.
+    Reserved,
+}
+
+impl TableName {
+    /// Checks the rules of 01 §2.
+    pub fn new(name: &str) -> Result<Self, TableNameError> {
+        if !(TABLE_NAME_CHARS_MIN..=TABLE_NAME_CHARS_MAX).contains(&utf16_units(name)) {
+            return Err(TableNameError::Length);
+        }
+        let starts_with_letter = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
+        if !starts_with_letter || !name.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            return Err(TableNameError::Characters);
+        }
+        let folded = name.to_ascii_lowercase().into_boxed_str();
+        if &*folded == "tables" {
+            return Err(TableNameError::Reserved);
+        }
+        Ok(Self { spelling: Box::from(name), folded })
+    }
+
+    /// The name as it was spelled.
+    pub fn as_str(&self) -> &str {
+        &self.spelling
+    }
+
+    /// The lower-case form, which identifies the table.
+    pub fn folded(&self) -> &str {
+        &self.folded
+    }
+}
+
+impl PartialEq for TableName {
+    fn eq(&self, other: &Self) -> bool {
+        self.folded == other.folded
+    }
+}
+
+impl Eq for TableName {}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.spelling)
+    }
+}
+
+/// Why a text is not a property name (01 §4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PropertyNameError {
+    /// More than 255 UTF-16 code units.
+    TooLong,
+    /// Empty, or not an identifier: a letter or `_`, then letters, digits, `_` and combining characters.
+    Invalid,
+}
+
+/// Checks the rules of a custom property's name.
+///
+/// The identifier rule follows C#. Which Unicode classes the service takes for "combining and connecting"
+/// is not known exactly, so every character beyond ASCII that is alphanumeric, or is not a control,
+/// a blank or a separator, is allowed after the first (UNVERIFIED: never stricter than the service).
+pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
+    if name.len() > PROPERTY_NAME_UTF16_UNITS_MAX && utf16_units(name) > PROPERTY_NAME_UTF16_UNITS_MAX {
+        return Err(PropertyNameError::TooLong);
+    }
+    let mut characters = name.chars();
+    let first_fits = characters.next().is_some_and(|c| c == '_' || c.is_alphabetic());
+    let rest_fits = characters.all(|c| {
+        if c.is_ascii() { c == '_' || c.is_ascii_alphanumeric() } else { !c.is_control() && !c.is_whitespace() }
+    });
+    if first_fits && rest_fits { Ok(()) } else { Err(PropertyNameError::Invalid) }
+}
+
+/// The system property that holds the partition key.
+pub const PARTITION_KEY: &str = "PartitionKey";
+/// The system property that holds the row key.
+pub const ROW_KEY: &str = "RowKey";
+/// The system property that holds the instant of the last write.
+pub const TIMESTAMP: &str = "Timestamp";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn account_names() {
+        for good in ["abc", "devstoreaccount1", "0123456789abcdefghijklmn"] {
+            assert_eq!(AccountName::new(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "ab", "Abc", "a-b", "0123456789abcdefghijklmno", "äbc"] {
+            assert!(AccountName::new(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn table_names() {
+        let long = "a".repeat(63);
+        for good in ["abc", "A1b", long.as_str()] {
+            assert_eq!(TableName::new(good).unwrap().as_str(), good);
+        }
+        let too_long = "a".repeat(64);
+        for (bad, why) in [
+            ("", TableNameError::Length),
+            ("ab", TableNameError::Length),
+            (too_long.as_str(), TableNameError::Length),
+            ("1ab", TableNameError::Characters),
+            ("a_b", TableNameError::Characters),
+            ("a-b", TableNameError::Characters),
+            ("äöü", TableNameError::Characters),
+            ("$MetricsX", TableNameError::Characters),
+            ("tables", TableNameError::Reserved),
+            ("TABLES", TableNameError::Reserved),
+        ] {
+            assert_eq!(TableName::new(bad).unwrap_err(), why, "{bad}");
+        }
+        assert_eq!(TableName::new("MyTable").unwrap(), TableName::new("mytable").unwrap());
+    }
+
+    #[test]
+    fn property_names() {
+        let long = "é".repeat(255);
+        for good in ["a", "_", "A1_b", "日本", "e\u{301}", long.as_str(), "partitionkey"] {
+            assert_eq!(check_property_name(good), Ok(()), "{good}");
+        }
+        let too_long = "a".repeat(256);
+        for (bad, why) in [
+            ("", PropertyNameError::Invalid),
+            ("1a", PropertyNameError::Invalid),
+            ("a-b", PropertyNameError::Invalid),
+            ("a b", PropertyNameError::Invalid),
+            ("a.b", PropertyNameError::Invalid),
+            (too_long.as_str(), PropertyNameError::TooLong),
+        ] {
+            assert_eq!(check_property_name(bad), Err(why), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Ranges of keys, and positions in the order of entities.
+
+use crate::key::{KEY_SEPARATOR, KeyView, encode_ordinal};
+
+/// Sorts behind every row key of a partition and before every longer partition key:
+/// one more than the separator, and less than any character that a key may hold.
+const AFTER_PARTITION: u8 = KEY_SEPARATOR + 1;
+
+/// A position in the order of the entities of a table: the key bytes of the next entity to examine.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(Vec<u8>);
+
+impl Position {
+    /// The position of an entity with these keys, whether or not there is one.
+    ///
+    /// Any text is allowed: a position is compared and never stored as an entity.
+    pub fn new(partition: &str, row: &str) -> Self {
+        let mut bytes = Vec::with_capacity(partition.len() + 1 + row.len());
+        encode_ordinal(partition, &mut bytes);
+        bytes.push(KEY_SEPARATOR);
+        encode_ordinal(row, &mut bytes);
+        Self(bytes)
+    }
+
+    /// The position of an entity by its key bytes, see [`crate::EntityKey::encode`].
+    pub fn from_key_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// The key bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The two keys of the position; `None` if the bytes are damaged.
+    pub fn keys(&self) -> Option<KeyView<'_>> {
+        KeyView::decode(&self.0)
+    }
+}
+
+/// A half-open range of key bytes inside a table: from `start`, inclusive, to `end`, exclusive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRange {
+    /// The first key bytes of the range.
+    pub start: Vec<u8>,
+    /// The first key bytes behind the range; `None` reaches to the end of the table.
+    pub end: Option<Vec<u8>>,
+}
+
+/// One end of a range of texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edge<'a> {
+    /// The range has no end on this side.
+    Open,
+    /// The text itself belongs to the range.
+    Including(&'a str),
+    /// The text itself does not belong to the range.
+    Excluding(&'a str),
+}
+
+impl KeyRange {
+    /// Every entity of a table.
+    pub fn all() -> Self {
+        Self { start: Vec::new(), end: None }
+    }
+
+    /// Every entity whose partition key lies between two edges.
+    pub fn partitions(from: Edge<'_>, to: Edge<'_>) -> Self {
+        let start = match from {
+            Edge::Open => Vec::new(),
+            Edge::Including(partition) => encoded(partition, &[]),
+            Edge::Excluding(partition) => encoded(partition, &[AFTER_PARTITION]),
+        };
+        let end = match to {
+            Edge::Open => None,
+            Edge::Including(partition) => Some(encoded(partition, &[AFTER_PARTITION])),
+            Edge::Excluding(partition) => Some(encoded(partition, &[])),
+        };
+        Self { start, end }
+    }
+
+    /// Every entity of one partition whose row key lies between two edges.
+    pub fn rows(partition: &str, from: Edge<'_>, to: Edge<'_>) -> Self {
+        let prefix = encoded(partition, &[KEY_SEPARATOR]);
+        let with = |row: &str, suffix: &[u8]| [prefix.as_slice(), &encoded(row, suffix)].concat();
+        // No row key holds the separator, so a row key with it appended is the next possible row key.
+        let start = match from {
+            Edge::Open => prefix.clone(),
+            Edge::Including(row) => with(row, &[]),
+            Edge::Excluding(row) => with(row, &[KEY_SEPARATOR]),
+        };
+        let end = match to {
+            Edge::Open => encoded(partition, &[AFTER_PARTITION]),
+            Edge::Including(row) => with(row, &[KEY_SEPARATOR]),
+            Edge::Excluding(row) => with(row, &[]),
+        };
+        Self { start, end: Some(end) }
+    }
+
+    /// Whether no key can lie in the range.
+    pub fn is_empty(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| *end <= self.start)
+    }
+
+    /// Whether key bytes lie in the range.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.start.as_slice() <= key && self.end.as_ref().is_none_or(|end| key < end.as_slice())
+    }
+
+    /// The keys that lie in both ranges; may be empty.
+    pub fn intersect(&self, other: &Self) -> Self {
+        let start = self.start.clone().max(other.start.clone());
+        let end = match (&self.end, &other.end) {
+            (Some(a), Some(b)) => Some(a.min(b).clone()),
+            (Some(end), None) | (None, Some(end)) => Some(end.clone()),
+            (None, None) => None,
+        };
+        Self { start, end }
+    }
+
+    /// The part of the range from a position on; may be empty.
+    pub fn from_position(&self, position: &Position) -> Self {
+        self.intersect(&Self { start: position.0.clone(), end: None })
+    }
+}
+
+fn encoded(text: &str, suffix: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len() + suffix.len());
+    encode_ordinal(text, &mut bytes);
+    bytes.extend_from_slice(suffix);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edm::compare_ordinal;
+    use crate::{EntityKey, KeyText};
+    use proptest::prelude::*;
+    use std::cmp::Ordering;
+
+    fn text() -> impl Strategy<Value = String> {
+        proptest::collection::vec(prop_oneof![Just('a'), Just('b'), Just(' '), Just('\u{E000}'), Just('😀')], 0..3)
+            .prop_map(|chars| chars.into_iter().collect())
+    }
+
+    fn edge(kind: u8, text: &str) -> Edge<'_> {
+        match kind {
+            0 => Edge::Open,
+            1 => Edge::Including(text),
+            _ => Edge::Excluding(text),
+        }
+    }
+
+    fn within(text: &str, from: Edge<'_>, to: Edge<'_>) -> bool {
+        let above = match from {
+            Edge::Open => true,
+            Edge::Including(edge) => compare_ordinal(text, edge) != Ordering::Less,
+            Edge::Excluding(edge) => compare_ordinal(text, edge) == Ordering::Greater,
+        };
+        let below = match to {
+            Edge::Open => true,
+            Edge::Including(edge) => compare_ordinal(text, edge) != Ordering::Greater,
+            Edge::Excluding(edge) => compare_ordinal(text, edge) == Ordering::Less,
+        };
+        above && below
+    }
+
+    proptest! {
+        #[test]
+        fn a_range_holds_exactly_the_keys_between_its_edges(
+            keys in (text(), text()), edges in (text(), text()), kinds in (0u8..3, 0u8..3), partition in text(),
+        ) {
+            let key = EntityKey { partition: KeyText::new(&keys.0).unwrap(), row: KeyText::new(&keys.1).unwrap() }.encode();
+            let (from, to) = (edge(kinds.0, &edges.0), edge(kinds.1, &edges.1));
+            prop_assert_eq!(KeyRange::partitions(from, to).contains(&key), within(&keys.0, from, to));
+            let expected = keys.0 == partition && within(&keys.1, from, to);
+            prop_assert_eq!(KeyRange::rows(&partition, from, to).contains(&key), expected);
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! The binary record of an entity: its Timestamp and custom properties, read in place.
+//!
+//! `docs/record-format.md` describes the format byte by byte; the test `the_format_is_pinned` holds it.
+//! The keys are not part of the record: they stand in the key under which an engine stores it.
+//!
+//! Bytes that come from a store may be damaged, so every read can fail and none panics.
+
+use crate::edm::{EdmType, EdmValue, Guid};
+use crate::limits::CUSTOM_PROPERTIES_MAX;
+use crate::name::utf16_units;
+use crate::{DateTime, limits};
+use std::fmt;
+
+/// The version that this code writes, the first byte of every record.
+pub const RECORD_VERSION: u8 = 1;
+
+const TIMESTAMP_AT: usize = 1;
+const COUNT_AT: usize = TIMESTAMP_AT + 8;
+const HEADER_BYTES: usize = COUNT_AT + 1;
+
+const _: () = assert!(CUSTOM_PROPERTIES_MAX <= u8::MAX as usize, "the count is one byte");
+
+/// The bytes are not a record of a version that this code can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DamagedRecord;
+
+impl fmt::Display for DamagedRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the stored record is damaged or was written by a newer version")
+    }
+}
+
+impl std::error::Error for DamagedRecord {}
+
+/// An owned record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record(Vec<u8>);
+
+impl Record {
+    /// A record from stored bytes. Nothing is checked until it is read.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes to store.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// A view for reading.
+    pub fn view(&self) -> Result<RecordView<'_>, DamagedRecord> {
+        RecordView::new(&self.0)
+    }
+}
+
+/// A record that is read in place.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordView<'a> {
+    timestamp: DateTime,
+    count: u8,
+    properties: &'a [u8],
+}
+
+impl<'a> RecordView<'a> {
+    /// Reads the header; the properties are read as they are asked for.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, DamagedRecord> {
+        let (header, properties) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(DamagedRecord)?;
+        let [version, timestamp @ .., count] = *header;
+        if version != RECORD_VERSION {
+            return Err(DamagedRecord);
+        }
+        let timestamp = DateTime::from_ticks(i64::from_be_bytes(timestamp)).ok_or(DamagedRecord)?;
+        Ok(Self { timestamp, count, properties })
+    }
+
+    /// The instant of the last write.
+    pub fn timestamp(&self) -> DateTime {
+        self.timestamp
+    }
+
+    /// The number of custom properties.
+    pub fn len(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// Whether there is no custom property.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The custom properties in stored order.
+    pub fn properties(&self) -> Properties<'a> {
+        Properties { left: self.count, rest: self.properties }
+    }
+
+    /// The value of a custom property, if the entity has it.
+    pub fn get(&self, name: &str) -> Result<Option<EdmValue<'a>>, DamagedRecord> {
+        for property in self.properties() {
+            let property = property?;
+            if property.name == name.as_bytes() {
+                return property.value().map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// One stored property; name and value are decoded when they are asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Property<'a> {
+    name: &'a [u8],
+    edm_type: EdmType,
+    value: &'a [u8],
+}
+
+impl<'a> Property<'a> {
+    /// The name as UTF-8 bytes.
+    pub fn name_bytes(&self) -> &'a [u8] {
+        self.name
+    }
+
+    /// The name.
+    pub fn name(&self) -> Result<&'a str, DamagedRecord> {
+        std::str::from_utf8(self.name).map_err(|_| DamagedRecord)
+    }
+
+    /// The type.
+    pub fn edm_type(&self) -> EdmType {
+        self.edm_type
+    }
+
+    /// The value.
+    pub fn value(&self) -> Result<EdmValue<'a>, DamagedRecord> {
+        Ok(match self.edm_type {
+            EdmType::String => EdmValue::String(std::str::from_utf8(self.value).map_err(|_| DamagedRecord)?),
+            EdmType::Binary => EdmValue::Binary(self.value),
+            EdmType::Boolean => EdmValue::Boolean(self.fixed::<1>()? != [0]),
+            EdmType::DateTime => {
+                let ticks = i64::from_be_bytes(self.fixed()?);
+                EdmValue::DateTime(DateTime::from_ticks(ticks).ok_or(DamagedRecord)?)
+            }
+            EdmType::Double => EdmValue::Double(f64::from_be_bytes(self.fixed()?)),
+            EdmType::Guid => EdmValue::Guid(Guid::from_bytes(self.fixed()?)),
+            EdmType::Int32 => EdmValue::Int32(i32::from_be_bytes(self.fixed()?)),
+            EdmType::Int64 => EdmValue::Int64(i64::from_be_bytes(self.fixed()?)),
+        })
+    }
+
+    fn fixed<const N: usize>(&self) -> Result<[u8; N], DamagedRecord> {
+        self.value.try_into().map_err(|_| DamagedRecord)
+    }
+}
+
+/// An iterator over the properties of a record.
+#[derive(Debug, Clone)]
+pub struct Properties<'a> {
+    left: u8,
+    rest: &'a [u8],
+}
+
+impl<'a> Properties<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    fn length(&mut self) -> Option<usize> {
+        let mut value = 0_usize;
+        for shift in [0, 7, 14, 21] {
+            let (byte, rest) = self.rest.split_first()?;
+            self.rest = rest;
+            value |= usize::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn property(&mut self) -> Option<Property<'a>> {
+        let name_bytes = self.length()?;
+        let name = self.take(name_bytes)?;
+        let (tag, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        let edm_type = EdmType::from_tag(*tag)?;
+        let value_bytes = match fixed_bytes(edm_type) {
+            Some(fixed) => fixed,
+            None => self.length()?,
+        };
+        Some(Property { name, edm_type, value: self.take(value_bytes)? })
+    }
+}
+
+impl<'a> Iterator for Properties<'a> {
+    type Item = Result<Property<'a>, DamagedRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let property = self.property().ok_or(DamagedRecord);
+        if property.is_err() {
+            self.left = 0;
+        }
+        Some(property)
+    }
+}
+
+/// The bytes of a value of fixed size; `None` for strings and binaries, which carry their length.
+fn fixed_bytes(edm_type: EdmType) -> Option<usize> {
+    match edm_type {
+        EdmType::String | EdmType::Binary => None,
+        EdmType::Boolean => Some(1),
+        EdmType::Int32 => Some(4),
+        EdmType::DateTime | EdmType::Double | EdmType::Int64 => Some(8),
+        EdmType::Guid => Some(16),
+    }
+}
+
+/// Which bounds the properties exceed; judged when the mutation is applied (06 §6, step 12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Excess {
+    properties: bool,
+    value: bool,
+}
+
+/// Builds a record property by property, and keeps the figures that the limits are checked against.
+///
+/// It accepts more than a record may hold, so that a body can be read to its end before it is judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordBuilder {
+    bytes: Vec<u8>,
+    count: usize,
+    formula_bytes: usize,
+    excess: Excess,
+}
+
+impl Default for RecordBuilder {
+    fn default() -> Self {
+        Self::with_capacity(256)
+    }
+}
+
+impl RecordBuilder {
+    /// An empty builder with room for a record of this many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut buffer = Vec::with_capacity(HEADER_BYTES + bytes);
+        buffer.push(RECORD_VERSION);
+        buffer.extend_from_slice(&DateTime::MIN.ticks().to_be_bytes());
+        buffer.push(0);
+        Self { bytes: buffer, count: 0, formula_bytes: 0, excess: Excess::default() }
+    }
+
+    /// Appends a property. The name must be valid and not yet present; that is the caller's duty.
+    ///
+    /// Properties beyond the limit are counted and not kept.
+    pub fn push(&mut self, name: &str, value: EdmValue<'_>) {
+        self.count += 1;
+        self.formula_bytes += 8 + limits::UTF16_UNIT_BYTES * utf16_units(name) + value.formula_bytes();
+        self.excess.value |= value.is_too_large();
+        if self.count > CUSTOM_PROPERTIES_MAX {
+            self.excess.properties = true;
+            return;
+        }
+        push_length(&mut self.bytes, name.len());
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.push(value.edm_type() as u8);
+        push_value(&mut self.bytes, value);
+    }
+
+    /// The number of properties so far.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether no property was pushed.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// What the properties add to the size of the entity, in bytes, by the documented formula (01 §5).
+    pub fn formula_bytes(&self) -> usize {
+        self.formula_bytes
+    }
+
+    /// Whether more than 252 properties were pushed.
+    pub fn has_too_many_properties(&self) -> bool {
+        self.excess.properties
+    }
+
+    /// Whether a single value is larger than 64 KiB.
+    pub fn has_too_large_value(&self) -> bool {
+        self.excess.value
+    }
+
+    /// The properties so far.
+    pub fn properties(&self) -> Properties<'_> {
+        let kept = self.count.min(CUSTOM_PROPERTIES_MAX);
+        Properties {
+            left: u8::try_from(kept).expect("the limit fits one byte"),
+            rest: self.bytes.get(HEADER_BYTES..).unwrap_or_default(),
+        }
+    }
+
+    /// The finished record, last written at this instant.
+    pub fn finish(mut self, timestamp: DateTime) -> Record {
+        let count = u8::try_from(self.count.min(CUSTOM_PROPERTIES_MAX)).expect("the limit fits one byte");
+        let header = timestamp.ticks().to_be_bytes().into_iter().chain([count]);
+        for (slot, byte) in self.bytes.iter_mut().skip(TIMESTAMP_AT).zip(header) {
+            *slot = byte;
+        }
+        Record(self.bytes)
+    }
+}
+
+fn push_length(out: &mut Vec<u8>, length: usize) {
+    let mut left = length;
+    loop {
+        let low = u8::try_from(left & 0x7F).expect("seven bits fit one byte");
+        left >>= 7;
+        if left == 0 {
+            out.push(low);
+            return;
+        }
+        out.push(low | 0x80);
+    }
+}
+
+fn push_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
+    match value {
+        EdmValue::String(text) => {
+            push_length(out, text.len());
+            out.extend_from_slice(text.as_bytes());
+        }
+        EdmValue::Binary(bytes) => {
+            push_length(out, bytes.len());
+            out.extend_from_slice(bytes);
+        }
+        EdmValue::Boolean(value) => out.push(u8::from(value)),
+        EdmValue::DateTime(value) => out.extend_from_slice(&value.ticks().to_be_bytes()),
+        EdmValue::Double(value) => out.extend_from_slice(&value.to_be_bytes()),
+        EdmValue::Guid(value) => out.extend_from_slice(value.as_bytes()),
+        EdmValue::Int32(value) => out.extend_from_slice(&value.to_be_bytes()),
+        EdmValue::Int64(value) => out.extend_from_slice(&value.to_be_bytes()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// An owned value, for tests that generate values.
+    #[derive(Debug, Clone)]
+    pub(crate) enum OwnedValue {
+        String(String),
+        Binary(Vec<u8>),
+        Boolean(bool),
+        DateTime(i64),
+        Double(f64),
+        Guid([u8; 16]),
+        Int32(i32),
+        Int64(i64),
+    }
+
+    impl OwnedValue {
+        pub(crate) fn view(&self) -> EdmValue<'_> {
+            match self {
+                Self::String(v) => EdmValue::String(v),
+                Self::Binary(v) => EdmValue::Binary(v),
+                Self::Boolean(v) => EdmValue::Boolean(*v),
+                Self::DateTime(v) => EdmValue::DateTime(DateTime::from_ticks(*v).unwrap()),
+                Self::Double(v) => EdmValue::Double(*v),
+                Self::Guid(v) => EdmValue::Guid(Guid::from_bytes(*v)),
+                Self::Int32(v) => EdmValue::Int32(*v),
+                Self::Int64(v) => EdmValue::Int64(*v),
+            }
+        }
+    }
+
+    pub(crate) fn value() -> impl Strategy<Value = OwnedValue> {
+        prop_oneof![
+            ".{0,20}".prop_map(OwnedValue::String),
+            proptest::collection::vec(any::<u8>(), 0..200).prop_map(OwnedValue::Binary),
+            any::<bool>().prop_map(OwnedValue::Boolean),
+            (0..=DateTime::MAX.ticks()).prop_map(OwnedValue::DateTime),
+            any::<f64>().prop_filter("compares equal to itself", |f| !f.is_nan()).prop_map(OwnedValue::Double),
+            any::<[u8; 16]>().prop_map(OwnedValue::Guid),
+            any::<i32>().prop_map(OwnedValue::Int32),
+            any::<i64>().prop_map(OwnedValue::Int64),
+        ]
+    }
+
+    #[test]
+    fn the_format_is_pinned() {
+        let mut builder = RecordBuilder::default();
+        builder.push("s", EdmValue::String("é"));
+        builder.push("b", EdmValue::Binary(&[0xFF]));
+        builder.push("o", EdmValue::Boolean(true));
+        builder.push("t", EdmValue::DateTime(DateTime::from_ticks(0x0102_0304_0506_0708).unwrap()));
+        builder.push("d", EdmValue::Double(1.5));
+        builder.push("g", EdmValue::Guid(Guid::from_bytes([7; 16])));
+        builder.push("i", EdmValue::Int32(-2));
+        builder.push("l", EdmValue::Int64(3));
+        let record = builder.finish(DateTime::from_ticks(9).unwrap());
+        let expected: Vec<u8> = [
+            &[1][..],
+            &[0, 0, 0, 0, 0, 0, 0, 9],
+            &[8],
+            &[1, b's', 1, 2, 0xC3, 0xA9],
+            &[1, b'b', 2, 1, 0xFF],
+            &[1, b'o', 3, 1],
+            &[1, b't', 4, 1, 2, 3, 4, 5, 6, 7, 8],
+            &[1, b'd', 5, 0x3F, 0xF8, 0, 0, 0, 0, 0, 0],
+            &[1, b'g', 6],
+            &[7; 16],
+            &[1, b'i', 7, 0xFF, 0xFF, 0xFF, 0xFE],
+            &[1, b'l', 8, 0, 0, 0, 0, 0, 0, 0, 3],
+        ]
+        .concat();
+        assert_eq!(record.as_bytes(), expected);
+        let mut long = RecordBuilder::default();
+        long.push(&"n".repeat(200), EdmValue::Binary(&[0; 20_000]));
+        let bytes = long.finish(DateTime::MIN).0;
+        assert_eq!(&bytes[10..12], [0xC8, 0x01], "lengths are little-endian groups of seven bits");
+        assert_eq!(&bytes[212..216], [2, 0xA0, 0x9C, 0x01]);
+    }
+
+    proptest! {
+        #[test]
+        fn properties_read_back_as_they_were(values in proptest::collection::vec(value(), 0..20), ticks in 0..=DateTime::MAX.ticks()) {
+            let mut builder = RecordBuilder::default();
+            for (i, value) in values.iter().enumerate() {
+                builder.push(&format!("p{i}"), value.view());
+            }
+            let record = builder.finish(DateTime::from_ticks(ticks).unwrap());
+            let view = record.view().unwrap();
+            prop_assert_eq!(view.timestamp().ticks(), ticks);
+            prop_assert_eq!(view.len(), values.len());
+            for (i, (property, value)) in view.properties().zip(&values).enumerate() {
+                let property = property.unwrap();
+                prop_assert_eq!(property.name().unwrap(), format!("p{i}"));
+                prop_assert_eq!(property.value().unwrap(), value.view());
+                prop_assert_eq!(view.get(&format!("p{i}")).unwrap(), Some(value.view()));
+            }
+            prop_assert_eq!(view.get("absent").unwrap(), None);
+        }
+
+        #[test]
+        fn damaged_bytes_are_an_error_and_never_a_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            if let Some(first) = bytes.first_mut() { *first = RECORD_VERSION; }
+            if let Ok(view) = RecordView::new(&bytes) {
+                for property in view.properties().flatten() {
+                    let _ = (property.name(), property.value());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_versions_are_refused() {
+        let mut bytes = RecordBuilder::default().finish(DateTime::MIN).0;
+        bytes[0] = RECORD_VERSION + 1;
+        assert_eq!(RecordView::new(&bytes).unwrap_err(), DamagedRecord);
+    }
+
+    #[test]
+    fn the_size_follows_the_documented_formula() {
+        let mut builder = RecordBuilder::default();
+        builder.push("né", EdmValue::String("a😀"));
+        builder.push("b", EdmValue::Binary(&[0; 5]));
+        builder.push("o", EdmValue::Boolean(true));
+        let expected = (8 + 4 + 2 * 3 + 4) + (8 + 2 + 5 + 4) + (8 + 2 + 1);
+        assert_eq!(builder.formula_bytes(), expected);
+    }
+}
