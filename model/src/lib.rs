@@ -26,6 +26,7 @@ pub use datetime::DateTime;
 pub use edm::{EdmType, EdmValue, Guid};
 pub use entity::{Entity, EntityView};
 pub use etag::{Condition, ETag};
+pub use filter::Filter;
 
 pub use key::{EntityKey, KeyText};
 pub use mutation::{Mutation, MutationError};

@@ -1,1 +1,13 @@
-//! x
+//! The engine contract, and the engines that keep it.
+//!
+//! An engine keeps tables of entities durably and in order. What a mutation does is decided by
+//! [`model::Mutation::apply`]; an engine only provides an atomic, durable read-modify-write around it.
+//! The suite in `tests/contract.rs` says what every engine must hold, and runs on each of them.
+//!
+//! This crate must not know HTTP, JSON or authorization.
+
+pub mod engine;
+
+pub use engine::{
+    Cancellation, CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey,
+};

@@ -1,0 +1,178 @@
+//! The engine contract: the waist between the service and whatever keeps its data.
+//!
+//! Invariants that every engine holds:
+//!
+//! 1. A commit is atomic and isolated: a page sees all of a transaction or nothing of it.
+//! 2. What a commit acknowledged with `Ok` is durable, to the degree the engine was configured for.
+//! 3. The Timestamp of an entity grows with every write, also when the clock stands still or goes back.
+//! 4. Entities are scanned in the order of their key bytes, and a page is one snapshot.
+//! 5. A deleted table is gone at once, whatever its size; a table created under its name afterwards is empty.
+
+use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record, TableName};
+use model::{Transaction, Written};
+use std::fmt;
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Names a table of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableKey {
+    /// The account that owns the table.
+    pub account: AccountName,
+    /// The table; compared without regard to case.
+    pub name: TableName,
+}
+
+/// An engine could not do its work. Nothing is wrong with the request.
+#[derive(Debug)]
+pub enum Fault {
+    /// Stored data cannot be read; it is reported and never returned.
+    Damaged(String),
+    /// The storage below failed. Whether the operation took effect is not known.
+    Storage(Box<dyn std::error::Error + Send + Sync>),
+    /// The engine is closing and takes no more work.
+    Closed,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged(what) => write!(f, "stored data is damaged: {what}"),
+            Self::Storage(source) => write!(f, "the storage failed: {source}"),
+            Self::Closed => f.write_str("the engine is closed"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Why the catalog was not changed.
+#[derive(Debug)]
+pub enum CatalogError {
+    /// A table of this name exists, in whatever case.
+    AlreadyExists,
+    /// There is no table of this name.
+    NotFound,
+    /// The engine failed; whether the change took effect is not known.
+    Fault(Fault),
+}
+
+/// Why nothing could be read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// There is no table of this name.
+    TableNotFound,
+    /// The engine failed.
+    Fault(Fault),
+}
+
+/// Why a transaction did not happen.
+#[derive(Debug)]
+pub enum CommitError {
+    /// There is no table of this name. Nothing changed.
+    TableNotFound,
+    /// The mutation at this index was refused. Nothing changed.
+    Refused(usize, MutationError),
+    /// The engine failed. The transaction happened entirely or not at all, and which is not known.
+    Fault(Fault),
+}
+
+/// Tells a scan that nobody waits for its result any more.
+#[derive(Debug, Clone, Default)]
+pub struct Cancellation(Arc<AtomicBool>);
+
+impl Cancellation {
+    /// Asks the scan to stop soon.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the scan was asked to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a page is to hold.
+#[derive(Debug, Clone)]
+pub struct Scan {
+    /// Where to look: ascending and disjoint. Entities outside are not examined.
+    pub ranges: Vec<KeyRange>,
+    /// Where to go on, inclusive; `None` starts at the beginning.
+    pub from: Option<Position>,
+    /// Which entities of the ranges belong to the page; `None` takes all.
+    pub filter: Option<Filter>,
+    /// How many entities the page holds at most; may be zero.
+    pub limit: usize,
+    /// The page ends once its entities have this many bytes of keys and records.
+    pub byte_budget: usize,
+    /// The page ends at this instant at the latest, but not before one entity was examined.
+    pub deadline: Instant,
+    /// The scan ends early, with an unspecified page, once this is cancelled.
+    pub cancellation: Cancellation,
+}
+
+/// How a page ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScanEnd {
+    /// The next entity to examine. `None`: no entity behind the page matches.
+    ///
+    /// After a full page the scan looks ahead to the next match, so that a page which ends the result says so;
+    /// if the deadline comes first, this is the first entity not examined.
+    pub next: Option<Position>,
+    /// How many entities were examined, matching or not.
+    pub examined: u64,
+}
+
+/// Takes the entities of a page in order, borrowed from where the engine keeps them.
+pub trait EntitySink: Send + 'static {
+    /// Takes one entity; `Break` ends the page behind it.
+    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()>;
+}
+
+/// The contract; see the invariants of this module.
+///
+/// All methods may be called at any time from any number of tasks. A future that is dropped may or may not
+/// have done its work.
+pub trait Engine: Send + Sync + 'static {
+    /// Creates an empty table.
+    fn create_table(&self, table: &TableKey) -> impl Future<Output = Result<(), CatalogError>> + Send;
+
+    /// Removes a table and all its entities. Takes the same short time whatever the table's size.
+    fn delete_table(&self, table: &TableKey) -> impl Future<Output = Result<(), CatalogError>> + Send;
+
+    /// The name of a table as it was spelled at creation; `None` if there is no such table.
+    fn table(&self, table: &TableKey) -> impl Future<Output = Result<Option<TableName>, Fault>> + Send;
+
+    /// At most `limit` tables of an account in the order of their folded names, from `from` (folded, inclusive) on.
+    fn list_tables(
+        &self,
+        account: &AccountName,
+        from: &str,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<TableName>, Fault>> + Send;
+
+    /// The record of one entity.
+    fn get(&self, table: &TableKey, key: &EntityKey) -> impl Future<Output = Result<Option<Record>, ReadError>> + Send;
+
+    /// Gives a page of entities to the sink, and returns the sink.
+    fn scan<S: EntitySink>(
+        &self,
+        table: &TableKey,
+        scan: Scan,
+        sink: S,
+    ) -> impl Future<Output = Result<(S, ScanEnd), ReadError>> + Send;
+
+    /// Applies a transaction; answers what each mutation did, in order.
+    fn commit(
+        &self,
+        table: &TableKey,
+        transaction: Transaction,
+    ) -> impl Future<Output = Result<Vec<Written>, CommitError>> + Send;
+
+    /// Waits until everything acknowledged is on disk, and stops background work. Later calls answer `Closed`.
+    fn close(&self) -> impl Future<Output = Result<(), Fault>> + Send;
+}
