@@ -6,8 +6,15 @@
 //!
 //! This crate must not know HTTP, JSON or authorization.
 
+mod catalog;
+pub mod embedded;
 pub mod engine;
+pub mod memory;
+mod page;
+mod stamp;
 
+pub use embedded::{Durability, Embedded, EmbeddedOptions, OpenError};
 pub use engine::{
     Cancellation, CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey,
 };
+pub use memory::Memory;

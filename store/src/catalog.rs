@@ -1,0 +1,64 @@
+//! Which tables there are: held in memory by every engine, so that finding a table never waits for anything.
+//!
+//! This module must not know where the catalog is kept durably.
+
+use crate::engine::TableKey;
+use model::{AccountName, TableName};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// The tables of all accounts, each with what an engine keeps for it.
+#[derive(Debug)]
+pub(crate) struct Catalog<T> {
+    accounts: BTreeMap<AccountName, BTreeMap<Box<str>, Listed<T>>>,
+}
+
+/// A table of the catalog.
+#[derive(Debug)]
+pub(crate) struct Listed<T> {
+    /// The name as it was spelled at creation.
+    pub(crate) name: TableName,
+    /// What the engine keeps for the table.
+    pub(crate) table: T,
+}
+
+impl<T> Default for Catalog<T> {
+    fn default() -> Self {
+        Self { accounts: BTreeMap::new() }
+    }
+}
+
+impl<T> Catalog<T> {
+    /// The table of this name, in whatever case.
+    pub(crate) fn get(&self, key: &TableKey) -> Option<&Listed<T>> {
+        self.accounts.get(&key.account)?.get(key.name.folded())
+    }
+
+    /// As [`Self::get`], to change what the engine keeps.
+    pub(crate) fn get_mut(&mut self, key: &TableKey) -> Option<&mut Listed<T>> {
+        self.accounts.get_mut(&key.account)?.get_mut(key.name.folded())
+    }
+
+    /// Adds a table; the caller knows that there is none of this name.
+    pub(crate) fn insert(&mut self, key: &TableKey, table: T) {
+        let tables = self.accounts.entry(key.account.clone()).or_default();
+        tables.insert(Box::from(key.name.folded()), Listed { name: key.name.clone(), table });
+    }
+
+    /// Removes a table and returns what was kept for it.
+    pub(crate) fn remove(&mut self, key: &TableKey) -> Option<T> {
+        let tables = self.accounts.get_mut(&key.account)?;
+        let listed = tables.remove(key.name.folded())?;
+        if tables.is_empty() {
+            self.accounts.remove(&key.account);
+        }
+        Some(listed.table)
+    }
+
+    /// At most `limit` names of an account, ordered by their folded form, from `from` (folded, inclusive) on.
+    pub(crate) fn list(&self, account: &AccountName, from: &str, limit: usize) -> Vec<TableName> {
+        let Some(tables) = self.accounts.get(account) else { return Vec::new() };
+        let from = (Bound::Included(from), Bound::Unbounded);
+        tables.range::<str, _>(from).take(limit).map(|(_, listed)| listed.name.clone()).collect()
+    }
+}

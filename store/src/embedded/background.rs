@@ -1,0 +1,86 @@
+//! The threads that work when nobody asks: removing the entities of deleted tables, and syncing at intervals.
+//!
+//! Invariants:
+//!
+//! 1. A thread looks whether the engine is closing after each step, and a step is short.
+//! 2. The marker of a deleted table goes only after the last of its entities, so a purge survives a restart.
+
+use super::layout::TableId;
+use super::shared::Shared;
+use fjall::{PersistMode, Readable};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Most entities that one step of a purge removes.
+const PURGE_STEP_ENTITIES: usize = 1024;
+
+/// Removes the entities of deleted tables, first those of the last run, then whenever it is woken.
+pub(super) fn purge(shared: &Shared, wakes: &Receiver<()>) {
+    loop {
+        if let Err(error) = purge_marked(shared) {
+            tracing::error!(%error, "the entities of a deleted table could not be removed; tried again later");
+        }
+        if shared.closing.is_cancelled() || wakes.recv().is_err() {
+            return;
+        }
+    }
+}
+
+fn purge_marked(shared: &Shared) -> fjall::Result<()> {
+    let mut marked = Vec::new();
+    for marker in shared.storage.db.snapshot().iter(&shared.storage.purge) {
+        // Markers that are not table ids were refused when the database was opened.
+        marked.extend(TableId::from_bytes(&marker.key()?));
+    }
+    for id in marked {
+        let mut from = id.to_bytes().to_vec();
+        while let Some(next) = {
+            if shared.closing.is_cancelled() {
+                return Ok(());
+            }
+            let began = Instant::now();
+            let next = purge_step(shared, id, from)?;
+            // Half of the time belongs to those who wait for the journal.
+            std::thread::sleep(began.elapsed());
+            next
+        } {
+            from = next;
+        }
+        let mut batch = shared.storage.db.batch().durability(Some(PersistMode::SyncData));
+        batch.remove(&shared.storage.purge, id.to_bytes());
+        batch.commit()?;
+    }
+    Ok(())
+}
+
+/// Removes some entities from a key on; answers where to go on, or `None` if there are no more.
+fn purge_step(shared: &Shared, id: TableId, from: Vec<u8>) -> fjall::Result<Option<Vec<u8>>> {
+    let storage = &shared.storage;
+    let mut batch = storage.db.batch();
+    let mut last = None;
+    for entry in storage.db.snapshot().range(&storage.entities, from..id.next().to_bytes().to_vec()) {
+        let key = entry.key()?;
+        batch.remove(&storage.entities, key.clone());
+        last = Some(key.to_vec());
+        if batch.len() == PURGE_STEP_ENTITIES {
+            break;
+        }
+    }
+    let is_last_step = batch.len() < PURGE_STEP_ENTITIES;
+    // With the durability `Sync` everything before the last batch of a journal is synced; the check of the journals
+    // at the start relies on it. One sync for this many entities is cheap.
+    batch.durability(Some(PersistMode::SyncData)).commit()?;
+    Ok(if is_last_step { None } else { last })
+}
+
+/// Syncs what was acknowledged since the last sync, each time an interval has passed.
+pub(super) fn sync_at_intervals(shared: &Shared, interval: Duration, stop: &Receiver<()>) {
+    while stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+        if shared.is_unsynced.swap(false, Ordering::AcqRel)
+            && let Err(error) = shared.storage.db.persist(PersistMode::SyncData)
+        {
+            tracing::error!(%error, "the journal could not be synced; no more writes are taken");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The one thread that changes the database on behalf of requests.
+//!
+//! Everything that changes data passes through its queue and so has one serial order. The committer takes what is
+//! waiting, applies it in that order to the latest state, writes one batch, syncs once, and answers everyone.
+//!
+//! Invariants:
+//!
+//! 1. Nobody is answered before the batch is as durable as the engine was configured for. That holds for refusals
+//!    too, since an earlier transaction of the same group may be their reason.
+//! 2. The highest stamp is written in the same batch as the entities that carry it.
+//! 3. Whatever happens, every request is answered or its answer is dropped, so that no caller waits for ever.
+
+use super::group::{Group, storage_fault};
+use super::layout::{self, TableId};
+use super::shared::Shared;
+use crate::engine::{CatalogError, CommitError, TableKey};
+use crate::stamp::Stamps;
+use fjall::PersistMode;
+use model::{Clock, Transaction, Written};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+/// Most transactions of one group.
+const GROUP_TRANSACTIONS_MAX: usize = 1024;
+/// A group takes no more transactions once they have this many bytes.
+const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// What the committer is asked to do.
+pub(super) enum Request {
+    Commit(CommitRequest),
+    CreateTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
+    DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
+    /// Do what is already in the queue, take nothing new, and end.
+    Stop,
+}
+
+/// A transaction on its way.
+pub(super) struct CommitRequest {
+    pub(super) table: TableKey,
+    pub(super) transaction: Transaction,
+    /// About how much memory the transaction takes.
+    pub(super) bytes: usize,
+    pub(super) answer: oneshot::Sender<Result<Vec<Written>, CommitError>>,
+    /// The share of the queue's memory, given back with the answer.
+    pub(super) memory: OwnedSemaphorePermit,
+}
+
+/// The state of the committer thread.
+pub(super) struct Committer<C> {
+    pub(super) shared: Arc<Shared>,
+    pub(super) requests: mpsc::Receiver<Request>,
+    pub(super) stamps: Stamps<C>,
+    pub(super) next_table_id: TableId,
+    /// Wakes the purger.
+    pub(super) purges: Sender<()>,
+    /// How durable a group of transactions is before it is acknowledged.
+    pub(super) persist_mode: PersistMode,
+}
+
+impl<C: Clock> Committer<C> {
+    /// Serves requests until there can be no more.
+    pub(super) fn run(mut self) {
+        while let Some(request) = self.requests.blocking_recv() {
+            // A panic drops the answers of the group at hand, which tells their callers. Nothing of the group is
+            // visible: it was not written, or the library refuses all further writes.
+            if catch_unwind(AssertUnwindSafe(|| self.serve(request))).is_err() {
+                tracing::error!("the committer panicked; the requests at hand are answered with a fault");
+            }
+        }
+    }
+
+    /// Serves one request together with those that are waiting behind it.
+    fn serve(&mut self, first: Request) {
+        let mut group = Vec::new();
+        let mut group_bytes = 0;
+        let mut next = Some(first);
+        while let Some(request) = next {
+            match request {
+                Request::Commit(request) => {
+                    group_bytes += request.bytes;
+                    group.push(request);
+                }
+                Request::CreateTable(table, answer) => {
+                    self.commit(std::mem::take(&mut group));
+                    drop(answer.send(self.create_table(&table)));
+                }
+                Request::DeleteTable(table, answer) => {
+                    self.commit(std::mem::take(&mut group));
+                    drop(answer.send(self.delete_table(&table)));
+                }
+                Request::Stop => self.requests.close(),
+            }
+            if group.len() >= GROUP_TRANSACTIONS_MAX || group_bytes >= GROUP_BYTES_MAX {
+                break;
+            }
+            next = self.requests.try_recv().ok();
+        }
+        self.commit(group);
+    }
+
+    fn commit(&mut self, requests: Vec<CommitRequest>) {
+        if requests.is_empty() {
+            return;
+        }
+        let mut group = Group::new(&self.shared, requests.len() > 1);
+        let mut outcomes = Vec::with_capacity(requests.len());
+        for CommitRequest { table, transaction, answer, memory, .. } in requests {
+            let result = group.apply(&table, transaction, &mut self.stamps);
+            outcomes.push((answer, memory, result));
+        }
+        let written = group.write(self.stamps.last(), self.persist_mode);
+        for (answer, _memory, result) in outcomes {
+            let result = match &written {
+                Ok(()) => result,
+                Err(failure) => Err(CommitError::Fault(failure.fault())),
+            };
+            // A caller that has gone away does not want the answer.
+            drop(answer.send(result));
+        }
+    }
+
+    fn create_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
+        if self.shared.catalog().get(table).is_some() {
+            return Err(CatalogError::AlreadyExists);
+        }
+        let (storage, id) = (&self.shared.storage, self.next_table_id);
+        let mut batch = storage.db.batch();
+        batch.insert(&storage.catalog, layout::catalog_key(table), layout::catalog_value(table, id, self.stamps.now()));
+        batch.insert(&storage.meta, layout::NEXT_TABLE_ID, id.next().to_bytes());
+        // Tables change rarely, so this is synced at once whatever the durability of transactions is.
+        batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
+        self.next_table_id = id.next();
+        self.shared.catalog_mut().insert(table, id);
+        Ok(())
+    }
+
+    fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
+        let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
+        let storage = &self.shared.storage;
+        let mut batch = storage.db.batch();
+        batch.remove(&storage.catalog, layout::catalog_key(table));
+        batch.insert(&storage.purge, id.to_bytes(), layout::PURGE_VALUE);
+        batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
+        self.shared.catalog_mut().remove(table);
+        // Without a purger the marker waits for the next start.
+        let _no_purger = self.purges.send(());
+        Ok(())
+    }
+}
+
+fn catalog_fault(error: fjall::Error) -> CatalogError {
+    CatalogError::Fault(storage_fault(error))
+}

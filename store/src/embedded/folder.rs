@@ -1,0 +1,163 @@
+//! The data folder: whose it is, which format it has, and that only one process works on it.
+//!
+//! Invariant: a folder that is not ours, is of another format, is damaged or is in use is not changed in any way.
+//!
+//! A new folder is marked in two steps. First the marker is written under a temporary name, then the database is
+//! created, and when that is complete the marker gets its name. A temporary marker alone says that the folder is
+//! ours and that nothing in it was ever acknowledged, so its database may be thrown away and made again.
+
+use super::open_error::OpenError;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The format that this code writes and reads.
+pub(super) const FORMAT: u32 = 1;
+
+const MARKER: &str = "rowhouse.format";
+const NEW_MARKER: &str = "rowhouse.format.new";
+const LOCK: &str = "rowhouse.lock";
+const DATABASE: &str = "database";
+const FIRST_LINE: &str = "rowhouse data folder";
+const LAST_LINE: &str = "Written by Rowhouse. Do not edit or delete this file.";
+
+/// Longest marker that is read, in bytes.
+const MARKER_BYTES_MAX: u64 = 4096;
+
+/// Entries of a folder that do not make it non-empty: the root of a file system may have this one.
+const IGNORED: [&str; 2] = [LOCK, "lost+found"];
+
+/// A data folder that this process owns until the value is dropped.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    /// Held for its lock, which the operating system lets go when the file is closed, however the process ends.
+    _lock: File,
+    is_new: bool,
+}
+
+/// What a folder is, judged without changing it.
+enum Kind {
+    /// Missing, empty, or left behind by a first start that did not finish.
+    New,
+    /// A complete data folder of this format.
+    Complete,
+}
+
+impl Folder {
+    /// Takes possession of a data folder. A missing or empty one is made a new data folder.
+    pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
+        if let Kind::New = judge(path)? {
+            fs::create_dir_all(path).map_err(|error| OpenError::io("create the folder", path, error))?;
+        }
+        let lock = lock(path)?;
+        // Another process may have been here between the first look and the lock.
+        let is_new = matches!(judge(path)?, Kind::New);
+        if is_new {
+            prepare(path).map_err(|error| OpenError::io("prepare the folder", path, error))?;
+        }
+        Ok(Self { path: path.to_owned(), _lock: lock, is_new })
+    }
+
+    /// Where the storage library keeps its files.
+    pub(super) fn database(&self) -> PathBuf {
+        self.path.join(DATABASE)
+    }
+
+    /// Whether the database is still to be created.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Says that the database was created completely.
+    pub(super) fn complete(&mut self) -> Result<(), OpenError> {
+        fs::rename(self.path.join(NEW_MARKER), self.path.join(MARKER))
+            .and_then(|()| sync_folder(&self.path))
+            .map_err(|error| OpenError::io("write the format marker in", &self.path, error))?;
+        self.is_new = false;
+        Ok(())
+    }
+}
+
+fn judge(path: &Path) -> Result<Kind, OpenError> {
+    let names = match names(path) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kind::New),
+        Err(error) => return Err(OpenError::io("read the folder", path, error)),
+    };
+    if names.iter().any(|name| name == MARKER) {
+        return check_marker(&path.join(MARKER)).map(|()| Kind::Complete);
+    }
+    let was_being_created = names.iter().any(|name| name == NEW_MARKER);
+    let is_ours = |name: &str| was_being_created && [NEW_MARKER, DATABASE].contains(&name);
+    if names.iter().any(|name| !IGNORED.contains(&name.as_str()) && !is_ours(name)) {
+        return Err(OpenError::Foreign { folder: path.to_owned() });
+    }
+    Ok(Kind::New)
+}
+
+fn names(path: &Path) -> io::Result<Vec<String>> {
+    fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+fn check_marker(path: &Path) -> Result<(), OpenError> {
+    let damaged = || OpenError::Damaged {
+        path: path.to_owned(),
+        what: "the format marker is not one that Rowhouse wrote".to_owned(),
+    };
+    let read = |error| OpenError::io("read the format marker", path, error);
+    if fs::metadata(path).map_err(read)?.len() > MARKER_BYTES_MAX {
+        return Err(damaged());
+    }
+    let bytes = fs::read(path).map_err(read)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
+    let mut lines = text.split('\n');
+    if lines.next() != Some(FIRST_LINE) {
+        return Err(damaged());
+    }
+    let format = lines.next().and_then(|line| line.strip_prefix("format ")).and_then(|n| n.parse::<u32>().ok());
+    match format {
+        Some(FORMAT) if text == marker_text() => Ok(()),
+        Some(found) if found > FORMAT => Err(OpenError::Newer { folder_marker: path.to_owned(), found }),
+        _ => Err(damaged()),
+    }
+}
+
+fn marker_text() -> String {
+    format!("{FIRST_LINE}\nformat {FORMAT}\n{LAST_LINE}\n")
+}
+
+fn lock(folder: &Path) -> Result<File, OpenError> {
+    let path = folder.join(LOCK);
+    let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    let file = open.map_err(|error| OpenError::io("open the lock file", &path, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { folder: folder.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(OpenError::io("lock", &path, error)),
+    }
+}
+
+/// Makes an empty folder ready for a new database, and throws away what an unfinished first start left behind.
+fn prepare(path: &Path) -> io::Result<()> {
+    let mut marker = File::create(path.join(NEW_MARKER))?;
+    marker.write_all(marker_text().as_bytes())?;
+    marker.sync_all()?;
+    sync_folder(path)?;
+    match fs::remove_dir_all(path.join(DATABASE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => sync_parent(path),
+    }
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    // Only Unix can sync a folder; elsewhere the file system does it by itself.
+    if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    match path.canonicalize()?.parent() {
+        Some(parent) => sync_folder(parent),
+        None => Ok(()),
+    }
+}

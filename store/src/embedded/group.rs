@@ -1,0 +1,134 @@
+//! A group of transactions that are written in one batch and synced once.
+//!
+//! Invariant: a transaction sees what all transactions before it in the group did, and nothing of one that is refused.
+
+use super::layout::{self, TableId};
+use super::shared::Shared;
+use crate::engine::{CommitError, Fault, TableKey};
+use crate::page::damaged;
+use crate::stamp::Stamps;
+use fjall::{OwnedWriteBatch, PersistMode, UserKey, UserValue};
+use model::mutation::Effect;
+use model::transaction::{ApplyError, Change};
+use model::{Clock, DateTime, Mutation, MutationError, Transaction, Written};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The transactions so far.
+pub(super) struct Group<'a> {
+    shared: &'a Shared,
+    batch: OwnedWriteBatch,
+    /// What the batch makes of each entity. A single transaction needs none: it never names an entity twice.
+    overlay: Option<HashMap<UserKey, Option<UserValue>>>,
+}
+
+impl<'a> Group<'a> {
+    /// An empty group, for one transaction or for several.
+    pub(super) fn new(shared: &'a Shared, has_several: bool) -> Self {
+        Self { shared, batch: shared.storage.db.batch(), overlay: has_several.then(HashMap::new) }
+    }
+
+    /// Adds a transaction, unless it is refused.
+    pub(super) fn apply<C: Clock>(
+        &mut self,
+        table: &TableKey,
+        transaction: Transaction,
+        stamps: &mut Stamps<C>,
+    ) -> Result<Vec<Written>, CommitError> {
+        let id = self.shared.catalog().get(table).ok_or(CommitError::TableNotFound)?.table;
+        let changes = self.changes(id, transaction, stamps.next())?;
+        let written = changes.iter().map(Change::written).collect();
+        for change in changes {
+            self.push(id, change);
+        }
+        Ok(written)
+    }
+
+    /// Writes the batch, as durably as the mode says, and makes it visible.
+    pub(super) fn write(mut self, last_stamp: DateTime, mode: PersistMode) -> Result<(), WriteFailure> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.batch.insert(&self.shared.storage.meta, layout::LAST_STAMP, layout::stamp_value(last_stamp));
+        let written = self.batch.durability(Some(mode)).commit();
+        self.shared.is_unsynced.store(mode == PersistMode::Buffer, Ordering::Release);
+        written.map_err(|error| {
+            tracing::error!(%error, "a group of transactions could not be written");
+            WriteFailure(Arc::new(error))
+        })
+    }
+
+    fn changes(&self, id: TableId, transaction: Transaction, now: DateTime) -> Result<Vec<Change>, CommitError> {
+        // An upsert that replaces needs nothing of the existing entity, not even its Timestamp, because `now` is
+        // later than every stamp before it. Not reading it is what keeps blind writes fast.
+        let is_blind = |mutation: &Mutation| matches!(mutation, Mutation::InsertOrReplace { .. });
+        let blind: Vec<bool> = transaction.mutations().iter().map(is_blind).collect();
+        let mut blind = blind.into_iter();
+        let mut full_key = Vec::new();
+        let changes = transaction.apply(now, |_, key| {
+            if blind.next() == Some(true) {
+                return Ok(None);
+            }
+            full_key = layout::entity_key(id, key);
+            self.read(&full_key)
+        });
+        changes.map_err(|error| match error {
+            ApplyError::Refused(_, MutationError::DamagedRecord) => CommitError::Fault(damaged(&full_key)),
+            ApplyError::Refused(index, error) => CommitError::Refused(index, error),
+            ApplyError::Read(error) => CommitError::Fault(storage_fault(error)),
+        })
+    }
+
+    fn read(&self, full_key: &[u8]) -> fjall::Result<Option<UserValue>> {
+        match self.overlay.as_ref().and_then(|overlay| overlay.get(full_key)) {
+            Some(value) => Ok(value.clone()),
+            None => self.shared.storage.entities.get(full_key),
+        }
+    }
+
+    fn push(&mut self, id: TableId, change: Change) {
+        let entities = &self.shared.storage.entities;
+        let key = UserKey::from(layout::entity_key(id, &change.key));
+        let value = match change.effect {
+            Effect::Put(record) => Some(UserValue::from(record.as_bytes())),
+            Effect::Delete => None,
+        };
+        match value.clone() {
+            Some(value) => self.batch.insert(entities, key.clone(), value),
+            None => self.batch.remove(entities, key.clone()),
+        }
+        if let Some(overlay) = &mut self.overlay {
+            overlay.insert(key, value);
+        }
+    }
+}
+
+/// Why a group was not written; every transaction of the group gets it.
+#[derive(Debug, Clone)]
+pub(super) struct WriteFailure(Arc<fjall::Error>);
+
+impl WriteFailure {
+    /// The failure as a caller gets it.
+    pub(super) fn fault(&self) -> Fault {
+        Fault::Storage(Box::new(self.clone()))
+    }
+}
+
+impl fmt::Display for WriteFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for WriteFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// A failure of the storage library as a caller gets it.
+pub(super) fn storage_fault(error: fjall::Error) -> Fault {
+    Fault::Storage(Box::new(error))
+}

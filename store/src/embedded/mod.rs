@@ -1,0 +1,279 @@
+//! The default engine: entities on the local disk, in an LSM tree.
+//!
+//! Writers hand their transactions to one committer thread, which writes and syncs them in groups; readers read
+//! from snapshots and never wait for it. `docs/embedded-engine.md` describes what is on disk.
+//!
+//! Invariants beyond those of [`crate::engine`]:
+//!
+//! 1. One engine owns a data folder at a time, and a folder that cannot be opened is not changed.
+//! 2. Memory is bounded by the options, whatever the load: the cache, the queue of the committer and the number of
+//!    scans at a time.
+
+mod background;
+mod committer;
+mod folder;
+mod group;
+mod layout;
+mod open_error;
+mod shared;
+mod storage;
+
+pub use open_error::OpenError;
+
+use crate::engine::{
+    Cancellation, CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey,
+};
+use crate::stamp::Stamps;
+use committer::{CommitRequest, Committer, Request};
+use fjall::PersistMode;
+use folder::Folder;
+use model::{AccountName, Clock, EntityKey, Mutation, Record, TableName, Transaction, Written};
+use shared::Shared;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use storage::Storage;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+/// Most requests that wait for the committer; more wait outside its queue.
+const QUEUE_REQUESTS_MAX: usize = 4096;
+/// The unit in which the memory of the queue is counted, in bytes.
+const QUEUE_MEMORY_UNIT_BYTES: usize = 1024;
+/// Most memory of the transactions that wait for the committer, in units of 1 KiB: 64 MiB.
+const QUEUE_MEMORY_UNITS_MAX: u32 = 64 * 1024;
+
+/// When an acknowledged write is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Before it is acknowledged. Nothing acknowledged is ever lost.
+    Sync,
+    /// At most this long after. A crash of the process loses nothing; a crash of the operating system or a loss of
+    /// power loses at most what was acknowledged in the last interval, always the latest transactions and each as
+    /// a whole. Creating and deleting tables is synced at once.
+    Interval(Duration),
+}
+
+/// How the engine works. Nothing here changes the format of the data folder.
+#[derive(Debug, Clone)]
+pub struct EmbeddedOptions {
+    /// When an acknowledged write is on disk.
+    pub durability: Durability,
+    /// Memory for blocks read from disk, in bytes; taken as it is needed.
+    pub cache_bytes: u64,
+    /// Most scans that run at a time; each takes a thread. More wait.
+    pub concurrent_scans: usize,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self { durability: Durability::Sync, cache_bytes: 256 * 1024 * 1024, concurrent_scans: 64 }
+    }
+}
+
+/// An engine on a data folder.
+///
+/// Dropping it closes it too, and blocks until its threads have ended.
+pub struct Embedded {
+    shared: Arc<Shared>,
+    /// `None` only while the engine is being dropped.
+    requests: Option<mpsc::Sender<Request>>,
+    queue_memory: Arc<Semaphore>,
+    scans: Arc<Semaphore>,
+    threads: Arc<Mutex<Threads>>,
+}
+
+/// The threads of the engine, and what ends them beside the queue of the committer.
+struct Threads {
+    committer: Option<JoinHandle<()>>,
+    purger: Option<(std_mpsc::Sender<()>, JoinHandle<()>)>,
+    syncer: Option<(std_mpsc::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Embedded {
+    /// Opens a data folder; a missing or empty folder is made a new one. Blocks while it reads from disk.
+    pub fn open<C: Clock>(path: &Path, options: &EmbeddedOptions, clock: C) -> Result<Self, OpenError> {
+        let storage = Storage::open(Folder::take(path)?, options.cache_bytes)?;
+        let recovered = storage.recover()?;
+        let shared = Arc::new(Shared::new(storage, recovered.catalog));
+        let thread_error = |error| OpenError::io("start a thread for", path, error);
+
+        let (purges, wakes) = std_mpsc::channel();
+        let purger = spawn("purger", &shared, move |shared| background::purge(shared, &wakes)).map_err(thread_error)?;
+        let mut threads = Threads { committer: None, purger: Some((purges.clone(), purger)), syncer: None };
+        if let Durability::Interval(interval) = options.durability {
+            let (stop, stopped) = std_mpsc::channel();
+            let run = move |shared: &Shared| background::sync_at_intervals(shared, interval, &stopped);
+            threads.syncer = Some((stop, spawn("syncer", &shared, run).map_err(thread_error)?));
+        }
+        let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
+        let committer = Committer {
+            shared: Arc::clone(&shared),
+            requests: queue,
+            stamps: Stamps::after(recovered.last_stamp, clock),
+            next_table_id: recovered.next_table_id,
+            purges,
+            persist_mode: match options.durability {
+                Durability::Sync => PersistMode::SyncData,
+                Durability::Interval(_) => PersistMode::Buffer,
+            },
+        };
+        threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
+        Ok(Self {
+            shared,
+            requests: Some(requests),
+            queue_memory: Arc::new(Semaphore::new(QUEUE_MEMORY_UNITS_MAX as usize)),
+            scans: Arc::new(Semaphore::new(options.concurrent_scans.max(1))),
+            threads: Arc::new(Mutex::new(threads)),
+        })
+    }
+
+    async fn request(&self, request: Request) -> Result<(), Fault> {
+        self.shared.check_open()?;
+        let requests = self.requests.as_ref().ok_or(Fault::Closed)?;
+        requests.send(request).await.map_err(|_| self.no_answer())
+    }
+
+    /// Why a request was not answered.
+    fn no_answer(&self) -> Fault {
+        match self.shared.check_open() {
+            Err(closed) => closed,
+            Ok(()) => Fault::Storage("the committer gave up on the request, see the log".into()),
+        }
+    }
+
+    async fn change_catalog(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<(), CatalogError>>) -> Request,
+    ) -> Result<(), CatalogError> {
+        let (answer, answered) = oneshot::channel();
+        self.request(request(answer)).await.map_err(CatalogError::Fault)?;
+        answered.await.unwrap_or_else(|_| Err(CatalogError::Fault(self.no_answer())))
+    }
+}
+
+impl Engine for Embedded {
+    async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        self.change_catalog(|answer| Request::CreateTable(table.clone(), answer)).await
+    }
+
+    async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        self.change_catalog(|answer| Request::DeleteTable(table.clone(), answer)).await
+    }
+
+    async fn table(&self, table: &TableKey) -> Result<Option<TableName>, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.catalog().get(table).map(|listed| listed.name.clone()))
+    }
+
+    async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.catalog().list(account, from, limit))
+    }
+
+    async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        self.shared.check_open().map_err(ReadError::Fault)?;
+        self.shared.get(table, key)
+    }
+
+    async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
+        self.shared.check_open().map_err(ReadError::Fault)?;
+        let permit = Arc::clone(&self.scans).acquire_owned().await;
+        let permit = permit.map_err(|_| ReadError::Fault(Fault::Closed))?;
+        let (shared, table) = (Arc::clone(&self.shared), table.clone());
+        let abandoned = CancelOnDrop(Cancellation::default());
+        let abandonment = abandoned.0.clone();
+        let page = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            shared.page(&table, scan, sink, abandonment)
+        });
+        page.await.map_err(|error| ReadError::Fault(Fault::Storage(Box::new(error))))?
+    }
+
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+        let bytes = memory_bytes(&transaction);
+        let units = u32::try_from(bytes.div_ceil(QUEUE_MEMORY_UNIT_BYTES)).unwrap_or(u32::MAX);
+        let memory = Arc::clone(&self.queue_memory).acquire_many_owned(units.min(QUEUE_MEMORY_UNITS_MAX)).await;
+        let memory = memory.map_err(|_| CommitError::Fault(Fault::Closed))?;
+        let (answer, answered) = oneshot::channel();
+        let request = CommitRequest { table: table.clone(), transaction, bytes, answer, memory };
+        self.request(Request::Commit(request)).await.map_err(CommitError::Fault)?;
+        answered.await.unwrap_or_else(|_| Err(CommitError::Fault(self.no_answer())))
+    }
+
+    async fn close(&self) -> Result<(), Fault> {
+        self.shared.check_open()?;
+        // What is already queued is still answered; the queue is closed behind this request.
+        self.request(Request::Stop).await?;
+        self.shared.closing.cancel();
+        let (threads, shared) = (Arc::clone(&self.threads), Arc::clone(&self.shared));
+        let ended = tokio::task::spawn_blocking(move || {
+            threads.lock().unwrap_or_else(PoisonError::into_inner).join();
+            shared.storage.db.persist(PersistMode::SyncAll)
+        });
+        let persisted = ended.await.map_err(|error| Fault::Storage(Box::new(error)))?;
+        persisted.map_err(group::storage_fault)
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.shared.closing.cancel();
+        // The committer ends when it has done what is in its queue and there is nobody left who could ask for more.
+        self.requests = None;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).join();
+    }
+}
+
+impl Threads {
+    /// Ends the threads. The committer was told to end by its queue.
+    fn join(&mut self) {
+        let stop = |(wake, thread): (std_mpsc::Sender<()>, JoinHandle<()>)| {
+            let _already_ended = wake.send(());
+            drop(wake);
+            thread
+        };
+        // The committer wakes the purger, so it goes first.
+        let committer = self.committer.take().into_iter();
+        let others = [self.purger.take(), self.syncer.take()].into_iter().flatten().map(stop);
+        for thread in committer.chain(others) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the engine panicked");
+            }
+        }
+    }
+}
+
+/// Stops a scan when nobody waits for it any more.
+struct CancelOnDrop(Cancellation);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+fn spawn(name: &str, shared: &Arc<Shared>, run: impl FnOnce(&Shared) + Send + 'static) -> io::Result<JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    std::thread::Builder::new().name(format!("rowhouse {name}")).spawn(move || run(&shared))
+}
+
+/// About how much memory a transaction takes while it waits.
+fn memory_bytes(transaction: &Transaction) -> usize {
+    /// What a mutation takes beside its keys and properties.
+    const MUTATION_BYTES: usize = 256;
+    let bytes = |mutation: &Mutation| {
+        let key = mutation.key();
+        let properties = match mutation {
+            Mutation::Insert { properties, .. }
+            | Mutation::Replace { properties, .. }
+            | Mutation::Merge { properties, .. }
+            | Mutation::InsertOrReplace { properties, .. }
+            | Mutation::InsertOrMerge { properties, .. } => properties.formula_bytes(),
+            Mutation::Delete { .. } => 0,
+        };
+        MUTATION_BYTES + key.partition.as_str().len() + key.row.as_str().len() + properties
+    };
+    transaction.mutations().iter().map(bytes).sum()
+}

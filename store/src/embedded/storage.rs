@@ -1,0 +1,121 @@
+//! The database of the embedded engine: how it is opened and tuned, and what is read from it at the start.
+//!
+//! This module must not know requests or threads.
+
+use super::folder::Folder;
+use super::layout::{self, TableId};
+use super::open_error::OpenError;
+use crate::catalog::Catalog;
+use fjall::config::BlockSizePolicy;
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+use model::DateTime;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// Size of a block of entities on disk and in the cache, in bytes.
+const ENTITY_BLOCK_BYTES: u32 = 16 * 1024;
+/// Entities in memory before they are written to a sorted file, in bytes. Up to four such files may be waiting.
+const ENTITY_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
+/// The same for the small keyspaces. `meta` takes a few bytes with every group of commits, and a journal can only
+/// be deleted once all keyspaces have written what is in it, so this is small.
+const SMALL_MEMTABLE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The open database. Its folder is given back when this is dropped.
+pub(super) struct Storage {
+    pub(super) db: Database,
+    pub(super) meta: Keyspace,
+    pub(super) catalog: Keyspace,
+    pub(super) entities: Keyspace,
+    pub(super) purge: Keyspace,
+    // Dropped last, so that nobody else takes the folder while the database is still being closed.
+    _folder: Folder,
+}
+
+/// What the database holds for the start of the engine.
+pub(super) struct Recovered {
+    pub(super) catalog: Catalog<TableId>,
+    pub(super) next_table_id: TableId,
+    pub(super) last_stamp: DateTime,
+}
+
+impl Storage {
+    /// Opens the database of a data folder, and creates it if the folder is new.
+    pub(super) fn open(mut folder: Folder, cache_bytes: u64) -> Result<Self, OpenError> {
+        let path = folder.database();
+        let db = guarded(&path, || {
+            // Values are compressed in the sorted files. In the journal it would cost every commit, and the checksum
+            // of a journal covers compressed bytes, which another version of the compressor might not reproduce.
+            let builder = Database::builder(&path).cache_size(cache_bytes).journal_compression(CompressionType::None);
+            builder.open()
+        })?;
+        let is_new = folder.is_new();
+        let keyspace = |name: &str, options: fn() -> KeyspaceCreateOptions| {
+            if !is_new && !db.keyspace_exists(name) {
+                return Err(OpenError::damaged(&path, format!("the keyspace {name} is missing")));
+            }
+            guarded(&path, || db.keyspace(name, options))
+        };
+        let meta = keyspace(layout::META, small_options)?;
+        let catalog = keyspace(layout::CATALOG, small_options)?;
+        let entities = keyspace(layout::ENTITIES, entity_options)?;
+        let purge = keyspace(layout::PURGE, small_options)?;
+        if is_new {
+            folder.complete()?;
+        }
+        Ok(Self { db, meta, catalog, entities, purge, _folder: folder })
+    }
+
+    /// Reads what the engine keeps in memory.
+    pub(super) fn recover(&self) -> Result<Recovered, OpenError> {
+        let path = self.catalog.path();
+        let storage = |source| OpenError::Storage { path: path.to_owned(), source };
+        let mut catalog = Catalog::default();
+        let mut highest_id = None;
+        for entry in self.catalog.iter() {
+            let (key, value) = entry.into_inner().map_err(storage)?;
+            let (table, id) = layout::decode_catalog_entry(&key, &value)
+                .ok_or_else(|| OpenError::damaged(path, format!("the catalog entry {}", key.escape_ascii())))?;
+            catalog.insert(&table, id);
+            highest_id = highest_id.max(Some(id));
+        }
+        for entry in self.purge.iter() {
+            let key = entry.key().map_err(storage)?;
+            let id = TableId::from_bytes(&key)
+                .ok_or_else(|| OpenError::damaged(path, format!("the purge marker {}", key.escape_ascii())))?;
+            highest_id = highest_id.max(Some(id));
+        }
+        let next_table_id = match self.meta.get(layout::NEXT_TABLE_ID).map_err(storage)? {
+            Some(bytes) => TableId::from_bytes(&bytes),
+            None => Some(TableId::FIRST),
+        };
+        let next_table_id = next_table_id
+            .filter(|next| highest_id.is_none_or(|highest| highest < *next))
+            .ok_or_else(|| OpenError::damaged(path, "the id of the next table is missing or was already given out"))?;
+        let last_stamp = match self.meta.get(layout::LAST_STAMP).map_err(storage)? {
+            Some(bytes) => layout::decode_stamp(&bytes)
+                .ok_or_else(|| OpenError::damaged(path, "the highest Timestamp given out cannot be read"))?,
+            None => DateTime::MIN,
+        };
+        Ok(Recovered { catalog, next_table_id, last_stamp })
+    }
+}
+
+fn entity_options() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default()
+        .data_block_size_policy(BlockSizePolicy::all(ENTITY_BLOCK_BYTES))
+        .max_memtable_size(ENTITY_MEMTABLE_BYTES)
+}
+
+fn small_options() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default().max_memtable_size(SMALL_MEMTABLE_BYTES)
+}
+
+/// Runs a part of the opening. The library panics on some damage, which is as much an error as what it returns.
+fn guarded<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, OpenError> {
+    match catch_unwind(AssertUnwindSafe(open)) {
+        Ok(Ok(opened)) => Ok(opened),
+        Ok(Err(fjall::Error::Locked)) => Err(OpenError::Locked { folder: path.to_owned() }),
+        Ok(Err(source)) => Err(OpenError::Storage { path: path.to_owned(), source }),
+        Err(_) => Err(OpenError::damaged(path, "the storage library stopped at an inconsistency, see the log")),
+    }
+}

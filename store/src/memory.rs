@@ -1,0 +1,136 @@
+//! The reference engine: ordered maps behind one lock, kept nowhere else.
+//!
+//! It is as simple as the contract allows, so that it can be seen to be right; the other engines are compared
+//! with it. Isolation comes from the lock: a transaction and a page hold it for as long as they run.
+
+use crate::catalog::Catalog;
+use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::page::{PageBuilder, ranges_to_visit};
+use crate::stamp::Stamps;
+use model::mutation::Effect;
+use model::transaction::{ApplyError, Change};
+use model::{AccountName, Clock, DateTime, EntityKey, Record, TableName, Transaction, Written};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::ops::Bound;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// The entities of one table by their key bytes.
+type Entities = BTreeMap<Vec<u8>, Record>;
+
+/// An engine that forgets everything when it is dropped.
+#[derive(Debug)]
+pub struct Memory<C> {
+    state: Arc<RwLock<State<C>>>,
+}
+
+#[derive(Debug)]
+struct State<C> {
+    catalog: Catalog<Entities>,
+    stamps: Stamps<C>,
+    is_closed: bool,
+}
+
+impl<C: Clock> Memory<C> {
+    /// An engine without tables.
+    pub fn new(clock: C) -> Self {
+        let stamps = Stamps::after(DateTime::MIN, clock);
+        Self { state: Arc::new(RwLock::new(State { catalog: Catalog::default(), stamps, is_closed: false })) }
+    }
+
+    fn read(&self) -> Result<RwLockReadGuard<'_, State<C>>, Fault> {
+        // A panic cannot leave the maps half changed, so a poisoned lock is as good as any other.
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed { Err(Fault::Closed) } else { Ok(state) }
+    }
+
+    fn write(&self) -> Result<RwLockWriteGuard<'_, State<C>>, Fault> {
+        let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed { Err(Fault::Closed) } else { Ok(state) }
+    }
+}
+
+impl<C: Clock> Engine for Memory<C> {
+    async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        let mut state = self.write().map_err(CatalogError::Fault)?;
+        if state.catalog.get(table).is_some() {
+            return Err(CatalogError::AlreadyExists);
+        }
+        state.catalog.insert(table, Entities::new());
+        Ok(())
+    }
+
+    async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        let removed = self.write().map_err(CatalogError::Fault)?.catalog.remove(table);
+        let entities = removed.ok_or(CatalogError::NotFound)?;
+        // Freeing a large table takes a while, for which neither the lock nor the caller waits.
+        drop(tokio::task::spawn_blocking(move || drop(entities)));
+        Ok(())
+    }
+
+    async fn table(&self, table: &TableKey) -> Result<Option<TableName>, Fault> {
+        Ok(self.read()?.catalog.get(table).map(|listed| listed.name.clone()))
+    }
+
+    async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
+        Ok(self.read()?.catalog.list(account, from, limit))
+    }
+
+    async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        let state = self.read().map_err(ReadError::Fault)?;
+        let listed = state.catalog.get(table).ok_or(ReadError::TableNotFound)?;
+        Ok(listed.table.get(&key.encode()).cloned())
+    }
+
+    async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
+        let (state, table) = (Arc::clone(&self.state), table.clone());
+        let page = tokio::task::spawn_blocking(move || {
+            let state = state.read().unwrap_or_else(PoisonError::into_inner);
+            if state.is_closed {
+                return Err(ReadError::Fault(Fault::Closed));
+            }
+            let listed = state.catalog.get(&table).ok_or(ReadError::TableNotFound)?;
+            page(&listed.table, scan, sink).map_err(ReadError::Fault)
+        });
+        page.await.map_err(|error| ReadError::Fault(Fault::Storage(Box::new(error))))?
+    }
+
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+        let mut state = self.write().map_err(CommitError::Fault)?;
+        let State { catalog, stamps, .. } = &mut *state;
+        let entities = &mut catalog.get_mut(table).ok_or(CommitError::TableNotFound)?.table;
+        let read = |_: &EntityKey, key: &[u8]| Ok::<_, Infallible>(entities.get(key).map(Record::as_bytes));
+        let changes = transaction.apply(stamps.next(), read).map_err(|error| match error {
+            ApplyError::Refused(index, error) => CommitError::Refused(index, error),
+            ApplyError::Read(never) => match never {},
+        })?;
+        let written = changes.iter().map(Change::written).collect();
+        for Change { key, effect } in changes {
+            match effect {
+                Effect::Put(record) => drop(entities.insert(key, record)),
+                Effect::Delete => drop(entities.remove(&key)),
+            }
+        }
+        Ok(written)
+    }
+
+    async fn close(&self) -> Result<(), Fault> {
+        self.write()?.is_closed = true;
+        Ok(())
+    }
+}
+
+fn page<S: EntitySink>(entities: &Entities, scan: Scan, sink: S) -> Result<(S, ScanEnd), Fault> {
+    let ranges = ranges_to_visit(&scan);
+    let mut page = PageBuilder::new(scan, sink, &[]);
+    'page: for range in &ranges {
+        let start = Bound::Included(range.start.as_slice());
+        let end = range.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        for (key, record) in entities.range::<[u8], _>((start, end)) {
+            if page.visit(key, record.as_bytes())?.is_break() {
+                break 'page;
+            }
+        }
+    }
+    Ok(page.finish())
+}

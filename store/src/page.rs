@@ -1,0 +1,123 @@
+//! Building a page from entities that an engine visits in order: filter, count limit, byte budget, look-ahead,
+//! deadline and cancellation. Every engine builds its pages here, so they all end in the same way.
+//!
+//! Invariants:
+//!
+//! 1. One entity is examined before the deadline is obeyed, so a chain of pages always comes to an end.
+//! 2. An entity that cannot be read is an error of the page; it is never skipped.
+//!
+//! This module must not know where entities come from.
+
+use crate::engine::{Cancellation, EntitySink, Fault, Scan, ScanEnd};
+use model::record::DamagedRecord;
+use model::{EntityView, Filter, KeyRange, Position};
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+/// How many entities are examined between two looks at the clock and at the cancellations.
+const EXAMINED_BETWEEN_CHECKS: u64 = 64;
+
+/// The non-empty parts of the ranges of a scan from its position on, in order.
+pub(crate) fn ranges_to_visit(scan: &Scan) -> Vec<KeyRange> {
+    let from_position = |range: &KeyRange| match &scan.from {
+        Some(position) => range.from_position(position),
+        None => range.clone(),
+    };
+    scan.ranges.iter().map(from_position).filter(|range| !range.is_empty()).collect()
+}
+
+/// A page in the making.
+pub(crate) struct PageBuilder<S> {
+    sink: S,
+    filter: Option<Filter>,
+    limit: usize,
+    byte_budget: usize,
+    deadline: Instant,
+    cancellations: Vec<Cancellation>,
+    taken: usize,
+    taken_bytes: usize,
+    examined: u64,
+    /// Nothing more is taken; the scan only looks for the next match.
+    full: bool,
+    next: Option<Position>,
+}
+
+impl<S: EntitySink> PageBuilder<S> {
+    /// An empty page, which also ends early when one of the engine's own cancellations asks for it.
+    pub(crate) fn new(scan: Scan, sink: S, engine_cancellations: &[Cancellation]) -> Self {
+        let mut cancellations = engine_cancellations.to_vec();
+        cancellations.push(scan.cancellation);
+        Self {
+            sink,
+            filter: scan.filter,
+            limit: scan.limit,
+            byte_budget: scan.byte_budget,
+            deadline: scan.deadline,
+            cancellations,
+            taken: 0,
+            taken_bytes: 0,
+            examined: 0,
+            full: scan.limit == 0,
+            next: None,
+        }
+    }
+
+    /// Shows the page the next entity in order. `Break`: the page has ended.
+    pub(crate) fn visit(&mut self, key: &[u8], record: &[u8]) -> Result<ControlFlow<()>, Fault> {
+        if self.must_stop() {
+            return Ok(self.end_before(key));
+        }
+        self.examined += 1;
+        let entity = EntityView::new(key, record).map_err(|_| damaged(key))?;
+        if let Some(filter) = &self.filter
+            && !matches(filter, &entity).map_err(|_| damaged(key))?
+        {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if self.full {
+            return Ok(self.end_before(key));
+        }
+        self.taken += 1;
+        self.taken_bytes += key.len() + record.len();
+        let sink_has_enough = self.sink.entity(&entity).is_break();
+        self.full = sink_has_enough || self.taken >= self.limit || self.taken_bytes >= self.byte_budget;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The page as it stands after the last visit.
+    pub(crate) fn finish(self) -> (S, ScanEnd) {
+        (self.sink, ScanEnd { next: self.next, examined: self.examined })
+    }
+
+    fn end_before(&mut self, key: &[u8]) -> ControlFlow<()> {
+        self.next = Some(Position::from_key_bytes(key.to_vec()));
+        ControlFlow::Break(())
+    }
+
+    fn must_stop(&self) -> bool {
+        if self.examined == 0 {
+            return self.is_cancelled();
+        }
+        let is_due = self.examined == 1 || self.examined.is_multiple_of(EXAMINED_BETWEEN_CHECKS);
+        is_due && (self.is_cancelled() || Instant::now() >= self.deadline)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancellations.iter().any(Cancellation::is_cancelled)
+    }
+}
+
+/// Reports an entity that cannot be read. Keys are data of the user, so they go to the log and to nobody else.
+pub(crate) fn damaged(key: &[u8]) -> Fault {
+    tracing::error!(key = %key.escape_ascii(), "an entity is damaged and cannot be read");
+    Fault::Damaged("the record of an entity cannot be read; the log names its key".to_owned())
+}
+
+/// Whether a filter takes an entity.
+fn matches(filter: &Filter, _entity: &EntityView<'_>) -> Result<bool, DamagedRecord> {
+    match filter {
+        Filter::Constant(holds) => Ok(*holds),
+        // Filters are evaluated in the model; until that is there, nothing is answered rather than something wrong.
+        _ => Err(DamagedRecord),
+    }
+}
