@@ -1,2 +1,42 @@
-//! x
-fn main() {}
+//! `rowhouse`: the server and its command line.
+//!
+//! The flow of a request stands in `service.rs`; one file an operation stands in `operations/`.
+//! This crate must not know how an engine stores anything.
+
+mod accounts;
+mod answer;
+mod authentication;
+mod body;
+mod call;
+mod cli;
+mod config;
+mod failure;
+mod listener;
+mod operations;
+mod response;
+mod route;
+mod serve;
+mod service;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use config::Config;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let Cli { command: Command::Serve(args) } = Cli::parse();
+    let result = Config::from_environment(*args).and_then(serve::run);
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The log may not be set up yet, and this is for the person at the terminal.
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "the last words of the program go to the terminal")]
+fn complain(error: &anyhow::Error) {
+    eprintln!("rowhouse: {error:#}");
+}

@@ -1,1 +1,140 @@
-//! x
+//! The text of `$filter`: reading it, its errors, and printing it (specification 04 §2, §7).
+//!
+//! Invariants:
+//!
+//! 1. Reading never panics and never exhausts the stack: text and nesting are bounded before they are followed.
+//! 2. What is printed reads back to the same tree. The canonical tree keeps what parentheses say: operands chained
+//!    by one operator without parentheses are one `And` or `Or`, parenthesised ones stay a tree of their own.
+//! 3. An error of syntax is reported before an error of meaning, wherever each stands in the text.
+//!
+//! This module must not know how a filter is evaluated or planned.
+
+mod lex;
+mod parse;
+mod print;
+
+use crate::error::{ErrorCode, ServiceError};
+use crate::filter::parse::Parser;
+use model::Filter;
+use model::limits::FILTER_TEXT_BYTES_MAX;
+use model::name::utf16_units;
+use std::borrow::Cow;
+use std::fmt;
+
+pub use print::print;
+
+/// Reads a filter. The text is decoded already; blanks around it do not matter.
+///
+/// An empty text is an error here; see [`parse_optional`].
+pub fn parse(text: &str) -> Result<Filter, FilterError> {
+    if text.len() > FILTER_TEXT_BYTES_MAX {
+        return Err(FilterError::invalid_input());
+    }
+    Parser::new(text)?.filter()
+}
+
+/// Reads a filter, of which an empty or blank text behaves as none at all (04 §2).
+pub fn parse_optional(text: &str) -> Result<Option<Filter>, FilterError> {
+    if text.trim().is_empty() { Ok(None) } else { parse(text).map(Some) }
+}
+
+/// Which of its error codes the service answers a filter with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilterErrorCode {
+    /// The text is malformed, or names types that do not go together.
+    InvalidInput,
+    /// The text is well-formed and asks for what the service does not have.
+    NotImplemented,
+}
+
+/// Why a text is not a filter that can be evaluated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterError {
+    /// The error code.
+    pub code: FilterErrorCode,
+    /// The message for the client (04 §7).
+    pub message: Cow<'static, str>,
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+impl From<FilterError> for ServiceError {
+    fn from(error: FilterError) -> Self {
+        let code = match error.code {
+            FilterErrorCode::InvalidInput => ErrorCode::InvalidInput,
+            FilterErrorCode::NotImplemented => ErrorCode::NotImplemented,
+        };
+        Self::new(code, error.message)
+    }
+}
+
+impl FilterError {
+    fn invalid_input() -> Self {
+        Self::because(ErrorCode::InvalidInput.message())
+    }
+
+    fn not_implemented() -> Self {
+        let message = Cow::Borrowed(ErrorCode::NotImplemented.message());
+        Self { code: FilterErrorCode::NotImplemented, message }
+    }
+
+    fn because(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code: FilterErrorCode::InvalidInput, message: message.into() }
+    }
+
+    fn syntax(fault: SyntaxFault, text: &str, at: usize) -> Self {
+        let position = utf16_units(text.get(..at).unwrap_or(text));
+        Self::because(fault.message(position, text))
+    }
+}
+
+/// The ways in which a text breaks the grammar.
+///
+/// The message of `UnexpectedToken` is recorded (04 §7). It, the one for literals and the one for operand types are
+/// those of the OData library that the service is built on, so the others are taken from there too (UNVERIFIED).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SyntaxFault {
+    /// A token where the expression could have ended; the position is the token's end.
+    UnexpectedToken,
+    /// An operand is missing in front of this position.
+    MissingOperand,
+    /// An open parenthesis lacks its partner.
+    MissingCloseParenthesis,
+    /// The arguments of a function do not go on.
+    MissingCloseParenthesisOrComma,
+    /// A character that starts no token.
+    InvalidCharacter(char),
+    /// A `.` or an exponent without a digit behind it.
+    MissingDigit,
+    /// A string whose closing quote is missing.
+    UnterminatedString,
+    /// A literal such as `datetime'…` whose closing quote is missing.
+    UnterminatedLiteral,
+}
+
+impl SyntaxFault {
+    fn message(self, position: usize, text: &str) -> String {
+        let what = match self {
+            Self::UnexpectedToken => "Syntax error",
+            Self::MissingOperand => "Expression expected",
+            Self::MissingCloseParenthesis => "')' or operator expected",
+            Self::MissingCloseParenthesisOrComma => "')' or ',' expected",
+            Self::InvalidCharacter(character) => {
+                return format!("Invalid character '{character}' at position {position} in '{text}'.");
+            }
+            Self::MissingDigit => "A digit was expected",
+            Self::UnterminatedString => "There is an unterminated string literal",
+            Self::UnterminatedLiteral => "There is an unterminated literal",
+        };
+        format!("{what} at position {position} in '{text}'.")
+    }
+}
+
+#[cfg(test)]
+mod tests;

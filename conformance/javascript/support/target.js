@@ -1,0 +1,56 @@
+// The server under test, as the environment names it, and the clients that talk to it.
+
+import { randomBytes } from "node:crypto";
+import { after, before } from "node:test";
+import { AzureNamedKeyCredential, TableClient, TableServiceClient } from "@azure/data-tables";
+
+// The defaults are the public development account, so that a local server needs no settings at all.
+// A slash at the end is cut, because connection strings are built from the endpoint.
+export const ENDPOINT = (process.env.TABLES_ENDPOINT ?? "http://127.0.0.1:10002/devstoreaccount1").replace(/\/$/, "");
+export const ACCOUNT = process.env.TABLES_ACCOUNT ?? "devstoreaccount1";
+export const KEY =
+  process.env.TABLES_KEY ??
+  "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+export const credential = new AzureNamedKeyCredential(ACCOUNT, KEY);
+
+// Retries are off because a case judges the first answer, and a hidden second request could
+// turn a wrong answer into a right one.
+export function clientOptions(more = {}) {
+  return {
+    allowInsecureConnection: ENDPOINT.startsWith("http:"),
+    retryOptions: { maxRetries: 0 },
+    ...more,
+  };
+}
+
+export function serviceClient(as = credential, options = {}) {
+  return new TableServiceClient(ENDPOINT, as, clientOptions(options));
+}
+
+export function tableClient(name, as = credential, options = {}) {
+  return new TableClient(ENDPOINT, name, as, clientOptions(options));
+}
+
+// Names are random because the suite shares its account with other runs and other suites, and
+// because the cloud keeps the name of a deleted table busy for most of a minute.
+export function uniqueName(tag) {
+  return `js${tag}${randomBytes(8).toString("hex")}`;
+}
+
+// One table serves a whole file: creating tables is slow in the cloud, and partitions isolate
+// the cases from each other just as well.
+export function tableForFile(tag) {
+  const client = tableClient(uniqueName(tag));
+  before(() => client.createTable());
+  after(() => client.deleteTable());
+  return client;
+}
+
+let partitions = 0;
+
+// Every case works in a partition of its own.
+export function newPartition() {
+  partitions += 1;
+  return `partition-${String(partitions).padStart(4, "0")}`;
+}

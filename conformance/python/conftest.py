@@ -1,0 +1,81 @@
+"""Fixtures: the endpoint under test as raw wire and as client, and tables with unique names that are deleted afterwards."""
+
+import uuid
+
+import pytest
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.data.tables import TableServiceClient
+
+from wire import TableWire, Wire
+
+
+def unique_name():
+    """A table name that no other run uses."""
+    return "t" + uuid.uuid4().hex
+
+
+def delete_table(wire, name):
+    wire.send("DELETE", f"/Tables('{name}')")
+
+
+def create_table(wire, name):
+    answer = wire.send("POST", "/Tables", {"TableName": name})
+    assert answer.status == 201, (answer.status, answer.body)
+    return TableWire(wire, name)
+
+
+@pytest.fixture(scope="session")
+def wire():
+    """The raw, signing HTTP connection to the endpoint."""
+    return Wire.from_environment()
+
+
+@pytest.fixture(scope="session")
+def service(wire):
+    """The service client of the official library; it does not retry, so that every error is seen."""
+    credential = AzureNamedKeyCredential(wire.account, wire.key)
+    with TableServiceClient(endpoint=wire.base, credential=credential, retry_total=0, read_timeout=20) as client:
+        yield client
+
+
+@pytest.fixture
+def new_name(wire):
+    """A maker of unique table names; the tables that carry them at the end are deleted."""
+    names = []
+
+    def make(prefix=""):
+        names.append(prefix + unique_name()[len(prefix):])
+        return names[-1]
+
+    yield make
+    for name in names:
+        delete_table(wire, name)
+
+
+@pytest.fixture
+def table(wire):
+    """A fresh, empty table."""
+    fresh = create_table(wire, unique_name())
+    yield fresh
+    delete_table(wire, fresh.name)
+
+
+@pytest.fixture
+def client(service, table):
+    """The official library's client of the fresh table."""
+    with service.get_table_client(table.name) as table_client:
+        yield table_client
+
+
+@pytest.fixture(scope="module")
+def shared(wire):
+    """One table for all cases of a module that keep apart by their keys."""
+    fresh = create_table(wire, unique_name())
+    yield fresh
+    delete_table(wire, fresh.name)
+
+
+@pytest.fixture
+def key():
+    """A key no other case has used."""
+    return uuid.uuid4().hex

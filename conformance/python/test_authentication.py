@@ -1,0 +1,215 @@
+"""Authentication with SharedKey and SharedKeyLite, its failures, and the version header (07, 02 §7, 06 §3)."""
+
+import base64
+import hashlib
+
+import pytest
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.core.exceptions import ClientAuthenticationError
+from azure.data.tables import TableServiceClient
+
+from expect import check_problem, check_refused, check_status
+from wire import NONE, VERSION, Wire, now_text, signature, string_to_sign
+
+SCHEMES = ["SharedKey", "SharedKeyLite"]
+WRONG_KEY = base64.b64encode(bytes(64)).decode("ascii")
+MINUTE = 60
+
+
+@pytest.fixture
+def stranger(wire):
+    """The same endpoint with a wrong key."""
+    return Wire(wire.base, wire.account, WRONG_KEY)
+
+
+def check_failed(answer, form):
+    """403 AuthenticationFailed with the headers of a failed authentication."""
+    check_problem(answer, 403, "AuthenticationFailed", form=form)
+    assert answer.header("Content-Type") == ("application/json" if form == "json" else "application/xml")
+    assert answer.header("x-ms-error-code") == "AuthenticationFailed"
+    assert answer.header("Content-Length") is not None
+    for name in ("x-ms-version", "Cache-Control", "X-Content-Type-Options"):
+        assert answer.header(name) is None, name
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_verb(wire, shared, key, scheme):
+    check_status(shared.insert({"PartitionKey": key, "RowKey": "r"}, scheme=scheme), 201)
+    for verb in ("PUT", "MERGE", "PATCH"):
+        check_status(shared.write(verb, key, "r", {"A": 1}, if_match="*", scheme=scheme), 204)
+    check_status(shared.query({"$filter": "A eq 1", "$top": "5"}, scheme=scheme), 200)
+    check_status(shared.point(key, "r", scheme=scheme), 200)
+    check_status(wire.send("GET", f"/{shared.name}?comp=acl", scheme=scheme), 200)
+    check_status(wire.send("GET", "/?restype=service&comp=properties", scheme=scheme), 200)
+    check_status(shared.delete(key, "r", scheme=scheme), 204)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("accept, form", [("application/json", "json"), (NONE, "json"), (None, "front")],
+                         ids=["plain-json", "no-metadata", "no-accept"])
+def test_wrong_key(stranger, scheme, accept, form):
+    check_failed(stranger.send("GET", "/Tables", headers={"Accept": accept}, scheme=scheme), form)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("minutes", [-16, -24 * 60])
+def test_stale_date(wire, scheme, minutes):
+    headers = {"x-ms-date": now_text(minutes * MINUTE)}
+    check_failed(wire.send("GET", "/Tables?$top=1", headers=headers, scheme=scheme), "json")
+
+
+@pytest.mark.parametrize("minutes", [-14, 14])
+def test_date_within_the_window(wire, minutes):
+    check_status(wire.send("GET", "/Tables?$top=1", headers={"x-ms-date": now_text(minutes * MINUTE)}), 200)
+
+
+def test_future_date(wire):
+    check_status(wire.send("GET", "/Tables?$top=1", headers={"x-ms-date": now_text(60 * MINUTE)}), 403, 200)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_missing_date(wire, scheme):
+    check_failed(wire.send("GET", "/Tables?$top=1", headers={"x-ms-date": None}, scheme=scheme), "json")
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2031-03-14T08:15:30Z", "0"])
+def test_unparsable_date(wire, text):
+    check_failed(wire.send("GET", "/Tables?$top=1", headers={"x-ms-date": text}), "json")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_date_header_instead_of_x_ms_date(wire, scheme):
+    headers = {"x-ms-date": None, "Date": now_text()}
+    check_status(wire.send("GET", "/Tables?$top=1", headers=headers, scheme=scheme), 200)
+
+
+def test_x_ms_date_wins_over_date(wire):
+    signed_over_first = {"x-ms-date": now_text(), "Date": now_text(-5 * MINUTE)}
+    check_status(wire.send("GET", "/Tables?$top=1", headers=signed_over_first), 200)
+    target = wire.prefix + "/Tables"
+    authorization = wire.authorization("GET", target, {"Date": signed_over_first["Date"]})
+    check_failed(wire.send("GET", "/Tables", headers={**signed_over_first, "Authorization": authorization}), "json")
+
+
+MALFORMED = {
+    "unknown-scheme": "SharedSecret {account}:{signature}",
+    "basic": "Basic dXNlcjpwYXNz",
+    "no-colon": "SharedKey {account}{signature}",
+    "no-account": "SharedKey :{signature}",
+    "no-signature": "SharedKey {account}:",
+    "scheme-only": "SharedKey",
+    "nonsense": "x",
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_header(wire, name):
+    value = MALFORMED[name].format(account=wire.account, signature=WRONG_KEY[:43] + "=")
+    check_problem(wire.send("GET", "/Tables", headers={"Authorization": value}), 400, "InvalidAuthenticationInfo")
+
+
+@pytest.mark.parametrize("text", ["AAAA", "not*base64", base64.b64encode(bytes(31)).decode(), base64.b64encode(bytes(33)).decode()],
+                         ids=["short", "alphabet", "31-bytes", "33-bytes"])
+def test_signature_of_wrong_form(wire, text):
+    check_failed(wire.send("GET", "/Tables", headers={"Authorization": f"SharedKey {wire.account}:{text}"}), "json")
+
+
+@pytest.mark.parametrize("account", ["otheraccount", "{account}x", "{account}-secondary", "UPPER"])
+def test_wrong_account_in_header(wire, account):
+    name = account.format(account=wire.account)
+    headers = {"x-ms-date": now_text()}
+    text = string_to_sign("SharedKey", name, "GET", wire.prefix + "/Tables", headers)
+    headers["Authorization"] = f"SharedKey {name}:{signature(wire.key, text)}"
+    check_failed(wire.send("GET", "/Tables", headers=headers), "json")
+
+
+def test_unknown_account_in_the_address(wire):
+    if not wire.path_style:
+        pytest.skip("only a path-style address can name an unknown account")
+    other = Wire(wire.base.removesuffix(wire.account) + "nosuchaccount0", "nosuchaccount0", wire.key)
+    check_status(other.send("GET", "/Tables"), 403, 404)
+
+
+SIGNED_PARTS = {
+    "verb": ("GET", "/Tables", {}, "DELETE", "/Tables", {}),
+    "path": ("GET", "/Tables", {}, "GET", "/Tables()", {}),
+    "content-type": ("GET", "/Tables", {"Content-Type": "text/plain"}, "GET", "/Tables", {"Content-Type": "text/html"}),
+    "comp": ("GET", "/?restype=service", {}, "GET", "/?restype=service&comp=properties", {}),
+    "content-md5": ("GET", "/Tables", {}, "GET", "/Tables", {"Content-MD5": "1B2M2Y8AsgTpgAmY7PhCfg=="}),
+}
+
+
+@pytest.mark.parametrize("name", SIGNED_PARTS)
+def test_every_signed_part_matters(wire, name):
+    signed_method, signed_target, signed_headers, method, target, headers = SIGNED_PARTS[name]
+    date = {"x-ms-date": now_text()}
+    authorization = wire.authorization(signed_method, wire.prefix + signed_target, {**date, **signed_headers})
+    check_failed(wire.send(method, target, headers={**date, **headers, "Authorization": authorization}), "json")
+
+
+def test_lite_signs_neither_verb_nor_type(wire, shared, key):
+    date = {"x-ms-date": now_text()}
+    authorization = wire.authorization("GET", f"{wire.prefix}/{shared.name}", date, "SharedKeyLite")
+    check_status(shared.insert({"PartitionKey": key, "RowKey": "r"}, headers={**date, "Authorization": authorization}), 201)
+
+
+def test_query_options_are_not_signed(wire):
+    date = {"x-ms-date": now_text()}
+    authorization = wire.authorization("GET", wire.prefix + "/Tables", date)
+    check_status(wire.send("GET", "/Tables?$top=1&timeout=30", headers={**date, "Authorization": authorization}), 200)
+
+
+def test_matching_content_md5_is_signed_and_accepted(shared, key):
+    body = b'{"PartitionKey":"%s","RowKey":"r"}' % key.encode()
+    digest = base64.b64encode(hashlib.md5(body).digest()).decode("ascii")
+    check_status(shared.insert(body, headers={"Content-MD5": digest}), 201)
+
+
+def test_explicitly_empty_content_type_signs_as_empty(wire):
+    check_status(wire.send("GET", "/Tables?$top=1", headers={"Content-Type": ""}), 200)
+
+
+@pytest.mark.parametrize("accept, form", [(NONE, "json"), (None, "front")], ids=["json", "no-accept"])
+def test_anonymous_before_2020_12_06(wire, accept, form):
+    check_failed(wire.send("GET", "/Tables", headers={"Accept": accept}, version="2019-07-07", scheme=None), form)
+
+
+def test_anonymous_since_2020_12_06(wire):
+    """401 with a challenge where bearer tokens are offered, else the answer of older versions (07 §9)."""
+    answer = check_status(wire.send("GET", "/Tables", version="2020-12-06", scheme=None), 401, 403)
+    if answer.status == 403:
+        check_failed(answer, "json")
+    else:
+        check_problem(answer, 401, "InvalidAuthenticationInfo", "Server failed to authenticate the request. Please refer "
+                      "to the information in the www-authenticate header.")
+        assert answer.header("WWW-Authenticate").startswith("Bearer ")
+
+
+VERSIONS = ["2013-08-15", "2014-02-14", "2015-02-21", "2015-04-05", "2015-12-11", "2016-05-31", "2017-07-29", "2018-11-09",
+            "2019-02-02", "2020-12-06", "2021-12-02", "2022-11-02", "2023-11-03", "2024-11-04", "2025-11-05", "2026-06-06",
+            "2027-03-04", "2030-01-01", "2099-12-31"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_known_and_newer_versions(shared, version):
+    assert check_status(shared.query(version=version), 200).json()["value"] is not None
+
+
+@pytest.mark.parametrize("version", ["abc", "2019", "2019-2-2", "20190202", "2019-02-02x", "2019/02/02", "02-02-2019", "latest"])
+def test_malformed_version(wire, version):
+    answer = wire.send("GET", "/Tables", version=version)
+    check_problem(answer, 400, "InvalidHeaderValue")
+
+
+def test_client_with_a_wrong_key(wire):
+    credential = AzureNamedKeyCredential(wire.account, WRONG_KEY)
+    with TableServiceClient(endpoint=wire.base, credential=credential, retry_total=0) as client:
+        with pytest.raises(ClientAuthenticationError) as raised:
+            list(client.list_tables())
+    assert raised.value.error_code == "AuthenticationFailed"
+    assert raised.value.status_code == 403
+
+
+def test_absurd_authorization_headers(wire):
+    for value in ("SharedKey " + "a" * 5000, "Bearer x.y.z", "SharedKey a:b:c:d", ":", " "):
+        check_refused(wire.send("GET", "/Tables", headers={"Authorization": value}, version=VERSION))

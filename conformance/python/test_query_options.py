@@ -1,0 +1,246 @@
+"""$select, $top and the continuation of entity queries (04 §4–§6)."""
+
+import base64
+import re
+
+import pytest
+
+from batch_body import fill
+from conftest import create_table, delete_table, unique_name
+from expect import check_status
+from wire import FULL, MINIMAL, NONE
+
+NEXT_PARTITION_KEY = "x-ms-continuation-NextPartitionKey"
+NEXT_ROW_KEY = "x-ms-continuation-NextRowKey"
+PAGE = 1000
+
+
+def token_of(answer):
+    """The continuation of a page as query options, or None at the end."""
+    partition_key, row_key = answer.header(NEXT_PARTITION_KEY), answer.header(NEXT_ROW_KEY)
+    if partition_key is None:
+        assert row_key is None
+        return None
+    return {"NextPartitionKey": partition_key, **({"NextRowKey": row_key} if row_key else {})}
+
+
+def pages(table, options, limit=10_000):
+    """The keys of every page of a query; a page may be empty while a token follows."""
+    token, result = {}, []
+    while token is not None:
+        answer = check_status(table.query({**options, **token}, accept=NONE), 200)
+        result.append([(e["PartitionKey"], e["RowKey"]) for e in answer.json()["value"]])
+        token = token_of(answer)
+        assert len(result) < limit
+    return result
+
+
+def flat(list_of_pages):
+    return [key for page in list_of_pages for key in page]
+
+
+@pytest.fixture(scope="module")
+def many(wire):
+    """2,500 entities: partitions a (1,200), b (300), c (1,000), each with row keys 0000… and a number N."""
+    table = create_table(wire, unique_name())
+    fill(table, [{"PartitionKey": p, "RowKey": f"{n:04}", "N": n} for p, count in (("a", 1200), ("b", 300), ("c", 1000))
+                 for n in range(count)])
+    yield table
+    delete_table(wire, table.name)
+
+
+ALL = [(p, f"{n:04}") for p, count in (("a", 1200), ("b", 300), ("c", 1000)) for n in range(count)]
+
+
+def test_default_page(many):
+    answer = check_status(many.query(accept=NONE), 200)
+    assert len(answer.json()["value"]) <= PAGE
+    assert token_of(answer)
+
+
+@pytest.mark.parametrize("top", [None, 1000, 999, 400, 101])
+def test_pages_make_up_the_whole(many, top):
+    found = pages(many, {"$top": top} if top else {})
+    assert flat(found) == ALL
+    assert max(map(len, found)) <= (top or PAGE)
+
+
+@pytest.mark.parametrize("top", [1, 2, 7])
+def test_small_pages(many, top):
+    found = pages(many, {"$top": top, "$filter": "PartitionKey eq 'b' and RowKey lt '0020'"})
+    assert flat(found) == [("b", f"{n:04}") for n in range(20)]
+    assert max(map(len, found)) <= top
+
+
+FILTERED = {
+    "partition": ("PartitionKey eq 'b'", [k for k in ALL if k[0] == "b"]),
+    "partition-larger-than-a-page": ("PartitionKey eq 'a'", [k for k in ALL if k[0] == "a"]),
+    "range": ("PartitionKey eq 'a' and RowKey ge '0100' and RowKey lt '0110'", [("a", f"{n:04}") for n in range(100, 110)]),
+    "partition-range": ("PartitionKey gt 'a' and PartitionKey lt 'c'", [k for k in ALL if k[0] == "b"]),
+    "table-scan": ("N ge 1190", [k for k in ALL if int(k[1]) >= 1190]),
+    "two-ends": ("RowKey eq '0000'", [("a", "0000"), ("b", "0000"), ("c", "0000")]),
+    "or-of-partitions": ("PartitionKey eq 'c' and N lt 2 or PartitionKey eq 'a' and N lt 2",
+                         [("a", "0000"), ("a", "0001"), ("c", "0000"), ("c", "0001")]),
+    "nothing": ("N lt 0", []),
+}
+
+
+@pytest.mark.parametrize("top", [None, 3])
+@pytest.mark.parametrize("name", FILTERED)
+def test_filter_over_pages(many, name, top):
+    text, wanted = FILTERED[name]
+    if top and len(wanted) > 300:
+        top = 300
+    options = {"$filter": text, **({"$top": top} if top else {})}
+    assert flat(pages(many, options)) == wanted
+
+
+def test_full_last_page_has_no_token(many):
+    answer = check_status(many.query({"$filter": "PartitionKey eq 'c'"}, accept=NONE), 200)
+    if len(answer.json()["value"]) == PAGE:
+        assert token_of(answer) is None
+    answer = check_status(many.query({"$filter": "PartitionKey eq 'b' and RowKey lt '0010'", "$top": "10"}, accept=NONE), 200)
+    assert len(answer.json()["value"]) == 10
+    assert token_of(answer) is None
+
+
+def test_full_last_page_of_the_table_has_no_token(table):
+    fill(table, [{"PartitionKey": "p", "RowKey": str(n)} for n in range(5)])
+    answer = check_status(table.query({"$top": "5"}, accept=NONE), 200)
+    assert len(answer.json()["value"]) == 5
+    assert token_of(answer) is None
+
+
+def test_top_of_zero(many):
+    answer = check_status(many.query({"$top": "0"}, accept=NONE), 200)
+    assert answer.json()["value"] == []
+
+
+@pytest.mark.parametrize("top", [1, 1000])
+def test_top_bounds(many, top):
+    assert len(check_status(many.query({"$top": top}, accept=NONE), 200).json()["value"]) <= top
+
+
+def test_token_names_the_next_entity(many):
+    """The recorded form: 1!length!Base64 of the UTF-8 key with * _ - for + / =."""
+    answer = many.query({"$top": "5"}, accept=NONE)
+    for header, key in ((NEXT_PARTITION_KEY, "a"), (NEXT_ROW_KEY, "0005")):
+        token = answer.header(header)
+        text = base64.b64encode(key.encode("utf-8")).decode("ascii").translate(str.maketrans("+/=", "*_-"))
+        assert token == f"1!{len(text)}!{text}"
+
+
+@pytest.mark.parametrize("key", ["Smith", "", "日本語", "a+b|c=d", "\U0001F600", "ÿÿÿ", "'"])
+def test_token_is_safe_in_headers_and_addresses(table, key):
+    fill(table, [{"PartitionKey": " first", "RowKey": "r"} if key else {"PartitionKey": "", "RowKey": " first"},
+                 {"PartitionKey": key or "z", "RowKey": key}])
+    answer = check_status(table.query({"$top": "1"}, accept=NONE), 200)
+    token = token_of(answer)
+    assert token and all(re.fullmatch(r"[A-Za-z0-9!*_.~-]*", value) for value in token.values())
+    rest = check_status(table.query({"$top": "1", **token}, accept=NONE), 200)
+    assert [e["RowKey"] for e in rest.json()["value"]] == [key]
+    raw = "&".join(f"{name}={value}" for name, value in token.items())
+    again = check_status(table.wire.send("GET", f"/{table.name}()?$top=1&{raw}", accept=NONE), 200)
+    assert again.json() == rest.json()
+
+
+def test_partition_token_alone_starts_at_the_partition(many):
+    options = {"NextPartitionKey": "1!4!Yg--", "$top": "2"}
+    answer = check_status(many.query(options, accept=NONE), 200)
+    assert [(e["PartitionKey"], e["RowKey"]) for e in answer.json()["value"]] == [("b", "0000"), ("b", "0001")]
+
+
+def test_token_does_not_depend_on_the_filter(many):
+    token = token_of(many.query({"$top": "10"}, accept=NONE))
+    answer = check_status(many.query({**token, "$filter": "PartitionKey eq 'b'", "$top": "1"}, accept=NONE), 200)
+    found = [(e["PartitionKey"], e["RowKey"]) for e in answer.json()["value"]]
+    assert found in ([("b", "0000")], [])
+
+
+def test_writes_between_pages(table):
+    fill(table, [{"PartitionKey": "p", "RowKey": f"{n:02}"} for n in range(0, 20, 2)])
+    answer = table.query({"$top": "4"}, accept=NONE)
+    assert [e["RowKey"] for e in answer.json()["value"]] == ["00", "02", "04", "06"]
+    for row_key in ("01", "05", "09", "15"):
+        check_status(table.insert({"PartitionKey": "p", "RowKey": row_key}), 201)
+    for row_key in ("08", "12"):
+        check_status(table.delete("p", row_key), 204)
+    rest = flat(pages(table, token_of(answer)))
+    assert [row_key for _, row_key in rest] == ["09", "10", "14", "15", "16", "18"]
+
+
+def test_everything_deleted_between_pages(table):
+    fill(table, [{"PartitionKey": "p", "RowKey": str(n)} for n in range(6)])
+    token = token_of(table.query({"$top": "3"}, accept=NONE))
+    for number in range(6):
+        table.delete("p", str(number))
+    assert flat(pages(table, token)) == []
+
+
+def test_large_entities_give_short_pages(table):
+    """A page ends at about 4 MB of data: with 32 entities of 256 KB several pages are needed, and none is lost."""
+    text = "x" * 32_000
+    for number in range(32):
+        entity = {"PartitionKey": "p", "RowKey": f"{number:02}", **{f"P{i}": text for i in range(4)}}
+        check_status(table.insert(entity, headers={"Prefer": "return-no-content"}), 204)
+    assert [row_key for _, row_key in flat(pages(table, {}))] == [f"{n:02}" for n in range(32)]
+
+
+def test_client_pages(many, service):
+    client = service.get_table_client(many.name)
+    by_page = client.query_entities("PartitionKey eq 'b'", results_per_page=70).by_page()
+    sizes = [len(list(page)) for page in by_page]
+    assert sum(sizes) == 300 and max(sizes) <= 70
+    first = client.list_entities(results_per_page=10).by_page()
+    next(first)
+    resumed = client.list_entities(results_per_page=10).by_page(continuation_token=first.continuation_token)
+    assert [e["RowKey"] for e in next(resumed)] == [f"{n:04}" for n in range(10, 20)]
+
+
+SELECTS = {
+    "one": ("N", {"N"}),
+    "key": ("PartitionKey", {"PartitionKey"}),
+    "timestamp": ("Timestamp", {"Timestamp"}),
+    "unknown": ("Nothing", {"Nothing"}),
+    "mixed": ("RowKey,Nothing,N", {"RowKey", "Nothing", "N"}),
+    "star": ("*", {"PartitionKey", "RowKey", "Timestamp", "N"}),
+    "wrong-case": ("n", {"n"}),
+}
+
+
+@pytest.mark.parametrize("level", [NONE, MINIMAL, FULL])
+@pytest.mark.parametrize("name", SELECTS)
+def test_select_names(many, name, level):
+    select, names = SELECTS[name]
+    options = {"$select": select, "$filter": "PartitionKey eq 'a' and RowKey eq '0007'"}
+    [entity] = check_status(many.query(options, accept=level), 200).json()["value"]
+    assert {n for n in entity if "odata." not in n} == names
+    assert entity.get("N", 7) == 7
+    assert all(entity[n] is None for n in names & {"Nothing", "n"})
+    assert ("odata.etag" in entity) == (level != NONE)
+
+
+def test_select_does_not_limit_the_filter(many):
+    options = {"$select": "RowKey", "$filter": "N eq 42"}
+    found = check_status(many.query(options, accept=NONE), 200).json()["value"]
+    assert found == [{"RowKey": "0042"}] * 3
+
+
+def test_select_works_over_pages(many):
+    token, total = {}, 0
+    while token is not None:
+        answer = check_status(many.query({"$select": "PartitionKey", **token}, accept=NONE), 200)
+        assert all(list(e) == ["PartitionKey"] for e in answer.json()["value"])
+        total += len(answer.json()["value"])
+        token = token_of(answer)
+    assert total == len(ALL)
+
+
+def test_select_on_a_point_read_keeps_the_etag_header(many):
+    answer = check_status(many.point("a", "0007", {"$select": "N"}), 200)
+    assert answer.header("ETag") == answer.json()["odata.etag"]
+    assert {n for n in answer.json() if "odata." not in n} == {"N"}
+
+
+def test_filter_on_a_point_read_is_no_error(many):
+    check_status(many.point("a", "0007", {"$filter": "N eq 7"}), 200)

@@ -1,0 +1,55 @@
+//! What an operation answers, before it becomes an HTTP response or a part of a batch.
+
+use bytes::Bytes;
+use model::DateTime;
+use wire::negotiation::Preference;
+
+/// The answer to an operation that succeeded.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// The Timestamp of the entity, shown as `ETag`.
+    pub(crate) etag: Option<DateTime>,
+    /// The address of what was created.
+    pub(crate) location: Option<Vec<u8>>,
+    /// Whether the address is also shown as `DataServiceId`.
+    pub(crate) has_data_service_id: bool,
+    /// Which preference was followed.
+    pub(crate) preference: Option<Preference>,
+    /// Continuation headers: name and token.
+    pub(crate) continuation: Vec<(&'static str, String)>,
+    /// `Content-Type` and body.
+    pub(crate) content: Option<(&'static str, Vec<Bytes>)>,
+}
+
+impl Answer {
+    /// 204 without a body.
+    pub(crate) fn no_content() -> Self {
+        Self { status: 204, ..Self::default() }
+    }
+
+    /// 200 with a body.
+    pub(crate) fn ok(content_type: &'static str, body: Vec<Bytes>) -> Self {
+        Self { status: 200, content: Some((content_type, body)), ..Self::default() }
+    }
+
+    /// The answer to a creation: 201 with the body that `content` makes, or 204, as the client prefers (02 §4.3, §5.1).
+    pub(crate) fn created(
+        preference: Option<Preference>,
+        location: Vec<u8>,
+        content_type: &'static str,
+        content: impl FnOnce() -> Vec<u8>,
+    ) -> Self {
+        let location = Some(location);
+        match preference {
+            Some(Preference::NoContent) => {
+                Self { status: 204, location, has_data_service_id: true, preference, ..Self::default() }
+            }
+            None | Some(Preference::Content) => {
+                let content = Some((content_type, vec![Bytes::from(content())]));
+                Self { status: 201, location, preference, content, ..Self::default() }
+            }
+        }
+    }
+}

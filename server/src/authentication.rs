@@ -1,0 +1,205 @@
+//! Who sends a request: Shared Key and Shared Key Lite (specification 07).
+//!
+//! Runs before the body is read, and before anything is told about accounts, tables or versions.
+
+use crate::accounts::Accounts;
+use crate::call::Grant;
+use crate::failure::{Failure, Layer};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
+use http::{HeaderMap, HeaderName};
+use model::limits::CLOCK_SKEW_SECONDS_MAX;
+use std::time::{Duration, SystemTime};
+use wire::query::raw_comp;
+use wire::signing::{AccountKey, Authorization, Signed, any_verifies, parse_date};
+use wire::target::Target;
+use wire::{ErrorCode, QueryOptions};
+
+/// What a signature is checked against.
+pub(crate) struct Evidence<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) target: &'a Target<'a>,
+    pub(crate) raw_query: &'a str,
+    pub(crate) options: &'a QueryOptions<'a>,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) now: SystemTime,
+}
+
+const X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
+const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+
+/// Checks the credential of a request, and says what it allows.
+pub(crate) fn authenticate(accounts: &Accounts, evidence: &Evidence<'_>) -> Result<Grant, Failure> {
+    let Some(header) = evidence.headers.get(AUTHORIZATION) else {
+        // UNVERIFIED (07 §9): without a token issuer to name, no version gets the challenge of 401.
+        return Err(Failure::authentication(if evidence.options.has_signature {
+            "shared access signatures are not supported yet"
+        } else {
+            "the request is anonymous"
+        }));
+    };
+    let authorization = header
+        .to_str()
+        .ok()
+        .and_then(Authorization::parse)
+        .ok_or_else(|| Failure::at(Layer::Authentication, ErrorCode::InvalidAuthenticationInfo))?;
+    let account = evidence.target.account.as_ref();
+    let keys = account.and_then(|account| accounts.keys(account));
+    let date = request_date(evidence)?;
+    if !is_signed(&authorization, keys, date, evidence) {
+        return Err(Failure::authentication(mismatch(&authorization, date, evidence)));
+    }
+    match account {
+        Some(account) if account.as_str() == authorization.account => Ok(Grant { account: account.clone() }),
+        _ => Err(Failure::authentication("the Authorization header names another account than the address")),
+    }
+}
+
+/// Whether one of the account's keys made the signature. An unknown account takes as long as a known one.
+fn is_signed(
+    authorization: &Authorization<'_>,
+    keys: Option<&[AccountKey]>,
+    date: &str,
+    evidence: &Evidence<'_>,
+) -> bool {
+    let nobodys_key = [AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64")];
+    let signature = authorization.signature.unwrap_or_default();
+    let mut verified = false;
+    for path in evidence.target.signed_paths() {
+        let text = signed(&path, date, evidence).string_to_sign(authorization.scheme);
+        verified |= any_verifies(keys.unwrap_or(&nobodys_key), &text, &signature);
+    }
+    verified && keys.is_some() && authorization.signature.is_some()
+}
+
+fn signed<'a>(path: &'a str, date: &'a str, evidence: &Evidence<'a>) -> Signed<'a> {
+    Signed {
+        method: evidence.method,
+        content_md5: header(evidence.headers, &CONTENT_MD5).unwrap_or_default(),
+        content_type: header(evidence.headers, &CONTENT_TYPE).unwrap_or_default(),
+        date,
+        account: evidence.target.account.as_ref().map_or("", |account| account.as_str()),
+        path,
+        comp: raw_comp(evidence.raw_query),
+    }
+}
+
+/// The date of the request as sent, once it is known to lie within 15 minutes of the server's clock.
+///
+/// UNVERIFIED (07 §5): that a date in the future is refused like one in the past.
+fn request_date<'a>(evidence: &Evidence<'a>) -> Result<&'a str, Failure> {
+    let text = header(evidence.headers, &X_MS_DATE)
+        .filter(|text| !text.is_empty())
+        .or_else(|| header(evidence.headers, &DATE))
+        .ok_or_else(|| Failure::authentication("the request has no date"))?;
+    let date = parse_date(text)
+        .ok_or_else(|| Failure::authentication(format!("The Date header in the request is incorrect: '{text}'")))?;
+    let apart = evidence.now.duration_since(date).unwrap_or_else(|error| error.duration());
+    if apart > Duration::from_secs(CLOCK_SKEW_SECONDS_MAX) {
+        return Err(Failure::authentication(format!(
+            "Request date header too old or too far in the future: '{text}'; compare the clocks of client and server"
+        )));
+    }
+    Ok(text)
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+}
+
+/// Helps whoever debugs a client: the text that the server signed. It holds no secret.
+fn mismatch(authorization: &Authorization<'_>, date: &str, evidence: &Evidence<'_>) -> String {
+    let text = signed(evidence.target.raw_path, date, evidence).string_to_sign(authorization.scheme);
+    format!("The signature is not that of any key of the account. Server used following string to sign: {text:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
+    const DATE_TEXT: &str = "Fri, 14 Mar 2031 08:15:30 GMT";
+
+    struct Attempt {
+        path: &'static str,
+        header_account: &'static str,
+        seconds_later: i64,
+        x_ms_date: &'static str,
+        date: Option<&'static str>,
+        tamper: bool,
+    }
+
+    impl Default for Attempt {
+        fn default() -> Self {
+            Self {
+                path: "/orchardacct/Tables",
+                header_account: "orchardacct",
+                seconds_later: 0,
+                x_ms_date: DATE_TEXT,
+                date: None,
+                tamper: false,
+            }
+        }
+    }
+
+    /// Signs `x_ms_date` and the path as sent, and lets the server judge.
+    fn attempt(attempt: &Attempt) -> Result<Grant, Option<String>> {
+        let accounts = Accounts::from_environment_text(&format!("orchardacct:{KEY}")).unwrap();
+        let target = Target::parse("127.0.0.1", attempt.path, &[]);
+        let text = format!("GET\n\n\n{}\n/orchardacct{}", attempt.x_ms_date, attempt.path);
+        let mut signature = AccountKey::parse(KEY).unwrap().sign(&text);
+        if attempt.tamper {
+            signature = AccountKey::parse(KEY).unwrap().sign(&format!("{text}x"));
+        }
+        let mut headers = HeaderMap::new();
+        let value = format!("SharedKey {}:{signature}", attempt.header_account);
+        headers.insert(AUTHORIZATION, HeaderValue::from_str(&value).unwrap());
+        headers.insert(X_MS_DATE, HeaderValue::from_static(attempt.x_ms_date));
+        if let Some(date) = attempt.date {
+            headers.insert(DATE, HeaderValue::from_static(date));
+        }
+        let signed_at = parse_date(DATE_TEXT).unwrap();
+        let step = Duration::from_secs(attempt.seconds_later.unsigned_abs());
+        let now = if attempt.seconds_later < 0 { signed_at - step } else { signed_at + step };
+        let options = QueryOptions::default();
+        let evidence =
+            Evidence { method: "GET", target: &target, raw_query: "", options: &options, headers: &headers, now };
+        authenticate(&accounts, &evidence).map_err(|failure| failure.source.map(|source| source.to_string()))
+    }
+
+    #[test]
+    fn a_signed_request_is_granted_its_account() {
+        assert_eq!(attempt(&Attempt::default()).unwrap().account.as_str(), "orchardacct");
+        let overwritten_date = Attempt { date: Some("Fri, 14 Mar 2031 09:00:00 GMT"), ..Attempt::default() };
+        assert!(attempt(&overwritten_date).is_ok(), "x-ms-date wins over a Date that a proxy changed");
+        let secondary = Attempt { path: "/orchardacct-secondary/Tables", ..Attempt::default() };
+        assert!(attempt(&secondary).is_ok());
+    }
+
+    #[test]
+    fn whatever_is_wrong_is_refused() {
+        for wrong in [
+            Attempt { tamper: true, ..Attempt::default() },
+            Attempt { path: "/otheracct/Tables", ..Attempt::default() },
+            Attempt { header_account: "otheracct", ..Attempt::default() },
+            Attempt { header_account: "orchardacct-secondary", ..Attempt::default() },
+            Attempt { x_ms_date: "yesterday", ..Attempt::default() },
+        ] {
+            assert!(attempt(&wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn fifteen_minutes_of_skew_are_allowed() {
+        for (seconds_later, allowed) in [(899, true), (900, true), (901, false), (-900, true), (-901, false)] {
+            let skewed = Attempt { seconds_later, ..Attempt::default() };
+            assert_eq!(attempt(&skewed).is_ok(), allowed, "{seconds_later} s");
+        }
+    }
+
+    #[test]
+    fn the_log_gets_the_string_to_sign_and_no_signature() {
+        let reason = attempt(&Attempt { tamper: true, ..Attempt::default() }).unwrap_err().unwrap();
+        assert!(reason.contains("/orchardacct/orchardacct/Tables"), "{reason}");
+    }
+}

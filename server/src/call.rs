@@ -1,0 +1,148 @@
+//! A request as the operations see it: headers and options read once, nothing of HTTP left.
+
+use crate::failure::Failure;
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
+use model::key::KeyError;
+use model::name::TableNameError;
+use model::{AccountName, Condition, EntityKey, KeyText, TableName};
+use std::time::Instant;
+use store::TableKey;
+use wire::json::{Context, EntityForm};
+use wire::negotiation::{DataServiceVersion, Preference, Wishes};
+use wire::{ErrorCode, Format, MetadataLevel, QueryOptions, Select, ServiceError, Version};
+
+/// What a credential allows. An account key allows everything on its account.
+#[derive(Debug, Clone)]
+pub(crate) struct Grant {
+    pub(crate) account: AccountName,
+}
+
+/// The headers that operations look at, those of a request or of a part of a batch.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Headers<'a> {
+    pub(crate) accept: Option<&'a str>,
+    pub(crate) content_type: Option<&'a str>,
+    pub(crate) if_match: Option<&'a str>,
+    pub(crate) if_none_match: Option<&'a str>,
+    pub(crate) prefer: Option<&'a str>,
+    pub(crate) data_service_version: Option<&'a str>,
+    pub(crate) max_data_service_version: Option<&'a str>,
+}
+
+impl<'a> Headers<'a> {
+    /// Picks the headers; one that is not visible text counts as malformed.
+    pub(crate) fn of(headers: &'a HeaderMap) -> Result<Self, ServiceError> {
+        let text = |name: &http::HeaderName| match headers.get(name) {
+            None => Ok(None),
+            Some(value) => value.to_str().map(Some).map_err(|_| ErrorCode::InvalidHeaderValue),
+        };
+        let named = |name: &'static str| text(&http::HeaderName::from_static(name));
+        Ok(Self {
+            accept: text(&ACCEPT)?,
+            content_type: text(&CONTENT_TYPE)?,
+            if_match: text(&IF_MATCH)?,
+            if_none_match: text(&IF_NONE_MATCH)?,
+            prefer: named("prefer")?,
+            data_service_version: named("dataserviceversion")?,
+            max_data_service_version: named("maxdataserviceversion")?,
+        })
+    }
+}
+
+/// One call of an operation.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    /// What the caller may do, and on which account.
+    pub(crate) grant: Grant,
+    /// The service version.
+    pub(crate) version: Version,
+    /// Scheme, host and, in path style, account: what addresses in answers start with.
+    pub(crate) base: &'a str,
+    pub(crate) headers: Headers<'a>,
+    pub(crate) options: QueryOptions<'a>,
+    /// The format of the answer.
+    pub(crate) format: Format,
+    /// What the `Prefer` header asks for.
+    pub(crate) preference: Option<Preference>,
+    /// A query answers by then, with a continuation token if it is not done.
+    pub(crate) query_deadline: Instant,
+}
+
+impl Call<'_> {
+    /// What the client says about formats.
+    pub(crate) fn wishes<'w>(
+        version: Version,
+        headers: &Headers<'w>,
+        options: &'w QueryOptions<'_>,
+    ) -> Result<Wishes<'w>, ErrorCode> {
+        let data_service_version =
+            DataServiceVersion::effective(version, headers.data_service_version, headers.max_data_service_version)?;
+        Ok(Wishes { version, data_service_version, accept: headers.accept, format: options.format.as_deref() })
+    }
+
+    /// The metadata level of the answer.
+    ///
+    /// Atom answers are refused before an operation runs, so there is always one.
+    pub(crate) fn level(&self) -> MetadataLevel {
+        match self.format {
+            Format::Json(level) => level,
+            Format::Atom => MetadataLevel::Minimal,
+        }
+    }
+
+    /// What addresses in the answer are made of.
+    pub(crate) fn context(&self) -> Context<'_> {
+        Context { base: self.base, account: &self.grant.account, level: self.level() }
+    }
+
+    /// How entities of a table are written.
+    pub(crate) fn entity_form<'f>(&'f self, table: &'f str, select: Option<&'f Select>) -> EntityForm<'f> {
+        let etag_in_minimal = self.version >= Version::ETAG_IN_MINIMAL;
+        EntityForm { context: self.context(), table, select, etag_in_minimal }
+    }
+
+    /// The table of an entity operation. A name that no table can have names a table that does not exist.
+    ///
+    /// UNVERIFIED (01 §2): the code for a malformed name in an entity operation.
+    pub(crate) fn table(&self, name: &str) -> Result<TableKey, Failure> {
+        match TableName::new(name) {
+            Ok(name) => Ok(TableKey { account: self.grant.account.clone(), name }),
+            Err(TableNameError::Length | TableNameError::Characters | TableNameError::Reserved) => {
+                Err(Failure::query(ErrorCode::TableNotFound))
+            }
+        }
+    }
+
+    /// The condition of an update, merge or delete; `None` if there is no `If-Match` (01 §8).
+    pub(crate) fn condition(&self, method: &str) -> Result<Option<Condition>, ServiceError> {
+        match (self.headers.if_match, self.headers.if_none_match) {
+            (Some(_), Some(_)) => Err(ServiceError::invalid_input(
+                "Both If-Match and If-None-Match HTTP headers cannot be specified at the same time. Please specify either one of the headers or none of them.",
+            )),
+            (None, Some(_)) => Err(ServiceError::invalid_input(format!(
+                "The `If-None-Match` HTTP header cannot be specified for {method} operations."
+            ))),
+            (None, None) => Ok(None),
+            (Some(value), None) => Condition::parse(value).map(Some).ok_or_else(|| {
+                ServiceError::invalid_input(format!(
+                    "The etag value '{value}' specified in one of the request headers is not valid. Please make sure only one etag value is specified and is valid."
+                ))
+            }),
+        }
+    }
+}
+
+/// The key that an address names (01 §3).
+///
+/// `too_long` is the answer to a key above 512 characters, which differs by operation.
+pub(crate) fn address_key(partition: &str, row: &str, too_long: ErrorCode) -> Result<EntityKey, ServiceError> {
+    let text = |text: &str| {
+        KeyText::new(text).map_err(|error| match error {
+            KeyError::Slash => ServiceError::malformed_address(),
+            KeyError::ForbiddenCharacter => ErrorCode::OutOfRangeInput.into(),
+            KeyError::TooLong => too_long.into(),
+        })
+    };
+    Ok(EntityKey { partition: text(partition)?, row: text(row)? })
+}

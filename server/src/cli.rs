@@ -1,0 +1,164 @@
+//! The command line: flags, their environment twins, and the file that may stand in for them.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Rowhouse keeps Azure Tables on your own machine.
+///
+/// It speaks the Azure Table Storage protocol, so the client libraries you use with the cloud work unchanged.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rowhouse",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server
+    ///
+    /// Without any option it serves the well-known development account on 127.0.0.1:10002 and keeps the data in
+    /// ./rowhouse-data. When it is ready it prints the address and a connection string for client libraries.
+    #[command(after_long_help = EXAMPLES)]
+    Serve(Box<ServeArgs>),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rowhouse serve
+      development account, data in ./rowhouse-data
+  rowhouse serve --in-memory --listen 127.0.0.1:0
+      for tests: a free port, nothing on disk; read the address from standard output
+  rowhouse serve --data /var/lib/rowhouse --accounts /etc/rowhouse/accounts.toml
+      accounts of your own, from a file of sections such as
+        [[account]]
+        name = \"orchard\"
+        key1 = \"<Base64, 64 random bytes>\"
+        key2 = \"<Base64, 64 random bytes>\"
+  ROWHOUSE_ACCOUNT_KEYS='orchard:<key1>:<key2>' rowhouse serve
+      accounts of your own, from the environment
+
+Every option has a twin in the environment, ROWHOUSE_ and its name, and can stand in the file that --config
+names, such as `listen = \"127.0.0.1:10002\"`. A flag wins over the environment, and that over the file.";
+
+/// The options of `serve` as they were given; nothing is checked or filled in.
+#[derive(Debug, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(crate) struct ServeArgs {
+    /// Read options from this TOML file
+    #[arg(long, env = "ROWHOUSE_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Address and port to serve [default: 127.0.0.1:10002]; port 0 takes a free one
+    #[arg(long, env = "ROWHOUSE_LISTEN", value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<String>,
+
+    /// Folder that keeps the data [default: ./rowhouse-data]; created if missing
+    #[arg(long, env = "ROWHOUSE_DATA", value_name = "DIR", conflicts_with = "in_memory")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Keep everything in memory and lose it at the end; for tests
+    #[arg(long, env = "ROWHOUSE_IN_MEMORY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub(crate) in_memory: Option<bool>,
+
+    /// File with account names and keys; without it, and without ROWHOUSE_ACCOUNT_KEYS, there is only the
+    /// well-known development account
+    #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
+    pub(crate) accounts: Option<PathBuf>,
+
+    /// When a write is acknowledged [default: sync]
+    #[arg(long, env = "ROWHOUSE_DURABILITY", value_enum)]
+    pub(crate) durability: Option<DurabilityArg>,
+
+    /// Memory for cached data, in MiB [default: 256]
+    #[arg(long, env = "ROWHOUSE_CACHE_MIB", value_name = "MIB")]
+    pub(crate) cache_mib: Option<u64>,
+
+    /// Domain under which accounts are addressed as <account>.<domain>; may be repeated or separated by commas.
+    /// <account>.table.<anything> and http://host/<account> work always
+    #[arg(long, env = "ROWHOUSE_DOMAIN", value_name = "DOMAIN", value_delimiter = ',')]
+    pub(crate) domain: Option<Vec<String>>,
+
+    /// How long a query may run before it answers with a continuation token, in seconds [default: 5]
+    #[arg(long, env = "ROWHOUSE_QUERY_SECONDS", value_name = "SECONDS")]
+    pub(crate) query_seconds: Option<u64>,
+
+    /// Most connections at one time [default: 10000]; further ones wait
+    #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS", value_name = "COUNT")]
+    pub(crate) max_connections: Option<usize>,
+
+    /// How long requests may go on after SIGTERM or Ctrl-C, in seconds [default: 10]
+    #[arg(long, env = "ROWHOUSE_SHUTDOWN_SECONDS", value_name = "SECONDS")]
+    pub(crate) shutdown_seconds: Option<u64>,
+
+    /// Form of the log on standard error [default: text]
+    #[arg(long, env = "ROWHOUSE_LOG_FORMAT", value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
+
+    /// What is logged [default: info]; `debug` shows every request and query plan, and parts can be chosen, as in
+    /// `info,store=debug`
+    #[arg(long, env = "ROWHOUSE_LOG", value_name = "LEVEL")]
+    pub(crate) log: Option<String>,
+
+    /// Serve beyond this machine although everybody knows the development account's key
+    #[arg(long, env = "ROWHOUSE_ALLOW_DEVELOPMENT_KEY_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub(crate) allow_development_key_on_network: Option<bool>,
+
+    /// Serve beyond this machine without TLS, for instance behind a proxy that has it
+    #[arg(long, env = "ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub(crate) allow_plain_http_on_network: Option<bool>,
+}
+
+/// When a write is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DurabilityArg {
+    /// Once it is on disk: survives power loss
+    Sync,
+    /// At once, and on disk within 100 ms: power loss may take the last 100 ms, a crash of the server nothing
+    Interval,
+}
+
+/// The form of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+impl ServeArgs {
+    /// Fills what is not given from another source.
+    pub(crate) fn or(self, file: Self) -> Self {
+        Self {
+            config: self.config,
+            listen: self.listen.or(file.listen),
+            // A data folder and `--in-memory` exclude each other, whichever source they come from.
+            data: if self.in_memory == Some(true) { self.data } else { self.data.or(file.data) },
+            in_memory: self.in_memory.or(file.in_memory),
+            accounts: self.accounts.or(file.accounts),
+            durability: self.durability.or(file.durability),
+            cache_mib: self.cache_mib.or(file.cache_mib),
+            domain: self.domain.or(file.domain),
+            query_seconds: self.query_seconds.or(file.query_seconds),
+            max_connections: self.max_connections.or(file.max_connections),
+            shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
+            log_format: self.log_format.or(file.log_format),
+            log: self.log.or(file.log),
+            allow_development_key_on_network: self
+                .allow_development_key_on_network
+                .or(file.allow_development_key_on_network),
+            allow_plain_http_on_network: self.allow_plain_http_on_network.or(file.allow_plain_http_on_network),
+        }
+    }
+}

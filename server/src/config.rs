@@ -1,0 +1,182 @@
+//! The configuration: raw options become checked values in one step.
+
+use crate::accounts::Accounts;
+use crate::cli::{DurabilityArg, LogFormat, ServeArgs};
+use anyhow::{Context, bail, ensure};
+use model::limits::{QUERY_EXECUTION_SECONDS_DEFAULT, REQUEST_TIMEOUT_SECONDS_MAX};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The variable that holds account names and keys; it has no twin on the command line.
+const ACCOUNT_KEYS_VARIABLE: &str = "ROWHOUSE_ACCOUNT_KEYS";
+
+/// Everything that `serve` needs, checked.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) listen: SocketAddr,
+    pub(crate) storage: Storage,
+    pub(crate) accounts: Accounts,
+    pub(crate) domains: Vec<String>,
+    pub(crate) query_time: Duration,
+    pub(crate) connections_max: usize,
+    pub(crate) shutdown_time: Duration,
+    pub(crate) log_format: LogFormat,
+    pub(crate) log: String,
+}
+
+/// Where the data are kept.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Storage {
+    Memory,
+    Folder { path: PathBuf, durability: DurabilityArg, cache_bytes: u64 },
+}
+
+impl Config {
+    /// Checks the options, reads the files they name, and fills in the defaults.
+    pub(crate) fn new(args: ServeArgs, account_keys: Option<&str>) -> anyhow::Result<Self> {
+        let args = match &args.config {
+            None => args,
+            Some(path) => {
+                let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+                let file = toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+                args.or(file)
+            }
+        };
+        let accounts = accounts(&args, account_keys)?;
+        let listen = address(args.listen.as_deref().unwrap_or("127.0.0.1:10002"))?;
+        check_exposure(listen, &accounts, &args)?;
+        let query_seconds = args.query_seconds.unwrap_or(QUERY_EXECUTION_SECONDS_DEFAULT);
+        ensure!(
+            (1..=REQUEST_TIMEOUT_SECONDS_MAX).contains(&query_seconds),
+            "--query-seconds is 1 to {REQUEST_TIMEOUT_SECONDS_MAX}"
+        );
+        let connections_max = args.max_connections.unwrap_or(10_000);
+        ensure!(connections_max > 0, "--max-connections is at least 1");
+        let cache_mib = args.cache_mib.unwrap_or(256);
+        let storage = if args.in_memory.unwrap_or(false) {
+            ensure!(args.data.is_none(), "--in-memory keeps nothing, so it cannot go with a data folder");
+            Storage::Memory
+        } else {
+            Storage::Folder {
+                path: args.data.unwrap_or_else(|| PathBuf::from("rowhouse-data")),
+                durability: args.durability.unwrap_or(DurabilityArg::Sync),
+                cache_bytes: cache_mib.checked_mul(1024 * 1024).context("--cache-mib is too large")?,
+            }
+        };
+        Ok(Self {
+            listen,
+            storage,
+            accounts,
+            domains: args.domain.unwrap_or_default(),
+            query_time: Duration::from_secs(query_seconds),
+            connections_max,
+            shutdown_time: Duration::from_secs(args.shutdown_seconds.unwrap_or(10)),
+            log_format: args.log_format.unwrap_or(LogFormat::Text),
+            log: args.log.unwrap_or_else(|| "info".to_owned()),
+        })
+    }
+
+    /// As [`Self::new`], with the secrets that stand in the environment.
+    pub(crate) fn from_environment(args: ServeArgs) -> anyhow::Result<Self> {
+        let account_keys = std::env::var(ACCOUNT_KEYS_VARIABLE).ok();
+        Self::new(args, account_keys.as_deref())
+    }
+}
+
+fn accounts(args: &ServeArgs, account_keys: Option<&str>) -> anyhow::Result<Accounts> {
+    match (&args.accounts, account_keys) {
+        (Some(_), Some(_)) => bail!("accounts are given twice, by a file and by {ACCOUNT_KEYS_VARIABLE}"),
+        (Some(path), None) => Accounts::from_file(path),
+        (None, Some(text)) => {
+            Accounts::from_environment_text(text).with_context(|| format!("reading {ACCOUNT_KEYS_VARIABLE}"))
+        }
+        (None, None) => Ok(Accounts::development()),
+    }
+}
+
+fn address(text: &str) -> anyhow::Result<SocketAddr> {
+    let what = || format!("'{text}' is not an address and port to listen on, such as 127.0.0.1:10002");
+    text.to_socket_addrs().with_context(what)?.next().with_context(what)
+}
+
+/// Refuses to serve beyond this machine what is not protected, unless a flag says so by its name.
+fn check_exposure(listen: SocketAddr, accounts: &Accounts, args: &ServeArgs) -> anyhow::Result<()> {
+    if listen.ip().is_loopback() {
+        return Ok(());
+    }
+    ensure!(
+        !accounts.have_well_known_key() || args.allow_development_key_on_network == Some(true),
+        "refusing to listen on {listen} with the development account's key, which everybody knows.\n\
+         Give the server accounts of its own (--accounts FILE, see `rowhouse serve --help`), listen on 127.0.0.1, \
+         or say --allow-development-key-on-network."
+    );
+    ensure!(
+        args.allow_plain_http_on_network == Some(true),
+        "refusing to listen on {listen} without TLS: requests and answers could be read and changed on the way.\n\
+         Listen on 127.0.0.1, or put a proxy with TLS in front and say --allow-plain-http-on-network."
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: &str = "one:AAECAwQFBgcICQoLDA0ODw==";
+
+    #[test]
+    fn defaults() {
+        let config = Config::new(ServeArgs::default(), None).unwrap();
+        assert_eq!(config.listen.to_string(), "127.0.0.1:10002");
+        let Storage::Folder { path, durability, .. } = config.storage else { panic!("a folder was expected") };
+        assert_eq!((path, durability), (PathBuf::from("rowhouse-data"), DurabilityArg::Sync));
+        assert!(config.accounts.have_well_known_key());
+    }
+
+    #[test]
+    fn a_file_fills_in_what_the_flags_leave_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rowhouse.toml");
+        std::fs::write(&path, "listen = \"127.0.0.1:1\"\nquery-seconds = 7\nlog-format = \"json\"\n").unwrap();
+        let args = ServeArgs { config: Some(path.clone()), listen: Some("127.0.0.1:2".into()), ..ServeArgs::default() };
+        let config = Config::new(args, None).unwrap();
+        assert_eq!((config.listen.port(), config.query_time.as_secs(), config.log_format), (2, 7, LogFormat::Json));
+        std::fs::write(&path, "lisden = \"x\"").unwrap();
+        let args = ServeArgs { config: Some(path), ..ServeArgs::default() };
+        assert!(format!("{:#}", Config::new(args, None).unwrap_err()).contains("lisden"));
+    }
+
+    #[test]
+    fn unprotected_service_beyond_this_machine_is_refused_with_what_to_do() {
+        let args = |development, plain| ServeArgs {
+            listen: Some("0.0.0.0:0".into()),
+            allow_development_key_on_network: development,
+            allow_plain_http_on_network: plain,
+            ..ServeArgs::default()
+        };
+        let refusal = |args, keys| format!("{:#}", Config::new(args, keys).unwrap_err());
+        assert!(refusal(args(None, Some(true)), None).contains("--allow-development-key-on-network"));
+        assert!(refusal(args(Some(true), None), None).contains("--allow-plain-http-on-network"));
+        assert!(refusal(args(None, None), Some(KEYS)).contains("--allow-plain-http-on-network"));
+        assert!(Config::new(args(Some(true), Some(true)), None).is_ok());
+        assert!(Config::new(args(None, Some(true)), Some(KEYS)).is_ok());
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let with = |change: fn(&mut ServeArgs)| {
+            let mut args = ServeArgs::default();
+            change(&mut args);
+            Config::new(args, None).is_err()
+        };
+        assert!(with(|args| (args.in_memory, args.data) = (Some(true), Some("x".into()))));
+        assert!(with(|args| args.query_seconds = Some(0)));
+        assert!(with(|args| args.query_seconds = Some(31)));
+        assert!(with(|args| args.max_connections = Some(0)));
+        assert!(with(|args| args.listen = Some("nowhere".into())));
+        assert!(with(|args| args.accounts = Some("/nowhere".into())));
+        let both = ServeArgs { accounts: Some("/nowhere".into()), ..ServeArgs::default() };
+        assert!(Config::new(both, Some(KEYS)).is_err());
+    }
+}

@@ -1,0 +1,15 @@
+//! Delete Table (specification 02 §4.4).
+
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::failure::Failure;
+use model::TableName;
+use store::{Engine, TableKey};
+use wire::ErrorCode;
+
+/// Deletes a table; its name is free at once.
+pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, name: &str) -> Result<Answer, Failure> {
+    let name = TableName::new(name).map_err(|_| Failure::service(ErrorCode::ResourceNotFound))?;
+    engine.delete_table(&TableKey { account: call.grant.account.clone(), name }).await?;
+    Ok(Answer::no_content())
+}

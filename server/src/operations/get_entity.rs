@@ -1,0 +1,28 @@
+//! Query Entities on one address: a point read (specification 02 §5.7).
+
+use crate::answer::Answer;
+use crate::call::{Call, address_key};
+use crate::failure::Failure;
+use crate::route::EntityAddress;
+use bytes::Bytes;
+use model::EntityView;
+use store::Engine;
+use wire::json::write_single_entity;
+use wire::{ErrorCode, Select};
+
+/// Reads one entity.
+///
+/// An empty `$select` is no projection here (02 §5.7); on a set it is shown in the context address.
+pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, address: &EntityAddress<'_>) -> Result<Answer, Failure> {
+    call.options.check_supported().map_err(Failure::service)?;
+    let select = call.options.select.as_deref().filter(|list| !list.trim().is_empty());
+    let select = select.map(Select::parse).transpose().map_err(Failure::service)?;
+    let key = address_key(&address.partition, &address.row, ErrorCode::ResourceNotFound).map_err(Failure::query)?;
+    let table = call.table(&address.table)?;
+    let record = engine.get(&table, &key).await?.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
+    let view = EntityView::of(&key, &record)?;
+    let mut body = Vec::with_capacity(record.as_bytes().len() * 2 + 512);
+    write_single_entity(&mut body, &call.entity_form(&address.table, select.as_ref()), &view)?;
+    let answer = Answer::ok(call.format.content_type(), vec![Bytes::from(body)]);
+    Ok(Answer { etag: Some(view.record.timestamp()), ..answer })
+}

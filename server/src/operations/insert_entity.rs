@@ -1,0 +1,51 @@
+//! Insert Entity (specification 02 §5.1).
+
+use super::commit;
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::failure::Failure;
+use model::{DateTime, EntityKey, EntityView, Mutation, Record, RecordBuilder};
+use store::Engine;
+use wire::ErrorCode;
+use wire::json::{Keys, read_entity, write_single_entity};
+use wire::negotiation::Preference;
+use wire::uri::write_entity_address;
+
+/// Inserts an entity whose keys stand in the body.
+pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str, body: &[u8]) -> Result<Answer, Failure> {
+    let (key, properties) = decode(body)?;
+    // The answer shows the entity, so a copy stays here.
+    let echo = (call.preference != Some(Preference::NoContent)).then(|| properties.clone());
+    let mutation = Mutation::Insert { key: key.clone(), properties };
+    let timestamp = commit(engine, &call.table(table)?, mutation).await?.unwrap_or(DateTime::MIN);
+    answer(call, table, &key, echo, timestamp)
+}
+
+/// The entity that the body describes.
+pub(crate) fn decode(body: &[u8]) -> Result<(EntityKey, RecordBuilder), Failure> {
+    let entity = read_entity(body, Keys::InBody).map_err(Failure::service)?;
+    match (entity.partition, entity.row) {
+        (Some(partition), Some(row)) => Ok((EntityKey { partition, row }, entity.properties)),
+        _ => Err(Failure::service(ErrorCode::PropertiesNeedValue)),
+    }
+}
+
+/// The answer to an insert that stored the entity with this Timestamp.
+pub(crate) fn answer(
+    call: &Call<'_>,
+    table: &str,
+    key: &EntityKey,
+    echo: Option<RecordBuilder>,
+    timestamp: DateTime,
+) -> Result<Answer, Failure> {
+    let mut location = format!("{}/", call.base).into_bytes();
+    write_entity_address(&mut location, table, key.partition.as_str(), key.row.as_str());
+    let mut content = Vec::new();
+    if let Some(echo) = echo {
+        let record: Record = echo.finish(timestamp);
+        content.reserve(record.as_bytes().len() * 2);
+        write_single_entity(&mut content, &call.entity_form(table, None), &EntityView::of(key, &record)?)?;
+    }
+    let created = Answer::created(call.preference, location, call.format.content_type(), || content);
+    Ok(Answer { etag: Some(timestamp), ..created })
+}

@@ -1,0 +1,170 @@
+//! Query Entities (specification 04).
+//!
+//! The scan gives each entity to a [`PageWriter`] while it stands where the engine keeps it, and the writer encodes it
+//! into the segments of the response body. So a page is in memory once, as what will be sent.
+
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::failure::Failure;
+use bytes::Bytes;
+use model::limits::PAGE_ENTITY_BYTES_MAX;
+use model::plan::plan;
+use model::record::DamagedRecord;
+use model::{AccountName, EntityView, Position};
+use std::ops::ControlFlow;
+use store::{Cancellation, Engine, EntitySink, Scan};
+use tracing::debug;
+use wire::json::{Context, EntityForm, end_entity_set, write_entity_in_set, write_start_of_entity_set};
+use wire::{ErrorCode, MetadataLevel, QueryOptions, Select, continuation, filter};
+
+/// Answers one page of the entities that match.
+pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
+    let options = &call.options;
+    // `$top` is judged before the filter (04 §7).
+    let limit = options.top().map_err(Failure::service)?;
+    options.check_supported().map_err(Failure::service)?;
+    let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default()).map_err(filter_failure)?;
+    let select = options.select.as_deref().map(Select::parse).transpose().map_err(Failure::service)?;
+    let from = position(options)?;
+    let plan = plan(filter.as_ref());
+    let (kind, ranges) = (plan.kind, plan.ranges.len());
+    let cancellation = Cancellation::default();
+    let _stop_when_dropped = CancelOnDrop(cancellation.clone());
+    let scan = Scan {
+        ranges: plan.ranges,
+        from,
+        filter,
+        limit,
+        byte_budget: PAGE_ENTITY_BYTES_MAX,
+        deadline: call.query_deadline,
+        cancellation,
+    };
+    let writer = PageWriter::new(call, table, select);
+    let (writer, end) = engine.scan(&call.table(table)?, scan, writer).await?;
+    debug!(
+        target: "rowhouse::query",
+        table, plan = %kind, ranges, examined = end.examined, answered = writer.entities, complete = end.next.is_none(),
+    );
+    let segments = writer.finish()?;
+    // A page of no entities that was asked for ends the query (04 §5, UNVERIFIED).
+    let next = end.next.filter(|_| limit > 0);
+    Ok(Answer {
+        continuation: next.as_ref().map_or_else(Vec::new, tokens),
+        ..Answer::ok(call.format.content_type(), segments)
+    })
+}
+
+/// A filter that asks for what the service does not have is refused as late as an operation is.
+fn filter_failure(error: filter::FilterError) -> Failure {
+    match error.code {
+        filter::FilterErrorCode::InvalidInput => Failure::query(error),
+        filter::FilterErrorCode::NotImplemented => Failure::service(error),
+    }
+}
+
+/// Where the client wants to go on.
+///
+/// UNVERIFIED (04 §6): the code for a row key without a partition key and for a malformed token.
+fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, Failure> {
+    let malformed = || Failure::query(ErrorCode::InvalidInput);
+    let row = options.next_row_key.as_deref().filter(|token| !token.is_empty());
+    let Some(partition) = options.next_partition_key.as_deref() else {
+        return if row.is_some() { Err(malformed()) } else { Ok(None) };
+    };
+    let partition = continuation::decode(partition).ok_or_else(malformed)?;
+    let row = row.map(|token| continuation::decode(token).ok_or_else(malformed)).transpose()?;
+    Ok(Some(Position::new(&partition, row.as_deref().unwrap_or_default())))
+}
+
+/// The headers that name the next entity to examine.
+fn tokens(next: &Position) -> Vec<(&'static str, String)> {
+    next.keys().map_or_else(Vec::new, |keys| {
+        vec![
+            ("x-ms-continuation-nextpartitionkey", continuation::encode(&keys.partition)),
+            ("x-ms-continuation-nextrowkey", continuation::encode(&keys.row)),
+        ]
+    })
+}
+
+/// Stops a scan whose client went away: then the future that waits for it is dropped.
+struct CancelOnDrop(Cancellation);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// How large a segment of a page is before the next one is begun, in bytes.
+const SEGMENT_BYTES: usize = 64 * 1024;
+
+/// Encodes entities into the segments of a response body.
+struct PageWriter {
+    base: String,
+    account: AccountName,
+    table: String,
+    level: MetadataLevel,
+    etag_in_minimal: bool,
+    select: Option<Select>,
+    full: Vec<Bytes>,
+    open: Vec<u8>,
+    entities: u64,
+    damage: Option<DamagedRecord>,
+}
+
+impl PageWriter {
+    fn new(call: &Call<'_>, table: &str, select: Option<Select>) -> Self {
+        let form = call.entity_form(table, select.as_ref());
+        let mut open = Vec::with_capacity(4096);
+        write_start_of_entity_set(&mut open, &form);
+        let (level, etag_in_minimal) = (form.context.level, form.etag_in_minimal);
+        Self {
+            base: call.base.to_owned(),
+            account: call.grant.account.clone(),
+            table: table.to_owned(),
+            level,
+            etag_in_minimal,
+            select,
+            full: Vec::new(),
+            open,
+            entities: 0,
+            damage: None,
+        }
+    }
+
+    fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
+        if let Some(damage) = self.damage {
+            return Err(damage.into());
+        }
+        end_entity_set(&mut self.open);
+        self.full.push(Bytes::from(self.open));
+        Ok(self.full)
+    }
+}
+
+impl EntitySink for PageWriter {
+    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+        if self.open.len() >= SEGMENT_BYTES {
+            let full = std::mem::replace(&mut self.open, Vec::with_capacity(SEGMENT_BYTES + SEGMENT_BYTES / 8));
+            self.full.push(Bytes::from(full));
+        }
+        if self.entities > 0 {
+            self.open.push(b',');
+        }
+        let context = Context { base: &self.base, account: &self.account, level: self.level };
+        let form = EntityForm {
+            context,
+            table: &self.table,
+            select: self.select.as_ref(),
+            etag_in_minimal: self.etag_in_minimal,
+        };
+        self.entities += 1;
+        match write_entity_in_set(&mut self.open, &form, entity) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(damage) => {
+                self.damage = Some(damage);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Update Entity and Insert Or Replace Entity (specification 02 §5.2, §5.4).
+
+use super::commit;
+use super::merge_entity::decode_addressed;
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::failure::Failure;
+use crate::route::EntityAddress;
+use model::Mutation;
+use store::Engine;
+
+/// Replaces an entity; without `If-Match` it may be new.
+pub(crate) async fn run(
+    engine: &impl Engine,
+    call: &Call<'_>,
+    address: &EntityAddress<'_>,
+    body: &[u8],
+) -> Result<Answer, Failure> {
+    let table = call.table(&address.table)?;
+    let etag = commit(engine, &table, decode(call, address, body)?).await?;
+    Ok(Answer { etag, ..Answer::no_content() })
+}
+
+/// The mutation that the request describes.
+pub(crate) fn decode(call: &Call<'_>, address: &EntityAddress<'_>, body: &[u8]) -> Result<Mutation, Failure> {
+    let (key, properties, condition) = decode_addressed(call, address, body, "PUT")?;
+    Ok(match condition {
+        Some(condition) => Mutation::Replace { key, properties, condition },
+        None => Mutation::InsertOrReplace { key, properties },
+    })
+}

@@ -1,0 +1,172 @@
+//! Answers and failures become HTTP responses here, and nowhere else (specification 02 §3, 03 §6).
+
+use crate::answer::Answer;
+use crate::failure::{Failure, Layer};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION, SERVER, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use hyper::body::{Body, Frame, SizeHint};
+use model::limits::CLIENT_REQUEST_ID_CHARS_MAX;
+use model::{DateTime, ETag};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use wire::error::write_error_body;
+use wire::negotiation::Preference;
+use wire::{ErrorBody, ErrorCode, Format, Version};
+
+const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
+
+/// What every response says, whatever happened.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    /// The id of the request, new for each.
+    pub(crate) request_id: String,
+    /// The id that the client gave the request.
+    pub(crate) client_request_id: Option<HeaderValue>,
+    /// The version of the request, once the request was authenticated.
+    pub(crate) version: Option<Version>,
+    /// The format of the answer, once it was negotiated; errors take it too.
+    pub(crate) format: Option<Format>,
+    /// What the `Prefer` header asked for; errors repeat it.
+    pub(crate) preference: Option<Preference>,
+    /// Whether the client reads JSON, for errors before a format was negotiated.
+    pub(crate) accepts_json: bool,
+}
+
+/// The segments of a body, sent in order and freed as they are sent.
+#[derive(Debug, Default)]
+pub(crate) struct Segments(VecDeque<Bytes>);
+
+impl Segments {
+    fn len(&self) -> u64 {
+        self.0.iter().map(|segment| segment.len() as u64).sum()
+    }
+}
+
+impl Body for Segments {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|segment| Ok(Frame::data(segment))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.len())
+    }
+}
+
+/// The response to an operation that succeeded.
+pub(crate) fn of_answer(answer: Answer, envelope: &Envelope) -> Response<Segments> {
+    let mut headers = common_headers(envelope);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(timestamp) = answer.etag {
+        let mut etag = Vec::with_capacity(48);
+        ETag::of(timestamp).write_to(&mut etag);
+        insert_bytes(&mut headers, ETAG, etag);
+    }
+    if let Some(location) = answer.location {
+        if answer.has_data_service_id {
+            insert_bytes(&mut headers, HeaderName::from_static("dataserviceid"), location.clone());
+        }
+        insert_bytes(&mut headers, LOCATION, location);
+    }
+    if let Some(preference) = answer.preference {
+        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(preference.applied()));
+    }
+    for (name, token) in answer.continuation {
+        insert_bytes(&mut headers, HeaderName::from_static(name), token.into_bytes());
+    }
+    let segments = match answer.content {
+        None => Segments::default(),
+        Some((content_type, segments)) => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+            Segments(segments.into())
+        }
+    };
+    respond(answer.status, headers, segments)
+}
+
+/// The response to an operation that failed.
+pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) -> Response<Segments> {
+    let (form, content_type) = error_form(failure.layer, failure.error.code, envelope);
+    let body = write_error_body(form, &failure.error, &envelope.request_id, now);
+    let mut headers = common_headers(envelope);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(X_MS_ERROR_CODE, HeaderValue::from_static(failure.error.code.as_str()));
+    if matches!(failure.layer, Layer::Query | Layer::Service) {
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    if failure.layer == Layer::Service {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        if let Some(preference) = envelope.preference {
+            headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(preference.applied()));
+        }
+    }
+    if failure.error.code == ErrorCode::ServerBusy {
+        headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    respond(failure.error.code.status(), headers, Segments(VecDeque::from([Bytes::from(body)])))
+}
+
+/// The form of an error body and its media type (03 §6, 06 §1).
+fn error_form(layer: Layer, code: ErrorCode, envelope: &Envelope) -> (ErrorBody, &'static str) {
+    match (layer, envelope.format) {
+        (Layer::Authentication, _) if envelope.accepts_json => (ErrorBody::Json, "application/json"),
+        (Layer::Authentication | Layer::FrontEnd, _) => (ErrorBody::PrefixedXml, "application/xml"),
+        (Layer::Format, _) if code == ErrorCode::JsonFormatNotSupported => (ErrorBody::PrefixedXml, "application/xml"),
+        // The one media type that was recorded with a blank.
+        (Layer::Format, _) => (ErrorBody::ODataXml, "application/xml; charset=utf-8"),
+        (_, Some(format @ Format::Json(_))) => (ErrorBody::Json, format.content_type()),
+        (_, Some(Format::Atom) | None) => (ErrorBody::ODataXml, "application/xml;charset=utf-8"),
+    }
+}
+
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+const X_MS_ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
+const X_MS_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+/// The header by which a client names its request, in requests and in responses.
+pub(crate) const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+
+fn common_headers(envelope: &Envelope) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(16);
+    headers.insert(SERVER, SERVER_NAME);
+    insert_bytes(&mut headers, X_MS_REQUEST_ID, envelope.request_id.clone().into_bytes());
+    if let Some(version) = envelope.version {
+        insert_bytes(&mut headers, X_MS_VERSION, version.to_string().into_bytes());
+    }
+    if let Some(id) = &envelope.client_request_id {
+        headers.insert(X_MS_CLIENT_REQUEST_ID, id.clone());
+    }
+    headers
+}
+
+/// Inserts a value that was made from checked parts; one that HTTP cannot carry is left out.
+fn insert_bytes(headers: &mut HeaderMap, name: HeaderName, value: Vec<u8>) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value)) {
+        headers.insert(name, value);
+    }
+}
+
+fn respond(status: u16, mut headers: HeaderMap, body: Segments) -> Response<Segments> {
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The id by which the client names its request, if it is one that is echoed: visible ASCII, not too long.
+pub(crate) fn echoed_request_id(headers: &HeaderMap) -> Option<HeaderValue> {
+    let value = headers.get(X_MS_CLIENT_REQUEST_ID)?;
+    let is_visible = value.as_bytes().iter().all(|b| (b' '..=b'~').contains(b));
+    (is_visible && value.len() <= CLIENT_REQUEST_ID_CHARS_MAX).then(|| value.clone())
+}

@@ -1,0 +1,201 @@
+//! Which operation a method on a resource asks for (specification 02 §1).
+
+use http::Method;
+use std::borrow::Cow;
+use wire::target::Resource;
+use wire::{ErrorCode, ServiceError};
+
+/// An operation and what the address says about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Operation<'a> {
+    QueryTables,
+    CreateTable,
+    GetTable(Cow<'a, str>),
+    DeleteTable(Cow<'a, str>),
+    QueryEntities(Cow<'a, str>),
+    InsertEntity(Cow<'a, str>),
+    GetEntity(EntityAddress<'a>),
+    UpdateEntity(EntityAddress<'a>),
+    MergeEntity(EntityAddress<'a>),
+    DeleteEntity(EntityAddress<'a>),
+}
+
+/// The address of an entity; nothing is checked but its form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EntityAddress<'a> {
+    pub(crate) table: Cow<'a, str>,
+    pub(crate) partition: String,
+    pub(crate) row: String,
+}
+
+impl Operation<'_> {
+    /// The name in logs and metrics, as the service names its operations (10 §8).
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::QueryTables => "QueryTables",
+            Self::CreateTable => "CreateTable",
+            Self::GetTable(_) => "QueryTable",
+            Self::DeleteTable(_) => "DeleteTable",
+            Self::QueryEntities(_) => "QueryEntities",
+            Self::InsertEntity(_) => "InsertEntity",
+            Self::GetEntity(_) => "QueryEntity",
+            Self::UpdateEntity(_) => "UpdateEntity",
+            Self::MergeEntity(_) => "MergeEntity",
+            Self::DeleteEntity(_) => "DeleteEntity",
+        }
+    }
+
+    /// Whether the operation changes anything, so that the secondary endpoint refuses it.
+    pub(crate) fn is_write(&self) -> bool {
+        !matches!(self, Self::QueryTables | Self::GetTable(_) | Self::QueryEntities(_) | Self::GetEntity(_))
+    }
+
+    /// Whether a request has a body that matters.
+    pub(crate) fn has_body(&self) -> bool {
+        matches!(self, Self::CreateTable | Self::InsertEntity(_) | Self::UpdateEntity(_) | Self::MergeEntity(_))
+    }
+
+    /// Whether a successful answer has a body, so that a format must be resolved for it.
+    pub(crate) fn answers_with_body(&self) -> bool {
+        !matches!(self, Self::DeleteTable(_) | Self::UpdateEntity(_) | Self::MergeEntity(_) | Self::DeleteEntity(_))
+    }
+}
+
+/// The method that counts: the one on the wire, or the one that `X-HTTP-Method` puts in place of POST (02 §2).
+pub(crate) fn effective_method<'h>(
+    method: &Method,
+    overrides: impl Iterator<Item = &'h [u8]>,
+) -> Result<Method, ServiceError> {
+    let mut overrides = overrides.peekable();
+    let Some(value) = overrides.next() else { return Ok(method.clone()) };
+    if overrides.peek().is_some() {
+        return Err(ErrorCode::XMethodIncorrectCount.into());
+    }
+    if method != Method::POST {
+        return Err(ErrorCode::XMethodNotUsingPost.into());
+    }
+    match value {
+        b"MERGE" | b"PUT" | b"DELETE" | b"PATCH" => {
+            Method::from_bytes(value).map_err(|_| ErrorCode::XMethodIncorrectValue.into())
+        }
+        _ => Err(ErrorCode::XMethodIncorrectValue.into()),
+    }
+}
+
+/// The operation that a method on a resource asks for. `comp` is the query parameter of that name.
+pub(crate) fn route<'a>(
+    method: &Method,
+    resource: Resource<'a>,
+    comp: Option<&str>,
+) -> Result<Operation<'a>, ServiceError> {
+    let verb = Verb::of(method).ok_or(ErrorCode::InvalidHttpVerb)?;
+    check_comp(&resource, comp)?;
+    let entity = |table, partition, row| EntityAddress { table, partition, row };
+    match (verb, resource) {
+        (Verb::Get, Resource::Tables) => Ok(Operation::QueryTables),
+        (Verb::Post, Resource::Tables) => Ok(Operation::CreateTable),
+        (Verb::Get, Resource::Table(name)) => Ok(Operation::GetTable(name)),
+        (Verb::Delete, Resource::Table(name)) => Ok(Operation::DeleteTable(name)),
+        (Verb::Get, Resource::Entities(table)) => Ok(Operation::QueryEntities(table)),
+        (Verb::Post, Resource::Entities(table)) => Ok(Operation::InsertEntity(table)),
+        (Verb::Get, Resource::Entity { table, partition, row }) => {
+            Ok(Operation::GetEntity(entity(table, partition, row)))
+        }
+        (Verb::Put, Resource::Entity { table, partition, row }) => {
+            Ok(Operation::UpdateEntity(entity(table, partition, row)))
+        }
+        (Verb::Merge, Resource::Entity { table, partition, row }) => {
+            Ok(Operation::MergeEntity(entity(table, partition, row)))
+        }
+        (Verb::Delete, Resource::Entity { table, partition, row }) => {
+            Ok(Operation::DeleteEntity(entity(table, partition, row)))
+        }
+        (_, Resource::Service | Resource::Batch | Resource::Metadata) => Err(ErrorCode::NotImplemented.into()),
+        _ => Err(ErrorCode::MethodNotAllowed.into()),
+    }
+}
+
+/// `comp` belongs to the account and to tables; its operations are refused until they exist.
+fn check_comp(resource: &Resource<'_>, comp: Option<&str>) -> Result<(), ServiceError> {
+    match (comp, resource) {
+        (None, _) => Ok(()),
+        (Some("acl"), Resource::Entities(_)) | (Some("properties" | "stats"), Resource::Service) => {
+            Err(ErrorCode::NotImplemented.into())
+        }
+        (Some(_), _) => Err(ErrorCode::InvalidQueryParameterValue.into()),
+    }
+}
+
+enum Verb {
+    Get,
+    Post,
+    Put,
+    Merge,
+    Delete,
+    Other,
+}
+
+impl Verb {
+    fn of(method: &Method) -> Option<Self> {
+        Some(match method.as_str() {
+            "GET" => Self::Get,
+            "POST" => Self::Post,
+            "PUT" => Self::Put,
+            "MERGE" | "PATCH" => Self::Merge,
+            "DELETE" => Self::Delete,
+            "HEAD" => Self::Other,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn method(name: &str) -> Method {
+        Method::from_bytes(name.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn overrides() {
+        let effective = |name, values: &[&'static [u8]]| {
+            effective_method(&method(name), values.iter().copied()).map(|m| m.to_string()).map_err(|e| e.code)
+        };
+        assert_eq!(effective("GET", &[]), Ok("GET".into()));
+        assert_eq!(effective("POST", &[b"MERGE"]), Ok("MERGE".into()));
+        assert_eq!(effective("PUT", &[b"MERGE"]), Err(ErrorCode::XMethodNotUsingPost));
+        assert_eq!(effective("POST", &[b"GET"]), Err(ErrorCode::XMethodIncorrectValue));
+        assert_eq!(effective("POST", &[b"MERGE", b"MERGE"]), Err(ErrorCode::XMethodIncorrectCount));
+    }
+
+    #[test]
+    fn methods_on_resources() {
+        let name = |verb: &str, resource: Resource<'static>| {
+            route(&method(verb), resource, None).map(|operation| operation.name()).map_err(|error| error.code)
+        };
+        let entity = || Resource::Entity { table: "t".into(), partition: String::new(), row: String::new() };
+        for (verb, resource, expected) in [
+            ("GET", Resource::Tables, Ok("QueryTables")),
+            ("POST", Resource::Tables, Ok("CreateTable")),
+            ("PUT", Resource::Tables, Err(ErrorCode::MethodNotAllowed)),
+            ("GET", Resource::Table("t".into()), Ok("QueryTable")),
+            ("DELETE", Resource::Table("t".into()), Ok("DeleteTable")),
+            ("POST", Resource::Table("t".into()), Err(ErrorCode::MethodNotAllowed)),
+            ("GET", Resource::Entities("t".into()), Ok("QueryEntities")),
+            ("POST", Resource::Entities("t".into()), Ok("InsertEntity")),
+            ("DELETE", Resource::Entities("t".into()), Err(ErrorCode::MethodNotAllowed)),
+            ("GET", entity(), Ok("QueryEntity")),
+            ("PUT", entity(), Ok("UpdateEntity")),
+            ("MERGE", entity(), Ok("MergeEntity")),
+            ("PATCH", entity(), Ok("MergeEntity")),
+            ("DELETE", entity(), Ok("DeleteEntity")),
+            ("POST", entity(), Err(ErrorCode::MethodNotAllowed)),
+            ("BREW", entity(), Err(ErrorCode::InvalidHttpVerb)),
+        ] {
+            assert_eq!(name(verb, resource.clone()), expected, "{verb} {resource:?}");
+        }
+        let comp = |comp| route(&method("GET"), Resource::Entities("t".into()), Some(comp)).map_err(|e| e.code);
+        assert_eq!(comp("nonsense"), Err(ErrorCode::InvalidQueryParameterValue));
+    }
+}

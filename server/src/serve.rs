@@ -1,0 +1,101 @@
+//! The life of the server: open the store, listen, say so, serve, stop in order.
+
+use crate::cli::{DurabilityArg, LogFormat};
+use crate::config::{Config, Storage};
+use crate::listener;
+use crate::service::Service;
+use anyhow::Context;
+use model::clock::SystemClock;
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{info, warn};
+use tracing_subscriber::EnvFilter;
+
+/// How often `--durability interval` syncs.
+const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Runs the server until SIGTERM or Ctrl-C.
+pub(crate) fn run(config: Config) -> anyhow::Result<()> {
+    start_log(config.log_format, &config.log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
+    runtime.block_on(async {
+        let listener =
+            TcpListener::bind(config.listen).await.with_context(|| format!("listening on {}", config.listen))?;
+        match &config.storage {
+            Storage::Memory => {
+                warn!("all data are in memory and are lost when the server stops");
+                serve(listener, config, Memory::new(SystemClock)).await
+            }
+            Storage::Folder { path, durability, cache_bytes } => {
+                let options = embedded_options(*durability, *cache_bytes);
+                let engine = Embedded::open(path, &options, SystemClock)?;
+                info!("data are kept in {}", path.display());
+                serve(listener, config, engine).await
+            }
+        }
+    })
+}
+
+fn embedded_options(durability: DurabilityArg, cache_bytes: u64) -> EmbeddedOptions {
+    let durability = match durability {
+        DurabilityArg::Sync => Durability::Sync,
+        DurabilityArg::Interval => {
+            let milliseconds = SYNC_INTERVAL.as_millis();
+            warn!("a loss of power may take the acknowledged writes of the last {milliseconds} ms");
+            Durability::Interval(SYNC_INTERVAL)
+        }
+    };
+    EmbeddedOptions { durability, cache_bytes, ..EmbeddedOptions::default() }
+}
+
+async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> anyhow::Result<()> {
+    let address = listener.local_addr().context("reading the address that was bound")?;
+    let connection_string = config.accounts.connection_string(&format!("http://{address}"));
+    let service =
+        Arc::new(Service { engine, accounts: config.accounts, domains: config.domains, query_time: config.query_time });
+    // From here on a signal stops the server in order.
+    let stop = stop_signal()?;
+    announce(address, &connection_string)?;
+    listener::serve(listener, Arc::clone(&service), config.connections_max, config.shutdown_time, stop).await;
+    service.engine.close().await.context("closing the data folder")?;
+    info!("stopped");
+    Ok(())
+}
+
+/// Tells people and programs that the server is ready and how to reach it.
+fn announce(address: SocketAddr, connection_string: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "listening on http://{address}")
+        .and_then(|()| writeln!(out, "connection string: {connection_string}"))
+        .and_then(|()| out.flush())
+        .context("writing to standard output")
+}
+
+/// Done at the first SIGTERM or Ctrl-C.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => info!("stopping on SIGTERM"),
+            _ = interrupt.recv() => info!("stopping on Ctrl-C"),
+        }
+    })
+}
+
+/// Logs go to standard error; the storage library says only what is wrong, unless asked for more.
+fn start_log(format: LogFormat, levels: &str) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(format!("fjall=warn,lsm_tree=warn,{levels}"))
+        .with_context(|| format!("'{levels}' is not a log level such as info, debug or info,store=debug"))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! The one path of every request: address, credential, version, operation, format, body, execution, answer.
+//!
+//! The order of the steps decides which error a client sees first (specification 06 §6).
+
+use crate::accounts::Accounts;
+use crate::answer::Answer;
+use crate::authentication::{Evidence, authenticate};
+use crate::body::{self, BodyFailure};
+use crate::call::{Call, Headers};
+use crate::failure::{Failure, Layer};
+use crate::operations;
+use crate::response::{self, Envelope, Segments, X_MS_CLIENT_REQUEST_ID, echoed_request_id};
+use crate::route::{Operation, effective_method, route};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, Method, Response};
+use hyper::body::{Body, Incoming};
+use model::DateTime;
+use std::time::{Duration, Instant, SystemTime};
+use store::Engine;
+use tracing::{debug, error, info};
+use wire::negotiation::{Preference, Wishes};
+use wire::target::Target;
+use wire::{ErrorCode, Format, QueryOptions, Version};
+
+/// The Table service on an engine.
+#[derive(Debug)]
+pub(crate) struct Service<E> {
+    pub(crate) engine: E,
+    pub(crate) accounts: Accounts,
+    pub(crate) domains: Vec<String>,
+    pub(crate) query_time: Duration,
+}
+
+/// The client went away or was too slow; there is nobody to answer.
+#[derive(Debug)]
+pub(crate) struct Abort;
+
+impl std::fmt::Display for Abort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the client did not send its request")
+    }
+}
+
+impl std::error::Error for Abort {}
+
+impl<E: Engine> Service<E> {
+    /// Answers one request.
+    pub(crate) async fn handle(&self, request: http::Request<Incoming>) -> Result<Response<Segments>, Abort> {
+        let started = Instant::now();
+        let (parts, body) = request.into_parts();
+        let mut envelope = envelope(&parts.headers);
+        let mut operation = "";
+        let result = self.process(&parts, body, started, &mut envelope, &mut operation).await;
+        let response = match result {
+            Ok(answer) => response::of_answer(answer, &envelope),
+            Err(BodyFailure::Answer(failure)) => {
+                log_failure(&failure, &envelope);
+                response::of_failure(&failure, &envelope, DateTime::from_system_time(SystemTime::now()))
+            }
+            Err(BodyFailure::Abort) => return Err(Abort),
+        };
+        debug!(
+            target: "rowhouse::access",
+            method = parts.method.as_str(), path = parts.uri.path(), operation, status = response.status().as_u16(),
+            microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+            request_id = envelope.request_id,
+        );
+        Ok(response)
+    }
+
+    async fn process(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        started: Instant,
+        envelope: &mut Envelope,
+        operation_name: &mut &'static str,
+    ) -> Result<Answer, BodyFailure> {
+        let host = host(parts)?;
+        let raw_query = parts.uri.query().unwrap_or_default();
+        let options = QueryOptions::parse(raw_query);
+        let target = Target::parse(host, parts.uri.path(), &self.domains);
+        if parts.method == Method::OPTIONS {
+            return Err(preflight(&parts.headers).into());
+        }
+        let now = SystemTime::now();
+        let method = parts.method.as_str();
+        let evidence = Evidence { method, target: &target, raw_query, options: &options, headers: &parts.headers, now };
+        let grant = authenticate(&self.accounts, &evidence)?;
+        let version = version(&parts.headers)?;
+        envelope.version = version.filter(|version| *version > Version::OLDEST);
+        let version = version.unwrap_or(Version::OLDEST);
+        check_client_request_id(&parts.headers)?;
+
+        let headers = Headers::of(&parts.headers).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
+        envelope.preference = Preference::parse(version, headers.prefer);
+        let wishes = Call::wishes(version, &headers, &options).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
+        // Errors about the address come before those about the format, and are already written in it.
+        envelope.format = wishes.empty_answer_format().ok();
+        options.check().map_err(Failure::query)?;
+        let resource = target.resource().map_err(Failure::query)?;
+        let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(|value| value.as_bytes());
+        let method = effective_method(&parts.method, overrides).map_err(Failure::query)?;
+        let operation = route(&method, resource, options.comp.as_deref()).map_err(Failure::query)?;
+        *operation_name = operation.name();
+        if target.secondary && operation.is_write() {
+            return Err(Failure::at(Layer::FrontEnd, ErrorCode::InsufficientAccountPermissions).into());
+        }
+
+        let format = if operation.answers_with_body() { wishes.answer_format() } else { wishes.empty_answer_format() };
+        let format = speakable(format).map_err(|e| Failure::at(Layer::Format, e))?;
+        let timeout = options.timeout().map_err(Failure::query)?;
+        let base = format!("http://{host}{}", target.base_path);
+        let call = Call {
+            grant,
+            version,
+            base: &base,
+            headers,
+            options: options.clone(),
+            format,
+            preference: envelope.preference,
+            query_deadline: started + timeout.min(self.query_time),
+        };
+        let body = self.read_body(&operation, parts, body, headers.content_type, &wishes).await?;
+        match tokio::time::timeout(timeout, self.run(&call, operation, &body)).await {
+            Ok(result) => result.map_err(BodyFailure::Answer),
+            Err(_) => Err(Failure::service(ErrorCode::OperationTimedOut).into()),
+        }
+    }
+
+    /// Reads and checks the body of an operation that has one.
+    async fn read_body(
+        &self,
+        operation: &Operation<'_>,
+        parts: &Parts,
+        body: Incoming,
+        content_type: Option<&str>,
+        wishes: &Wishes<'_>,
+    ) -> Result<Bytes, BodyFailure> {
+        if !operation.has_body() {
+            return Ok(Bytes::new());
+        }
+        let headers = &parts.headers;
+        let is_framed = headers.contains_key(http::header::CONTENT_LENGTH) || !body.is_end_stream();
+        if !is_framed && !headers.contains_key(http::header::TRANSFER_ENCODING) {
+            return Err(Failure::query(ErrorCode::MissingContentLengthHeader).into());
+        }
+        let check =
+            |first| speakable(wishes.check_body_format(content_type, first)).map_err(|e| Failure::at(Layer::Format, e));
+        if content_type.is_some() {
+            check(None)?;
+        }
+        let body = body::read(body).await?;
+        check(body.first().copied())?;
+        let md5 = headers.get("content-md5").and_then(|value| value.to_str().ok());
+        body::check_md5(md5, &body).map_err(Failure::service)?;
+        Ok(body)
+    }
+
+    async fn run(&self, call: &Call<'_>, operation: Operation<'_>, body: &Bytes) -> Result<Answer, Failure> {
+        let engine = &self.engine;
+        match operation {
+            Operation::QueryTables => operations::query_tables::run(engine, call).await,
+            Operation::CreateTable => operations::create_table::run(engine, call, body).await,
+            Operation::GetTable(name) => operations::get_table::run(engine, call, &name).await,
+            Operation::DeleteTable(name) => operations::delete_table::run(engine, call, &name).await,
+            Operation::QueryEntities(table) => operations::query_entities::run(engine, call, &table).await,
+            Operation::InsertEntity(table) => operations::insert_entity::run(engine, call, &table, body).await,
+            Operation::GetEntity(address) => operations::get_entity::run(engine, call, &address).await,
+            Operation::UpdateEntity(address) => operations::update_entity::run(engine, call, &address, body).await,
+            Operation::MergeEntity(address) => operations::merge_entity::run(engine, call, &address, body).await,
+            Operation::DeleteEntity(address) => operations::delete_entity::run(engine, call, &address).await,
+        }
+    }
+}
+
+const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
+const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+
+fn envelope(headers: &HeaderMap) -> Envelope {
+    let accept = headers.get(http::header::ACCEPT).map(http::HeaderValue::as_bytes).unwrap_or_default();
+    Envelope {
+        request_id: uuid::Uuid::new_v4().hyphenated().to_string(),
+        client_request_id: echoed_request_id(headers),
+        version: None,
+        format: None,
+        preference: None,
+        accepts_json: accept.to_ascii_lowercase().windows(b"application/json".len()).any(|w| w == b"application/json"),
+    }
+}
+
+/// The host that the client addressed: of the target if that is absolute, else of the `Host` header.
+fn host(parts: &Parts) -> Result<&str, Failure> {
+    let header = || parts.headers.get(http::header::HOST).and_then(|value| value.to_str().ok());
+    let host = parts.uri.authority().map(http::uri::Authority::as_str).or_else(header).unwrap_or_default();
+    if host.is_empty() { Err(Failure::at(Layer::FrontEnd, ErrorCode::HostInformationNotPresent)) } else { Ok(host) }
+}
+
+/// The version that the request names; `None` if it names none.
+fn version(headers: &HeaderMap) -> Result<Option<Version>, Failure> {
+    let Some(value) = headers.get(X_MS_VERSION) else { return Ok(None) };
+    let version = value.to_str().ok().and_then(|text| Version::parse(text.trim()));
+    version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))
+}
+
+/// An id that cannot be echoed is refused (06 §5).
+fn check_client_request_id(headers: &HeaderMap) -> Result<(), Failure> {
+    if headers.contains_key(X_MS_CLIENT_REQUEST_ID) && echoed_request_id(headers).is_none() {
+        return Err(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue));
+    }
+    Ok(())
+}
+
+/// A preflight request: there are no CORS rules that it could match (02 §6.4).
+fn preflight(headers: &HeaderMap) -> Failure {
+    let is_complete = headers.contains_key("origin") && headers.contains_key("access-control-request-method");
+    if is_complete {
+        return Failure::at(Layer::FrontEnd, ErrorCode::CorsPreflightFailure);
+    }
+    let message = "A required CORS header is not present.";
+    Failure::at(Layer::FrontEnd, wire::ServiceError::new(ErrorCode::InvalidHeaderValue, message))
+}
+
+/// This server reads and writes JSON only, in every version; a request for Atom is answered as versions from
+/// 2015-12-11 on answer it.
+fn speakable(format: Result<Format, ErrorCode>) -> Result<Format, ErrorCode> {
+    match format {
+        Ok(Format::Atom) => Err(ErrorCode::AtomFormatNotSupported),
+        other => other,
+    }
+}
+
+/// Says in the log what the client is not told.
+fn log_failure(failure: &Failure, envelope: &Envelope) {
+    let (code, id) = (failure.error.code.as_str(), envelope.request_id.as_str());
+    match &failure.source {
+        Some(source) if failure.error.code.status() >= 500 => error!(code, request_id = id, "{source}"),
+        Some(source) => info!(code, request_id = id, "{source}"),
+        None => debug!(code, request_id = id, "{}", failure.error.message),
+    }
+}

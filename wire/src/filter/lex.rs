@@ -1,0 +1,220 @@
+//! The tokens of a filter text.
+
+use super::{FilterError, SyntaxFault};
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TokenKind {
+    /// Behind the last token.
+    End,
+    OpenParenthesis,
+    CloseParenthesis,
+    Comma,
+    Minus,
+    Slash,
+    /// A character that the grammar of OData knows and filters of this service have no use for.
+    Symbol,
+    /// A property, an operator or a function; which one depends on where it stands.
+    Identifier,
+    Literal(LiteralKind),
+}
+
+/// The form of a literal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LiteralKind {
+    Null,
+    Boolean,
+    String,
+    Binary,
+    DateTime,
+    Guid,
+    Double,
+    /// An integer without suffix.
+    Int32,
+    Int64,
+    /// Of a type that no property has: decimal, single, time and others.
+    Foreign,
+}
+
+/// A piece of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Token<'t> {
+    pub(super) kind: TokenKind,
+    pub(super) text: &'t str,
+    /// Where it starts, in bytes.
+    pub(super) start: usize,
+}
+
+impl Token<'_> {
+    /// Where it ends, in bytes.
+    pub(super) fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+
+    pub(super) fn is_word(&self, word: &str) -> bool {
+        self.kind == TokenKind::Identifier && self.text == word
+    }
+}
+
+/// Cuts a text into tokens.
+pub(super) struct Lexer<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Lexer<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    pub(super) fn text(&self) -> &'t str {
+        self.text
+    }
+
+    /// The next token; behind the last one it is `End` for ever.
+    pub(super) fn next(&mut self) -> Result<Token<'t>, FilterError> {
+        let rest = self.rest().trim_start();
+        self.at = self.text.len() - rest.len();
+        let (kind, length) = self.scan(rest)?;
+        let (text, _) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        let token = Token { kind, text, start: self.at };
+        self.at = token.end();
+        Ok(token)
+    }
+
+    fn rest(&self) -> &'t str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// The kind and the length in bytes of the token at the beginning of `rest`, which stands at the current place.
+    fn scan(&self, rest: &str) -> Result<(TokenKind, usize), FilterError> {
+        let Some(first) = rest.chars().next() else {
+            return Ok((TokenKind::End, 0));
+        };
+        Ok(match first {
+            '(' => (TokenKind::OpenParenthesis, 1),
+            ')' => (TokenKind::CloseParenthesis, 1),
+            ',' => (TokenKind::Comma, 1),
+            '/' => (TokenKind::Slash, 1),
+            '=' | '?' | '.' | '*' | ':' => (TokenKind::Symbol, 1),
+            '\'' => (TokenKind::Literal(LiteralKind::String), self.string_length(rest)?),
+            '-' => self.minus(rest)?,
+            '0'..='9' => self.number(rest, 0)?,
+            _ if starts_identifier(first) => self.identifier(rest)?,
+            _ => return Err(self.fault(SyntaxFault::InvalidCharacter(first), 0)),
+        })
+    }
+
+    fn fault(&self, fault: SyntaxFault, length: usize) -> FilterError {
+        FilterError::syntax(fault, self.text, self.at + length)
+    }
+
+    /// A quote inside a string is written twice.
+    fn string_length(&self, rest: &str) -> Result<usize, FilterError> {
+        let mut length = 1;
+        loop {
+            let tail = rest.get(length..).unwrap_or_default();
+            let Some(quote) = tail.find('\'') else {
+                return Err(self.fault(SyntaxFault::UnterminatedString, rest.len()));
+            };
+            length += quote + 1;
+            if !rest.get(length..).is_some_and(|tail| tail.starts_with('\'')) {
+                return Ok(length);
+            }
+            length += 1;
+        }
+    }
+
+    /// A minus belongs to the number that follows it without a blank.
+    fn minus(&self, rest: &str) -> Result<(TokenKind, usize), FilterError> {
+        let tail = rest.strip_prefix('-').unwrap_or_default();
+        if tail.starts_with(|c: char| c.is_ascii_digit()) {
+            return self.number(rest, 1);
+        }
+        if identifier_length(tail) == INFINITY.len() && tail.starts_with(INFINITY) {
+            return Ok((TokenKind::Literal(LiteralKind::Double), 1 + INFINITY.len()));
+        }
+        Ok((TokenKind::Minus, 1))
+    }
+
+    /// A number whose digits begin at this length.
+    fn number(&self, rest: &str, sign: usize) -> Result<(TokenKind, usize), FilterError> {
+        let bytes = rest.as_bytes();
+        let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
+        let digits = |from: usize| bytes.iter().skip(from).take_while(|b| b.is_ascii_digit()).count();
+        let required_digits = |from: usize| match digits(from) {
+            0 => Err(self.fault(SyntaxFault::MissingDigit, from)),
+            count => Ok(from + count),
+        };
+        let mut kind = LiteralKind::Int32;
+        let mut length = sign + digits(sign);
+        if byte(length) == b'.' {
+            kind = LiteralKind::Double;
+            length = required_digits(length + 1)?;
+        }
+        if matches!(byte(length), b'e' | b'E') {
+            kind = LiteralKind::Double;
+            let signed = usize::from(matches!(byte(length + 1), b'+' | b'-'));
+            length = required_digits(length + 1 + signed)?;
+        }
+        let (kind, length) = match byte(length) {
+            b'd' | b'D' => (LiteralKind::Double, length + 1),
+            b'l' | b'L' => (LiteralKind::Int64, length + 1),
+            b'm' | b'M' | b'f' | b'F' => (LiteralKind::Foreign, length + 1),
+            _ => (kind, length),
+        };
+        Ok((TokenKind::Literal(kind), length))
+    }
+
+    fn identifier(&self, rest: &str) -> Result<(TokenKind, usize), FilterError> {
+        let length = identifier_length(rest);
+        let (word, tail) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        if let (Some(kind), Some(quoted)) = (literal_prefix(word), tail.strip_prefix('\'')) {
+            let Some(quote) = quoted.find('\'') else {
+                return Err(self.fault(SyntaxFault::UnterminatedLiteral, rest.len()));
+            };
+            return Ok((TokenKind::Literal(kind), length + quote + 2));
+        }
+        let kind = match word {
+            "null" => TokenKind::Literal(LiteralKind::Null),
+            "true" | "false" => TokenKind::Literal(LiteralKind::Boolean),
+            NOT_A_NUMBER | INFINITY => TokenKind::Literal(LiteralKind::Double),
+            _ => TokenKind::Identifier,
+        };
+        Ok((kind, length))
+    }
+}
+
+/// The literal that is no number (UNVERIFIED, 04 §2.1).
+pub(super) const NOT_A_NUMBER: &str = "NaN";
+/// The literal that is greater than every number (UNVERIFIED, 04 §2.1).
+pub(super) const INFINITY: &str = "INF";
+
+/// The literal that a word in front of a quote begins.
+///
+/// UNVERIFIED: any letter case is accepted, as by the OData library of the service; 04 §2.1 knows lower case.
+fn literal_prefix(word: &str) -> Option<LiteralKind> {
+    const PREFIXES: [(&str, LiteralKind); 8] = [
+        ("datetime", LiteralKind::DateTime),
+        ("guid", LiteralKind::Guid),
+        ("binary", LiteralKind::Binary),
+        ("X", LiteralKind::Binary),
+        ("datetimeoffset", LiteralKind::Foreign),
+        ("time", LiteralKind::Foreign),
+        ("geography", LiteralKind::Foreign),
+        ("geometry", LiteralKind::Foreign),
+    ];
+    PREFIXES.into_iter().find(|(prefix, _)| prefix.eq_ignore_ascii_case(word)).map(|(_, kind)| kind)
+}
+
+fn starts_identifier(character: char) -> bool {
+    character == '_' || character.is_alphabetic()
+}
+
+/// Reaches as far as the name of a property can; see [`model::name::check_property_name`].
+fn identifier_length(text: &str) -> usize {
+    let continues = |c: char| {
+        if c.is_ascii() { c == '_' || c.is_ascii_alphanumeric() } else { !c.is_control() && !c.is_whitespace() }
+    };
+    text.find(|c| !continues(c)).unwrap_or(text.len())
+}

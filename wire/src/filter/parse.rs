@@ -1,0 +1,387 @@
+//! The grammar of a filter text (specification 04 §2), and what its operators accept (04 §7).
+//!
+//! Errors of meaning are kept until the whole text has proved to be well-formed; the first one is then the answer.
+
+use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind};
+use super::{FilterError, SyntaxFault};
+use model::filter::{Comparison, Literal, Operator, PropertyName};
+use model::limits::FILTER_DEPTH_MAX;
+use model::{DateTime, EdmType, Filter, Guid};
+
+/// An operator between two operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BinaryOperator {
+    Or,
+    And,
+    Comparison(Operator),
+    /// Arithmetic is part of OData and not of this service.
+    Additive,
+    Multiplicative,
+}
+
+/// How tightly operators bind; a greater number binds tighter.
+type Precedence = u8;
+const LOOSEST: Precedence = 1;
+const COMPARISON: Precedence = 3;
+
+impl BinaryOperator {
+    fn of(token: Token<'_>) -> Option<Self> {
+        if token.kind != TokenKind::Identifier {
+            return None;
+        }
+        Some(match token.text {
+            "or" => Self::Or,
+            "and" => Self::And,
+            "eq" => Self::Comparison(Operator::Equal),
+            "ne" => Self::Comparison(Operator::NotEqual),
+            "lt" => Self::Comparison(Operator::LessThan),
+            "le" => Self::Comparison(Operator::LessThanOrEqual),
+            "gt" => Self::Comparison(Operator::GreaterThan),
+            "ge" => Self::Comparison(Operator::GreaterThanOrEqual),
+            "add" | "sub" => Self::Additive,
+            "mul" | "div" | "mod" => Self::Multiplicative,
+            _ => return None,
+        })
+    }
+
+    fn precedence(self) -> Precedence {
+        match self {
+            Self::Or => LOOSEST,
+            Self::And => 2,
+            Self::Comparison(_) => COMPARISON,
+            Self::Additive => 4,
+            Self::Multiplicative => 5,
+        }
+    }
+}
+
+/// What an expression stands for.
+#[derive(Debug)]
+enum Operand {
+    Condition(Filter),
+    Property(PropertyName),
+    Literal(Literal),
+    Null,
+    /// Something that was refused; nothing more is said about it.
+    Refused,
+}
+
+impl Operand {
+    /// The type, as errors name it. That of a custom property is not known before there is an entity.
+    fn type_name(&self) -> &'static str {
+        match self {
+            Self::Condition(_) => EdmType::Boolean.name(),
+            Self::Property(PropertyName::PartitionKey | PropertyName::RowKey) => EdmType::String.name(),
+            Self::Property(PropertyName::Timestamp) => EdmType::DateTime.name(),
+            Self::Literal(literal) => literal.edm_type().name(),
+            Self::Property(PropertyName::Custom(_)) | Self::Null | Self::Refused => "<null>",
+        }
+    }
+
+    /// The condition that the operand is where one is asked for; otherwise the operand again.
+    ///
+    /// UNVERIFIED: a literal `true` or `false` is the condition that always or never holds (04 §2).
+    fn into_condition(self) -> Result<Filter, Self> {
+        match self {
+            Self::Condition(filter) => Ok(filter),
+            Self::Property(property @ PropertyName::Custom(_)) => Ok(Filter::IsTrue(property)),
+            Self::Literal(Literal::Boolean(value)) => Ok(Filter::Constant(value)),
+            other => Err(other),
+        }
+    }
+}
+
+/// Reads one text.
+pub(super) struct Parser<'t> {
+    lexer: Lexer<'t>,
+    token: Token<'t>,
+    depth: usize,
+    refusal: Option<FilterError>,
+}
+
+impl<'t> Parser<'t> {
+    pub(super) fn new(text: &'t str) -> Result<Self, FilterError> {
+        let mut lexer = Lexer::new(text);
+        let token = lexer.next()?;
+        Ok(Self { lexer, token, depth: 0, refusal: None })
+    }
+
+    /// The filter that the whole text is.
+    pub(super) fn filter(mut self) -> Result<Filter, FilterError> {
+        let operand = self.expression(LOOSEST)?;
+        if self.token.kind != TokenKind::End {
+            return Err(self.fault(SyntaxFault::UnexpectedToken, self.token.end()));
+        }
+        match (self.refusal, operand.into_condition()) {
+            (Some(refusal), _) => Err(refusal),
+            (None, Ok(filter)) => Ok(filter),
+            (None, Err(Operand::Null | Operand::Refused)) => Err(FilterError::invalid_input()),
+            (None, Err(_)) => Err(not_a_condition()),
+        }
+    }
+
+    fn fault(&self, fault: SyntaxFault, at: usize) -> FilterError {
+        FilterError::syntax(fault, self.lexer.text(), at)
+    }
+
+    /// The current token, which is no longer the current one.
+    fn take(&mut self) -> Result<Token<'t>, FilterError> {
+        let next = self.lexer.next()?;
+        Ok(std::mem::replace(&mut self.token, next))
+    }
+
+    fn refuse(&mut self, error: FilterError) -> Operand {
+        self.refusal.get_or_insert(error);
+        Operand::Refused
+    }
+
+    /// Follows one level of nesting, if there may be one more.
+    fn nested<T>(&mut self, follow: impl FnOnce(&mut Self) -> Result<T, FilterError>) -> Result<T, FilterError> {
+        if self.depth == FILTER_DEPTH_MAX {
+            return Err(too_deep());
+        }
+        self.depth += 1;
+        let result = follow(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Operands and operators that bind at least as tightly as `loosest`, from left to right.
+    fn expression(&mut self, loosest: Precedence) -> Result<Operand, FilterError> {
+        let mut left = self.unary()?;
+        let mut chained = None;
+        while let Some(operator) = BinaryOperator::of(self.token).filter(|o| o.precedence() >= loosest) {
+            self.take()?;
+            let right = self.expression(operator.precedence() + 1)?;
+            let continues = chained == Some(operator);
+            left = match operator {
+                BinaryOperator::Or => self.logical("Or", Filter::Or, continues, left, right),
+                BinaryOperator::And => self.logical("And", Filter::And, continues, left, right),
+                BinaryOperator::Comparison(operator) => self.comparison(operator, left, right),
+                BinaryOperator::Additive | BinaryOperator::Multiplicative => {
+                    self.refuse(FilterError::not_implemented())
+                }
+            };
+            chained = Some(operator);
+        }
+        Ok(left)
+    }
+
+    /// UNVERIFIED: `not a eq 1` is read as `not (a eq 1)` (04 §2). OData itself has `not` bind tighter.
+    fn unary(&mut self) -> Result<Operand, FilterError> {
+        if self.token.is_word("not") {
+            self.take()?;
+            let operand = self.nested(|parser| parser.expression(COMPARISON))?;
+            return Ok(self.negation(operand));
+        }
+        if self.token.kind == TokenKind::Minus {
+            self.take()?;
+            self.nested(Self::unary)?;
+            return Ok(self.refuse(FilterError::not_implemented()));
+        }
+        self.primary()
+    }
+
+    fn primary(&mut self) -> Result<Operand, FilterError> {
+        match self.token.kind {
+            TokenKind::OpenParenthesis => {
+                self.take()?;
+                let operand = self.nested(|parser| parser.expression(LOOSEST))?;
+                if self.token.kind != TokenKind::CloseParenthesis {
+                    return Err(self.fault(SyntaxFault::MissingCloseParenthesis, self.token.start));
+                }
+                self.take()?;
+                Ok(operand)
+            }
+            TokenKind::Identifier => self.name(),
+            TokenKind::Literal(kind) => {
+                let operand = self.literal(kind)?;
+                self.take()?;
+                Ok(operand)
+            }
+            _ => Err(self.fault(SyntaxFault::MissingOperand, self.token.start)),
+        }
+    }
+
+    /// A property, or a function or path, which are part of OData and not of this service.
+    fn name(&mut self) -> Result<Operand, FilterError> {
+        let name = self.take()?;
+        let mut operand = Operand::Property(PropertyName::new(name.text));
+        loop {
+            match self.token.kind {
+                TokenKind::OpenParenthesis => self.arguments()?,
+                TokenKind::Slash => {
+                    self.take()?;
+                    if self.token.kind != TokenKind::Identifier {
+                        return Err(self.fault(SyntaxFault::UnexpectedToken, self.token.end()));
+                    }
+                    self.take()?;
+                }
+                _ => return Ok(operand),
+            }
+            operand = self.refuse(FilterError::not_implemented());
+        }
+    }
+
+    fn arguments(&mut self) -> Result<(), FilterError> {
+        self.take()?;
+        if self.token.kind == TokenKind::CloseParenthesis {
+            self.take()?;
+            return Ok(());
+        }
+        loop {
+            self.nested(|parser| parser.expression(LOOSEST))?;
+            match self.token.kind {
+                TokenKind::Comma => self.take()?,
+                TokenKind::CloseParenthesis => return self.take().map(|_| ()),
+                _ => return Err(self.fault(SyntaxFault::MissingCloseParenthesisOrComma, self.token.start)),
+            };
+        }
+    }
+
+    fn literal(&mut self, kind: LiteralKind) -> Result<Operand, FilterError> {
+        let text = self.token.text;
+        let (edm_type, literal) = match kind {
+            LiteralKind::Null => return Ok(Operand::Null),
+            LiteralKind::Foreign => return Ok(self.refuse(foreign_literal())),
+            LiteralKind::Boolean => (EdmType::Boolean, Some(Literal::Boolean(text == "true"))),
+            LiteralKind::String => (EdmType::String, Some(string(text))),
+            LiteralKind::Binary => (EdmType::Binary, binary(quoted(text))),
+            LiteralKind::DateTime => (EdmType::DateTime, DateTime::parse(quoted(text)).ok().map(Literal::DateTime)),
+            LiteralKind::Guid => (EdmType::Guid, Guid::parse(quoted(text)).map(Literal::Guid)),
+            LiteralKind::Double => (EdmType::Double, double(text)),
+            LiteralKind::Int32 => (EdmType::Int32, text.parse().ok().map(Literal::Int32)),
+            LiteralKind::Int64 => (EdmType::Int64, without_suffix(text).parse().ok().map(Literal::Int64)),
+        };
+        literal.map(Operand::Literal).ok_or_else(|| self.unrecognized(edm_type))
+    }
+
+    /// The error for a literal that its type does not have; a position counts as in errors of syntax.
+    ///
+    /// Reported for `Edm.Int32` (04 §7), UNVERIFIED for the other types.
+    fn unrecognized(&self, edm_type: EdmType) -> FilterError {
+        let text = self.lexer.text();
+        let (name, literal) = (edm_type.name(), self.token.text);
+        let position = model::name::utf16_units(text.get(..self.token.start).unwrap_or_default());
+        FilterError::because(format!("Unrecognized '{name}' literal '{literal}' at '{position}' in '{text}'."))
+    }
+
+    fn negation(&mut self, operand: Operand) -> Operand {
+        match operand.into_condition() {
+            Ok(filter) => Operand::Condition(Filter::Not(Box::new(filter))),
+            Err(Operand::Refused) => Operand::Refused,
+            Err(Operand::Null) => self.refuse(FilterError::invalid_input()),
+            Err(other) => self.refuse(incompatible_operand(other.type_name())),
+        }
+    }
+
+    /// `And` or `Or`. If the left side is a chain of the same operator, the right side joins it.
+    fn logical(
+        &mut self,
+        name: &str,
+        make: fn(Vec<Filter>) -> Filter,
+        continues: bool,
+        left: Operand,
+        right: Operand,
+    ) -> Operand {
+        let types = (left.type_name(), right.type_name());
+        match (left.into_condition(), right.into_condition()) {
+            (Ok(Filter::And(mut operands) | Filter::Or(mut operands)), Ok(right)) if continues => {
+                operands.push(right);
+                Operand::Condition(make(operands))
+            }
+            (Ok(left), Ok(right)) => Operand::Condition(make(vec![left, right])),
+            (Err(Operand::Refused), _) | (_, Err(Operand::Refused)) => Operand::Refused,
+            (Err(Operand::Null), _) | (_, Err(Operand::Null)) => self.refuse(FilterError::invalid_input()),
+            _ => self.refuse(incompatible_operands(types.0, types.1, name)),
+        }
+    }
+
+    /// Exactly one side must be a property and the other a literal (04 §2).
+    fn comparison(&mut self, operator: Operator, left: Operand, right: Operand) -> Operand {
+        let (property, operator, literal) = match (left, right) {
+            (Operand::Property(property), Operand::Literal(literal)) => (property, operator, literal),
+            (Operand::Literal(literal), Operand::Property(property)) => (property, operator.mirrored(), literal),
+            (Operand::Refused, _) | (_, Operand::Refused) => return Operand::Refused,
+            (Operand::Null, _) | (_, Operand::Null) => return self.refuse(null_comparison(operator)),
+            _ => return self.refuse(FilterError::not_implemented()),
+        };
+        Operand::Condition(Filter::Compare(Comparison { property, operator, literal }))
+    }
+}
+
+fn without_suffix(text: &str) -> &str {
+    text.trim_end_matches(|c: char| c.is_ascii_alphabetic())
+}
+
+/// What stands between the quotes of a literal such as `guid'…'`.
+fn quoted(text: &str) -> &str {
+    text.split_once('\'').and_then(|(_, rest)| rest.strip_suffix('\'')).unwrap_or_default()
+}
+
+fn string(text: &str) -> Literal {
+    Literal::String(quoted(text).replace("''", "'").into_boxed_str())
+}
+
+fn binary(hex: &str) -> Option<Literal> {
+    let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let byte = |&[high, low]: &[u8; 2]| Some(digit(high)? << 4 | digit(low)?);
+    let bytes: Option<Box<[u8]>> = pairs.iter().map(byte).collect();
+    if rest.is_empty() { bytes.map(Literal::Binary) } else { None }
+}
+
+/// A number that is too large for a double is an error, as in bodies (01 §6.2).
+fn double(text: &str) -> Option<Literal> {
+    let value = match text {
+        NOT_A_NUMBER => f64::NAN,
+        INFINITY => f64::INFINITY,
+        _ if text.strip_prefix('-') == Some(INFINITY) => f64::NEG_INFINITY,
+        _ => without_suffix(text).parse().ok().filter(|value: &f64| value.is_finite())?,
+    };
+    Some(Literal::Double(value))
+}
+
+/// A literal of a type that no property has (UNVERIFIED, 04 §2.1: 400 or 501).
+fn foreign_literal() -> FilterError {
+    FilterError::not_implemented()
+}
+
+/// A whole filter that is a literal or a key (reported for the text `1`).
+fn not_a_condition() -> FilterError {
+    FilterError::because("The $filter expression must evaluate to a single boolean value.")
+}
+
+/// Nesting beyond the limit (UNVERIFIED, as the limit itself).
+fn too_deep() -> FilterError {
+    FilterError::because("Recursion depth exceeded allowed limit.")
+}
+
+fn incompatible_operands(left: &str, right: &str, operator: &str) -> FilterError {
+    FilterError::because(format!(
+        "A binary operator with incompatible types was detected. \
+         Found operand types '{left}' and '{right}' for operator kind '{operator}'."
+    ))
+}
+
+/// `not` of what is no condition (UNVERIFIED; the text is of one family with that of binary operators).
+fn incompatible_operand(operand: &str) -> FilterError {
+    FilterError::because(format!(
+        "A unary operator with an incompatible type was detected. \
+         Found operand type '{operand}' for operator kind 'Not'."
+    ))
+}
+
+/// There is no null in an entity, so no comparison with it makes sense (04 §7).
+fn null_comparison(operator: Operator) -> FilterError {
+    let name = match operator {
+        Operator::Equal | Operator::NotEqual => return FilterError::invalid_input(),
+        Operator::LessThan => "LessThan",
+        Operator::LessThanOrEqual => "LessThanOrEqual",
+        Operator::GreaterThan => "GreaterThan",
+        Operator::GreaterThanOrEqual => "GreaterThanOrEqual",
+    };
+    FilterError::because(format!(
+        "The operator '{name}' is not supported for the 'null' literal; only equality checks are supported."
+    ))
+}

@@ -1,0 +1,107 @@
+//! The text of a filter.
+
+use super::lex::{INFINITY, NOT_A_NUMBER};
+use crate::number::write_double;
+use model::Filter;
+use model::filter::{Comparison, Literal, Operator};
+use std::fmt::Write;
+
+/// The text of a filter, in the form that every implementation of the service reads: literals on the right, and
+/// parentheses around what `not` negates.
+///
+/// An `And` or `Or` of fewer than two operands has no text of its own and is printed as what it is worth.
+pub fn print(filter: &Filter) -> String {
+    let mut out = String::new();
+    write_filter(&mut out, filter);
+    out
+}
+
+fn write_filter(out: &mut String, filter: &Filter) {
+    match filter {
+        Filter::And(operands) => write_chain(out, operands, " and ", "true"),
+        Filter::Or(operands) => write_chain(out, operands, " or ", "false"),
+        Filter::Not(operand) => {
+            out.push_str("not ");
+            match operand.as_ref() {
+                Filter::Compare(_) => write_parenthesised(out, operand),
+                _ => write_operand(out, operand),
+            }
+        }
+        Filter::Compare(comparison) => write_comparison(out, comparison),
+        Filter::IsTrue(property) => out.push_str(property.as_str()),
+        Filter::Constant(value) => out.push_str(if *value { "true" } else { "false" }),
+    }
+}
+
+fn write_chain(out: &mut String, operands: &[Filter], operator: &str, none: &str) {
+    match operands {
+        [] => out.push_str(none),
+        [only] => write_filter(out, only),
+        [first, rest @ ..] => {
+            write_operand(out, first);
+            for operand in rest {
+                out.push_str(operator);
+                write_operand(out, operand);
+            }
+        }
+    }
+}
+
+fn write_operand(out: &mut String, operand: &Filter) {
+    match operand {
+        Filter::And(_) | Filter::Or(_) => write_parenthesised(out, operand),
+        _ => write_filter(out, operand),
+    }
+}
+
+fn write_parenthesised(out: &mut String, filter: &Filter) {
+    out.push('(');
+    write_filter(out, filter);
+    out.push(')');
+}
+
+fn write_comparison(out: &mut String, comparison: &Comparison) {
+    out.push_str(comparison.property.as_str());
+    out.push_str(match comparison.operator {
+        Operator::Equal => " eq ",
+        Operator::NotEqual => " ne ",
+        Operator::LessThan => " lt ",
+        Operator::LessThanOrEqual => " le ",
+        Operator::GreaterThan => " gt ",
+        Operator::GreaterThanOrEqual => " ge ",
+    });
+    write_literal(out, &comparison.literal);
+}
+
+fn write_literal(out: &mut String, literal: &Literal) {
+    let written = match literal {
+        Literal::String(text) => write!(out, "'{}'", text.replace('\'', "''")),
+        Literal::Binary(bytes) => {
+            out.push_str("X'");
+            bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}")).and_then(|()| out.write_char('\''))
+        }
+        Literal::Boolean(value) => write!(out, "{value}"),
+        Literal::DateTime(instant) => write!(out, "datetime'{instant}'"),
+        Literal::Double(value) => {
+            write_double_literal(out, *value);
+            Ok(())
+        }
+        Literal::Guid(guid) => write!(out, "guid'{guid}'"),
+        Literal::Int32(value) => write!(out, "{value}"),
+        Literal::Int64(value) => write!(out, "{value}L"),
+    };
+    written.expect("a String takes everything that is written to it");
+}
+
+fn write_double_literal(out: &mut String, value: f64) {
+    if value.is_finite() {
+        let mut text = Vec::new();
+        write_double(&mut text, value);
+        out.push_str(&String::from_utf8_lossy(&text));
+    } else if value.is_nan() {
+        out.push_str(NOT_A_NUMBER);
+    } else {
+        out.push_str(if value.is_sign_negative() { "-" } else { "" });
+        out.push_str(INFINITY);
+    }
+}
