@@ -46,9 +46,9 @@ Examples:
       accounts of your own, from the environment
 
 Every option has a twin in the environment, ROWHOUSE_ and its name, and can stand in the file that --config
-names, such as `listen = \"127.0.0.1:10002\"`. A flag wins over the environment, and that over the file.";
+names, such as listen = \"127.0.0.1:10002\". A flag wins over the environment, and that over the file.";
 
-/// The options of `serve` as they were given; nothing is checked or filled in.
+/// The options of serve as they were given; nothing is checked or filled in.
 #[derive(Debug, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(crate) struct ServeArgs {
@@ -82,8 +82,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_CACHE_MIB", value_name = "MIB")]
     pub(crate) cache_mib: Option<u64>,
 
-    /// Domain under which accounts are addressed as <account>.<domain>; may be repeated or separated by commas.
-    /// <account>.table.<anything> and http://host/<account> work always
+    /// Domain under which accounts are addressed as ACCOUNT.DOMAIN; may be repeated or separated by commas.
+    /// ACCOUNT.table.ANYTHING and ADDRESS/ACCOUNT work always
     #[arg(long, env = "ROWHOUSE_DOMAIN", value_name = "DOMAIN", value_delimiter = ',')]
     pub(crate) domain: Option<Vec<String>>,
 
@@ -103,8 +103,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_LOG_FORMAT", value_enum)]
     pub(crate) log_format: Option<LogFormat>,
 
-    /// What is logged [default: info]; `debug` shows every request and query plan, and parts can be chosen, as in
-    /// `info,store=debug`
+    /// What is logged [default: info]; debug shows every request and query plan, and parts can be chosen, as in
+    /// "info,store=debug"
     #[arg(long, env = "ROWHOUSE_LOG", value_name = "LEVEL")]
     pub(crate) log: Option<String>,
 
@@ -143,7 +143,7 @@ impl ServeArgs {
         Self {
             config: self.config,
             listen: self.listen.or(file.listen),
-            // A data folder and `--in-memory` exclude each other, whichever source they come from.
+            // A data folder and --in-memory exclude each other, whichever source they come from.
             data: if self.in_memory == Some(true) { self.data } else { self.data.or(file.data) },
             in_memory: self.in_memory.or(file.in_memory),
             accounts: self.accounts.or(file.accounts),

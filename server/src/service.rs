@@ -100,7 +100,7 @@ impl<E: Engine> Service<E> {
         envelope.format = wishes.empty_answer_format().ok();
         options.check().map_err(Failure::query)?;
         let resource = target.resource().map_err(Failure::query)?;
-        let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(|value| value.as_bytes());
+        let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(http::HeaderValue::as_bytes);
         let method = effective_method(&parts.method, overrides).map_err(Failure::query)?;
         let operation = route(&method, resource, options.comp.as_deref()).map_err(Failure::query)?;
         *operation_name = operation.name();

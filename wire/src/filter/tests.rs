@@ -318,7 +318,9 @@ fn the_worked_example_of_the_specification() {
     let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
     let records = values.map(|value| {
         let mut builder = RecordBuilder::default();
-        value.into_iter().for_each(|value| builder.push("A", value));
+        if let Some(value) = value {
+            builder.push("A", value);
+        }
         builder.finish(DateTime::MIN)
     });
     for (input, expected) in [
