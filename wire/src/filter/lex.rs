@@ -50,10 +50,6 @@ impl Token<'_> {
     pub(super) fn end(&self) -> usize {
         self.start + self.text.len()
     }
-
-    pub(super) fn is_word(&self, word: &str) -> bool {
-        self.kind == TokenKind::Identifier && self.text == word
-    }
 }
 
 /// Cuts a text into tokens.

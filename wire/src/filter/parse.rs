@@ -1,5 +1,6 @@
 //! The grammar of a filter text (specification 04 §2), and what its operators accept (04 §7).
 //!
+//! Operands and pending operators stand on two stacks of the heap, so nesting costs no stack of the thread.
 //! Errors of meaning are kept until the whole text has proved to be well-formed; the first one is then the answer.
 
 use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind};
@@ -19,10 +20,44 @@ enum BinaryOperator {
     Multiplicative,
 }
 
+/// What waits for the operands, or the end, of what stands behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pending {
+    Binary(BinaryOperator),
+    Not,
+    Minus,
+    Parenthesis,
+    Call,
+}
+
 /// How tightly operators bind; a greater number binds tighter.
 type Precedence = u8;
+/// What only its closing parenthesis ends.
+const OPEN: Precedence = 0;
+/// Binds less tightly than every operator.
 const LOOSEST: Precedence = 1;
-const COMPARISON: Precedence = 3;
+
+impl Pending {
+    /// UNVERIFIED: `not` binds less tightly than a comparison, so `not a eq 1` is `not (a eq 1)` (04 §2). OData
+    /// itself has it bind tighter.
+    fn precedence(self) -> Precedence {
+        match self {
+            Self::Parenthesis | Self::Call => OPEN,
+            Self::Binary(BinaryOperator::Or) => LOOSEST,
+            Self::Binary(BinaryOperator::And) => 2,
+            Self::Not => 3,
+            Self::Binary(BinaryOperator::Comparison(_)) => 4,
+            Self::Binary(BinaryOperator::Additive) => 5,
+            Self::Binary(BinaryOperator::Multiplicative) => 6,
+            Self::Minus => 7,
+        }
+    }
+
+    /// Whether it counts as one level of nesting.
+    fn nests(self) -> bool {
+        !matches!(self, Self::Binary(_))
+    }
+}
 
 impl BinaryOperator {
     fn of(token: Token<'_>) -> Option<Self> {
@@ -42,16 +77,6 @@ impl BinaryOperator {
             "mul" | "div" | "mod" => Self::Multiplicative,
             _ => return None,
         })
-    }
-
-    fn precedence(self) -> Precedence {
-        match self {
-            Self::Or => LOOSEST,
-            Self::And => 2,
-            Self::Comparison(_) => COMPARISON,
-            Self::Additive => 4,
-            Self::Multiplicative => 5,
-        }
     }
 }
 
@@ -95,6 +120,9 @@ impl Operand {
 pub(super) struct Parser<'t> {
     lexer: Lexer<'t>,
     token: Token<'t>,
+    /// Each with the operator that made it, unless parentheses have closed around it since.
+    operands: Vec<(Operand, Option<BinaryOperator>)>,
+    pending: Vec<Pending>,
     depth: usize,
     refusal: Option<FilterError>,
 }
@@ -103,15 +131,16 @@ impl<'t> Parser<'t> {
     pub(super) fn new(text: &'t str) -> Result<Self, FilterError> {
         let mut lexer = Lexer::new(text);
         let token = lexer.next()?;
-        Ok(Self { lexer, token, depth: 0, refusal: None })
+        Ok(Self { lexer, token, operands: Vec::new(), pending: Vec::new(), depth: 0, refusal: None })
     }
 
     /// The filter that the whole text is.
     pub(super) fn filter(mut self) -> Result<Filter, FilterError> {
-        let operand = self.expression(LOOSEST)?;
-        if self.token.kind != TokenKind::End {
-            return Err(self.fault(SyntaxFault::UnexpectedToken, self.token.end()));
+        self.operand()?;
+        while self.operator()? {
+            self.operand()?;
         }
+        let (operand, _) = self.pop();
         match (self.refusal, operand.into_condition()) {
             (Some(refusal), _) => Err(refusal),
             (None, Ok(filter)) => Ok(filter),
@@ -124,7 +153,7 @@ impl<'t> Parser<'t> {
         FilterError::syntax(fault, self.lexer.text(), at)
     }
 
-    /// The current token, which is no longer the current one.
+    /// Goes on to the next token; answers the one left behind.
     fn take(&mut self) -> Result<Token<'t>, FilterError> {
         let next = self.lexer.next()?;
         Ok(std::mem::replace(&mut self.token, next))
@@ -135,107 +164,144 @@ impl<'t> Parser<'t> {
         Operand::Refused
     }
 
-    /// Follows one level of nesting, if there may be one more.
-    fn nested<T>(&mut self, follow: impl FnOnce(&mut Self) -> Result<T, FilterError>) -> Result<T, FilterError> {
+    /// The last operand. There always is one, because operators and operands take turns.
+    fn pop(&mut self) -> (Operand, Option<BinaryOperator>) {
+        self.operands.pop().unwrap_or((Operand::Refused, None))
+    }
+
+    fn nest(&mut self, pending: Pending) -> Result<(), FilterError> {
         if self.depth == FILTER_DEPTH_MAX {
             return Err(too_deep());
         }
         self.depth += 1;
-        let result = follow(self);
-        self.depth -= 1;
-        result
+        self.pending.push(pending);
+        self.take().map(|_| ())
     }
 
-    /// Operands and operators that bind at least as tightly as `loosest`, from left to right.
-    fn expression(&mut self, loosest: Precedence) -> Result<Operand, FilterError> {
-        let mut left = self.unary()?;
-        let mut chained = None;
-        while let Some(operator) = BinaryOperator::of(self.token).filter(|o| o.precedence() >= loosest) {
-            self.take()?;
-            let right = self.expression(operator.precedence() + 1)?;
-            let continues = chained == Some(operator);
-            left = match operator {
-                BinaryOperator::Or => self.logical("Or", Filter::Or, continues, left, right),
-                BinaryOperator::And => self.logical("And", Filter::And, continues, left, right),
-                BinaryOperator::Comparison(operator) => self.comparison(operator, left, right),
-                BinaryOperator::Additive | BinaryOperator::Multiplicative => {
-                    self.refuse(FilterError::not_implemented())
-                }
-            };
-            chained = Some(operator);
-        }
-        Ok(left)
+    fn close(&mut self) -> Option<Pending> {
+        let pending = self.pending.pop()?;
+        self.depth -= usize::from(pending.nests());
+        Some(pending)
     }
 
-    /// UNVERIFIED: `not a eq 1` is read as `not (a eq 1)` (04 §2). OData itself has `not` bind tighter.
-    fn unary(&mut self) -> Result<Operand, FilterError> {
-        if self.token.is_word("not") {
-            self.take()?;
-            let operand = self.nested(|parser| parser.expression(COMPARISON))?;
-            return Ok(self.negation(operand));
-        }
-        if self.token.kind == TokenKind::Minus {
-            self.take()?;
-            self.nested(Self::unary)?;
-            return Ok(self.refuse(FilterError::not_implemented()));
-        }
-        self.primary()
-    }
-
-    fn primary(&mut self) -> Result<Operand, FilterError> {
-        match self.token.kind {
-            TokenKind::OpenParenthesis => {
-                self.take()?;
-                let operand = self.nested(|parser| parser.expression(LOOSEST))?;
-                if self.token.kind != TokenKind::CloseParenthesis {
-                    return Err(self.fault(SyntaxFault::MissingCloseParenthesis, self.token.start));
-                }
-                self.take()?;
-                Ok(operand)
-            }
-            TokenKind::Identifier => self.name(),
-            TokenKind::Literal(kind) => {
-                let operand = self.literal(kind)?;
-                self.take()?;
-                Ok(operand)
-            }
-            _ => Err(self.fault(SyntaxFault::MissingOperand, self.token.start)),
-        }
-    }
-
-    /// A property, or a function or path, which are part of OData and not of this service.
-    fn name(&mut self) -> Result<Operand, FilterError> {
-        let name = self.take()?;
-        let mut operand = Operand::Property(PropertyName::new(name.text));
+    /// Whatever may stand in front of an operand, and the operand.
+    fn operand(&mut self) -> Result<(), FilterError> {
         loop {
-            match self.token.kind {
-                TokenKind::OpenParenthesis => self.arguments()?,
-                TokenKind::Slash => {
-                    self.take()?;
-                    if self.token.kind != TokenKind::Identifier {
-                        return Err(self.fault(SyntaxFault::UnexpectedToken, self.token.end()));
-                    }
-                    self.take()?;
+            let operand = match self.token.kind {
+                TokenKind::OpenParenthesis => {
+                    self.nest(Pending::Parenthesis)?;
+                    continue;
                 }
-                _ => return Ok(operand),
-            }
-            operand = self.refuse(FilterError::not_implemented());
-        }
-    }
-
-    fn arguments(&mut self) -> Result<(), FilterError> {
-        self.take()?;
-        if self.token.kind == TokenKind::CloseParenthesis {
-            self.take()?;
+                TokenKind::Minus => {
+                    self.nest(Pending::Minus)?;
+                    continue;
+                }
+                TokenKind::Identifier if self.token.text == "not" => {
+                    self.nest(Pending::Not)?;
+                    continue;
+                }
+                TokenKind::Identifier => match self.name()? {
+                    Some(operand) => operand,
+                    None => continue,
+                },
+                TokenKind::Literal(kind) => {
+                    let operand = self.literal(kind)?;
+                    self.take()?;
+                    operand
+                }
+                _ => return Err(self.fault(SyntaxFault::MissingOperand, self.token.start)),
+            };
+            self.operands.push((operand, None));
             return Ok(());
         }
+    }
+
+    /// A property; or a path or function, which are part of OData and not of this service. `None`: the arguments of
+    /// a function follow.
+    fn name(&mut self) -> Result<Option<Operand>, FilterError> {
+        let name = self.take()?;
+        let mut operand = Operand::Property(PropertyName::new(name.text));
+        while self.token.kind == TokenKind::Slash {
+            self.take()?;
+            if self.token.kind != TokenKind::Identifier {
+                return Err(self.fault(SyntaxFault::UnexpectedToken, self.token.end()));
+            }
+            self.take()?;
+            operand = self.refuse(FilterError::not_implemented());
+        }
+        if self.token.kind != TokenKind::OpenParenthesis {
+            return Ok(Some(operand));
+        }
+        operand = self.refuse(FilterError::not_implemented());
+        self.nest(Pending::Call)?;
+        if self.token.kind != TokenKind::CloseParenthesis {
+            return Ok(None);
+        }
+        self.close();
+        self.take()?;
+        Ok(Some(operand))
+    }
+
+    /// Whatever may stand behind an operand. Answers whether another operand has to follow.
+    fn operator(&mut self) -> Result<bool, FilterError> {
         loop {
-            self.nested(|parser| parser.expression(LOOSEST))?;
-            match self.token.kind {
-                TokenKind::Comma => self.take()?,
-                TokenKind::CloseParenthesis => return self.take().map(|_| ()),
-                _ => return Err(self.fault(SyntaxFault::MissingCloseParenthesisOrComma, self.token.start)),
+            if let Some(operator) = BinaryOperator::of(self.token) {
+                let pending = Pending::Binary(operator);
+                self.reduce(pending.precedence());
+                self.pending.push(pending);
+                self.take()?;
+                return Ok(true);
+            }
+            self.reduce(LOOSEST);
+            match (self.pending.last(), self.token.kind) {
+                (None, TokenKind::End) => return Ok(false),
+                (None, _) => return Err(self.fault(SyntaxFault::UnexpectedToken, self.token.end())),
+                (Some(Pending::Call), TokenKind::Comma) => {
+                    self.pop();
+                    self.take()?;
+                    return Ok(true);
+                }
+                (Some(_), TokenKind::CloseParenthesis) => self.close_parenthesis()?,
+                (Some(Pending::Call), _) => {
+                    return Err(self.fault(SyntaxFault::MissingCloseParenthesisOrComma, self.token.start));
+                }
+                (Some(_), _) => return Err(self.fault(SyntaxFault::MissingCloseParenthesis, self.token.start)),
+            }
+        }
+    }
+
+    fn close_parenthesis(&mut self) -> Result<(), FilterError> {
+        let (operand, _) = self.pop();
+        let operand = if self.close() == Some(Pending::Call) { Operand::Refused } else { operand };
+        self.operands.push((operand, None));
+        self.take().map(|_| ())
+    }
+
+    /// Applies the pending operators that bind at least as tightly as `loosest`, the last one first.
+    fn reduce(&mut self, loosest: Precedence) {
+        while let Some(pending) = self.pending.last().copied().filter(|pending| pending.precedence() >= loosest) {
+            self.close();
+            let (operand, _) = self.pop();
+            let (result, by) = match pending {
+                Pending::Binary(operator) => {
+                    let (left, made_by) = self.pop();
+                    (self.binary(operator, made_by == Some(operator), left, operand), Some(operator))
+                }
+                Pending::Not => (self.negation(operand), None),
+                Pending::Minus | Pending::Parenthesis | Pending::Call => {
+                    (self.refuse(FilterError::not_implemented()), None)
+                }
             };
+            self.operands.push((result, by));
+        }
+    }
+
+    fn binary(&mut self, operator: BinaryOperator, continues: bool, left: Operand, right: Operand) -> Operand {
+        match operator {
+            BinaryOperator::Or => self.logical("Or", Filter::Or, continues, left, right),
+            BinaryOperator::And => self.logical("And", Filter::And, continues, left, right),
+            BinaryOperator::Comparison(operator) => self.comparison(operator, left, right),
+            BinaryOperator::Additive | BinaryOperator::Multiplicative => self.refuse(FilterError::not_implemented()),
         }
     }
 

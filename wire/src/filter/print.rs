@@ -7,7 +7,7 @@ use model::filter::{Comparison, Literal, Operator};
 use std::fmt::Write;
 
 /// The text of a filter, in the form that every implementation of the service reads: literals on the right, and
-/// parentheses around what `not` negates.
+/// parentheses around what `not` negates. Other parentheses stand only where the tree needs them.
 ///
 /// An `And` or `Or` of fewer than two operands has no text of its own and is printed as what it is worth.
 pub fn print(filter: &Filter) -> String {
@@ -18,8 +18,8 @@ pub fn print(filter: &Filter) -> String {
 
 fn write_filter(out: &mut String, filter: &Filter) {
     match filter {
-        Filter::And(operands) => write_chain(out, operands, " and ", "true"),
-        Filter::Or(operands) => write_chain(out, operands, " or ", "false"),
+        Filter::And(operands) => write_chain(out, operands, " and ", "true", write_operand),
+        Filter::Or(operands) => write_chain(out, operands, " or ", "false", write_operand_of_or),
         Filter::Not(operand) => {
             out.push_str("not ");
             match operand.as_ref() {
@@ -33,7 +33,13 @@ fn write_filter(out: &mut String, filter: &Filter) {
     }
 }
 
-fn write_chain(out: &mut String, operands: &[Filter], operator: &str, none: &str) {
+fn write_chain(
+    out: &mut String,
+    operands: &[Filter],
+    operator: &str,
+    none: &str,
+    write_operand: fn(&mut String, &Filter),
+) {
     match operands {
         [] => out.push_str(none),
         [only] => write_filter(out, only),
@@ -51,6 +57,14 @@ fn write_operand(out: &mut String, operand: &Filter) {
     match operand {
         Filter::And(_) | Filter::Or(_) => write_parenthesised(out, operand),
         _ => write_filter(out, operand),
+    }
+}
+
+/// `and` binds tighter than `or`.
+fn write_operand_of_or(out: &mut String, operand: &Filter) {
+    match operand {
+        Filter::And(_) => write_filter(out, operand),
+        _ => write_operand(out, operand),
     }
 }
 
