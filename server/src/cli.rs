@@ -69,8 +69,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_IN_MEMORY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub(crate) in_memory: Option<bool>,
 
-    /// File with account names and keys; without it, and without ROWHOUSE_ACCOUNT_KEYS, there is only the
-    /// well-known development account
+    /// File with account names and keys; without it, and without keys in the environment (see the examples),
+    /// there is only the well-known development account
     #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
     pub(crate) accounts: Option<PathBuf>,
 

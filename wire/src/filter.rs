@@ -88,51 +88,10 @@ impl FilterError {
         Self { code: FilterErrorCode::InvalidInput, message: message.into() }
     }
 
-    fn syntax(fault: SyntaxFault, text: &str, at: usize) -> Self {
+    /// The text breaks the grammar; the position counts UTF-16 code units up to the end of what does not fit.
+    fn syntax(text: &str, at: usize) -> Self {
         let position = utf16_units(text.get(..at).unwrap_or(text));
-        Self::because(fault.message(position, text))
-    }
-}
-
-/// The ways in which a text breaks the grammar.
-///
-/// The message of `UnexpectedToken` is recorded (04 §7). It, the one for literals and the one for operand types are
-/// those of the OData library that the service is built on, so the others are taken from there too (UNVERIFIED).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SyntaxFault {
-    /// A token where the expression could have ended; the position is the token's end.
-    UnexpectedToken,
-    /// An operand is missing in front of this position.
-    MissingOperand,
-    /// An open parenthesis lacks its partner.
-    MissingCloseParenthesis,
-    /// The arguments of a function do not go on.
-    MissingCloseParenthesisOrComma,
-    /// A character that starts no token.
-    InvalidCharacter(char),
-    /// A `.` or an exponent without a digit behind it.
-    MissingDigit,
-    /// A string whose closing quote is missing.
-    UnterminatedString,
-    /// A literal such as `datetime'…` whose closing quote is missing.
-    UnterminatedLiteral,
-}
-
-impl SyntaxFault {
-    fn message(self, position: usize, text: &str) -> String {
-        let what = match self {
-            Self::UnexpectedToken => "Syntax error",
-            Self::MissingOperand => "Expression expected",
-            Self::MissingCloseParenthesis => "')' or operator expected",
-            Self::MissingCloseParenthesisOrComma => "')' or ',' expected",
-            Self::InvalidCharacter(character) => {
-                return format!("Invalid character '{character}' at position {position} in '{text}'.");
-            }
-            Self::MissingDigit => "A digit was expected",
-            Self::UnterminatedString => "There is an unterminated string literal",
-            Self::UnterminatedLiteral => "There is an unterminated literal",
-        };
-        format!("{what} at position {position} in '{text}'.")
+        Self::because(format!("Syntax error at position {position} in '{text}'."))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The tokens of a filter text.
 
-use super::{FilterError, SyntaxFault};
+use super::FilterError;
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,12 +97,12 @@ impl<'t> Lexer<'t> {
             '-' => self.minus(rest)?,
             '0'..='9' => self.number(rest, 0)?,
             _ if starts_identifier(first) => self.identifier(rest)?,
-            _ => return Err(self.fault(SyntaxFault::InvalidCharacter(first), 0)),
+            _ => return Err(self.fault(first.len_utf8())),
         })
     }
 
-    fn fault(&self, fault: SyntaxFault, length: usize) -> FilterError {
-        FilterError::syntax(fault, self.text, self.at + length)
+    fn fault(&self, length: usize) -> FilterError {
+        FilterError::syntax(self.text, self.at + length)
     }
 
     /// A quote inside a string is written twice.
@@ -111,7 +111,7 @@ impl<'t> Lexer<'t> {
         loop {
             let tail = rest.get(length..).unwrap_or_default();
             let Some(quote) = tail.find('\'') else {
-                return Err(self.fault(SyntaxFault::UnterminatedString, rest.len()));
+                return Err(self.fault(rest.len()));
             };
             length += quote + 1;
             if !rest.get(length..).is_some_and(|tail| tail.starts_with('\'')) {
@@ -139,7 +139,7 @@ impl<'t> Lexer<'t> {
         let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
         let digits = |from: usize| bytes.iter().skip(from).take_while(|b| b.is_ascii_digit()).count();
         let required_digits = |from: usize| match digits(from) {
-            0 => Err(self.fault(SyntaxFault::MissingDigit, from)),
+            0 => Err(self.fault(from)),
             count => Ok(from + count),
         };
         let mut kind = LiteralKind::Int32;
@@ -167,7 +167,7 @@ impl<'t> Lexer<'t> {
         let (word, tail) = rest.split_at_checked(length).unwrap_or((rest, ""));
         if let (Some(kind), Some(quoted)) = (literal_prefix(word), tail.strip_prefix('\'')) {
             let Some(quote) = quoted.find('\'') else {
-                return Err(self.fault(SyntaxFault::UnterminatedLiteral, rest.len()));
+                return Err(self.fault(rest.len()));
             };
             return Ok((TokenKind::Literal(kind), length + quote + 2));
         }

@@ -3,8 +3,8 @@
 //! Operands and pending operators stand on two stacks of the heap, so nesting costs no stack of the thread.
 //! Errors of meaning are kept until the whole text has proved to be well-formed; the first one is then the answer.
 
+use super::FilterError;
 use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind};
-use super::{FilterError, SyntaxFault};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::limits::FILTER_DEPTH_MAX;
 use model::{DateTime, EdmType, Filter, Guid};
@@ -149,8 +149,9 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn fault(&self, fault: SyntaxFault, at: usize) -> FilterError {
-        FilterError::syntax(fault, self.lexer.text(), at)
+    /// The current token does not fit; the position is its end (04 §7).
+    fn fault(&self) -> FilterError {
+        FilterError::syntax(self.lexer.text(), self.token.end())
     }
 
     /// Goes on to the next token; answers the one left behind.
@@ -209,7 +210,7 @@ impl<'t> Parser<'t> {
                     self.take()?;
                     operand
                 }
-                _ => return Err(self.fault(SyntaxFault::MissingOperand, self.token.start)),
+                _ => return Err(self.fault()),
             };
             self.operands.push((operand, None));
             return Ok(());
@@ -224,7 +225,7 @@ impl<'t> Parser<'t> {
         while self.token.kind == TokenKind::Slash {
             self.take()?;
             if self.token.kind != TokenKind::Identifier {
-                return Err(self.fault(SyntaxFault::UnexpectedToken, self.token.end()));
+                return Err(self.fault());
             }
             self.take()?;
             operand = self.refuse(FilterError::not_implemented());
@@ -255,7 +256,7 @@ impl<'t> Parser<'t> {
             self.reduce(LOOSEST);
             match (self.pending.last(), self.token.kind) {
                 (None, TokenKind::End) => return Ok(false),
-                (None, _) => return Err(self.fault(SyntaxFault::UnexpectedToken, self.token.end())),
+                (None, _) => return Err(self.fault()),
                 (Some(Pending::Call), TokenKind::Comma) => {
                     self.pop();
                     self.take()?;
@@ -263,9 +264,9 @@ impl<'t> Parser<'t> {
                 }
                 (Some(_), TokenKind::CloseParenthesis) => self.close_parenthesis()?,
                 (Some(Pending::Call), _) => {
-                    return Err(self.fault(SyntaxFault::MissingCloseParenthesisOrComma, self.token.start));
+                    return Err(self.fault());
                 }
-                (Some(_), _) => return Err(self.fault(SyntaxFault::MissingCloseParenthesis, self.token.start)),
+                (Some(_), _) => return Err(self.fault()),
             }
         }
     }
