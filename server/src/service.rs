@@ -89,7 +89,7 @@ impl<E: Engine> Service<E> {
         let evidence = Evidence { method, target: &target, raw_query, options: &options, headers: &parts.headers, now };
         let grant = authenticate(&self.accounts, &evidence)?;
         let version = version(&parts.headers)?;
-        envelope.version = version.filter(|version| *version > Version::OLDEST);
+        envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         let version = version.unwrap_or(Version::OLDEST);
         check_client_request_id(&parts.headers)?;
 
@@ -123,7 +123,7 @@ impl<E: Engine> Service<E> {
             query_deadline: started + timeout.min(self.query_time),
         };
         let body = self.read_body(&operation, parts, body, headers.content_type, &wishes).await?;
-        match tokio::time::timeout(timeout, self.run(&call, operation, &body)).await {
+        match tokio::time::timeout(timeout + QUERY_GRACE, self.run(&call, operation, &body)).await {
             Ok(result) => result.map_err(BodyFailure::Answer),
             Err(_) => Err(Failure::service(ErrorCode::OperationTimedOut).into()),
         }
@@ -175,6 +175,8 @@ impl<E: Engine> Service<E> {
     }
 }
 
+/// How long a query that ends at its deadline may take to answer with its page.
+const QUERY_GRACE: Duration = Duration::from_secs(1);
 const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 
