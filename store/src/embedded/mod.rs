@@ -13,8 +13,10 @@ mod background;
 mod committer;
 mod folder;
 mod group;
+mod journal;
 mod layout;
 mod open_error;
+mod preflight;
 mod shared;
 mod storage;
 
@@ -28,6 +30,7 @@ use committer::{CommitRequest, Committer, Request};
 use fjall::PersistMode;
 use folder::Folder;
 use model::{AccountName, Clock, EntityKey, Mutation, Record, TableName, Transaction, Written};
+use preflight::CutOff;
 use shared::Shared;
 use std::io;
 use std::path::Path;
@@ -94,7 +97,11 @@ struct Threads {
 impl Embedded {
     /// Opens a data folder; a missing or empty folder is made a new one. Blocks while it reads from disk.
     pub fn open<C: Clock>(path: &Path, options: &EmbeddedOptions, clock: C) -> Result<Self, OpenError> {
-        let storage = Storage::open(Folder::take(path)?, options.cache_bytes)?;
+        let cut_off = match options.durability {
+            Durability::Sync => CutOff::LastBatch,
+            Durability::Interval(_) => CutOff::Everything,
+        };
+        let storage = Storage::open(Folder::take(path)?, options.cache_bytes, cut_off)?;
         let recovered = storage.recover()?;
         let shared = Arc::new(Shared::new(storage, recovered.catalog));
         let thread_error = |error| OpenError::io("start a thread for", path, error);
