@@ -1,7 +1,16 @@
-//! Filters: the syntax tree of `$filter` (specification 04 §2).
+//! Filters: the syntax tree of `$filter` (specification 04 §2), and its evaluation (04 §3).
+//!
+//! A tree is data and says nothing about text: how a filter is written and read is the business of the wire format.
+//! Evaluation works on the stored record in place and allocates nothing.
+
+mod evaluate;
 
 use crate::DateTime;
-use crate::edm::Guid;
+use crate::edm::{EdmType, Guid};
+use crate::name;
+
+/// The only property of a table in Query Tables (04 §7).
+pub const TABLE_NAME: &str = "TableName";
 
 /// A filter expression. `And` and `Or` hold their operands flat, so thousands of comparisons nest one deep.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +57,32 @@ pub enum Operator {
     GreaterThanOrEqual,
 }
 
+impl Operator {
+    /// The operator that says the same with the sides exchanged: `3 lt Age` is `Age gt 3`.
+    pub fn mirrored(self) -> Self {
+        match self {
+            Self::Equal => Self::Equal,
+            Self::NotEqual => Self::NotEqual,
+            Self::LessThan => Self::GreaterThan,
+            Self::LessThanOrEqual => Self::GreaterThanOrEqual,
+            Self::GreaterThan => Self::LessThan,
+            Self::GreaterThanOrEqual => Self::LessThanOrEqual,
+        }
+    }
+
+    /// The operator that holds for two values of one totally ordered type exactly when this one does not.
+    pub fn negated(self) -> Self {
+        match self {
+            Self::Equal => Self::NotEqual,
+            Self::NotEqual => Self::Equal,
+            Self::LessThan => Self::GreaterThanOrEqual,
+            Self::LessThanOrEqual => Self::GreaterThan,
+            Self::GreaterThan => Self::LessThanOrEqual,
+            Self::GreaterThanOrEqual => Self::LessThan,
+        }
+    }
+}
+
 /// The name of a property in a filter; system properties are told apart once, when the filter is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropertyName {
@@ -59,6 +94,28 @@ pub enum PropertyName {
     Timestamp,
     /// A custom property.
     Custom(Box<str>),
+}
+
+impl PropertyName {
+    /// Tells system properties from custom ones. A name in another letter case is a custom property (04 §3.6).
+    pub fn new(name: &str) -> Self {
+        match name {
+            name::PARTITION_KEY => Self::PartitionKey,
+            name::ROW_KEY => Self::RowKey,
+            name::TIMESTAMP => Self::Timestamp,
+            custom => Self::Custom(Box::from(custom)),
+        }
+    }
+
+    /// The name as it is written in a filter.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::PartitionKey => name::PARTITION_KEY,
+            Self::RowKey => name::ROW_KEY,
+            Self::Timestamp => name::TIMESTAMP,
+            Self::Custom(custom) => custom,
+        }
+    }
 }
 
 /// A literal of a filter.
@@ -81,3 +138,22 @@ pub enum Literal {
     /// `42L`
     Int64(i64),
 }
+
+impl Literal {
+    /// The type that the form of the literal gives it.
+    pub fn edm_type(&self) -> EdmType {
+        match self {
+            Self::String(_) => EdmType::String,
+            Self::Binary(_) => EdmType::Binary,
+            Self::Boolean(_) => EdmType::Boolean,
+            Self::DateTime(_) => EdmType::DateTime,
+            Self::Double(_) => EdmType::Double,
+            Self::Guid(_) => EdmType::Guid,
+            Self::Int32(_) => EdmType::Int32,
+            Self::Int64(_) => EdmType::Int64,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

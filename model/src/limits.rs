@@ -24,8 +24,6 @@ pub const STRING_UTF16_UNITS_MAX: usize = 32 * 1024;
 pub const BINARY_BYTES_MAX: usize = 64 * 1024;
 /// Largest request body, in bytes: 4 MiB (01 §5).
 pub const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Deepest nesting of JSON that is read before the body is refused. Entities are flat.
-pub const JSON_DEPTH_MAX: usize = 32;
 /// Most operations of one entity group transaction (05 §1).
 pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
 /// Most entities, or tables, of one page (04 §5).

@@ -1,1 +1,403 @@
-//! Plans.
+//! Query plans: which keys a filter can match, so that a scan examines no others (specification 04 §3.7).
+//!
+//! Invariants:
+//!
+//! 1. A plan never loses a match: every entity that the filter matches lies in one of the ranges. The reverse need
+//!    not hold, so the filter still decides about every entity of the ranges.
+//! 2. The ranges are ascending, disjoint and not empty.
+//!
+//! A filter is read as a set of areas: an interval of partition keys times an interval of row keys. What does not
+//! compare a key with a string says nothing about keys and is the area of all of them.
+
+use crate::edm::compare_ordinal;
+use crate::filter::{Comparison, Filter, Literal, Operator, PropertyName, TABLE_NAME};
+use crate::key::KEY_SEPARATOR;
+use crate::limits::PLAN_RANGES_MAX;
+use crate::range::{Edge, KeyRange};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::Bound;
+
+/// Most areas that an `and` of two sets of areas may produce before the larger set is replaced by its hull.
+/// It bounds the work of planning; filters that people write stay far below.
+const AREAS_MAX: usize = PLAN_RANGES_MAX * PLAN_RANGES_MAX;
+
+/// Where a scan has to look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Ascending, disjoint, none of them empty. No range at all: nothing can match.
+    pub ranges: Vec<KeyRange>,
+    /// What the ranges amount to.
+    pub kind: PlanKind,
+}
+
+/// What the ranges of a plan amount to, for logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanKind {
+    /// No entity can match.
+    Nothing,
+    /// One entity.
+    Point,
+    /// Rows of one partition.
+    RowRange,
+    /// One range that reaches beyond one partition.
+    PartitionRange,
+    /// Several ranges.
+    Ranges,
+    /// Every entity of the table.
+    TableScan,
+}
+
+impl fmt::Display for PlanKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "nothing",
+            Self::Point => "point",
+            Self::RowRange => "row range",
+            Self::PartitionRange => "partition range",
+            Self::Ranges => "ranges",
+            Self::TableScan => "table scan",
+        })
+    }
+}
+
+/// The tightest key ranges that hold every match of a filter; no filter matches every entity.
+pub fn plan(filter: Option<&Filter>) -> Plan {
+    let ranges = match filter {
+        None => vec![KeyRange::all()],
+        Some(filter) => disjoint(areas(filter, true, entity_bound).iter().map(Area::range).collect()),
+    };
+    Plan { kind: kind(&ranges), ranges }
+}
+
+/// A range of lower-case table names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableRange {
+    /// The first name of the range. It need not be the name of a table.
+    pub from: String,
+    /// The first name behind the range; `None` reaches to the last table.
+    pub to: Option<String>,
+}
+
+impl TableRange {
+    /// Whether a lower-case name lies in the range.
+    pub fn contains(&self, folded_name: &str) -> bool {
+        self.from.as_str() <= folded_name && self.to.as_deref().is_none_or(|to| folded_name < to)
+    }
+
+    /// Whether no name can lie in the range.
+    pub fn is_empty(&self) -> bool {
+        self.to.as_ref().is_some_and(|to| *to <= self.from)
+    }
+}
+
+/// The tightest single range that holds every table that the filter matches.
+pub fn plan_tables(filter: Option<&Filter>) -> TableRange {
+    let areas = filter.map_or_else(|| vec![Area::ALL], |filter| areas(filter, true, table_bound));
+    let Some(Area { partitions: names, .. }) = hull(areas) else {
+        return TableRange { from: String::new(), to: Some(String::new()) };
+    };
+    // No table name holds U+0000, so a text with it appended is the next possible name.
+    let behind = |name: &str| format!("{name}\0");
+    let from = match &names.lower {
+        Bound::Unbounded => String::new(),
+        Bound::Included(name) => name.to_string(),
+        Bound::Excluded(name) => behind(name),
+    };
+    let to = match &names.upper {
+        Bound::Unbounded => None,
+        Bound::Included(name) => Some(behind(name)),
+        Bound::Excluded(name) => Some(name.to_string()),
+    };
+    TableRange { from, to }
+}
+
+/// One of the two keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Axis {
+    Partition,
+    Row,
+}
+
+/// Tells which key a comparison bounds, and with which text.
+type KeyBound = for<'f> fn(&'f Comparison) -> Option<(Axis, Cow<'f, str>)>;
+
+/// A key compared with a literal of another type gives no bound (UNVERIFIED, 04 §3.6).
+fn entity_bound(comparison: &Comparison) -> Option<(Axis, Cow<'_, str>)> {
+    match (&comparison.property, &comparison.literal) {
+        (PropertyName::PartitionKey, Literal::String(text)) => Some((Axis::Partition, Cow::Borrowed(text))),
+        (PropertyName::RowKey, Literal::String(text)) => Some((Axis::Row, Cow::Borrowed(text))),
+        _ => None,
+    }
+}
+
+/// The names of tables take the place of partition keys.
+fn table_bound(comparison: &Comparison) -> Option<(Axis, Cow<'_, str>)> {
+    match &comparison.literal {
+        Literal::String(text) if comparison.property.as_str() == TABLE_NAME => {
+            Some((Axis::Partition, Cow::Owned(text.to_ascii_lowercase())))
+        }
+        _ => None,
+    }
+}
+
+/// A set of texts without gaps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Interval<'f> {
+    lower: Bound<Cow<'f, str>>,
+    upper: Bound<Cow<'f, str>>,
+}
+
+impl<'f> Interval<'f> {
+    const ALL: Self = Self { lower: Bound::Unbounded, upper: Bound::Unbounded };
+
+    /// The texts for which a comparison with this text holds, as intervals.
+    fn of(operator: Operator, text: Cow<'f, str>) -> Vec<Self> {
+        let below = |upper| Self { lower: Bound::Unbounded, upper };
+        let above = |lower| Self { lower, upper: Bound::Unbounded };
+        // The bytes that structure encoded keys occur in no key, so a text with one of them equals no key, and
+        // sorts behind the part before that byte and before every key that continues that part.
+        if let Some((head, _)) = text.split_once(['\0', '\u{1}']) {
+            let head = Cow::Owned(head.to_owned());
+            return match operator {
+                Operator::Equal => Vec::new(),
+                Operator::NotEqual => vec![Self::ALL],
+                Operator::LessThan | Operator::LessThanOrEqual => vec![below(Bound::Included(head))],
+                Operator::GreaterThan | Operator::GreaterThanOrEqual => vec![above(Bound::Excluded(head))],
+            };
+        }
+        match operator {
+            Operator::Equal => vec![Self { lower: Bound::Included(text.clone()), upper: Bound::Included(text) }],
+            Operator::NotEqual => vec![below(Bound::Excluded(text.clone())), above(Bound::Excluded(text))],
+            Operator::LessThan => vec![below(Bound::Excluded(text))],
+            Operator::LessThanOrEqual => vec![below(Bound::Included(text))],
+            Operator::GreaterThan => vec![above(Bound::Excluded(text))],
+            Operator::GreaterThanOrEqual => vec![above(Bound::Included(text))],
+        }
+    }
+
+    /// The texts that lie in both; `None` if there are none.
+    fn intersect(&self, other: &Self) -> Option<Self> {
+        let lower = tighter(&self.lower, &other.lower, Ordering::Greater).clone();
+        let upper = tighter(&self.upper, &other.upper, Ordering::Less).clone();
+        let empty = match (&lower, &upper) {
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+            (Bound::Included(from), Bound::Included(to)) => compare_ordinal(from, to).is_gt(),
+            (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) => {
+                compare_ordinal(from, to).is_ge()
+            }
+        };
+        (!empty).then_some(Self { lower, upper })
+    }
+
+    /// The smallest interval that holds both.
+    fn hull(&self, other: &Self) -> Self {
+        Self {
+            lower: looser(&self.lower, &other.lower, Ordering::Greater).clone(),
+            upper: looser(&self.upper, &other.upper, Ordering::Less).clone(),
+        }
+    }
+
+    /// The only text of the interval, if it is one.
+    fn single(&self) -> Option<&str> {
+        match (&self.lower, &self.upper) {
+            (Bound::Included(from), Bound::Included(to)) if from == to => Some(from),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the first bound admits fewer texts than the second. `inward` says which way from a bound the texts lie
+/// that it admits: to the greater ones of a lower bound, to the lesser ones of an upper bound.
+fn is_tighter(a: &Bound<Cow<'_, str>>, b: &Bound<Cow<'_, str>>, inward: Ordering) -> bool {
+    match (a, b) {
+        (Bound::Unbounded, _) => false,
+        (_, Bound::Unbounded) => true,
+        (Bound::Included(x) | Bound::Excluded(x), Bound::Included(y) | Bound::Excluded(y)) => {
+            let order = compare_ordinal(x, y);
+            order == inward || (order.is_eq() && matches!(a, Bound::Excluded(_)))
+        }
+    }
+}
+
+fn tighter<'b, 'f>(
+    a: &'b Bound<Cow<'f, str>>,
+    b: &'b Bound<Cow<'f, str>>,
+    inward: Ordering,
+) -> &'b Bound<Cow<'f, str>> {
+    if is_tighter(a, b, inward) { a } else { b }
+}
+
+fn looser<'b, 'f>(a: &'b Bound<Cow<'f, str>>, b: &'b Bound<Cow<'f, str>>, inward: Ordering) -> &'b Bound<Cow<'f, str>> {
+    if is_tighter(a, b, inward) { b } else { a }
+}
+
+fn edge<'b>(bound: &'b Bound<Cow<'_, str>>) -> Edge<'b> {
+    match bound {
+        Bound::Unbounded => Edge::Open,
+        Bound::Included(text) => Edge::Including(text),
+        Bound::Excluded(text) => Edge::Excluding(text),
+    }
+}
+
+/// Every entity whose two keys lie in two intervals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Area<'f> {
+    partitions: Interval<'f>,
+    rows: Interval<'f>,
+}
+
+impl Area<'_> {
+    const ALL: Self = Self { partitions: Interval::ALL, rows: Interval::ALL };
+
+    fn intersect(&self, other: &Self) -> Option<Self> {
+        Some(Self {
+            partitions: self.partitions.intersect(&other.partitions)?,
+            rows: self.rows.intersect(&other.rows)?,
+        })
+    }
+
+    fn hull(&self, other: &Self) -> Self {
+        Self { partitions: self.partitions.hull(&other.partitions), rows: self.rows.hull(&other.rows) }
+    }
+
+    /// The smallest range of key bytes that holds the area.
+    fn range(&self) -> KeyRange {
+        if let Some(partition) = self.partitions.single() {
+            return KeyRange::rows(partition, edge(&self.rows.lower), edge(&self.rows.upper));
+        }
+        let mut range = KeyRange::partitions(edge(&self.partitions.lower), edge(&self.partitions.upper));
+        // The row keys also cut the ends of the first and the last partition, if these are known.
+        if let (Bound::Included(first), Bound::Included(_) | Bound::Excluded(_)) =
+            (&self.partitions.lower, &self.rows.lower)
+        {
+            range.start = KeyRange::rows(first, edge(&self.rows.lower), Edge::Open).start;
+        }
+        if let (Bound::Included(last), Bound::Included(_) | Bound::Excluded(_)) =
+            (&self.partitions.upper, &self.rows.upper)
+        {
+            range.end = KeyRange::rows(last, Edge::Open, edge(&self.rows.upper)).end;
+        }
+        range
+    }
+}
+
+/// The smallest area that holds all of these; `None` if there are none.
+fn hull(areas: Vec<Area<'_>>) -> Option<Area<'_>> {
+    areas.into_iter().reduce(|a, b| a.hull(&b))
+}
+
+/// Areas that hold every entity for which the filter answers `wanted`.
+///
+/// A negation is not a set of areas by itself, because the areas may hold more than the matches. It is carried down
+/// to the comparisons, where a key, which every entity has, gives an exact answer.
+fn areas(filter: &Filter, wanted: bool, key_bound: KeyBound) -> Vec<Area<'_>> {
+    match filter {
+        Filter::And(operands) if wanted => intersection(operands, wanted, key_bound),
+        Filter::Or(operands) if !wanted => intersection(operands, wanted, key_bound),
+        Filter::And(operands) | Filter::Or(operands) => union(operands, wanted, key_bound),
+        Filter::Not(operand) => areas(operand, !wanted, key_bound),
+        Filter::Compare(comparison) => {
+            let Some((axis, text)) = key_bound(comparison) else {
+                return vec![Area::ALL];
+            };
+            let operator = if wanted { comparison.operator } else { comparison.operator.negated() };
+            let area = |interval| match axis {
+                Axis::Partition => Area { partitions: interval, rows: Interval::ALL },
+                Axis::Row => Area { partitions: Interval::ALL, rows: interval },
+            };
+            Interval::of(operator, text).into_iter().map(area).collect()
+        }
+        Filter::IsTrue(_) => vec![Area::ALL],
+        Filter::Constant(value) if *value == wanted => vec![Area::ALL],
+        Filter::Constant(_) => Vec::new(),
+    }
+}
+
+fn union(operands: &[Filter], wanted: bool, key_bound: KeyBound) -> Vec<Area<'_>> {
+    let mut result = Vec::new();
+    for operand in operands {
+        let more = areas(operand, wanted, key_bound);
+        if more.contains(&Area::ALL) {
+            return vec![Area::ALL];
+        }
+        result.extend(more);
+    }
+    result
+}
+
+fn intersection(operands: &[Filter], wanted: bool, key_bound: KeyBound) -> Vec<Area<'_>> {
+    let mut result = vec![Area::ALL];
+    for operand in operands {
+        let other = areas(operand, wanted, key_bound);
+        if other.contains(&Area::ALL) {
+            continue;
+        }
+        if result.as_slice() == [Area::ALL] {
+            result = other;
+            continue;
+        }
+        let (mut large, mut small) = if result.len() < other.len() { (other, result) } else { (result, other) };
+        if large.len() * small.len() > AREAS_MAX {
+            large = Vec::from_iter(hull(large));
+        }
+        if large.len() * small.len() > AREAS_MAX {
+            small = Vec::from_iter(hull(small));
+        }
+        result = large.iter().flat_map(|a| small.iter().filter_map(|b| a.intersect(b))).collect();
+    }
+    result
+}
+
+/// Sorts and merges ranges; too many become the one range that covers them.
+fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by(|a, b| a.start.cmp(&b.start));
+    let mut merged: Vec<KeyRange> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if last.end.as_ref().is_none_or(|end| range.start <= *end) => {
+                last.end = last.end.take().zip(range.end).map(|(a, b)| a.max(b));
+            }
+            _ => merged.push(range),
+        }
+    }
+    if merged.len() > PLAN_RANGES_MAX {
+        let end = merged.pop().and_then(|last| last.end);
+        merged.truncate(1);
+        if let Some(first) = merged.first_mut() {
+            first.end = end;
+        }
+    }
+    merged
+}
+
+fn kind(ranges: &[KeyRange]) -> PlanKind {
+    match ranges {
+        [] => PlanKind::Nothing,
+        [KeyRange { start, end: None }] if start.is_empty() => PlanKind::TableScan,
+        [KeyRange { start, end: Some(end) }] => single_range_kind(start, end),
+        [_] => PlanKind::PartitionRange,
+        _ => PlanKind::Ranges,
+    }
+}
+
+fn single_range_kind(start: &[u8], end: &[u8]) -> PlanKind {
+    let Some(separator) = start.iter().position(|byte| *byte == KEY_SEPARATOR) else {
+        return PlanKind::PartitionRange;
+    };
+    // A separator behind a whole key is the first byte that no key continues with.
+    let is_point = end.split_last().is_some_and(|(last, key)| *last == KEY_SEPARATOR && key == start);
+    let (partition, _) = start.split_at(separator);
+    if is_point {
+        PlanKind::Point
+    } else if end.iter().copied().le(partition.iter().copied().chain([KEY_SEPARATOR + 1])) {
+        PlanKind::RowRange
+    } else {
+        PlanKind::PartitionRange
+    }
+}
+
+#[cfg(test)]
+mod tests;

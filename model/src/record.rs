@@ -129,6 +129,11 @@ impl<'a> Property<'a> {
         self.edm_type
     }
 
+    /// The stored bytes of the value. For a string they are its UTF-8 text, not yet checked.
+    pub fn value_bytes(&self) -> &'a [u8] {
+        self.value
+    }
+
     /// The value.
     pub fn value(&self) -> Result<EdmValue<'a>, DamagedRecord> {
         Ok(match self.edm_type {

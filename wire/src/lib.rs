@@ -1,1 +1,26 @@
-//! x
+//! The wire protocol of the Table service: bytes to model and back, as pure functions.
+//!
+//! Server and client share this crate. It knows request targets, query options, filter text, JSON,
+//! continuation tokens, signatures, versions, media types, error codes and their bodies.
+//!
+//! It must not know sockets, HTTP libraries, storage or configuration.
+
+pub mod continuation;
+pub mod error;
+pub mod filter;
+pub mod json;
+pub mod negotiation;
+pub mod number;
+pub mod query;
+pub mod select;
+pub mod signing;
+pub mod target;
+pub mod uri;
+pub mod version;
+
+pub use error::{ErrorBody, ErrorCode, ServiceError};
+pub use negotiation::{Format, MetadataLevel};
+pub use query::QueryOptions;
+pub use select::Select;
+pub use target::{Resource, Target};
+pub use version::Version;

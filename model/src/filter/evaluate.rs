@@ -1,0 +1,223 @@
+//! Evaluation of filters (specification 04 §3).
+//!
+//! Logic has two values. A comparison with a property that the entity does not have is false, whatever the
+//! operator, and so its negation is true (04 §3.1).
+
+use super::{Comparison, Filter, Literal, Operator, PropertyName, TABLE_NAME};
+use crate::EntityView;
+use crate::edm::{EdmType, EdmValue, compare_ordinal};
+use crate::record::{DamagedRecord, Property};
+use std::cmp::Ordering;
+
+/// How many looked-up properties are remembered during the evaluation of one entity. Long filters compare a few
+/// properties with many literals, so a handful saves nearly every walk through the record.
+const RECENT_PROPERTIES: usize = 4;
+
+impl Filter {
+    /// Whether an entity belongs to the result. Only what decides the answer is read from the record.
+    pub fn matches(&self, entity: &EntityView<'_>) -> Result<bool, DamagedRecord> {
+        self.holds(&mut Lookup { entity, recent: [None; RECENT_PROPERTIES], oldest: 0 })
+    }
+
+    /// Whether a table belongs to the result of Query Tables, by its lower-case name.
+    ///
+    /// The only property of a table is `TableName`, and its case does not matter on either side
+    /// (UNVERIFIED, 04 §7). Every other property is missing; [`Self::names_only_table_name`] finds such filters.
+    pub fn matches_table(&self, folded_name: &str) -> bool {
+        match self {
+            Self::And(operands) => operands.iter().all(|operand| operand.matches_table(folded_name)),
+            Self::Or(operands) => operands.iter().any(|operand| operand.matches_table(folded_name)),
+            Self::Not(operand) => !operand.matches_table(folded_name),
+            Self::Compare(comparison) => table_comparison_holds(comparison, folded_name),
+            Self::IsTrue(_) => false,
+            Self::Constant(value) => *value,
+        }
+    }
+
+    /// Whether the filter can be asked of tables: it names no property other than `TableName` (04 §7).
+    pub fn names_only_table_name(&self) -> bool {
+        match self {
+            Self::And(operands) | Self::Or(operands) => operands.iter().all(Self::names_only_table_name),
+            Self::Not(operand) => operand.names_only_table_name(),
+            Self::Compare(Comparison { property, .. }) | Self::IsTrue(property) => property.as_str() == TABLE_NAME,
+            Self::Constant(_) => true,
+        }
+    }
+
+    fn holds<'f>(&'f self, lookup: &mut Lookup<'f, '_>) -> Result<bool, DamagedRecord> {
+        match self {
+            Self::And(operands) => {
+                for operand in operands {
+                    if !operand.holds(lookup)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Self::Or(operands) => {
+                for operand in operands {
+                    if operand.holds(lookup)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Self::Not(operand) => Ok(!operand.holds(lookup)?),
+            Self::Compare(comparison) => comparison.holds(lookup),
+            Self::IsTrue(property) => lookup.is_true(property),
+            Self::Constant(value) => Ok(*value),
+        }
+    }
+}
+
+impl Comparison {
+    fn holds<'f>(&'f self, lookup: &mut Lookup<'f, '_>) -> Result<bool, DamagedRecord> {
+        let entity = lookup.entity;
+        let value = match &self.property {
+            PropertyName::PartitionKey => EdmValue::String(&entity.key.partition),
+            PropertyName::RowKey => EdmValue::String(&entity.key.row),
+            PropertyName::Timestamp => EdmValue::DateTime(entity.record.timestamp()),
+            PropertyName::Custom(name) => match lookup.custom(name)? {
+                None => return Ok(false),
+                Some(property) if property.edm_type() == EdmType::String => return self.holds_for_string(&property),
+                Some(property) => property.value()?,
+            },
+        };
+        Ok(self.holds_for(value))
+    }
+
+    /// A stored string can be long. Only a comparison that asks for its order checks that it is UTF-8.
+    fn holds_for_string(&self, property: &Property<'_>) -> Result<bool, DamagedRecord> {
+        Ok(match (&self.literal, self.operator) {
+            (Literal::String(text), Operator::Equal) => property.value_bytes() == text.as_bytes(),
+            (Literal::String(text), Operator::NotEqual) => property.value_bytes() != text.as_bytes(),
+            (Literal::String(_), _) => self.holds_for(property.value()?),
+            _ => type_mismatch_holds(self.operator),
+        })
+    }
+
+    fn holds_for(&self, value: EdmValue<'_>) -> bool {
+        match relation(value, &self.literal) {
+            Relation::Ordered(ordering) => ordering_holds(self.operator, ordering),
+            Relation::NotANumber => not_a_number_holds(self.operator),
+            Relation::TypeMismatch => type_mismatch_holds(self.operator),
+        }
+    }
+}
+
+/// How a value stands to a literal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    /// The types fit, and the value is less than, equal to or greater than the literal.
+    Ordered(Ordering),
+    /// The types fit, and one of the two numbers is `NaN`.
+    NotANumber,
+    /// The types do not fit.
+    TypeMismatch,
+}
+
+/// Compares a value with a literal (04 §3.3, §3.4). Only the literal is promoted, and only to a wider number type.
+///
+/// Guids order as their text does (UNVERIFIED), binaries byte by byte, strings by UTF-16 code unit.
+#[expect(clippy::cast_precision_loss, reason = "a 64-bit literal is rounded to the property's type, as .NET does")]
+fn relation(value: EdmValue<'_>, literal: &Literal) -> Relation {
+    Relation::Ordered(match (value, literal) {
+        (EdmValue::String(value), Literal::String(literal)) => compare_ordinal(value, literal),
+        (EdmValue::Binary(value), Literal::Binary(literal)) => value.cmp(literal),
+        (EdmValue::Boolean(value), Literal::Boolean(literal)) => value.cmp(literal),
+        (EdmValue::DateTime(value), Literal::DateTime(literal)) => value.cmp(literal),
+        (EdmValue::Guid(value), Literal::Guid(literal)) => value.cmp(literal),
+        (EdmValue::Int32(value), Literal::Int32(literal)) => value.cmp(literal),
+        (EdmValue::Int64(value), Literal::Int32(literal)) => value.cmp(&i64::from(*literal)),
+        (EdmValue::Int64(value), Literal::Int64(literal)) => value.cmp(literal),
+        (EdmValue::Double(value), Literal::Int32(literal)) => return double_relation(value, f64::from(*literal)),
+        (EdmValue::Double(value), Literal::Int64(literal)) => return double_relation(value, *literal as f64),
+        (EdmValue::Double(value), Literal::Double(literal)) => return double_relation(value, *literal),
+        _ => return Relation::TypeMismatch,
+    })
+}
+
+fn double_relation(value: f64, literal: f64) -> Relation {
+    value.partial_cmp(&literal).map_or(Relation::NotANumber, Relation::Ordered)
+}
+
+fn ordering_holds(operator: Operator, ordering: Ordering) -> bool {
+    match operator {
+        Operator::Equal => ordering.is_eq(),
+        Operator::NotEqual => ordering.is_ne(),
+        Operator::LessThan => ordering.is_lt(),
+        Operator::LessThanOrEqual => ordering.is_le(),
+        Operator::GreaterThan => ordering.is_gt(),
+        Operator::GreaterThanOrEqual => ordering.is_ge(),
+    }
+}
+
+/// What a comparison answers when the property exists with a type that the literal does not fit (04 §3.2).
+///
+/// The value behaves as if it were smaller than the literal. This is the least certain rule of filters.
+fn type_mismatch_holds(operator: Operator) -> bool {
+    ordering_holds(operator, Ordering::Less)
+}
+
+/// What a comparison with `NaN` on either side answers: as IEEE 754 has it (UNVERIFIED, 04 §3.3).
+fn not_a_number_holds(operator: Operator) -> bool {
+    operator == Operator::NotEqual
+}
+
+fn table_comparison_holds(comparison: &Comparison, folded_name: &str) -> bool {
+    if comparison.property.as_str() != TABLE_NAME {
+        return false;
+    }
+    match &comparison.literal {
+        Literal::String(literal) => {
+            // The names of tables are ASCII, so folding ASCII decides equality, and byte order is ordinal order.
+            let ordering = folded_name.bytes().cmp(literal.bytes().map(|byte| byte.to_ascii_lowercase()));
+            ordering_holds(comparison.operator, ordering)
+        }
+        _ => type_mismatch_holds(comparison.operator),
+    }
+}
+
+/// Finds properties of one entity, and remembers the last ones found or missed.
+struct Lookup<'f, 'e> {
+    entity: &'e EntityView<'e>,
+    recent: [Option<(&'f str, Option<Property<'e>>)>; RECENT_PROPERTIES],
+    oldest: usize,
+}
+
+impl<'f, 'e> Lookup<'f, 'e> {
+    fn custom(&mut self, name: &'f str) -> Result<Option<Property<'e>>, DamagedRecord> {
+        if let Some((_, found)) = self.recent.iter().flatten().find(|(recent, _)| *recent == name) {
+            return Ok(*found);
+        }
+        let found = self.walk(name)?;
+        if let Some(slot) = self.recent.get_mut(self.oldest) {
+            *slot = Some((name, found));
+        }
+        self.oldest = (self.oldest + 1) % RECENT_PROPERTIES;
+        Ok(found)
+    }
+
+    fn walk(&self, name: &str) -> Result<Option<Property<'e>>, DamagedRecord> {
+        for property in self.entity.record.properties() {
+            let property = property?;
+            if property.name_bytes() == name.as_bytes() {
+                return Ok(Some(property));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A property alone: true iff it exists, is Boolean and is true (04 §3.5). No system property is Boolean.
+    fn is_true(&mut self, property: &'f PropertyName) -> Result<bool, DamagedRecord> {
+        let PropertyName::Custom(name) = property else {
+            return Ok(false);
+        };
+        match self.custom(name)? {
+            Some(property) if property.edm_type() == EdmType::Boolean => {
+                Ok(property.value()? == EdmValue::Boolean(true))
+            }
+            _ => Ok(false),
+        }
+    }
+}

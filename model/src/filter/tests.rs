@@ -1,0 +1,342 @@
+//! Tests of evaluation. The generators of filters and entities also serve the tests of plans.
+
+use super::*;
+use crate::edm::EdmValue;
+use crate::key::KeyText;
+use crate::record::{DamagedRecord, Record, RecordBuilder};
+use crate::{Entity, EntityKey, EntityView};
+use proptest::prelude::*;
+
+pub(crate) const OPERATORS: [Operator; 6] = [
+    Operator::Equal,
+    Operator::NotEqual,
+    Operator::LessThan,
+    Operator::LessThanOrEqual,
+    Operator::GreaterThan,
+    Operator::GreaterThanOrEqual,
+];
+
+pub(crate) fn compare(property: &str, operator: Operator, literal: Literal) -> Filter {
+    Filter::Compare(Comparison { property: PropertyName::new(property), operator, literal })
+}
+
+pub(crate) fn text(text: &str) -> Literal {
+    Literal::String(Box::from(text))
+}
+
+pub(crate) fn not(operand: Filter) -> Filter {
+    Filter::Not(Box::new(operand))
+}
+
+pub(crate) fn entity(partition: &str, row: &str, properties: &[(&str, EdmValue<'_>)]) -> Entity {
+    let mut builder = RecordBuilder::default();
+    for (name, value) in properties {
+        builder.push(name, *value);
+    }
+    let key = EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(row).unwrap() };
+    Entity { key, record: builder.finish(instant("2024-05-06T07:08:09.1234567Z")) }
+}
+
+fn instant(text: &str) -> DateTime {
+    DateTime::parse(text).unwrap()
+}
+
+fn guid(text: &str) -> Guid {
+    Guid::parse(text).unwrap()
+}
+
+pub(crate) fn matches(filter: &Filter, entity: &Entity) -> bool {
+    filter.matches(&EntityView::of(&entity.key, &entity.record).unwrap()).unwrap()
+}
+
+/// The answers for `eq ne lt le gt ge`, as a text of `1` and `0`.
+fn answers(value: EdmValue<'_>, literal: &Literal) -> String {
+    let entity = entity("p", "r", &[("P", value)]);
+    let answer = |operator| if matches(&compare("P", operator, literal.clone()), &entity) { '1' } else { '0' };
+    OPERATORS.into_iter().map(answer).collect()
+}
+
+const EQUAL: &str = "100101";
+const LESS: &str = "011100";
+const GREATER: &str = "010011";
+const MISMATCH: &str = "011100";
+const NOT_A_NUMBER: &str = "010000";
+
+#[test]
+fn values_of_one_type_order_as_specified() {
+    let low = guid("00000000-0000-4000-8000-000000000001");
+    let high = guid("ff000000-0000-4000-8000-000000000000");
+    let early = instant("2024-01-01T00:00:00Z");
+    for (value, literal, expected) in [
+        (EdmValue::String("B"), text("b"), LESS),
+        (EdmValue::String("b"), text("bB"), LESS),
+        (EdmValue::String("bB"), text("bB"), EQUAL),
+        (EdmValue::String(""), text(""), EQUAL),
+        (EdmValue::String("\u{1F600}"), text("\u{E000}"), LESS),
+        (EdmValue::Boolean(false), Literal::Boolean(true), LESS),
+        (EdmValue::Boolean(true), Literal::Boolean(true), EQUAL),
+        (EdmValue::Binary(&[1]), Literal::Binary(Box::from([1, 0])), LESS),
+        (EdmValue::Binary(&[2]), Literal::Binary(Box::from([1, 255])), GREATER),
+        (EdmValue::Binary(&[]), Literal::Binary(Box::from([])), EQUAL),
+        (EdmValue::Guid(low), Literal::Guid(high), LESS),
+        (EdmValue::Guid(high), Literal::Guid(high), EQUAL),
+        (EdmValue::DateTime(early), Literal::DateTime(early.next()), LESS),
+        (EdmValue::DateTime(early), Literal::DateTime(instant("2024-01-01T01:00:00+01:00")), EQUAL),
+        (EdmValue::Int32(-3), Literal::Int32(2), LESS),
+        (EdmValue::Int64(1 << 40), Literal::Int64(1 << 39), GREATER),
+        (EdmValue::Double(2.5), Literal::Double(3.0), LESS),
+        (EdmValue::Double(-0.0), Literal::Double(0.0), EQUAL),
+        (EdmValue::Double(f64::NEG_INFINITY), Literal::Double(f64::MIN), LESS),
+        (EdmValue::Double(f64::NAN), Literal::Double(1.0), NOT_A_NUMBER),
+        (EdmValue::Double(f64::NAN), Literal::Double(f64::NAN), NOT_A_NUMBER),
+        (EdmValue::Double(1.0), Literal::Double(f64::NAN), NOT_A_NUMBER),
+    ] {
+        assert_eq!(answers(value, &literal), expected, "{value:?} {literal:?}");
+    }
+}
+
+/// Specification 04 §3.3: a literal is widened to the property's type, never the reverse.
+#[test]
+fn literals_are_promoted_and_properties_are_not() {
+    for (value, literal, expected) in [
+        (EdmValue::Int32(3), Literal::Int32(3), EQUAL),
+        (EdmValue::Int32(3), Literal::Int64(3), MISMATCH),
+        (EdmValue::Int32(3), Literal::Double(3.0), MISMATCH),
+        (EdmValue::Int64(3), Literal::Int32(3), EQUAL),
+        (EdmValue::Int64(3), Literal::Int64(3), EQUAL),
+        (EdmValue::Int64(3), Literal::Double(3.0), MISMATCH),
+        (EdmValue::Double(3.0), Literal::Int32(3), EQUAL),
+        (EdmValue::Double(3.5), Literal::Int64(3), GREATER),
+        (EdmValue::Double(3.0), Literal::Double(3.0), EQUAL),
+        (EdmValue::Double(f64::NAN), Literal::Int32(3), NOT_A_NUMBER),
+    ] {
+        assert_eq!(answers(value, &literal), expected, "{value:?} {literal:?}");
+    }
+}
+
+/// Specification 04 §3.2: a value of another type behaves as if it were smaller.
+#[test]
+fn a_value_of_another_type_is_smaller_than_the_literal() {
+    let id = guid("0b0c0d0e-1111-4222-8333-444455556666");
+    let values = [
+        (EdmValue::String("3"), text("3")),
+        (EdmValue::Binary(&[3]), Literal::Binary(Box::from([3]))),
+        (EdmValue::Boolean(true), Literal::Boolean(true)),
+        (EdmValue::DateTime(DateTime::MIN), Literal::DateTime(DateTime::MIN)),
+        (EdmValue::Double(3.0), Literal::Double(3.0)),
+        (EdmValue::Guid(id), Literal::Guid(id)),
+        (EdmValue::Int32(3), Literal::Int32(3)),
+        (EdmValue::Int64(3), Literal::Int64(3)),
+    ];
+    for (value, own) in &values {
+        assert_eq!(value.edm_type(), own.edm_type());
+        for (_, literal) in &values {
+            let promoted = matches!(
+                (value, literal),
+                (EdmValue::Int64(_) | EdmValue::Double(_), Literal::Int32(_))
+                    | (EdmValue::Double(_), Literal::Int64(_))
+            );
+            let expected = if value.edm_type() == literal.edm_type() || promoted { EQUAL } else { MISMATCH };
+            assert_eq!(answers(*value, literal), expected, "{value:?} {literal:?}");
+        }
+    }
+}
+
+#[test]
+fn every_comparison_with_a_missing_property_is_false() {
+    let entity = entity("p", "r", &[("Here", EdmValue::Int32(1))]);
+    for operator in OPERATORS {
+        for name in ["Missing", "here", "partitionkey", "Her", "Heree"] {
+            let comparison = compare(name, operator, Literal::Int32(1));
+            assert!(!matches(&comparison, &entity), "{name}");
+            assert!(matches(&not(comparison), &entity), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_property_alone_is_true_only_if_it_is_boolean_and_true() {
+    let properties = [
+        ("Yes", EdmValue::Boolean(true)),
+        ("No", EdmValue::Boolean(false)),
+        ("Text", EdmValue::String("true")),
+        ("One", EdmValue::Int32(1)),
+    ];
+    let entity = entity("p", "r", &properties);
+    for (name, expected) in [
+        ("Yes", true),
+        ("No", false),
+        ("Text", false),
+        ("One", false),
+        ("Missing", false),
+        ("PartitionKey", false),
+        ("Timestamp", false),
+    ] {
+        let filter = Filter::IsTrue(PropertyName::new(name));
+        assert_eq!(matches(&filter, &entity), expected, "{name}");
+        assert_eq!(matches(&not(filter), &entity), !expected, "{name}");
+    }
+}
+
+#[test]
+fn system_properties_are_properties() {
+    let entity = entity("p", "r", &[]);
+    let stamp = Literal::DateTime(instant("2024-05-06T07:08:09.1234567Z"));
+    for (name, operator, literal, expected) in [
+        ("PartitionKey", Operator::Equal, text("p"), true),
+        ("PartitionKey", Operator::Equal, text("r"), false),
+        ("RowKey", Operator::GreaterThan, text("q"), true),
+        ("RowKey", Operator::Equal, Literal::Int32(1), false),
+        ("RowKey", Operator::NotEqual, Literal::Int32(1), true),
+        ("RowKey", Operator::GreaterThan, Literal::Int32(1), false),
+        ("Timestamp", Operator::Equal, stamp.clone(), true),
+        ("Timestamp", Operator::LessThan, stamp, false),
+        ("Timestamp", Operator::NotEqual, text("2024"), true),
+    ] {
+        assert_eq!(matches(&compare(name, operator, literal), &entity), expected, "{name} {operator:?}");
+    }
+}
+
+#[test]
+fn only_what_decides_is_read() {
+    let mut builder = RecordBuilder::default();
+    builder.push("A", EdmValue::Int32(1));
+    builder.push("B", EdmValue::Int32(2));
+    let mut bytes = builder.finish(DateTime::MIN).as_bytes().to_vec();
+    bytes.truncate(bytes.len() - 2);
+    let record = Record::from_bytes(bytes);
+    let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
+    let view = EntityView::of(&key, &record).unwrap();
+    let a = compare("A", Operator::Equal, Literal::Int32(1));
+    let b = compare("B", Operator::Equal, Literal::Int32(2));
+    assert_eq!(a.matches(&view), Ok(true));
+    assert_eq!(b.matches(&view), Err(DamagedRecord));
+    assert_eq!(Filter::Or(vec![a.clone(), b.clone()]).matches(&view), Ok(true));
+    assert_eq!(Filter::And(vec![a, b.clone()]).matches(&view), Err(DamagedRecord));
+    assert_eq!(Filter::And(vec![Filter::Constant(false), b]).matches(&view), Ok(false));
+}
+
+#[test]
+fn a_stored_string_that_is_not_utf8_never_panics() {
+    let mut builder = RecordBuilder::default();
+    builder.push("S", EdmValue::String("abc"));
+    let mut bytes = builder.finish(DateTime::MIN).as_bytes().to_vec();
+    *bytes.last_mut().unwrap() = 0xFF;
+    let record = Record::from_bytes(bytes);
+    let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
+    let view = EntityView::of(&key, &record).unwrap();
+    assert_eq!(compare("S", Operator::Equal, text("abc")).matches(&view), Ok(false));
+    assert_eq!(compare("S", Operator::LessThan, text("abc")).matches(&view), Err(DamagedRecord));
+}
+
+#[test]
+fn tables_are_compared_without_regard_to_case() {
+    let name = |operator, literal| compare("TableName", operator, text(literal));
+    for (filter, expected) in [
+        (name(Operator::Equal, "MyTable"), true),
+        (name(Operator::Equal, "mytable"), true),
+        (name(Operator::NotEqual, "MYTABLE"), false),
+        (name(Operator::GreaterThanOrEqual, "My"), true),
+        (name(Operator::LessThan, "mY{"), true),
+        (name(Operator::LessThan, "É"), true),
+        (compare("TableName", Operator::Equal, Literal::Int32(1)), false),
+        (compare("TableName", Operator::NotEqual, Literal::Int32(1)), true),
+        (Filter::IsTrue(PropertyName::new("TableName")), false),
+        (Filter::And(vec![name(Operator::GreaterThan, "m"), not(name(Operator::Equal, "x"))]), true),
+        (Filter::Or(vec![name(Operator::Equal, "a"), name(Operator::Equal, "b")]), false),
+    ] {
+        assert!(filter.names_only_table_name(), "{filter:?}");
+        assert_eq!(filter.matches_table("mytable"), expected, "{filter:?}");
+    }
+    for property in ["PartitionKey", "tablename", "Name"] {
+        let other = compare(property, Operator::NotEqual, text("a"));
+        assert!(!other.matches_table("mytable"));
+        let filter = Filter::And(vec![name(Operator::Equal, "mytable"), not(other)]);
+        assert!(!filter.names_only_table_name(), "{property}");
+    }
+}
+
+/// Few texts, so that equal keys, prefixes and both sides of a bound occur often.
+pub(crate) fn key_text() -> impl Strategy<Value = String> {
+    let character = prop_oneof![Just('a'), Just('b'), Just(' '), Just('\u{E000}'), Just('😀')];
+    proptest::collection::vec(character, 0..3).prop_map(|characters| characters.into_iter().collect())
+}
+
+fn literal() -> impl Strategy<Value = Literal> {
+    prop_oneof![
+        4 => key_text().prop_map(|key| text(&key)),
+        // A literal may hold what a key cannot.
+        1 => (key_text(), prop_oneof![Just('\0'), Just('\u{1}'), Just('\u{2}'), Just('/')], key_text())
+            .prop_map(|(head, character, tail)| text(&format!("{head}{character}{tail}"))),
+        1 => prop_oneof![Just(1), Just(2)].prop_map(Literal::Int32),
+        1 => any::<bool>().prop_map(Literal::Boolean),
+    ]
+}
+
+fn leaf() -> impl Strategy<Value = Filter> {
+    let name = prop_oneof![
+        4 => Just("PartitionKey"),
+        4 => Just("RowKey"),
+        1 => Just("Timestamp"),
+        1 => Just("Custom"),
+        1 => Just("TableName"),
+        1 => Just("partitionkey"),
+    ];
+    let operator = proptest::sample::select(OPERATORS.to_vec());
+    prop_oneof![
+        12 => (name, operator, literal()).prop_map(|(name, operator, literal)| compare(name, operator, literal)),
+        1 => Just(Filter::IsTrue(PropertyName::new("Custom"))),
+        1 => any::<bool>().prop_map(Filter::Constant),
+    ]
+}
+
+pub(crate) fn filter() -> impl Strategy<Value = Filter> {
+    leaf().prop_recursive(5, 40, 5, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..5).prop_map(Filter::And),
+            proptest::collection::vec(inner.clone(), 0..5).prop_map(Filter::Or),
+            inner.prop_map(not),
+        ]
+    })
+}
+
+pub(crate) fn any_entity() -> impl Strategy<Value = Entity> {
+    let custom = proptest::option::of(prop_oneof![
+        any::<bool>().prop_map(crate::record::tests::OwnedValue::Boolean),
+        key_text().prop_map(crate::record::tests::OwnedValue::String),
+        prop_oneof![Just(1), Just(2)].prop_map(crate::record::tests::OwnedValue::Int32),
+    ]);
+    (key_text(), key_text(), custom).prop_map(|(partition, row, custom)| {
+        let properties: Vec<_> = custom.iter().map(|value| ("Custom", value.view())).collect();
+        entity(&partition, &row, &properties)
+    })
+}
+
+/// Evaluates operand by operand, each with a fresh memory of properties and without short cuts.
+fn matches_simply(filter: &Filter, entity: &Entity) -> bool {
+    match filter {
+        Filter::And(operands) => operands.iter().filter(|f| matches_simply(f, entity)).count() == operands.len(),
+        Filter::Or(operands) => operands.iter().filter(|f| matches_simply(f, entity)).count() > 0,
+        Filter::Not(operand) => !matches_simply(operand, entity),
+        leaf => matches(leaf, entity),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_filter_is_worth_what_its_operands_are_worth(filter in filter(), entity in any_entity()) {
+        prop_assert_eq!(matches(&filter, &entity), matches_simply(&filter, &entity));
+    }
+
+    #[test]
+    fn more_properties_than_are_remembered_are_still_found(order in proptest::collection::vec(0..9, 1..40)) {
+        let names: Vec<String> = (0..8).map(|i| format!("p{i}")).collect();
+        let properties: Vec<_> = names.iter().zip(0..).map(|(name, i)| (name.as_str(), EdmValue::Int32(i))).collect();
+        let entity = entity("p", "r", &properties);
+        let comparisons = order.iter().map(|i| {
+            let comparison = compare(&format!("p{i}"), Operator::Equal, Literal::Int32(*i));
+            if *i < 8 { comparison } else { not(comparison) }
+        });
+        prop_assert!(matches(&Filter::And(comparisons.collect()), &entity));
+    }
+}

@@ -1,0 +1,250 @@
+//! Tests of plans: how tight they are, and that they never lose a match.
+
+use super::*;
+use crate::filter::tests::{OPERATORS, any_entity, compare, filter, matches, not, text};
+use Operator::{Equal, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, NotEqual};
+use proptest::prelude::*;
+
+fn partition(operator: Operator, key: &str) -> Filter {
+    compare("PartitionKey", operator, text(key))
+}
+
+fn row(operator: Operator, key: &str) -> Filter {
+    compare("RowKey", operator, text(key))
+}
+
+fn other() -> Filter {
+    compare("Age", Operator::GreaterThan, Literal::Int32(3))
+}
+
+fn and<const N: usize>(operands: [Filter; N]) -> Filter {
+    Filter::And(operands.into())
+}
+
+fn or<const N: usize>(operands: [Filter; N]) -> Filter {
+    Filter::Or(operands.into())
+}
+
+#[test]
+fn one_range_is_as_tight_as_the_keys_allow() {
+    let point = and([partition(Equal, "p"), row(Equal, "r")]);
+    for (filter, kind, range) in [
+        (point.clone(), PlanKind::Point, KeyRange::rows("p", Edge::Including("r"), Edge::Including("r"))),
+        (and([row(Equal, "r"), other(), partition(Equal, "p")]), PlanKind::Point, plan(Some(&point)).ranges[0].clone()),
+        (
+            and([and([partition(Equal, "p")]), row(Equal, "")]),
+            PlanKind::Point,
+            KeyRange::rows("p", Edge::Including(""), Edge::Including("")),
+        ),
+        (partition(Equal, "p"), PlanKind::RowRange, KeyRange::rows("p", Edge::Open, Edge::Open)),
+        (partition(Equal, ""), PlanKind::RowRange, KeyRange::rows("", Edge::Open, Edge::Open)),
+        (
+            and([partition(Equal, "p"), row(GreaterThanOrEqual, "a"), row(LessThan, "b"), other()]),
+            PlanKind::RowRange,
+            KeyRange::rows("p", Edge::Including("a"), Edge::Excluding("b")),
+        ),
+        (
+            and([partition(GreaterThanOrEqual, "p"), partition(LessThanOrEqual, "p"), row(GreaterThan, "a")]),
+            PlanKind::RowRange,
+            KeyRange::rows("p", Edge::Excluding("a"), Edge::Open),
+        ),
+        (
+            and([partition(GreaterThanOrEqual, "ab"), partition(LessThan, "ac")]),
+            PlanKind::PartitionRange,
+            KeyRange::partitions(Edge::Including("ab"), Edge::Excluding("ac")),
+        ),
+        (
+            not(or([partition(LessThan, "ab"), partition(GreaterThanOrEqual, "ac")])),
+            PlanKind::PartitionRange,
+            KeyRange::partitions(Edge::Including("ab"), Edge::Excluding("ac")),
+        ),
+        (
+            and([
+                partition(GreaterThanOrEqual, "a"),
+                partition(LessThanOrEqual, "c"),
+                row(GreaterThan, "x"),
+                row(LessThan, "y"),
+            ]),
+            PlanKind::PartitionRange,
+            KeyRange {
+                start: KeyRange::rows("a", Edge::Excluding("x"), Edge::Open).start,
+                end: KeyRange::rows("c", Edge::Open, Edge::Excluding("y")).end,
+            },
+        ),
+        (partition(GreaterThan, "p"), PlanKind::PartitionRange, KeyRange::partitions(Edge::Excluding("p"), Edge::Open)),
+        (
+            or([
+                and([partition(Equal, "p"), row(LessThan, "m")]),
+                and([partition(Equal, "p"), row(GreaterThanOrEqual, "m")]),
+            ]),
+            PlanKind::RowRange,
+            KeyRange::rows("p", Edge::Open, Edge::Open),
+        ),
+    ] {
+        let plan = plan(Some(&filter));
+        assert_eq!(plan.kind, kind, "{filter:?}");
+        assert_eq!(plan.ranges, [range], "{filter:?}");
+    }
+}
+
+#[test]
+fn what_says_nothing_about_keys_scans_the_table() {
+    let mismatch = compare("PartitionKey", Equal, Literal::Int32(1));
+    assert_eq!(plan(None).kind, PlanKind::TableScan);
+    for filter in [
+        other(),
+        not(other()),
+        mismatch.clone(),
+        not(mismatch),
+        row(Equal, "r"),
+        Filter::Constant(true),
+        Filter::IsTrue(PropertyName::PartitionKey),
+        compare("partitionkey", Equal, text("p")),
+        or([partition(Equal, "p"), other()]),
+        not(and([not(partition(Equal, "p")), other()])),
+        partition(NotEqual, "a\0"),
+    ] {
+        assert_eq!(
+            plan(Some(&filter)),
+            Plan { ranges: vec![KeyRange::all()], kind: PlanKind::TableScan },
+            "{filter:?}"
+        );
+    }
+}
+
+#[test]
+fn contradictions_match_nothing() {
+    for filter in [
+        Filter::Constant(false),
+        and([partition(Equal, "a"), partition(Equal, "b"), other()]),
+        and([partition(Equal, "a"), row(GreaterThan, "x"), row(LessThanOrEqual, "x")]),
+        and([partition(LessThan, ""), other()]),
+        partition(Equal, "a\0"),
+        not(partition(NotEqual, "a\u{1}b")),
+    ] {
+        assert_eq!(plan(Some(&filter)), Plan { ranges: Vec::new(), kind: PlanKind::Nothing }, "{filter:?}");
+    }
+}
+
+fn points(count: usize) -> Filter {
+    Filter::Or((0..count).map(|i| and([partition(Equal, "p"), row(Equal, &format!("{i:04}"))])).collect())
+}
+
+#[test]
+fn alternatives_are_separate_ranges_while_they_are_few() {
+    let few = plan(Some(&points(PLAN_RANGES_MAX)));
+    assert_eq!((few.kind, few.ranges.len()), (PlanKind::Ranges, PLAN_RANGES_MAX));
+    let many = plan(Some(&points(PLAN_RANGES_MAX + 1)));
+    let last = format!("{PLAN_RANGES_MAX:04}");
+    assert_eq!(many.kind, PlanKind::RowRange);
+    assert_eq!(many.ranges, [KeyRange::rows("p", Edge::Including("0000"), Edge::Including(&last))]);
+    let narrowed = plan(Some(&and([points(2000), row(LessThan, "0002"), other()])));
+    assert!(
+        narrowed.ranges.iter().all(|range| range.end <= KeyRange::rows("p", Edge::Open, Edge::Excluding("0002")).end)
+    );
+    let product = and([
+        or([partition(Equal, "a"), partition(Equal, "b")]),
+        or([row(Equal, "1"), row(Equal, "2"), row(Equal, "3")]),
+    ]);
+    let product = plan(Some(&product));
+    assert_eq!((product.kind, product.ranges.len()), (PlanKind::Ranges, 6));
+    let except = plan(Some(&partition(NotEqual, "p")));
+    assert_eq!(
+        except.ranges,
+        [
+            KeyRange::partitions(Edge::Open, Edge::Excluding("p")),
+            KeyRange::partitions(Edge::Excluding("p"), Edge::Open)
+        ]
+    );
+}
+
+#[test]
+fn planning_thousands_of_comparisons_ends() {
+    let without = |axis: fn(Operator, &str) -> Filter| (0..1000).map(move |i| axis(NotEqual, &format!("{i:04}")));
+    let excluded = Filter::And(without(partition).chain(without(row)).collect());
+    assert_eq!(plan(Some(&excluded)).kind, PlanKind::TableScan);
+    let products = Filter::And((0..40).map(|_| points(50)).collect());
+    assert_eq!(plan(Some(&products)).kind, PlanKind::RowRange);
+}
+
+fn table(operator: Operator, name: &str) -> Filter {
+    compare("TableName", operator, text(name))
+}
+
+#[test]
+fn tables_are_bounded_by_their_folded_name() {
+    let range = |from: &str, to: Option<&str>| TableRange { from: from.to_owned(), to: to.map(str::to_owned) };
+    for (filter, expected) in [
+        (and([table(GreaterThanOrEqual, "Abc"), table(LessThan, "abC{")]), range("abc", Some("abc{"))),
+        (table(Equal, "MyTable"), range("mytable", Some("mytable\0"))),
+        (table(GreaterThan, "a"), range("a\0", None)),
+        (not(table(GreaterThan, "a")), range("", Some("a\0"))),
+        (or([table(Equal, "c"), table(Equal, "a"), table(Equal, "b")]), range("a", Some("c\0"))),
+        (or([table(GreaterThan, "a"), table(GreaterThanOrEqual, "A")]), range("a", None)),
+        (or([table(LessThanOrEqual, "a"), table(LessThan, "A")]), range("", Some("a\0"))),
+        (and([table(GreaterThan, "a"), table(GreaterThanOrEqual, "A")]), range("a\0", None)),
+        (and([table(LessThanOrEqual, "a"), table(LessThan, "A")]), range("", Some("a"))),
+        (or([table(Equal, "c"), other()]), range("", None)),
+        (Filter::Constant(false), range("", Some(""))),
+        (partition(Equal, "a"), range("", None)),
+    ] {
+        assert_eq!(plan_tables(Some(&filter)), expected, "{filter:?}");
+    }
+    assert_eq!(plan_tables(None), range("", None));
+    assert!(plan_tables(Some(&Filter::Constant(false))).is_empty());
+}
+
+/// The filters of the generator ask for keys; asked of tables, they must name the one property that tables have.
+fn about_tables(filter: Filter) -> Filter {
+    match filter {
+        Filter::And(operands) => Filter::And(operands.into_iter().map(about_tables).collect()),
+        Filter::Or(operands) => Filter::Or(operands.into_iter().map(about_tables).collect()),
+        Filter::Not(operand) => not(about_tables(*operand)),
+        Filter::Compare(comparison) if comparison.property != PropertyName::RowKey => {
+            compare("TableName", comparison.operator, comparison.literal)
+        }
+        leaf => leaf,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn a_plan_never_loses_a_match(filter in filter(), entities in proptest::collection::vec(any_entity(), 1..12)) {
+        let plan = plan(Some(&filter));
+        for entity in &entities {
+            let covered = plan.ranges.iter().any(|range| range.contains(&entity.key.encode()));
+            prop_assert!(covered || !matches(&filter, entity), "{:?} {:?}", entity.key, plan);
+        }
+    }
+
+    #[test]
+    fn ranges_ascend_and_never_overlap(filter in filter()) {
+        let plan = plan(Some(&filter));
+        prop_assert!(plan.ranges.len() <= PLAN_RANGES_MAX);
+        prop_assert!(!plan.ranges.iter().any(KeyRange::is_empty));
+        for pair in plan.ranges.windows(2) {
+            prop_assert!(pair[0].end.as_ref().is_some_and(|end| *end < pair[1].start), "{:?}", plan);
+        }
+        prop_assert_eq!(plan.kind == PlanKind::Nothing, plan.ranges.is_empty());
+    }
+
+    #[test]
+    fn one_comparison_of_a_partition_key_is_exact(
+        operator in proptest::sample::select(OPERATORS.to_vec()), key in ".{0,3}", entity in any_entity(),
+    ) {
+        let filter = partition(operator, &key);
+        let covered = plan(Some(&filter)).ranges.iter().any(|range| range.contains(&entity.key.encode()));
+        prop_assert_eq!(covered, matches(&filter, &entity));
+    }
+
+    #[test]
+    fn a_plan_of_tables_never_loses_a_match(filter in filter(), names in proptest::collection::vec("[ab]{1,3}", 1..12)) {
+        let filter = about_tables(filter);
+        let range = plan_tables(Some(&filter));
+        for name in &names {
+            prop_assert!(range.contains(name) || !filter.matches_table(name), "{name} {:?}", range);
+        }
+    }
+}

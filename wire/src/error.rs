@@ -1,0 +1,279 @@
+//! Error codes, their HTTP statuses and messages, and the three forms of error bodies
+//! (specification 03 §6 and 06).
+//!
+//! The table in this file is the only place that ties a code to a status.
+
+use crate::json::write_json_string;
+use model::DateTime;
+use std::borrow::Cow;
+
+macro_rules! error_codes {
+    ($($(#[$doc:meta])* $code:ident $status:literal $message:literal)*) => {
+        /// An error code of the Table service.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ErrorCode {
+            $($(#[$doc])* $code,)*
+        }
+
+        impl ErrorCode {
+            /// Every code, for tests that go through all of them.
+            pub const ALL: &'static [Self] = &[$(Self::$code,)*];
+
+            /// The name in error bodies and in the `x-ms-error-code` header.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$code => stringify!($code),)* }
+            }
+
+            /// The HTTP status that goes with the code.
+            pub fn status(self) -> u16 {
+                match self { $(Self::$code => $status,)* }
+            }
+
+            /// The message, where the code has a fixed one (06 §2 to §5).
+            pub fn message(self) -> &'static str {
+                match self { $(Self::$code => $message,)* }
+            }
+        }
+    };
+}
+
+error_codes! {
+    /// No access with account keys; see the challenge.
+    AccountIsDisabled 403 "The specified account is disabled."
+    /// The answer would be Atom, which versions from 2015-12-11 on do not speak.
+    AtomFormatNotSupported 415 "Atom format is not supported."
+    /// Signature, date or account of the request are wrong.
+    AuthenticationFailed 403 "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
+    /// The credential does not reach this operation.
+    AuthorizationFailure 403 "This request is not authorized to perform this operation."
+    /// The credential lacks the permission.
+    AuthorizationPermissionMismatch 403 "This request is not authorized to perform this operation using this permission."
+    /// A transaction names two partitions.
+    CommandsInBatchActOnDifferentPartitions 400 "All commands in a batch must operate on same entity group."
+    /// No CORS rule matches a preflight request.
+    CorsPreflightFailure 403 "CORS not enabled or no matching rule found for this request."
+    /// Insert of an existing key.
+    EntityAlreadyExists 409 "The specified entity already exists."
+    /// An entity above 1 MiB.
+    EntityTooLarge 400 "The entity is larger than the maximum allowed size (1MB)."
+    /// No `Host` header.
+    HostInformationNotPresent 400 "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line."
+    /// A write to the secondary endpoint.
+    InsufficientAccountPermissions 403 "Write operations are not allowed."
+    /// The server failed.
+    InternalError 500 "Server encountered an internal error. Please try again after some time."
+    /// A malformed `Authorization` header.
+    InvalidAuthenticationInfo 400 "Authentication information is not given in the correct format. Check the value of Authorization header."
+    /// A transaction names an entity twice.
+    InvalidDuplicateRow 400 "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request."
+    /// A malformed header.
+    InvalidHeaderValue 400 "The value for one of the HTTP headers is not in the correct format."
+    /// An HTTP method that the service does not know.
+    InvalidHttpVerb 400 "The HTTP verb specified was not recognized by the server."
+    /// A malformed request; the message says what.
+    InvalidInput 400 "One of the request inputs is not valid."
+    /// A `Content-MD5` that is not 128 bits in Base64.
+    InvalidMd5 400 "The MD5 value specified in the request is invalid. The MD5 value must be 128 bits and Base64-encoded."
+    /// A malformed query parameter.
+    InvalidQueryParameterValue 400 "Value for one of the query parameters specified in the request URI is invalid."
+    /// A table name with characters that are not allowed. The misspelling is the service's.
+    InvalidResourceName 400 "The specifed resource name contains invalid characters."
+    /// A path that names nothing.
+    InvalidUri 400 "The requested URI does not represent any resource on the server."
+    /// A malformed XML body.
+    InvalidXmlDocument 400 "XML specified is not syntactically valid."
+    /// JSON before version 2013-08-15 or with a data service version below 3.0.
+    JsonFormatNotSupported 415 "JSON format is not supported."
+    /// `odata=verbose`.
+    JsonVerboseFormatNotSupported 415 "JSON Verbose format is not supported."
+    /// A `Content-MD5` that does not match the body.
+    Md5Mismatch 400 "The MD5 value specified in the request did not match the MD5 value calculated by the server."
+    /// A media type that the service does not know.
+    MediaTypeNotSupported 415 "None of the provided media types are supported"
+    /// A method that the resource does not have.
+    MethodNotAllowed 405 "The requested method is not allowed on the specified resource."
+    /// A body without a length.
+    MissingContentLengthHeader 411 "The Content-Length header was not specified."
+    /// A header that the operation needs.
+    MissingRequiredHeader 400 "A required HTTP header was not specified."
+    /// A feature that the service does not have.
+    NotImplemented 501 "The requested operation is not implemented on the specified resource."
+    /// The request took longer than it may.
+    OperationTimedOut 500 "The operation could not be completed within the permitted time."
+    /// A value outside its range; the message says which.
+    OutOfRangeInput 400 "One of the request inputs is out of range."
+    /// An insert without partition key or row key.
+    PropertiesNeedValue 400 "The values are not specified for all properties in the entity."
+    /// A property name that is not an identifier.
+    PropertyNameInvalid 400 "The property name is invalid."
+    /// A property name above 255 characters.
+    PropertyNameTooLong 400 "The property name exceeds the maximum allowed length (255)."
+    /// A value above 64 KiB.
+    PropertyValueTooLarge 400 "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less."
+    /// A body above 4 MiB.
+    RequestBodyTooLarge 413 "The request body is too large and exceeds the maximum permissible limit."
+    /// A target that cannot be read.
+    RequestUrlFailedToParse 400 "The url in the request could not be parsed."
+    /// An entity, or a table of the table list, that does not exist.
+    ResourceNotFound 404 "The specified resource does not exist."
+    /// The server has no capacity for this request now.
+    ServerBusy 503 "The server is currently unable to receive requests. Please retry your request."
+    /// Create Table with a name that is taken.
+    TableAlreadyExists 409 "The table specified already exists."
+    /// An entity operation on a table that does not exist.
+    TableNotFound 404 "The table specified does not exist."
+    /// More than 252 custom properties.
+    TooManyProperties 400 "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties."
+    /// `If-Match` names another version than the current one.
+    UpdateConditionNotSatisfied 412 "The update condition specified in the request was not satisfied."
+    /// `X-HTTP-Method` given more than once.
+    XMethodIncorrectCount 400 "More than one X-HTTP-Method is specified."
+    /// `X-HTTP-Method` with a method that cannot be tunnelled.
+    XMethodIncorrectValue 400 "The specified X-HTTP-Method is invalid."
+    /// `X-HTTP-Method` without POST.
+    XMethodNotUsingPost 400 "The request uses X-HTTP-Method with an HTTP verb other than POST."
+}
+
+/// The text for a body that cannot be parsed (06 §4).
+pub const MALFORMED_BODY: &str = "An error occurred while processing this request.";
+/// The text for an entity address that cannot be parsed (06 §4).
+pub const MALFORMED_ADDRESS: &str = "Bad Request - Error in query syntax.";
+
+/// An error for the client: code and message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceError {
+    /// The code, which fixes the status.
+    pub code: ErrorCode,
+    /// The message without its `RequestId` and `Time` lines.
+    pub message: Cow<'static, str>,
+}
+
+impl ServiceError {
+    /// An error with a message of its own.
+    pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// `InvalidInput` with a message of its own.
+    pub fn invalid_input(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::InvalidInput, message)
+    }
+
+    /// The error for a body that cannot be parsed.
+    pub fn malformed_body() -> Self {
+        Self::invalid_input(MALFORMED_BODY)
+    }
+
+    /// The error for an entity address that cannot be parsed.
+    pub fn malformed_address() -> Self {
+        Self::invalid_input(MALFORMED_ADDRESS)
+    }
+
+    /// `OutOfRangeInput` that quotes the name of an input and its value (06 §2).
+    pub fn out_of_range(name: &str, value: &str) -> Self {
+        let message = format!("The '{name}' parameter of value '{value}' is out of range.");
+        Self::new(ErrorCode::OutOfRangeInput, message)
+    }
+}
+
+impl From<ErrorCode> for ServiceError {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, message: Cow::Borrowed(code.message()) }
+    }
+}
+
+/// The form of an error body (03 §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorBody {
+    /// `{"odata.error":…}`: the client reads JSON.
+    Json,
+    /// `<error xmlns=…>`: the client reads Atom, or no format could be resolved.
+    ODataXml,
+    /// `<m:error xmlns:m=…>`: authentication and other checks in front of the service.
+    PrefixedXml,
+}
+
+/// Writes an error body; the message gets its `RequestId` and `Time` lines here.
+pub fn write_error_body(form: ErrorBody, error: &ServiceError, request_id: &str, now: DateTime) -> Vec<u8> {
+    let mut time = Vec::with_capacity(28);
+    now.write_seven_digits_to(&mut time);
+    let time = String::from_utf8_lossy(&time);
+    let message = format!("{}\nRequestId:{request_id}\nTime:{time}", error.message);
+    let code = error.code.as_str();
+    match form {
+        ErrorBody::Json => {
+            let mut out = Vec::with_capacity(message.len() + 120);
+            out.extend_from_slice(b"{\"odata.error\":{\"code\":\"");
+            out.extend_from_slice(code.as_bytes());
+            out.extend_from_slice(b"\",\"message\":{\"lang\":\"en-US\",\"value\":");
+            write_json_string(&mut out, &message);
+            out.extend_from_slice(b"}}}");
+            out
+        }
+        ErrorBody::ODataXml => format!(
+            "{XML_DECLARATION}<error xmlns=\"{METADATA_NAMESPACE}\"><code>{code}</code><message xml:lang=\"en-US\">{}</message></error>",
+            xml_text(&message)
+        )
+        .into_bytes(),
+        ErrorBody::PrefixedXml => format!(
+            "{XML_DECLARATION}<m:error xmlns:m=\"{METADATA_NAMESPACE}\"><m:code>{code}</m:code><m:message xml:lang=\"en-US\">{}</m:message></m:error>",
+            xml_text(&message)
+        )
+        .into_bytes(),
+    }
+}
+
+const XML_DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
+const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
+
+/// Escapes character data; characters that XML 1.0 cannot hold become U+FFFD.
+fn xml_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\t' | '\n' => out.push(c),
+            '\r' => out.push_str("&#xD;"),
+            '\0'..='\x1F' | '\u{FFFE}' | '\u{FFFF}' => out.push('\u{FFFD}'),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> DateTime {
+        DateTime::parse("2017-10-02T20:21:19.43Z").unwrap()
+    }
+
+    #[test]
+    fn every_code_has_an_error_status_and_a_message() {
+        for code in ErrorCode::ALL {
+            assert!((400..600).contains(&code.status()), "{}", code.as_str());
+            assert!(!code.message().is_empty(), "{}", code.as_str());
+        }
+    }
+
+    #[test]
+    fn the_three_forms() {
+        let error = ServiceError::invalid_input("a \"b\" <c>");
+        let body = |form| String::from_utf8(write_error_body(form, &error, "id-1", now())).unwrap();
+        assert_eq!(
+            body(ErrorBody::Json),
+            "{\"odata.error\":{\"code\":\"InvalidInput\",\"message\":{\"lang\":\"en-US\",\"value\":\"a \\\"b\\\" <c>\\nRequestId:id-1\\nTime:2017-10-02T20:21:19.4300000Z\"}}}"
+        );
+        assert_eq!(
+            body(ErrorBody::ODataXml),
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?><error xmlns=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><code>InvalidInput</code><message xml:lang=\"en-US\">a \"b\" &lt;c&gt;\nRequestId:id-1\nTime:2017-10-02T20:21:19.4300000Z</message></error>"
+        );
+        assert_eq!(
+            body(ErrorBody::PrefixedXml),
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><m:code>InvalidInput</m:code><m:message xml:lang=\"en-US\">a \"b\" &lt;c&gt;\nRequestId:id-1\nTime:2017-10-02T20:21:19.4300000Z</m:message></m:error>"
+        );
+    }
+}

@@ -1,0 +1,442 @@
+//! Request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
+
+use crate::error::{ErrorCode, ServiceError};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use model::datetime::DateTimeError;
+use model::key::KeyError;
+use model::name::{PARTITION_KEY, PropertyNameError, ROW_KEY, TIMESTAMP, check_property_name};
+use model::{DateTime, EdmType, EdmValue, Guid, KeyText, RecordBuilder};
+use serde::de::{Deserializer as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+/// Where the keys of an entity stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// In the body, which must have both.
+    InBody,
+    /// In the target; the body may repeat them.
+    InTarget,
+}
+
+/// An entity as a request body describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntityBody {
+    /// The partition key, if the body has one.
+    pub partition: Option<KeyText>,
+    /// The row key, if the body has one.
+    pub row: Option<KeyText>,
+    /// The custom properties, without those that are null.
+    pub properties: RecordBuilder,
+}
+
+/// Why a body describes no entity, in the order in which the checks are made (06 §6, step 9).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BodyError {
+    /// It is not the expected JSON, or a value does not fit its type.
+    Malformed,
+    /// A key is missing or null.
+    KeyMissing,
+    /// A property name is longer than 255 characters.
+    PropertyNameTooLong,
+    /// A property name is not an identifier.
+    PropertyNameInvalid,
+    /// A key holds a forbidden character, or a date lies before 1601: the name and the value as quoted.
+    OutOfRange(String, String),
+    /// A key is longer than 512 characters.
+    KeyTooLong,
+}
+
+impl From<BodyError> for ServiceError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::Malformed => Self::malformed_body(),
+            BodyError::KeyMissing => ErrorCode::PropertiesNeedValue.into(),
+            BodyError::PropertyNameTooLong => ErrorCode::PropertyNameTooLong.into(),
+            BodyError::PropertyNameInvalid => ErrorCode::PropertyNameInvalid.into(),
+            BodyError::OutOfRange(name, value) => Self::out_of_range(&name, &value),
+            BodyError::KeyTooLong => ErrorCode::PropertyValueTooLarge.into(),
+        }
+    }
+}
+
+/// Reads the body of an insert, update, merge or upsert.
+pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
+    let members = Members::read(body)?;
+    let (partition, row) = (members.key(PARTITION_KEY)?, members.key(ROW_KEY)?);
+    if keys == Keys::InBody && (partition.is_none() || row.is_none()) {
+        return Err(BodyError::KeyMissing);
+    }
+    for (name, _) in &members.properties {
+        check_property_name(name).map_err(|error| match error {
+            PropertyNameError::TooLong => BodyError::PropertyNameTooLong,
+            PropertyNameError::Invalid => BodyError::PropertyNameInvalid,
+        })?;
+    }
+    let partition = partition.map(|text| key(PARTITION_KEY, &text)).transpose()?;
+    let row = row.map(|text| key(ROW_KEY, &text)).transpose()?;
+    let mut properties = RecordBuilder::with_capacity(body.len());
+    for (name, raw) in &members.properties {
+        push_property(&mut properties, name, raw, members.annotation(name)?)?;
+    }
+    Ok(EntityBody { partition, row, properties })
+}
+
+/// Reads the body of Create Table: the table's name as it stands, if there is one.
+pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
+    let members = Members::read(body)?;
+    let raw = members.properties.iter().find(|(name, _)| name == "TableName").map(|(_, raw)| *raw);
+    match raw {
+        None => Ok(None),
+        Some("null") => Ok(None),
+        Some(raw) => Ok(Some(string(raw)?.into_owned())),
+    }
+}
+
+/// The members of an object: properties with their raw values, and type annotations.
+#[derive(Default)]
+struct Members<'a> {
+    properties: Vec<(Cow<'a, str>, &'a str)>,
+    keys: Vec<(&'static str, &'a str)>,
+    annotations: Vec<(Cow<'a, str>, &'a str)>,
+}
+
+const TYPE_ANNOTATION: &str = "@odata.type";
+
+impl<'a> Members<'a> {
+    fn read(body: &'a [u8]) -> Result<Self, BodyError> {
+        let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+        let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let members = deserializer.deserialize_map(MembersVisitor).map_err(|_| BodyError::Malformed)?;
+        deserializer.end().map_err(|_| BodyError::Malformed)?;
+        members.check_duplicates()?;
+        Ok(members)
+    }
+
+    fn add(&mut self, name: Cow<'a, str>, raw: &'a str) {
+        if let Some(property) = name.strip_suffix(TYPE_ANNOTATION) {
+            // An annotation of an annotation is dropped with the annotation itself.
+            if !property.contains('@') && !property.starts_with("odata.") {
+                let property = Cow::Owned(property.to_owned());
+                self.annotations.push((property, raw));
+            }
+        } else if name.starts_with("odata.") || name.contains("@odata.") || name == TIMESTAMP {
+            // Annotations and the Timestamp are accepted and never stored (01 §4).
+        } else if name == PARTITION_KEY {
+            self.keys.push((PARTITION_KEY, raw));
+        } else if name == ROW_KEY {
+            self.keys.push((ROW_KEY, raw));
+        } else {
+            self.properties.push((name, raw));
+        }
+    }
+
+    /// A name that is given twice makes the body malformed (03 §2.1).
+    ///
+    /// UNVERIFIED (01 §4): the documentation has a code of its own, which nobody has seen.
+    fn check_duplicates(&self) -> Result<(), BodyError> {
+        let mut names = HashSet::with_capacity(self.properties.len());
+        let unique = self.properties.iter().all(|(name, _)| names.insert(name.as_ref()));
+        let mut keys = HashSet::new();
+        if unique && self.keys.iter().all(|(name, _)| keys.insert(*name)) { Ok(()) } else { Err(BodyError::Malformed) }
+    }
+
+    /// The text of a key; a null key counts as missing.
+    fn key(&self, name: &str) -> Result<Option<Cow<'a, str>>, BodyError> {
+        if self.annotation(name)?.is_some_and(|edm_type| edm_type != EdmType::String) {
+            return Err(BodyError::Malformed);
+        }
+        match self.keys.iter().find(|(known, _)| *known == name) {
+            None => Ok(None),
+            Some((_, raw)) if *raw == "null" => Ok(None),
+            Some((_, raw)) => string(raw).map(Some),
+        }
+    }
+
+    /// The type that an annotation declares for a property; the last one counts.
+    fn annotation(&self, name: &str) -> Result<Option<EdmType>, BodyError> {
+        match self.annotations.iter().rev().find(|(known, _)| known == name) {
+            None => Ok(None),
+            Some((_, raw)) => EdmType::from_name(&string(raw)?).map(Some).ok_or(BodyError::Malformed),
+        }
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+        let mut members = Members::default();
+        while let Some(name) = map.next_key::<Text<'de>>()? {
+            let raw: &RawValue = map.next_value()?;
+            members.add(name.0, raw.get());
+        }
+        Ok(members)
+    }
+}
+
+/// A string that is borrowed from the body where it holds no escapes.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de> serde::Deserialize<'de> for Text<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+fn string(raw: &str) -> Result<Cow<'_, str>, BodyError> {
+    serde_json::from_str::<Text<'_>>(raw).map(|text| text.0).map_err(|_| BodyError::Malformed)
+}
+
+fn key(name: &str, text: &str) -> Result<KeyText, BodyError> {
+    KeyText::new(text).map_err(|error| match error {
+        KeyError::TooLong => BodyError::KeyTooLong,
+        KeyError::Slash | KeyError::ForbiddenCharacter => BodyError::OutOfRange(name.to_owned(), text.to_owned()),
+    })
+}
+
+/// Appends a property in its declared type, or in the type that follows from its JSON form (01 §6).
+fn push_property(
+    properties: &mut RecordBuilder,
+    name: &str,
+    raw: &str,
+    declared: Option<EdmType>,
+) -> Result<(), BodyError> {
+    let first = raw.bytes().next().ok_or(BodyError::Malformed)?;
+    let text = match first {
+        b'n' => return Ok(()),
+        b'"' => string(raw)?,
+        b'{' | b'[' => return Err(BodyError::Malformed),
+        _ => Cow::Borrowed(raw),
+    };
+    let quoted = first == b'"';
+    let edm_type = declared.unwrap_or(match first {
+        b'"' => EdmType::String,
+        b't' | b'f' => EdmType::Boolean,
+        _ if raw.contains(['.', 'e', 'E']) => EdmType::Double,
+        _ => EdmType::Int32,
+    });
+    let needs_quotes = matches!(edm_type, EdmType::String | EdmType::Binary | EdmType::DateTime | EdmType::Guid);
+    if needs_quotes && !quoted {
+        return Err(BodyError::Malformed);
+    }
+    let malformed = BodyError::Malformed;
+    let binary;
+    let value = match edm_type {
+        EdmType::String => EdmValue::String(&text),
+        EdmType::Binary => {
+            binary = STANDARD.decode(text.as_bytes()).map_err(|_| malformed)?;
+            EdmValue::Binary(&binary)
+        }
+        EdmType::Boolean => EdmValue::Boolean(boolean(&text).ok_or(malformed)?),
+        EdmType::DateTime => EdmValue::DateTime(datetime(name, &text)?),
+        EdmType::Double => EdmValue::Double(double(&text, quoted).ok_or(malformed)?),
+        EdmType::Guid => EdmValue::Guid(Guid::parse(&text).ok_or(malformed)?),
+        EdmType::Int32 => EdmValue::Int32(text.parse().map_err(|_| malformed)?),
+        EdmType::Int64 => EdmValue::Int64(text.parse().map_err(|_| malformed)?),
+    };
+    properties.push(name, value);
+    Ok(())
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "true" | "True" => Some(true),
+        "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+fn datetime(name: &str, text: &str) -> Result<DateTime, BodyError> {
+    DateTime::parse(text).map_err(|error| match error {
+        DateTimeError::Malformed => BodyError::Malformed,
+        DateTimeError::OutOfRange(quoted) => BodyError::OutOfRange(name.to_owned(), quoted),
+    })
+}
+
+/// A double; NaN and the infinities have names, and only between quotes. JSON does not keep the sign of zero (01 §6.2).
+fn double(text: &str, quoted: bool) -> Option<f64> {
+    match text {
+        "NaN" if quoted => return Some(f64::NAN),
+        "Infinity" if quoted => return Some(f64::INFINITY),
+        "-Infinity" if quoted => return Some(f64::NEG_INFINITY),
+        _ => {}
+    }
+    let numeric = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
+    let value: f64 = if numeric { text.parse().ok()? } else { return None };
+    value.is_finite().then_some(value + 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn properties(body: &str) -> Vec<(String, String)> {
+        let entity = read_entity(body.as_bytes(), Keys::InTarget).unwrap();
+        entity
+            .properties
+            .properties()
+            .map(|p| {
+                let p = p.unwrap();
+                (p.name().unwrap().to_owned(), format!("{:?}", p.value().unwrap()))
+            })
+            .collect()
+    }
+
+    fn one(body: &str) -> String {
+        let list = properties(body);
+        assert_eq!(list.len(), 1, "{body}");
+        list[0].1.clone()
+    }
+
+    fn error(body: &str) -> BodyError {
+        read_entity(body.as_bytes(), Keys::InBody).unwrap_err()
+    }
+
+    #[test]
+    fn types_follow_annotations_before_or_behind_and_else_the_json_form() {
+        for (body, expected) in [
+            (r#"{"a":"x"}"#, "String(\"x\")"),
+            (r#"{"a":"2024-01-01T00:00:00Z"}"#, "String(\"2024-01-01T00:00:00Z\")"),
+            (r#"{"a":true}"#, "Boolean(true)"),
+            (r#"{"a":5}"#, "Int32(5)"),
+            (r#"{"a":-2147483648}"#, "Int32(-2147483648)"),
+            (r#"{"a":5.0}"#, "Double(5.0)"),
+            (r#"{"a":5e0}"#, "Double(5.0)"),
+            (r#"{"a":-0.0}"#, "Double(0.0)"),
+            (r#"{"a":1.797693134862315e308}"#, "Double(1.797693134862315e308)"),
+            (r#"{"a":5,"a@odata.type":"Edm.Double"}"#, "Double(5.0)"),
+            (r#"{"a@odata.type":"Edm.Double","a":"NaN"}"#, "Double(NaN)"),
+            (r#"{"a@odata.type":"Edm.Double","a":"-Infinity"}"#, "Double(-inf)"),
+            (r#"{"a@odata.type":"Edm.Double","a":"1.5"}"#, "Double(1.5)"),
+            (r#"{"a@odata.type":"Edm.Int64","a":"-9223372036854775808"}"#, "Int64(-9223372036854775808)"),
+            (r#"{"a@odata.type":"Edm.Int64","a":7}"#, "Int64(7)"),
+            (r#"{"a@odata.type":"Edm.Int32","a":"7"}"#, "Int32(7)"),
+            (r#"{"a@odata.type":"Edm.Boolean","a":"true"}"#, "Boolean(true)"),
+            (r#"{"a@odata.type":"Edm.Binary","a":"AQIDBA=="}"#, "Binary([1, 2, 3, 4])"),
+            (r#"{"a@odata.type":"Edm.String","a":"x"}"#, "String(\"x\")"),
+            (r#"{"a":"\ud83d\ude00\u0000"}"#, "String(\"😀\\0\")"),
+            (r#" { "a" : "x" } "#, "String(\"x\")"),
+        ] {
+            assert_eq!(one(body), expected, "{body}");
+        }
+        assert_eq!(one("\u{FEFF}{\"a\":\"bom\"}"), "String(\"bom\")");
+    }
+
+    #[test]
+    fn annotations_nulls_and_the_timestamp_are_not_stored() {
+        let body = r#"{"odata.etag":"x","odata.metadata":{"deep":[1,{}]},"PartitionKey@odata.type":"Edm.String","Timestamp":5,
+            "Timestamp@odata.type":"Edm.DateTime","a":null,"b@odata.type":"Edm.Guid","c@odata.type@odata.type":"Edm.String",
+            "odata.metadata@odata.type":"Edm.String","partitionkey":"custom"}"#;
+        assert_eq!(properties(body), [("partitionkey".to_owned(), "String(\"custom\")".to_owned())]);
+    }
+
+    #[test]
+    fn malformed_bodies() {
+        for body in [
+            "",
+            " ",
+            "null",
+            "5",
+            "[]",
+            "\"x\"",
+            "{",
+            "{}x",
+            "{\"a\":1,}",
+            "{a:1}",
+            "{'a':1}",
+            "{\"a\":1 \"b\":2}",
+            "{\"a\":01}",
+            "{\"a\":1,\"a\":2}",
+            "{\"a\":{}}",
+            "{\"a\":[1]}",
+            "{\"a\":2147483648}",
+            "{\"a\":99999999999999999999999}",
+            "{\"a\":1.797693134862316e308}",
+            "{\"a\":1e999}",
+            "{\"a\":NaN}",
+            "{\"a\":\"\\ud800\"}",
+            "{\"a\":\"\n\"}",
+            "{\"a\":tru}",
+            r#"{"a@odata.type":"Edm.Decimal","a":"1"}"#,
+            r#"{"a@odata.type":5,"a":"1"}"#,
+            r#"{"a@odata.type":"Edm.Guid","a":"x"}"#,
+            r#"{"a@odata.type":"Edm.Int64","a":"1.5"}"#,
+            r#"{"a@odata.type":"Edm.Int64","a":"9223372036854775808"}"#,
+            r#"{"a@odata.type":"Edm.Double","a":"inf"}"#,
+            r#"{"a@odata.type":"Edm.Double","a":true}"#,
+            r#"{"a@odata.type":"Edm.Double","a":""}"#,
+            r#"{"a@odata.type":"Edm.DateTime","a":"2024"}"#,
+            r#"{"a@odata.type":"Edm.Binary","a":"AQ"}"#,
+            r#"{"a@odata.type":"Edm.String","a":5}"#,
+            r#"{"PartitionKey":5,"RowKey":"r"}"#,
+            r#"{"PartitionKey@odata.type":"Edm.Int32","PartitionKey":"p","RowKey":"r"}"#,
+        ] {
+            let got = read_entity(body.as_bytes(), Keys::InTarget);
+            assert_eq!(got, Err(BodyError::Malformed), "{body}");
+        }
+        assert_eq!(read_entity(b"{\"a\":\"\xFF\"}", Keys::InTarget), Err(BodyError::Malformed));
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(read_entity(deep.as_bytes(), Keys::InTarget), Err(BodyError::Malformed));
+    }
+
+    #[test]
+    fn the_other_errors_in_their_order() {
+        let long = "n".repeat(256);
+        let key = "k".repeat(513);
+        for (body, expected) in [
+            (r#"{"RowKey":"r"}"#.to_owned(), BodyError::KeyMissing),
+            (r#"{"PartitionKey":null,"RowKey":"r","a-b":1}"#.to_owned(), BodyError::KeyMissing),
+            (format!(r#"{{"PartitionKey":"/","RowKey":"r","{long}":1}}"#), BodyError::PropertyNameTooLong),
+            (r#"{"PartitionKey":"/","RowKey":"r","a-b":1}"#.to_owned(), BodyError::PropertyNameInvalid),
+            (
+                r#"{"PartitionKey":"a/","RowKey":"r"}"#.to_owned(),
+                BodyError::OutOfRange("PartitionKey".into(), "a/".into()),
+            ),
+            (r#"{"PartitionKey":"p","RowKey":"\t"}"#.to_owned(), BodyError::OutOfRange("RowKey".into(), "\t".into())),
+            (format!(r#"{{"PartitionKey":"{key}","RowKey":"r"}}"#), BodyError::KeyTooLong),
+            (
+                r#"{"PartitionKey":"p","RowKey":"r","d@odata.type":"Edm.DateTime","d":"1600-01-01T00:00:00Z"}"#
+                    .to_owned(),
+                BodyError::OutOfRange("d".into(), "01/01/1600 00:00:00".into()),
+            ),
+        ] {
+            assert_eq!(error(&body), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn tables() {
+        assert_eq!(read_table(br#"{"TableName":"abc","odata.metadata":"x"}"#), Ok(Some("abc".to_owned())));
+        assert_eq!(read_table(b"{}"), Ok(None));
+        assert_eq!(read_table(br#"{"TableName":null}"#), Ok(None));
+        assert_eq!(read_table(br#"{"TableName":5}"#), Err(BodyError::Malformed));
+        assert_eq!(read_table(b"x"), Err(BodyError::Malformed));
+    }
+}

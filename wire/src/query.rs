@@ -1,0 +1,158 @@
+//! Query options (specification 04 §1).
+
+use crate::error::{ErrorCode, ServiceError};
+use crate::uri::form_decode;
+use model::limits::{PAGE_RESULTS_MAX, REQUEST_TIMEOUT_SECONDS_MAX};
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// The query options of a request, decoded and not yet interpreted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryOptions<'a> {
+    /// `$filter`
+    pub filter: Option<Cow<'a, str>>,
+    /// `$select`
+    pub select: Option<Cow<'a, str>>,
+    /// `$format`
+    pub format: Option<Cow<'a, str>>,
+    /// `NextPartitionKey`
+    pub next_partition_key: Option<Cow<'a, str>>,
+    /// `NextRowKey`
+    pub next_row_key: Option<Cow<'a, str>>,
+    /// `NextTableName`
+    pub next_table_name: Option<Cow<'a, str>>,
+    /// `comp`
+    pub comp: Option<Cow<'a, str>>,
+    /// `restype`
+    pub restype: Option<Cow<'a, str>>,
+    /// Whether there is a `sig`, so that the request carries a shared access signature.
+    pub has_signature: bool,
+    top: Option<Cow<'a, str>>,
+    timeout: Option<Cow<'a, str>>,
+    unsupported: bool,
+    repeated: bool,
+    undecodable: bool,
+}
+
+impl<'a> QueryOptions<'a> {
+    /// Splits and decodes a raw query string. Nothing is refused here, since authentication comes first.
+    pub fn parse(query: &'a str) -> Self {
+        let mut options = Self::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match (form_decode(name), form_decode(value)) {
+                (Some(name), Some(value)) => options.set(&name, value),
+                _ => options.undecodable = true,
+            }
+        }
+        options
+    }
+
+    fn set(&mut self, name: &str, value: Cow<'a, str>) {
+        let slot = match name {
+            "$filter" => &mut self.filter,
+            "$select" => &mut self.select,
+            "$format" => &mut self.format,
+            "$top" => &mut self.top,
+            "NextPartitionKey" => &mut self.next_partition_key,
+            "NextRowKey" => &mut self.next_row_key,
+            "NextTableName" => &mut self.next_table_name,
+            "sig" => {
+                self.has_signature = true;
+                return;
+            }
+            _ if name.eq_ignore_ascii_case("comp") => &mut self.comp,
+            _ if name.eq_ignore_ascii_case("restype") => &mut self.restype,
+            _ if name.eq_ignore_ascii_case("timeout") => &mut self.timeout,
+            _ => {
+                self.unsupported |= name.starts_with('$');
+                return;
+            }
+        };
+        self.repeated |= slot.replace(value).is_some();
+    }
+
+    /// Refuses query strings that cannot be decoded and options that are given twice.
+    ///
+    /// UNVERIFIED (04 §1): the code for an option given twice.
+    pub fn check(&self) -> Result<(), ServiceError> {
+        if self.undecodable {
+            return Err(ServiceError::malformed_address());
+        }
+        if self.repeated { Err(ErrorCode::InvalidInput.into()) } else { Ok(()) }
+    }
+
+    /// Refuses the OData options that the Table service does not have, such as `$orderby`.
+    ///
+    /// UNVERIFIED (04 §1): the code for a disabled option.
+    pub fn check_supported(&self) -> Result<(), ServiceError> {
+        if self.unsupported { Err(ErrorCode::NotImplemented.into()) } else { Ok(()) }
+    }
+
+    /// How many results the page holds at most: 0 to 1,000, by default 1,000 (04 §5).
+    pub fn top(&self) -> Result<usize, ServiceError> {
+        match &self.top {
+            None => Ok(PAGE_RESULTS_MAX),
+            Some(text) => match text.trim().parse::<usize>() {
+                Ok(top) if top <= PAGE_RESULTS_MAX => Ok(top),
+                _ => Err(ErrorCode::InvalidInput.into()),
+            },
+        }
+    }
+
+    /// How long the request may take: `timeout` in seconds, at most and by default 30 (02 §9).
+    ///
+    /// UNVERIFIED (02 §9): the code for a value that is not a number.
+    pub fn timeout(&self) -> Result<Duration, ServiceError> {
+        let seconds = match &self.timeout {
+            None => REQUEST_TIMEOUT_SECONDS_MAX,
+            Some(text) => {
+                let seconds: u64 = text.trim().parse().map_err(|_| ErrorCode::InvalidQueryParameterValue)?;
+                if seconds == 0 { REQUEST_TIMEOUT_SECONDS_MAX } else { seconds.min(REQUEST_TIMEOUT_SECONDS_MAX) }
+            }
+        };
+        Ok(Duration::from_secs(seconds))
+    }
+}
+
+/// The value of the `comp` parameter as it enters a signature: as sent, the first one, name in any case (07 §6).
+pub fn raw_comp(query: &str) -> Option<&str> {
+    query.split('&').find_map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        name.eq_ignore_ascii_case("comp").then_some(value)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_decoded() {
+        let options = QueryOptions::parse(
+            "%24filter=a+eq+'b%2B'&$select=x%2Cy&$top=5&NextPartitionKey=1%218&Comp=acl&x=1&timeout=7",
+        );
+        assert_eq!(options.filter.as_deref(), Some("a eq 'b+'"));
+        assert_eq!(options.select.as_deref(), Some("x,y"));
+        assert_eq!(options.next_partition_key.as_deref(), Some("1!8"));
+        assert_eq!(options.comp.as_deref(), Some("acl"));
+        assert_eq!((options.top(), options.timeout()), (Ok(5), Ok(Duration::from_secs(7))));
+        assert_eq!((options.check(), options.check_supported()), (Ok(()), Ok(())));
+        assert_eq!(raw_comp("a=b&COMP=a%20b&comp=c"), Some("a%20b"));
+    }
+
+    #[test]
+    fn bounds() {
+        for (query, top) in [("", 1000), ("$top=0", 0), ("$top=1000", 1000)] {
+            assert_eq!(QueryOptions::parse(query).top(), Ok(top));
+        }
+        for query in ["$top=1001", "$top=-1", "$top=x", "$top="] {
+            assert_eq!(QueryOptions::parse(query).top(), Err(ErrorCode::InvalidInput.into()), "{query}");
+        }
+        assert_eq!(QueryOptions::parse("timeout=99").timeout(), Ok(Duration::from_secs(30)));
+        assert!(QueryOptions::parse("timeout=x").timeout().is_err());
+        assert!(QueryOptions::parse("$top=1&$top=1").check().is_err());
+        assert!(QueryOptions::parse("a=%FF").check().is_err());
+        assert!(QueryOptions::parse("$orderby=x").check_supported().is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! Projection: the `$select` option (specification 04 §4, 03 §3.5).
+
+use crate::error::{ErrorCode, ServiceError};
+use crate::uri::encode_list;
+use model::limits::SELECT_PROPERTIES_MAX;
+
+/// Which properties an answer holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Select {
+    /// The names in the order of the list, each once.
+    names: Vec<String>,
+    /// Indexes into `names`, ordered by name, for the look-up of stored properties.
+    by_name: Vec<usize>,
+    /// The list as it is shown in `odata.metadata`.
+    shown: String,
+}
+
+impl Select {
+    /// Reads the option's value. An empty list selects everything and is shown all the same.
+    ///
+    /// UNVERIFIED (04 §4): the code for more than 255 names.
+    pub fn parse(list: &str) -> Result<Self, ServiceError> {
+        let mut names: Vec<String> = Vec::new();
+        for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+            if names.len() > SELECT_PROPERTIES_MAX {
+                return Err(ErrorCode::InvalidInput.into());
+            }
+        }
+        if names.iter().any(|name| name == "*") {
+            names.clear();
+        }
+        let mut by_name: Vec<usize> = (0..names.len()).collect();
+        by_name.sort_by(|a, b| names.get(*a).cmp(&names.get(*b)));
+        Ok(Self { names, by_name, shown: encode_list(list) })
+    }
+
+    /// Whether every property is selected.
+    pub fn is_all(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The place of a name in the list, if it is selected by name.
+    pub fn place(&self, name: &[u8]) -> Option<usize> {
+        let found =
+            self.by_name.binary_search_by(|i| self.names.get(*i).map_or(&[][..], |known| known.as_bytes()).cmp(name));
+        found.ok().and_then(|at| self.by_name.get(at)).copied()
+    }
+
+    /// The names in the order of the list.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The list as it is shown in `odata.metadata`.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_trimmed_and_kept_once() {
+        let select = Select::parse("age, sex,age").unwrap();
+        assert_eq!(select.names(), ["age", "sex"]);
+        assert_eq!(select.shown(), "age,%20sex,age");
+        assert_eq!((select.place(b"sex"), select.place(b"age"), select.place(b"x")), (Some(1), Some(0), None));
+        assert!(Select::parse("").unwrap().is_all());
+        assert!(Select::parse("*").unwrap().is_all());
+        let many = |n: usize| (0..n).map(|i| format!("p{i}")).collect::<Vec<_>>().join(",");
+        assert!(Select::parse(&many(255)).is_ok());
+        assert!(Select::parse(&many(256)).is_err());
+    }
+}

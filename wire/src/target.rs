@@ -1,0 +1,363 @@
+//! Request targets: which account and which resource a path names (specification 02 §1, 07 §3).
+//!
+//! The raw path is kept as it came, because signatures are made over it.
+
+use crate::error::ServiceError;
+use crate::uri::percent_decode;
+use model::AccountName;
+use std::borrow::Cow;
+
+/// What a request path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// The account, without `-secondary`; not checked to exist. `None` if no account can be named so.
+    pub account: Option<AccountName>,
+    /// Whether the secondary endpoint is addressed.
+    pub secondary: bool,
+    /// The path as sent, at least `/`. Signatures are made over it.
+    pub raw_path: &'a str,
+    /// The part of the path that belongs to the endpoint: empty, or `/account` in path style.
+    pub base_path: &'a str,
+    /// The percent-encoded rest of the path, without the slash behind the endpoint.
+    resource: &'a str,
+}
+
+/// A resource of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resource<'a> {
+    /// The account itself.
+    Service,
+    /// The set of tables.
+    Tables,
+    /// One entry of the set of tables; any text.
+    Table(Cow<'a, str>),
+    /// The set of entities of a table; any text.
+    Entities(Cow<'a, str>),
+    /// One entity; any texts.
+    Entity {
+        /// The table.
+        table: Cow<'a, str>,
+        /// The partition key.
+        partition: String,
+        /// The row key.
+        row: String,
+    },
+    /// Entity group transactions.
+    Batch,
+    /// The description of the service.
+    Metadata,
+}
+
+/// The suffix of the account name in the address of the secondary endpoint.
+const SECONDARY_SUFFIX: &str = "-secondary";
+
+impl<'a> Target<'a> {
+    /// Finds account and resource of a request.
+    ///
+    /// Host style is chosen when the host is `<account>.table.<anything>`, or `<account>.<domain>` for one of
+    /// the configured domains; every other host is path style.
+    pub fn parse(host: &str, raw_path: &'a str, domains: &[String]) -> Self {
+        let raw_path = if raw_path.is_empty() { "/" } else { raw_path };
+        let behind_slash = raw_path.strip_prefix('/').unwrap_or(raw_path);
+        if let Some(label) = account_label(host, domains) {
+            let (account, secondary) = split_secondary(label);
+            return Self { account, secondary, raw_path, base_path: "", resource: behind_slash };
+        }
+        let segment = behind_slash.split('/').next().unwrap_or_default();
+        let base_path = raw_path.get(..raw_path.len() - behind_slash.len() + segment.len()).unwrap_or(raw_path);
+        let mut resource = behind_slash.get(segment.len()..).unwrap_or_default();
+        resource = resource.strip_prefix('/').unwrap_or(resource);
+        let (account, secondary) = split_secondary(segment);
+        let mut base_path = base_path;
+        // A client that derives the secondary address from a path-style one sends the primary segment behind it
+        // and signs without the secondary segment (07 §7, form c).
+        if let (true, Some(name)) = (secondary, &account)
+            && let Some(rest) = resource.strip_prefix(name.as_str()).filter(|r| r.is_empty() || r.starts_with('/'))
+        {
+            base_path = raw_path.get(..raw_path.len() - rest.len()).unwrap_or(raw_path);
+            resource = rest.strip_prefix('/').unwrap_or(rest);
+        }
+        Self { account, secondary, raw_path, base_path, resource }
+    }
+
+    /// The resource that the path names behind the endpoint.
+    pub fn resource(&self) -> Result<Resource<'a>, ServiceError> {
+        let decoded = percent_decode(self.resource).ok_or_else(ServiceError::malformed_address)?;
+        match decoded {
+            Cow::Borrowed(text) => parse_resource(text).map(Resource::from_texts),
+            Cow::Owned(text) => parse_resource(&text).map(|r| Resource::from_texts(r).into_owned()),
+        }
+    }
+
+    /// The paths over which a signature may have been made; the first is the path as sent (07 §6, §7).
+    pub fn signed_paths(&self) -> Vec<Cow<'a, str>> {
+        let mut paths = vec![Cow::Borrowed(self.raw_path)];
+        if let (true, Some(account), false) = (self.secondary, &self.account, self.base_path.is_empty()) {
+            let rest = self.raw_path.get(self.base_path.len()..).unwrap_or_default();
+            paths.push(Cow::Owned(format!("/{account}{rest}")));
+        }
+        paths
+    }
+}
+
+/// The account label of a host-style host.
+fn account_label<'h>(host: &'h str, domains: &[String]) -> Option<&'h str> {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let (label, rest) = name.split_once('.')?;
+    let generic = rest.strip_prefix("table.").is_some_and(|suffix| !suffix.is_empty());
+    (generic || domains.iter().any(|domain| rest.eq_ignore_ascii_case(domain))).then_some(label)
+}
+
+fn split_secondary(label: &str) -> (Option<AccountName>, bool) {
+    match label.strip_suffix(SECONDARY_SUFFIX) {
+        Some(name) => (AccountName::new(name), true),
+        None => (AccountName::new(label), false),
+    }
+}
+
+/// The parts of a resource path, borrowed from the decoded text.
+enum Texts<'a> {
+    Named(&'a str),
+    Set(&'a str),
+    Keyed(String),
+    Entity(&'a str, String, String),
+}
+
+impl<'a> Resource<'a> {
+    fn from_texts(texts: Texts<'a>) -> Self {
+        match texts {
+            Texts::Named("") => Self::Service,
+            Texts::Named("$batch") => Self::Batch,
+            Texts::Named("$metadata") => Self::Metadata,
+            Texts::Named("Tables") | Texts::Set("Tables") => Self::Tables,
+            Texts::Named(table) | Texts::Set(table) => Self::Entities(Cow::Borrowed(table)),
+            Texts::Keyed(name) => Self::Table(Cow::Owned(name)),
+            Texts::Entity(table, partition, row) => Self::Entity { table: Cow::Borrowed(table), partition, row },
+        }
+    }
+
+    fn into_owned<'b>(self) -> Resource<'b> {
+        let own = |text: Cow<'a, str>| Cow::Owned(text.into_owned());
+        match self {
+            Self::Service => Resource::Service,
+            Self::Tables => Resource::Tables,
+            Self::Table(name) => Resource::Table(own(name)),
+            Self::Entities(table) => Resource::Entities(own(table)),
+            Self::Entity { table, partition, row } => Resource::Entity { table: own(table), partition, row },
+            Self::Batch => Resource::Batch,
+            Self::Metadata => Resource::Metadata,
+        }
+    }
+}
+
+/// Reads `name`, `name()`, `Tables('x')` and `name(PartitionKey='p',RowKey='r')`.
+fn parse_resource(text: &str) -> Result<Texts<'_>, ServiceError> {
+    let Some((name, arguments)) = text.split_once('(') else {
+        if text.trim_end_matches('/').contains('/') {
+            return Err(ServiceError::malformed_address());
+        }
+        return Ok(Texts::Named(text.trim_end_matches('/')));
+    };
+    if name.contains('/') {
+        return Err(ServiceError::malformed_address());
+    }
+    let mut reader = Arguments { rest: arguments };
+    reader.skip_blanks();
+    if reader.take(')') {
+        reader.end()?;
+        return Ok(Texts::Set(name));
+    }
+    if name == "Tables" {
+        if !reader.rest.starts_with('\'') {
+            reader.word("TableName")?;
+        }
+        let table = reader.literal()?;
+        reader.close()?;
+        return Ok(Texts::Keyed(table));
+    }
+    let (mut partition, mut row) = (None, None);
+    loop {
+        let slot = if reader.rest.starts_with("PartitionKey") {
+            reader.word("PartitionKey")?;
+            &mut partition
+        } else {
+            reader.word("RowKey")?;
+            &mut row
+        };
+        if slot.replace(reader.literal()?).is_some() {
+            return Err(ServiceError::malformed_address());
+        }
+        reader.skip_blanks();
+        if !reader.take(',') {
+            break;
+        }
+        reader.skip_blanks();
+    }
+    reader.close()?;
+    match (partition, row) {
+        (Some(partition), Some(row)) => Ok(Texts::Entity(name, partition, row)),
+        _ => Err(ServiceError::malformed_address()),
+    }
+}
+
+/// A reader of the arguments behind an opening parenthesis.
+struct Arguments<'a> {
+    rest: &'a str,
+}
+
+impl Arguments<'_> {
+    fn skip_blanks(&mut self) {
+        self.rest = self.rest.trim_start_matches(' ');
+    }
+
+    fn take(&mut self, expected: char) -> bool {
+        match self.rest.strip_prefix(expected) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The name of an argument and its `=`.
+    fn word(&mut self, name: &str) -> Result<(), ServiceError> {
+        self.rest = self.rest.strip_prefix(name).ok_or_else(ServiceError::malformed_address)?;
+        self.skip_blanks();
+        if !self.take('=') {
+            return Err(ServiceError::malformed_address());
+        }
+        self.skip_blanks();
+        Ok(())
+    }
+
+    /// A quoted text in which a quote is doubled.
+    fn literal(&mut self) -> Result<String, ServiceError> {
+        if !self.take('\'') {
+            return Err(ServiceError::malformed_address());
+        }
+        let mut text = String::new();
+        loop {
+            let (before, after) = self.rest.split_once('\'').ok_or_else(ServiceError::malformed_address)?;
+            text.push_str(before);
+            self.rest = after;
+            if !self.take('\'') {
+                return Ok(text);
+            }
+            text.push('\'');
+        }
+    }
+
+    fn close(&mut self) -> Result<(), ServiceError> {
+        self.skip_blanks();
+        if !self.take(')') {
+            return Err(ServiceError::malformed_address());
+        }
+        self.end()
+    }
+
+    fn end(&self) -> Result<(), ServiceError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(ServiceError::malformed_address()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entity(table: &str, partition: &str, row: &str) -> Resource<'static> {
+        Resource::Entity { table: Cow::Owned(table.to_owned()), partition: partition.to_owned(), row: row.to_owned() }
+    }
+
+    #[test]
+    fn both_styles_of_addresses() {
+        let domains = ["tables.example.net".to_owned()];
+        for (host, path, account, secondary, base, resource) in [
+            ("127.0.0.1:10002", "/acct/Tables", Some("acct"), false, "/acct", Resource::Tables),
+            ("127.0.0.1:10002", "/acct", Some("acct"), false, "/acct", Resource::Service),
+            ("127.0.0.1:10002", "/acct/", Some("acct"), false, "/acct", Resource::Service),
+            ("localhost", "/acct/$batch", Some("acct"), false, "/acct", Resource::Batch),
+            ("localhost", "/acct/%24batch", Some("acct"), false, "/acct", Resource::Batch),
+            ("acct.table.core.example", "/Tables()", Some("acct"), false, "", Resource::Tables),
+            ("acct.table.localhost:10002", "/$metadata", Some("acct"), false, "", Resource::Metadata),
+            ("acct-secondary.table.core.example", "/", Some("acct"), true, "", Resource::Service),
+            ("acct.tables.example.net", "/t()", Some("acct"), false, "", Resource::Entities("t".into())),
+            ("acct.other.example.net", "/acct/t", Some("acct"), false, "/acct", Resource::Entities("t".into())),
+            ("127.0.0.1", "/acct-secondary/t", Some("acct"), true, "/acct-secondary", Resource::Entities("t".into())),
+            ("127.0.0.1", "/acct-secondary/acct/", Some("acct"), true, "/acct-secondary/acct", Resource::Service),
+            ("127.0.0.1", "/NotAnAccount/t", None, false, "/NotAnAccount", Resource::Entities("t".into())),
+        ] {
+            let target = Target::parse(host, path, &domains);
+            assert_eq!(target.account.as_ref().map(AccountName::as_str), account, "{host}{path}");
+            assert_eq!((target.secondary, target.base_path), (secondary, base), "{host}{path}");
+            assert_eq!(target.resource().unwrap(), resource, "{host}{path}");
+        }
+    }
+
+    #[test]
+    fn entity_addresses_of_different_clients_name_the_same_entity() {
+        for path in [
+            "/a/t(PartitionKey='O%27%27Neil%20%26%20S%C3%B6hne',RowKey='a%20b%25d%2Be')",
+            "/a/t(PartitionKey='O''Neil%20%26%20S%C3%B6hne',RowKey='a%20b%25d+e')",
+            "/a/t(RowKey='a%20b%25d+e', PartitionKey = 'O''Neil%20%26%20S%C3%B6hne')",
+            "/a/t%28PartitionKey=%27O''Neil%20%26%20S%C3%B6hne%27%2CRowKey='a%20b%25d+e'%29",
+        ] {
+            let target = Target::parse("127.0.0.1", path, &[]);
+            assert_eq!(target.resource().unwrap(), entity("t", "O'Neil & Söhne", "a b%d+e"), "{path}");
+        }
+        let empty = Target::parse("127.0.0.1", "/a/t(PartitionKey='',RowKey='')", &[]);
+        assert_eq!(empty.resource().unwrap(), entity("t", "", ""));
+        let slash = Target::parse("127.0.0.1", "/a/t(PartitionKey='a%2Fb',RowKey='c(,)')", &[]);
+        assert_eq!(slash.resource().unwrap(), entity("t", "a/b", "c(,)"));
+    }
+
+    #[test]
+    fn malformed_addresses_are_refused() {
+        for path in [
+            "/a/t('x')",
+            "/a/t(PartitionKey='x')",
+            "/a/t(PartitionKey='x',RowKey='y'",
+            "/a/t(PartitionKey='x',RowKey='y')z",
+            "/a/t(PartitionKey=x,RowKey='y')",
+            "/a/t(PartitionKey='x',PartitionKey='y')",
+            "/a/t(partitionkey='x',rowkey='y')",
+            "/a/t(PartitionKey='x'y',RowKey='z')",
+            "/a/b/c",
+            "/a/t%FF",
+            "/a/Tables('x'",
+            "/a/Tables(x)",
+            "/a/t(",
+        ] {
+            let target = Target::parse("127.0.0.1", path, &[]);
+            assert_eq!(target.resource(), Err(ServiceError::malformed_address()), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_secondary_path_may_be_signed_with_or_without_its_suffix() {
+        let paths = |path: &'static str| Target::parse("127.0.0.1", path, &[]).signed_paths();
+        assert_eq!(paths("/acct/t"), ["/acct/t"]);
+        assert_eq!(paths("/acct-secondary/t"), ["/acct-secondary/t", "/acct/t"]);
+        assert_eq!(paths("/acct-secondary/acct/"), ["/acct-secondary/acct/", "/acct/"]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(partition in "[^/]{0,8}", row in "[^/]{0,8}") {
+            let mut path = b"/acct/".to_vec();
+            crate::uri::write_entity_address(&mut path, "tab", &partition, &row);
+            let path = String::from_utf8(path).unwrap();
+            let target = Target::parse("127.0.0.1", &path, &[]);
+            prop_assert_eq!(target.resource().unwrap(), entity("tab", &partition, &row));
+        }
+
+        #[test]
+        fn any_path_is_read_without_panic(host in "[a-z.:0-9-]{0,20}", path in "/[ -~é%()',=]{0,60}") {
+            let _ = Target::parse(&host, &path, &["x.y".to_owned()]).resource();
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Percent-encoding, and the addresses that answers carry (specification 02 §1, 03 §4).
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use std::borrow::Cow;
+
+/// Everything but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// As [`RESERVED`], with the quote left as it is; it is doubled instead.
+const RESERVED_IN_LITERAL: &AsciiSet = &RESERVED.remove(b'\'');
+/// As [`RESERVED`], with commas kept, for a list of names.
+const RESERVED_IN_LIST: &AsciiSet = &RESERVED.remove(b',');
+
+/// Decodes percent-escapes once; `None` if the result is not UTF-8.
+///
+/// A percent sign that starts no escape stays as it is.
+pub fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
+    percent_decode_str(text).decode_utf8().ok()
+}
+
+/// Decodes a query string's name or value: `+` is a blank (04 §1).
+pub fn form_decode(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('+') {
+        return percent_decode(text);
+    }
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8().ok().map(|decoded| Cow::Owned(decoded.into_owned()))
+}
+
+/// Appends a key as it stands between the quotes of an entity address: encoded, quotes doubled and left raw.
+pub fn write_key(out: &mut Vec<u8>, key: &str) {
+    let doubled = if key.contains('\'') { Cow::Owned(key.replace('\'', "''")) } else { Cow::Borrowed(key) };
+    for part in utf8_percent_encode(&doubled, RESERVED_IN_LITERAL) {
+        out.extend_from_slice(part.as_bytes());
+    }
+}
+
+/// Appends `table(PartitionKey='…',RowKey='…')`.
+pub fn write_entity_address(out: &mut Vec<u8>, table: &str, partition: &str, row: &str) {
+    out.extend_from_slice(table.as_bytes());
+    out.extend_from_slice(b"(PartitionKey='");
+    write_key(out, partition);
+    out.extend_from_slice(b"',RowKey='");
+    write_key(out, row);
+    out.extend_from_slice(b"')");
+}
+
+/// Appends `Tables('name')`.
+pub fn write_table_address(out: &mut Vec<u8>, table: &str) {
+    out.extend_from_slice(b"Tables('");
+    out.extend_from_slice(table.as_bytes());
+    out.extend_from_slice(b"')");
+}
+
+/// A list of names as it stands behind `&$select=` in a context address: commas kept, blanks escaped (03 §3.5).
+pub fn encode_list(list: &str) -> String {
+    utf8_percent_encode(list, RESERVED_IN_LIST).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entity_addresses() {
+        let address = |partition, row| {
+            let mut out = Vec::new();
+            write_entity_address(&mut out, "t", partition, row);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(address("a b'c", "é"), "t(PartitionKey='a%20b''c',RowKey='%C3%A9')");
+        assert_eq!(address("", "-_.~"), "t(PartitionKey='',RowKey='-_.~')");
+        assert_eq!(
+            address("\"$&+,:=@%", "!*()"),
+            "t(PartitionKey='%22%24%26%2B%2C%3A%3D%40%25',RowKey='%21%2A%28%29')"
+        );
+    }
+
+    #[test]
+    fn decoding() {
+        assert_eq!(percent_decode("a%27b+%25").as_deref(), Some("a'b+%"));
+        assert_eq!(percent_decode("%zz%").as_deref(), Some("%zz%"));
+        assert_eq!(percent_decode("%FF"), None);
+        assert_eq!(form_decode("a+b%2Bc").as_deref(), Some("a b+c"));
+        assert_eq!(encode_list("Model, Doors"), "Model,%20Doors");
+    }
+}

@@ -1,0 +1,140 @@
+//! Service versions: the `x-ms-version` of a request and what it changes (specification 02 §7).
+
+use std::fmt;
+
+/// A service version, a date such as 2019-02-02.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    year: u16,
+    month: u8,
+    day: u8,
+}
+
+impl Version {
+    /// The oldest version; also what a request without a version gets.
+    pub const OLDEST: Self = Self::of(2009, 4, 14);
+    /// Upserts and projection.
+    pub const UPSERT: Self = Self::of(2011, 8, 18);
+    /// JSON and `Prefer`.
+    pub const JSON: Self = Self::of(2013, 8, 15);
+    /// `odata.etag` at minimal metadata.
+    pub const ETAG_IN_MINIMAL: Self = Self::of(2015, 4, 5);
+    /// Atom is gone.
+    pub const NO_ATOM: Self = Self::of(2015, 12, 11);
+    /// Anonymous requests are challenged with 401.
+    pub const CHALLENGE: Self = Self::of(2020, 12, 6);
+
+    const fn of(year: u16, month: u8, day: u8) -> Self {
+        Self { year, month, day }
+    }
+
+    /// Reads a version that this service accepts: a known one, or any date behind the newest known one.
+    ///
+    /// Client libraries are upgraded before servers are, so a newer version is taken as the newest.
+    pub fn parse(text: &str) -> Option<Self> {
+        let version = Self::parse_date(text)?;
+        let newest = KNOWN.last()?;
+        (version > *newest || KNOWN.contains(&version)).then_some(version)
+    }
+
+    fn parse_date(text: &str) -> Option<Self> {
+        let number = |range: std::ops::Range<usize>| -> Option<u16> {
+            let digits = text.get(range)?;
+            digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
+        };
+        let dashes = text.len() == 10 && text.get(4..5) == Some("-") && text.get(7..8) == Some("-");
+        if !dashes {
+            return None;
+        }
+        let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+        if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+            return None;
+        }
+        Some(Self { year, month: u8::try_from(month).ok()?, day: u8::try_from(day).ok()? })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+
+/// The versions that the service has had, oldest first (02 §7).
+const KNOWN: &[Version] = &[
+    Version::OLDEST,
+    Version::of(2009, 7, 17),
+    Version::of(2009, 9, 19),
+    Version::UPSERT,
+    Version::of(2012, 2, 12),
+    Version::JSON,
+    Version::of(2014, 2, 14),
+    Version::of(2015, 2, 21),
+    Version::ETAG_IN_MINIMAL,
+    Version::of(2015, 7, 8),
+    Version::NO_ATOM,
+    Version::of(2016, 5, 31),
+    Version::of(2017, 4, 17),
+    Version::of(2017, 7, 29),
+    Version::of(2017, 11, 9),
+    Version::of(2018, 3, 28),
+    Version::of(2018, 11, 9),
+    Version::of(2019, 2, 2),
+    Version::of(2019, 7, 7),
+    Version::of(2019, 10, 10),
+    Version::of(2019, 12, 12),
+    Version::of(2020, 2, 10),
+    Version::of(2020, 4, 8),
+    Version::of(2020, 6, 12),
+    Version::of(2020, 8, 4),
+    Version::of(2020, 10, 2),
+    Version::CHALLENGE,
+    Version::of(2021, 2, 12),
+    Version::of(2021, 4, 10),
+    Version::of(2021, 6, 8),
+    Version::of(2021, 8, 6),
+    Version::of(2021, 10, 4),
+    Version::of(2021, 12, 2),
+    Version::of(2022, 11, 2),
+    Version::of(2023, 1, 3),
+    Version::of(2023, 8, 3),
+    Version::of(2023, 11, 3),
+    Version::of(2024, 2, 4),
+    Version::of(2024, 5, 4),
+    Version::of(2024, 8, 4),
+    Version::of(2024, 11, 4),
+    Version::of(2025, 1, 5),
+    Version::of(2025, 5, 5),
+    Version::of(2025, 7, 5),
+    Version::of(2025, 11, 5),
+    Version::of(2026, 2, 6),
+    Version::of(2026, 4, 6),
+    Version::of(2026, 6, 6),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_and_newer_versions_are_accepted() {
+        for text in ["2009-04-14", "2019-02-02", "2026-06-06", "2026-06-07", "2031-01-01", "9999-12-31"] {
+            assert_eq!(Version::parse(text).unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "2019-02-03",
+            "2008-01-01",
+            "2019-2-2",
+            "20190202",
+            "2030-13-01",
+            "2030-01-32",
+            "2030-00-01",
+            "latest",
+            "２０３０-01-01",
+        ] {
+            assert_eq!(Version::parse(text), None, "{text}");
+        }
+        assert!(KNOWN.is_sorted());
+    }
+}
