@@ -9,7 +9,6 @@
 //! This module must not know where entities come from.
 
 use crate::engine::{Cancellation, EntitySink, Fault, Scan, ScanEnd};
-use model::record::DamagedRecord;
 use model::{EntityView, Filter, KeyRange, Position};
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -70,7 +69,7 @@ impl<S: EntitySink> PageBuilder<S> {
         self.examined += 1;
         let entity = EntityView::new(key, record).map_err(|_| damaged(key))?;
         if let Some(filter) = &self.filter
-            && !matches(filter, &entity).map_err(|_| damaged(key))?
+            && !filter.matches(&entity).map_err(|_| damaged(key))?
         {
             return Ok(ControlFlow::Continue(()));
         }
@@ -111,13 +110,4 @@ impl<S: EntitySink> PageBuilder<S> {
 pub(crate) fn damaged(key: &[u8]) -> Fault {
     tracing::error!(key = %key.escape_ascii(), "an entity is damaged and cannot be read");
     Fault::Damaged("the record of an entity cannot be read; the log names its key".to_owned())
-}
-
-/// Whether a filter takes an entity.
-fn matches(filter: &Filter, _entity: &EntityView<'_>) -> Result<bool, DamagedRecord> {
-    match filter {
-        Filter::Constant(holds) => Ok(*holds),
-        // Filters are evaluated in the model; until that is there, nothing is answered rather than something wrong.
-        _ => Err(DamagedRecord),
-    }
 }
