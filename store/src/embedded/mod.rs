@@ -39,6 +39,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::Storage;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::coop::consume_budget;
 
 /// Most requests that wait for the committer; more wait outside its queue.
 const QUEUE_REQUESTS_MAX: usize = 4096;
@@ -180,6 +181,8 @@ impl Engine for Embedded {
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        // Reading does not wait, and a task that reads in a loop must let others have their turn.
+        consume_budget().await;
         self.shared.check_open().map_err(ReadError::Fault)?;
         self.shared.get(table, key)
     }
