@@ -104,10 +104,12 @@ impl<C: Clock> Engine for Memory<C> {
         let State { catalog, stamps, .. } = &mut *state;
         let entities = &mut catalog.get_mut(table).ok_or(CommitError::TableNotFound)?.table;
         let read = |_: &EntityKey, key: &[u8]| Ok::<_, Infallible>(entities.get(key).map(Record::as_bytes));
-        let changes = transaction.apply(stamps.next(), read).map_err(|error| match error {
+        let stamp = stamps.propose();
+        let changes = transaction.apply(stamp, read).map_err(|error| match error {
             ApplyError::Refused(index, error) => CommitError::Refused(index, error),
             ApplyError::Read(never) => match never {},
         })?;
+        stamps.give_out(stamp);
         let written = changes.iter().map(Change::written).collect();
         for Change { key, effect } in changes {
             match effect {
