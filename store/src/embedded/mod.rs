@@ -19,6 +19,8 @@ mod open_error;
 mod preflight;
 mod shared;
 mod storage;
+#[cfg(test)]
+mod tests;
 
 pub use open_error::OpenError;
 
