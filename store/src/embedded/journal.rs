@@ -48,12 +48,21 @@ pub(super) fn read(bytes: &[u8]) -> Journal {
         valid_bytes += rest.len() - behind.len();
         rest = behind;
     }
-    let rest = if rest.iter().all(|byte| *byte == 0) {
+    let rest = without_zeros_at_end(rest);
+    let rest = if rest.is_empty() {
         Rest::Empty
     } else {
         find_batch(rest).map_or(Rest::CutOff, |at| Rest::BatchAt(valid_bytes + at))
     };
     Journal { valid_bytes, rest }
+}
+
+/// The bytes without the blocks of zeros at their end; journals are created with 64 MiB of zeros.
+fn without_zeros_at_end(bytes: &[u8]) -> &[u8] {
+    const BLOCK: [u8; 4096] = [0; 4096];
+    let zeros = bytes.rchunks(BLOCK.len()).take_while(|block| BLOCK.starts_with(block));
+    let length = bytes.len() - zeros.map(<[u8]>::len).sum::<usize>();
+    bytes.get(..length).unwrap_or_default()
 }
 
 /// Where the first complete batch begins that does not begin with the first byte.

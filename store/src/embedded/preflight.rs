@@ -10,6 +10,7 @@ use super::open_error::OpenError;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// The content of the library's version file for the format that this engine uses.
 const LIBRARY_VERSION: &[u8] = b"FJL\x03";
@@ -60,18 +61,26 @@ fn check_version(path: &Path) -> Result<(), OpenError> {
 
 fn check_keyspaces(folder: &Path) -> Result<(), OpenError> {
     for name in KEYSPACE_FOLDERS {
-        // A keyspace without a current version would be deleted as one that was never completed.
-        let keyspace = folder.join(name);
-        let current = keyspace.join("current");
-        let bytes = read(&current)?;
-        let version = bytes.first_chunk().map(|id| u64::from_le_bytes(*id));
-        let version = version.ok_or_else(|| OpenError::damaged(&current, "it is too short"))?;
-        let version = keyspace.join(format!("v{version}"));
-        if !version.is_file() {
-            return Err(OpenError::damaged(&version, "the file is missing"));
+        // A keyspace without this file would be deleted as one that was never completed.
+        let current = folder.join(name).join("current");
+        let (manifest, checksum) = decode_current(&read(&current)?)
+            .ok_or_else(|| OpenError::damaged(&current, "it does not name a manifest and its checksum"))?;
+        // The library does not check the checksum, and would delete sorted files that the manifest does not name.
+        let manifest = folder.join(name).join(format!("v{manifest}"));
+        if xxh3_128(&read(&manifest)?) != checksum {
+            return Err(OpenError::damaged(&manifest, "its checksum is wrong"));
         }
     }
     Ok(())
+}
+
+/// The number of the current manifest of a keyspace, and its checksum.
+fn decode_current(bytes: &[u8]) -> Option<(u64, u128)> {
+    /// The only kind of checksum there is: XXH3 with 128 bits.
+    const KIND_XXH3: &[u8] = &[0];
+    let (manifest, rest) = bytes.split_first_chunk()?;
+    let (checksum, kind) = rest.split_first_chunk()?;
+    (kind == KIND_XXH3).then(|| (u64::from_le_bytes(*manifest), u128::from_le_bytes(*checksum)))
 }
 
 /// The journals from the oldest to the active one.
