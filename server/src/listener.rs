@@ -1,5 +1,6 @@
 //! Connections: accepted, bounded in number and in patience, and ended in order.
 
+use crate::authentication::Peer;
 use crate::service::Service;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -34,7 +35,7 @@ pub(crate) async fn serve<E: Engine>(
     loop {
         tokio::select! {
             () = &mut stop => break,
-            (stream, place) = accept(&listener, &places) => serve_one(stream, place, &service, &graceful),
+            (stream, peer, place) = accept(&listener, &places) => serve_one(stream, peer, place, &service, &graceful),
         }
     }
     drop(listener);
@@ -44,11 +45,11 @@ pub(crate) async fn serve<E: Engine>(
 }
 
 /// The next connection, once there is a place for it; until then it waits in the system's queue.
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
+async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, Peer, OwnedSemaphorePermit) {
     let place = Arc::clone(places).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
+            Ok((stream, address)) => return (stream, Peer { address: address.ip(), is_https: false }, place),
             Err(error) => {
                 warn!("accepting a connection failed: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -59,6 +60,7 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, 
 
 fn serve_one<E: Engine>(
     stream: TcpStream,
+    peer: Peer,
     place: OwnedSemaphorePermit,
     service: &Arc<Service<E>>,
     graceful: &GracefulShutdown,
@@ -70,7 +72,7 @@ fn serve_one<E: Engine>(
     let service = Arc::clone(service);
     let handler = service_fn(move |request| {
         let service = Arc::clone(&service);
-        async move { service.handle(request).await }
+        async move { service.handle(request, peer).await }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -6,6 +6,7 @@
 mod accounts;
 mod answer;
 mod authentication;
+mod authorization;
 mod body;
 mod call;
 mod cli;
@@ -17,6 +18,7 @@ mod response;
 mod route;
 mod serve;
 mod service;
+mod shared_access;
 
 use clap::Parser;
 use cli::{Cli, Command};
