@@ -168,7 +168,7 @@ fi
 python_cases() {
     local status=0 log=$scratch/python.log
     start_server "$@"
-    TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no -p no:cacheprovider conformance/python \
+    TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider conformance/python \
         >"$log" 2>&1 || status=$?
     tail -n 1 "$log" | tr ',' '\n' >"$scratch/python.count"
     passed=$((passed + $(count "$scratch/python.count" '^[= ]*([0-9]+) passed.*')))
@@ -221,7 +221,7 @@ else
     passed=$((passed + $(count "$log" '^# pass ([0-9]+)$')))
     failed=$((failed + $(count "$log" '^# fail ([0-9]+)$') + $(count "$log" '^# cancelled ([0-9]+)$')))
     skipped=$((skipped + $(count "$log" '^# skipped ([0-9]+)$') + $(count "$log" '^# todo ([0-9]+)$')))
-    if [ "$status" -ne 0 ]; then cat "$log"; fi
+    if [ "$status" -ne 0 ]; then sed -n '/^not ok/,/^  \.\.\.$/p' "$log" | head -n 200; fi
     echo "$(count "$log" '^# pass ([0-9]+)$') cases passed"
     [ "$status" -eq 0 ]
     end_server
