@@ -10,6 +10,7 @@ use crate::call::{Call, Headers};
 use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
 use crate::operations;
+use crate::reload::Live;
 use crate::response::{self, Envelope, Segments, X_MS_CLIENT_REQUEST_ID, echoed_request_id};
 use crate::route::{Operation, effective_method, route};
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::DateTime;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::Engine;
 use tracing::{debug, error, info};
@@ -28,7 +30,7 @@ use wire::{ErrorCode, Format, QueryOptions, Version};
 #[derive(Debug)]
 pub(crate) struct Service<E> {
     pub(crate) engine: E,
-    pub(crate) accounts: Accounts,
+    pub(crate) accounts: Arc<Live<Accounts>>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
 }
@@ -93,7 +95,7 @@ impl<E: Engine> Service<E> {
         let now = SystemTime::now();
         let method = parts.method.as_str();
         let evidence = Evidence { method, target: &target, raw_query, options: &options, headers: &parts.headers, now };
-        let grant = authenticate(&self.accounts, &evidence)?;
+        let grant = authenticate(&self.accounts.current(), &evidence)?;
         let version = version(&parts.headers)?;
         envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         let version = version.unwrap_or(Version::OLDEST);
