@@ -3,13 +3,13 @@
 //! Runs before the body is read, and before anything is told about accounts, tables or versions.
 
 use crate::accounts::Accounts;
+use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
 use crate::shared_access;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use model::Grant;
 use model::limits::CLOCK_SKEW_SECONDS_MAX;
-use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 use store::Engine;
 use wire::query::raw_comp;
@@ -25,15 +25,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) options: &'a QueryOptions<'a>,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) now: SystemTime,
-    pub(crate) peer: Peer,
-}
-
-/// Who is at the other end of a connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer {
-    pub(crate) address: IpAddr,
-    /// Whether the connection has TLS.
-    pub(crate) is_https: bool,
+    pub(crate) connection: ConnectionInfo,
 }
 
 const X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
@@ -185,9 +177,16 @@ mod tests {
         let step = Duration::from_secs(attempt.seconds_later.unsigned_abs());
         let now = if attempt.seconds_later < 0 { signed_at - step } else { signed_at + step };
         let options = QueryOptions::default();
-        let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), is_https: false };
-        let evidence =
-            Evidence { method: "GET", target: &target, raw_query: "", options: &options, headers: &headers, now, peer };
+        let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
+        let evidence = Evidence {
+            method: "GET",
+            target: &target,
+            raw_query: "",
+            options: &options,
+            headers: &headers,
+            now,
+            connection,
+        };
         shared_key(&accounts, &evidence, &headers[AUTHORIZATION])
             .map_err(|failure| failure.source.map(|source| source.to_string()))
     }

@@ -11,14 +11,17 @@ mod body;
 mod call;
 mod cli;
 mod config;
+mod connection;
 mod failure;
 mod listener;
 mod operations;
+mod reload;
 mod response;
 mod route;
 mod serve;
 mod service;
 mod shared_access;
+mod tls;
 
 use clap::Parser;
 use cli::{Cli, Command};

@@ -4,13 +4,15 @@
 
 use crate::accounts::Accounts;
 use crate::answer::Answer;
-use crate::authentication::{Evidence, Peer, authenticate};
+use crate::authentication::{Evidence, authenticate};
 use crate::authorization::authorize;
 use crate::body::{self, BodyFailure};
 use crate::call::{Call, Headers, resolved};
+use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
 use crate::operations;
 use crate::operations::batch::Surroundings;
+use crate::reload::Live;
 use crate::response::{self, Envelope, Segments, X_MS_CLIENT_REQUEST_ID, echoed_request_id};
 use crate::route::{Operation, effective_method, route};
 use bytes::Bytes;
@@ -19,6 +21,7 @@ use http::{HeaderMap, HeaderName, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::DateTime;
 use model::limits::XML_BODY_BYTES_MAX;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::Engine;
 use tracing::{debug, error, info};
@@ -30,7 +33,7 @@ use wire::{ErrorCode, Format, MetadataLevel, QueryOptions, Version};
 #[derive(Debug)]
 pub(crate) struct Service<E> {
     pub(crate) engine: E,
-    pub(crate) accounts: Accounts,
+    pub(crate) accounts: Arc<Live<Accounts>>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
 }
@@ -52,13 +55,13 @@ impl<E: Engine> Service<E> {
     pub(crate) async fn handle(
         &self,
         request: http::Request<Incoming>,
-        peer: Peer,
+        connection: ConnectionInfo,
     ) -> Result<Response<Segments>, Abort> {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
         let mut envelope = envelope(&parts.headers);
         let mut operation = "";
-        let result = self.process(&parts, body, peer, started, &mut envelope, &mut operation).await;
+        let result = self.process(&parts, body, connection, started, &mut envelope, &mut operation).await;
         let response = match result {
             Ok(answer) => response::of_answer(answer, &envelope),
             Err(BodyFailure::Answer(failure)) => {
@@ -80,7 +83,7 @@ impl<E: Engine> Service<E> {
         &self,
         parts: &Parts,
         body: Incoming,
-        peer: Peer,
+        connection: ConnectionInfo,
         started: Instant,
         envelope: &mut Envelope,
         operation_name: &mut &'static str,
@@ -95,8 +98,8 @@ impl<E: Engine> Service<E> {
         let now = SystemTime::now();
         let method = parts.method.as_str();
         let headers = &parts.headers;
-        let evidence = Evidence { method, target: &target, raw_query, options: &options, headers, now, peer };
-        let grant = authenticate(&self.engine, &self.accounts, &evidence).await?;
+        let evidence = Evidence { method, target: &target, raw_query, options: &options, headers, now, connection };
+        let grant = authenticate(&self.engine, &self.accounts.current(), &evidence).await?;
         let version = version(&parts.headers, &options)?;
         envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         let version = version.unwrap_or(Version::OLDEST);
@@ -127,7 +130,7 @@ impl<E: Engine> Service<E> {
             _ => resolved(wishes.empty_answer_format())?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;
-        let base = format!("http://{host}{}", target.base_path);
+        let base = format!("{}://{host}{}", connection.scheme(), target.base_path);
         let call = Call {
             grant,
             version,

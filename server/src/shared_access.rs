@@ -33,8 +33,8 @@ pub(crate) async fn authenticate(
     };
     let used = Circumstances {
         now: DateTime::from_system_time(evidence.now),
-        source: evidence.peer.address,
-        is_https: evidence.peer.is_https,
+        source: evidence.connection.peer.ip(),
+        is_https: evidence.connection.is_tls,
     };
     let scope = sas.clone().scope(&policies, used).map_err(|error| Failure::authentication(error.to_string()))?;
     Ok(Grant { account: account.clone(), scope })
