@@ -4,6 +4,8 @@
 //! `conformance/python/test_bad_input.py` asks any endpoint for what the protocol demands. Here are the cases that
 //! need to see the server's process, or that say what this server does where the protocol leaves it open.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 mod support;
 
 use std::io::ErrorKind;
@@ -151,9 +153,9 @@ fn truncated_requests() {
 #[test]
 fn heads() {
     let server = server();
-    let many: String = (0..1000).map(|i| format!("x-{i}: y\r\n")).collect();
+    let many = vec!["x: y"; 1000].join("\r\n");
     for (name, bytes, allowed) in [
-        ("too many headers", query_with(many.trim_end()), &[431, 400][..]),
+        ("too many headers", query_with(&many), &[431, 400][..]),
         ("a huge header", query_with(&format!("x: {}", "y".repeat(MIB))), &[431, 400]),
         ("an endless header", format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(8 * MIB)).into_bytes(), &[431, 400]),
         (

@@ -3,6 +3,8 @@
 //! Writers keep a model of what they were told. Each owns its keys, so that at most one operation of each is not
 //! acknowledged when the server dies; that one may have happened as a whole, or not at all.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 mod support;
 
 use serde_json::{Value, json};
@@ -235,7 +237,7 @@ fn properties(random: &mut Random) -> Properties {
     for name in ["A", "B", "C"] {
         if random.below(2) == 0 {
             let mut text = String::new();
-            for _ in 0..1 + random.below(2) * random.below(200) {
+            for _ in 0..=random.below(2) * random.below(200) {
                 write!(text, "{:016x}", random.next()).unwrap();
             }
             properties.insert(name.to_owned(), text.into());
@@ -289,7 +291,7 @@ impl Catalog {
     }
 }
 
-/// Numbers that a seed determines (SplitMix64).
+/// Numbers that a seed determines (`SplitMix64`).
 struct Random(u64);
 
 impl Random {

@@ -1,5 +1,7 @@
 //! Which crate may depend on which: `model` on none, `wire` and `store` on `model`, `server` on all of them.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 use serde_json::Value;
 use std::process::Command;
 

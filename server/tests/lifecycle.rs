@@ -1,5 +1,7 @@
 //! The life of the server as a process: starting, refusing to start, stopping.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 mod support;
 
 use std::fs;
