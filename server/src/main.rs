@@ -6,6 +6,7 @@
 mod accounts;
 mod answer;
 mod authentication;
+mod authorization;
 mod body;
 mod call;
 mod cli;
@@ -19,6 +20,7 @@ mod response;
 mod route;
 mod serve;
 mod service;
+mod shared_access;
 mod tls;
 
 use clap::Parser;

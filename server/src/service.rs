@@ -5,6 +5,7 @@
 use crate::accounts::Accounts;
 use crate::answer::Answer;
 use crate::authentication::{Evidence, authenticate};
+use crate::authorization::authorize;
 use crate::body::{self, BodyFailure};
 use crate::call::{Call, Headers, resolved};
 use crate::connection::ConnectionInfo;
@@ -19,13 +20,14 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::DateTime;
+use model::limits::XML_BODY_BYTES_MAX;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::Engine;
 use tracing::{debug, error, info};
 use wire::negotiation::{Preference, Wishes};
 use wire::target::Target;
-use wire::{ErrorCode, QueryOptions, Version};
+use wire::{ErrorCode, Format, MetadataLevel, QueryOptions, Version};
 
 /// The Table service on an engine.
 #[derive(Debug)]
@@ -95,9 +97,10 @@ impl<E: Engine> Service<E> {
         }
         let now = SystemTime::now();
         let method = parts.method.as_str();
-        let evidence = Evidence { method, target: &target, raw_query, options: &options, headers: &parts.headers, now };
-        let grant = authenticate(&self.accounts.current(), &evidence)?;
-        let version = version(&parts.headers)?;
+        let headers = &parts.headers;
+        let evidence = Evidence { method, target: &target, raw_query, options: &options, headers, now, connection };
+        let grant = authenticate(&self.engine, &self.accounts.current(), &evidence).await?;
+        let version = version(&parts.headers, &options)?;
         envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         let version = version.unwrap_or(Version::OLDEST);
         check_client_request_id(&parts.headers)?;
@@ -113,6 +116,7 @@ impl<E: Engine> Service<E> {
         let method = effective_method(&parts.method, overrides).map_err(Failure::query)?;
         let operation = route(&method, resource, options.comp.as_deref()).map_err(Failure::query)?;
         *operation_name = operation.name();
+        authorize(&grant, &operation, &headers)?;
         if target.secondary && operation.is_write() {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::InsufficientAccountPermissions).into());
         }
@@ -120,6 +124,8 @@ impl<E: Engine> Service<E> {
         let format = match operation {
             // Each part of a batch has a format of its own.
             Operation::Batch => wishes.default_part_format(),
+            // What these answer is XML, and nobody asks for it.
+            _ if operation.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if operation.answers_with_body() => resolved(wishes.answer_format())?,
             _ => resolved(wishes.empty_answer_format())?,
         };
@@ -167,12 +173,16 @@ impl<E: Engine> Service<E> {
         }
         let check = |first| match operation {
             Operation::Batch => Ok(()),
+            _ if operation.is_xml() => Ok(()),
             _ => resolved(wishes.check_body_format(content_type, first)).map(|_| ()),
         };
         if content_type.is_some() {
             check(None)?;
         }
         let body = body::read(body).await?;
+        if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
+            return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
+        }
         check(body.first().copied())?;
         let md5 = headers.get("content-md5").and_then(|value| value.to_str().ok());
         body::check_md5(md5, &body).map_err(Failure::service)?;
@@ -198,6 +208,12 @@ impl<E: Engine> Service<E> {
             Operation::UpdateEntity(address) => operations::update_entity::run(engine, call, &address, body).await,
             Operation::MergeEntity(address) => operations::merge_entity::run(engine, call, &address, body).await,
             Operation::DeleteEntity(address) => operations::delete_entity::run(engine, call, &address).await,
+            Operation::GetTableAcl(table) => {
+                operations::get_table_acl::run(engine, call, &table).await.map_err(Failure::at_front_end)
+            }
+            Operation::SetTableAcl(table) => {
+                operations::set_table_acl::run(engine, call, &table, body).await.map_err(Failure::at_front_end)
+            }
             Operation::Batch => operations::batch::run(engine, call, surroundings, body).await,
         }
     }
@@ -228,7 +244,18 @@ fn host(parts: &Parts) -> Result<&str, Failure> {
 }
 
 /// The version that the request names; `None` if it names none.
-fn version(headers: &HeaderMap) -> Result<Option<Version>, Failure> {
+///
+/// Where the credential stands in the address, so may the version, and the one of the signature is the last resort
+/// (08 §10).
+fn version(headers: &HeaderMap, options: &QueryOptions<'_>) -> Result<Option<Version>, Failure> {
+    let is_signed = options.has_signature && !headers.contains_key(http::header::AUTHORIZATION);
+    if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
+        let version = Version::parse(text).map(Some);
+        return version.ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
+    }
+    if is_signed && !headers.contains_key(X_MS_VERSION) {
+        return Ok(options.signed_version.as_deref().and_then(Version::parse));
+    }
     let Some(value) = headers.get(X_MS_VERSION) else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| Version::parse(text.trim()));
     version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))
