@@ -127,8 +127,8 @@ impl<C: Clock> Committer<C> {
         }
         let (storage, id) = (&self.shared.storage, self.next_table_id);
         let mut batch = storage.db.batch();
-        batch.insert(&storage.catalog, layout::catalog_key(table), layout::catalog_value(table, id, self.stamps.now()));
-        batch.insert(&storage.meta, layout::NEXT_TABLE_ID, id.next().to_bytes());
+        batch.insert(&storage.data, layout::catalog_key(table), layout::catalog_value(table, id, self.stamps.now()));
+        batch.insert(&storage.data, layout::NEXT_TABLE_ID, id.next().to_bytes());
         // Tables change rarely, so this is synced at once whatever the durability of transactions is.
         batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
         self.next_table_id = id.next();
@@ -140,8 +140,8 @@ impl<C: Clock> Committer<C> {
         let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
         let storage = &self.shared.storage;
         let mut batch = storage.db.batch();
-        batch.remove(&storage.catalog, layout::catalog_key(table));
-        batch.insert(&storage.purge, id.to_bytes(), layout::PURGE_VALUE);
+        batch.remove(&storage.data, layout::catalog_key(table));
+        batch.insert(&storage.data, layout::purge_key(id), layout::PURGE_VALUE);
         batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
         self.shared.catalog_mut().remove(table);
         // Without a purger the marker waits for the next start.
