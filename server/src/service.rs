@@ -7,9 +7,11 @@ use crate::answer::Answer;
 use crate::authentication::{Evidence, authenticate};
 use crate::body::{self, BodyFailure};
 use crate::call::{Call, Headers, resolved};
+use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
 use crate::operations;
 use crate::operations::batch::Surroundings;
+use crate::reload::Live;
 use crate::response::{self, Envelope, Segments, X_MS_CLIENT_REQUEST_ID, echoed_request_id};
 use crate::route::{Operation, effective_method, route};
 use bytes::Bytes;
@@ -17,6 +19,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::DateTime;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::Engine;
 use tracing::{debug, error, info};
@@ -28,7 +31,7 @@ use wire::{ErrorCode, QueryOptions, Version};
 #[derive(Debug)]
 pub(crate) struct Service<E> {
     pub(crate) engine: E,
-    pub(crate) accounts: Accounts,
+    pub(crate) accounts: Arc<Live<Accounts>>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
 }
@@ -47,12 +50,16 @@ impl std::error::Error for Abort {}
 
 impl<E: Engine> Service<E> {
     /// Answers one request.
-    pub(crate) async fn handle(&self, request: http::Request<Incoming>) -> Result<Response<Segments>, Abort> {
+    pub(crate) async fn handle(
+        &self,
+        request: http::Request<Incoming>,
+        connection: ConnectionInfo,
+    ) -> Result<Response<Segments>, Abort> {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
         let mut envelope = envelope(&parts.headers);
         let mut operation = "";
-        let result = self.process(&parts, body, started, &mut envelope, &mut operation).await;
+        let result = self.process(&parts, body, connection, started, &mut envelope, &mut operation).await;
         let response = match result {
             Ok(answer) => response::of_answer(answer, &envelope),
             Err(BodyFailure::Answer(failure)) => {
@@ -74,6 +81,7 @@ impl<E: Engine> Service<E> {
         &self,
         parts: &Parts,
         body: Incoming,
+        connection: ConnectionInfo,
         started: Instant,
         envelope: &mut Envelope,
         operation_name: &mut &'static str,
@@ -88,7 +96,7 @@ impl<E: Engine> Service<E> {
         let now = SystemTime::now();
         let method = parts.method.as_str();
         let evidence = Evidence { method, target: &target, raw_query, options: &options, headers: &parts.headers, now };
-        let grant = authenticate(&self.accounts, &evidence)?;
+        let grant = authenticate(&self.accounts.current(), &evidence)?;
         let version = version(&parts.headers)?;
         envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         let version = version.unwrap_or(Version::OLDEST);
@@ -116,7 +124,7 @@ impl<E: Engine> Service<E> {
             _ => resolved(wishes.empty_answer_format())?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;
-        let base = format!("http://{host}{}", target.base_path);
+        let base = format!("{}://{host}{}", connection.scheme(), target.base_path);
         let call = Call {
             grant,
             version,
