@@ -133,11 +133,11 @@ impl<C: Clock> Committer<C> {
         let (storage, id) = (&self.shared.storage, self.next_table_id);
         let mut batch = storage.db.batch();
         batch.insert(
-            &storage.catalog,
+            &storage.data,
             layout::catalog_key(table),
             layout::catalog_value(table, id, self.stamps.now(), &StoredAccessPolicies::default()),
         );
-        batch.insert(&storage.meta, layout::NEXT_TABLE_ID, id.next().to_bytes());
+        batch.insert(&storage.data, layout::NEXT_TABLE_ID, id.next().to_bytes());
         // Tables change rarely, so this is synced at once whatever the durability of transactions is.
         batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
         self.next_table_id = id.next();
@@ -150,13 +150,13 @@ impl<C: Clock> Committer<C> {
             return Err(CatalogError::NotFound);
         }
         let (storage, key) = (&self.shared.storage, layout::catalog_key(table));
-        let value = storage.catalog.get(&key).map_err(catalog_fault)?;
+        let value = storage.data.get(&key).map_err(catalog_fault)?;
         let entry = value.and_then(|value| layout::decode_catalog_entry(&key, &value));
         let damaged = || CatalogError::Fault(Fault::Damaged("the catalog entry of a table cannot be read".to_owned()));
         let entry = entry.ok_or_else(damaged)?;
         let value = layout::catalog_value(&entry.table, entry.id, entry.created, &policies);
         let mut batch = storage.db.batch();
-        batch.insert(&storage.catalog, key, value);
+        batch.insert(&storage.data, key, value);
         batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
         self.shared.catalog_mut().set_policies(table, policies).ok_or(CatalogError::NotFound)
     }
@@ -165,8 +165,8 @@ impl<C: Clock> Committer<C> {
         let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
         let storage = &self.shared.storage;
         let mut batch = storage.db.batch();
-        batch.remove(&storage.catalog, layout::catalog_key(table));
-        batch.insert(&storage.purge, id.to_bytes(), layout::PURGE_VALUE);
+        batch.remove(&storage.data, layout::catalog_key(table));
+        batch.insert(&storage.data, layout::purge_key(id), layout::PURGE_VALUE);
         batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
         self.shared.catalog_mut().remove(table);
         // Without a purger the marker waits for the next start.

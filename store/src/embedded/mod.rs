@@ -225,9 +225,11 @@ impl Engine for Embedded {
 
     async fn close(&self) -> Result<(), Fault> {
         self.shared.check_open()?;
-        // What is already queued is still answered; the queue is closed behind this request.
-        self.request(Request::Stop).await?;
         self.shared.closing.cancel();
+        // What is already queued is still answered; the committer closes the queue behind this request.
+        if let Some(requests) = &self.requests {
+            let _already_stopped = requests.send(Request::Stop).await;
+        }
         let (threads, shared) = (Arc::clone(&self.threads), Arc::clone(&self.shared));
         let ended = tokio::task::spawn_blocking(move || {
             threads.lock().unwrap_or_else(PoisonError::into_inner).join();
