@@ -1,7 +1,7 @@
 //! The wire protocol of the Table service: bytes to model and back, as pure functions.
 //!
 //! Server and client share this crate. It knows request targets, query options, filter text, JSON,
-//! continuation tokens, signatures, versions, media types, error codes and their bodies.
+//! continuation tokens, signatures, service properties, versions, media types, error codes and their bodies.
 //!
 //! It must not know sockets, HTTP libraries, storage or configuration.
 
@@ -13,10 +13,13 @@ pub mod negotiation;
 pub mod number;
 pub mod query;
 pub mod select;
+pub mod service_properties;
+pub mod service_stats;
 pub mod signing;
 pub mod target;
 pub mod uri;
 pub mod version;
+pub mod xml;
 
 pub use error::{ErrorBody, ErrorCode, ServiceError};
 pub use negotiation::{Format, MetadataLevel};

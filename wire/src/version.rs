@@ -19,6 +19,8 @@ impl Version {
     pub const UPSERT: Self = Self::of(2011, 8, 18);
     /// JSON and `Prefer`.
     pub const JSON: Self = Self::of(2013, 8, 15);
+    /// Service properties can be set in part, and hold CORS rules.
+    pub const PARTIAL_PROPERTIES: Self = Self::of(2013, 8, 15);
     /// `odata.etag` at minimal metadata.
     pub const ETAG_IN_MINIMAL: Self = Self::of(2015, 4, 5);
     /// Atom is gone.
