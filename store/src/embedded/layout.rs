@@ -20,6 +20,9 @@ pub(super) const NEXT_TABLE_ID: &[u8] = b"next-table-id";
 /// The key in `meta` of the highest Timestamp given out.
 pub(super) const LAST_STAMP: &[u8] = b"last-stamp";
 
+/// The beginning of the keys in `meta` of service properties; the name of the account follows.
+pub(super) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"service-properties/";
+
 /// The version of the values in `catalog`, their first byte.
 const CATALOG_VALUE_VERSION: u8 = 1;
 /// The value of a marker in `purge`: its version, and nothing else.
@@ -105,6 +108,16 @@ pub(super) fn decode_stamp(value: &[u8]) -> Option<DateTime> {
     DateTime::from_ticks(i64::from_be_bytes(value.try_into().ok()?))
 }
 
+/// The key in `meta` of the service properties of an account.
+pub(super) fn service_properties_key(account: &AccountName) -> Vec<u8> {
+    [SERVICE_PROPERTIES_PREFIX, account.as_str().as_bytes()].concat()
+}
+
+/// The account of a key of service properties.
+pub(super) fn decode_service_properties_key(key: &[u8]) -> Option<AccountName> {
+    AccountName::new(std::str::from_utf8(key.strip_prefix(SERVICE_PROPERTIES_PREFIX)?).ok()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +147,16 @@ mod tests {
         assert!(decode_catalog_entry(&key, &newer).is_none());
         for bad_key in [&b""[..], b"acc1", b"acc1\0", b"acc1\0other", b"acc1\0MyTable"] {
             assert!(decode_catalog_entry(bad_key, &value).is_none(), "{}", bad_key.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn the_key_of_service_properties_names_the_account() {
+        let key = service_properties_key(&table().account);
+        assert_eq!(key, b"service-properties/acc1");
+        assert_eq!(decode_service_properties_key(&key), Some(table().account));
+        for bad_key in [&b"service-properties/"[..], b"service-properties/A", b"service-properties/acc1/", b"acc1"] {
+            assert!(decode_service_properties_key(bad_key).is_none(), "{}", bad_key.escape_ascii());
         }
     }
 

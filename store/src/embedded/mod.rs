@@ -15,6 +15,7 @@ mod folder;
 mod group;
 mod layout;
 mod open_error;
+mod properties_value;
 mod shared;
 mod storage;
 
@@ -27,7 +28,8 @@ use crate::stamp::Stamps;
 use committer::{CommitRequest, Committer, Request};
 use fjall::PersistMode;
 use folder::Folder;
-use model::{AccountName, Clock, EntityKey, Mutation, Record, TableName, Transaction, Written};
+use model::{AccountName, Clock, EntityKey, Mutation, Record, ServiceProperties, ServicePropertiesUpdate, TableName};
+use model::{Transaction, Written};
 use shared::Shared;
 use std::io;
 use std::path::Path;
@@ -96,7 +98,7 @@ impl Embedded {
     pub fn open<C: Clock>(path: &Path, options: &EmbeddedOptions, clock: C) -> Result<Self, OpenError> {
         let storage = Storage::open(Folder::take(path)?, options.cache_bytes)?;
         let recovered = storage.recover()?;
-        let shared = Arc::new(Shared::new(storage, recovered.catalog));
+        let shared = Arc::new(Shared::new(storage, recovered.catalog, recovered.properties));
         let thread_error = |error| OpenError::io("start a thread for", path, error);
 
         let (purges, wakes) = std_mpsc::channel();
@@ -200,6 +202,21 @@ impl Engine for Embedded {
         let request = CommitRequest { table: table.clone(), transaction, bytes, answer, memory };
         self.request(Request::Commit(request)).await.map_err(CommitError::Fault)?;
         answered.await.unwrap_or_else(|_| Err(CommitError::Fault(self.no_answer())))
+    }
+
+    fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.properties().get(account))
+    }
+
+    async fn update_service_properties(
+        &self,
+        account: &AccountName,
+        update: ServicePropertiesUpdate,
+    ) -> Result<(), Fault> {
+        let (answer, answered) = oneshot::channel();
+        self.request(Request::UpdateProperties(account.clone(), Box::new(update), answer)).await?;
+        answered.await.unwrap_or_else(|_| Err(self.no_answer()))
     }
 
     async fn close(&self) -> Result<(), Fault> {
