@@ -1,6 +1,7 @@
 //! What an operation answers, before it becomes an HTTP response or a part of a batch.
 
 use bytes::Bytes;
+use http::HeaderMap;
 use model::DateTime;
 use std::borrow::Cow;
 use wire::negotiation::Preference;
@@ -22,6 +23,8 @@ pub(crate) struct Answer {
     pub(crate) continuation: Vec<(&'static str, String)>,
     /// `Content-Type` and body.
     pub(crate) content: Option<(Cow<'static, str>, Vec<Bytes>)>,
+    /// Further headers.
+    pub(crate) headers: HeaderMap,
 }
 
 impl Answer {
@@ -39,6 +42,21 @@ impl Answer {
     pub(crate) fn batch(boundary: &str, body: Vec<Bytes>) -> Self {
         let content_type = format!("multipart/mixed; boundary={boundary}");
         Self { status: 202, content: Some((content_type.into(), body)), ..Self::default() }
+    }
+
+    /// 200 with a document about the account.
+    pub(crate) fn xml(document: Vec<u8>) -> Self {
+        Self::ok("application/xml", vec![Bytes::from(document)])
+    }
+
+    /// 202 without a body.
+    pub(crate) fn accepted() -> Self {
+        Self { status: 202, ..Self::default() }
+    }
+
+    /// 200 with headers that say what a browser may do.
+    pub(crate) fn preflight(headers: HeaderMap) -> Self {
+        Self { status: 200, headers, ..Self::default() }
     }
 
     /// The answer to a creation: 201 with the body that `content` makes, or 204, as the client prefers (02 §4.3, §5.1).

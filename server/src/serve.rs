@@ -56,8 +56,14 @@ fn embedded_options(durability: DurabilityArg, cache_bytes: u64) -> EmbeddedOpti
 async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> anyhow::Result<()> {
     let address = listener.local_addr().context("reading the address that was bound")?;
     let connection_string = config.accounts.connection_string(&format!("http://{address}"));
-    let service =
-        Arc::new(Service { engine, accounts: config.accounts, domains: config.domains, query_time: config.query_time });
+    let service = Arc::new(Service {
+        engine,
+        accounts: config.accounts,
+        domains: config.domains,
+        query_time: config.query_time,
+        secondary: config.secondary,
+        stats_on_primary: config.stats_on_primary,
+    });
     // From here on a signal stops the server in order.
     let stop = stop_signal()?;
     announce(address, &connection_string)?;
