@@ -68,8 +68,8 @@ impl Operation<'_> {
         is_entity_body || matches!(self, Self::CreateTable | Self::Batch | Self::SetServiceProperties)
     }
 
-    /// Whether the bodies are XML documents of the front end, so that no format is resolved.
-    pub(crate) fn speaks_xml(&self) -> bool {
+    /// Whether bodies and errors are XML whatever the client accepts (10).
+    pub(crate) fn is_xml(&self) -> bool {
         matches!(self, Self::GetServiceProperties | Self::SetServiceProperties | Self::GetServiceStats)
     }
 

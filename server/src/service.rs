@@ -136,7 +136,7 @@ impl<E: Engine> Service<E> {
             // Each part of a batch has a format of its own.
             Operation::Batch => wishes.default_part_format(),
             // Not used: XML is the only form.
-            _ if operation.speaks_xml() => Format::Json(MetadataLevel::Minimal),
+            _ if operation.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if operation.answers_with_body() => resolved(wishes.answer_format())?,
             _ => resolved(wishes.empty_answer_format())?,
         };
@@ -185,14 +185,14 @@ impl<E: Engine> Service<E> {
         let check = |first| match operation {
             Operation::Batch => Ok(()),
             // Recorded: any `Content-Type` goes with an XML document, also that of Atom.
-            _ if operation.speaks_xml() => Ok(()),
+            _ if operation.is_xml() => Ok(()),
             _ => resolved(wishes.check_body_format(content_type, first)).map(|_| ()),
         };
         if content_type.is_some() {
             check(None)?;
         }
         let body = body::read(body).await?;
-        if operation.speaks_xml() && body.len() > XML_BODY_BYTES_MAX {
+        if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
             return Err(Failure::service(ErrorCode::RequestBodyTooLarge).into());
         }
         check(body.first().copied())?;
