@@ -10,14 +10,17 @@ mod body;
 mod call;
 mod cli;
 mod config;
+mod connection;
 mod cors;
 mod failure;
 mod listener;
 mod operations;
+mod reload;
 mod response;
 mod route;
 mod serve;
 mod service;
+mod tls;
 
 use clap::Parser;
 use cli::{Cli, Command};

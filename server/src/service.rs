@@ -8,10 +8,12 @@ use crate::authentication::{Evidence, authenticate};
 use crate::body::{self, BodyFailure};
 use crate::call::{Call, Headers, resolved};
 use crate::cli::SecondaryArg;
+use crate::connection::ConnectionInfo;
 use crate::cors;
 use crate::failure::{Failure, Layer};
 use crate::operations;
 use crate::operations::batch::Surroundings;
+use crate::reload::Live;
 use crate::response::{self, Envelope, Segments, X_MS_CLIENT_REQUEST_ID, echoed_request_id};
 use crate::route::{Operation, effective_method, route, route_service};
 use bytes::Bytes;
@@ -32,7 +34,7 @@ use wire::{ErrorCode, Format, MetadataLevel, QueryOptions, ServiceError, Version
 #[derive(Debug)]
 pub(crate) struct Service<E> {
     pub(crate) engine: E,
-    pub(crate) accounts: Accounts,
+    pub(crate) accounts: Arc<Live<Accounts>>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
     /// What the secondary endpoint serves.
@@ -55,12 +57,16 @@ impl std::error::Error for Abort {}
 
 impl<E: Engine> Service<E> {
     /// Answers one request.
-    pub(crate) async fn handle(&self, request: http::Request<Incoming>) -> Result<Response<Segments>, Abort> {
+    pub(crate) async fn handle(
+        &self,
+        request: http::Request<Incoming>,
+        connection: ConnectionInfo,
+    ) -> Result<Response<Segments>, Abort> {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
         let mut envelope = envelope(&parts.headers);
         let mut operation = "";
-        let result = self.process(&parts, body, started, &mut envelope, &mut operation).await;
+        let result = self.process(&parts, body, connection, started, &mut envelope, &mut operation).await;
         let mut response = match result {
             Ok(answer) => response::of_answer(answer, &envelope),
             Err(BodyFailure::Answer(failure)) => {
@@ -86,6 +92,7 @@ impl<E: Engine> Service<E> {
         &self,
         parts: &Parts,
         body: Incoming,
+        connection: ConnectionInfo,
         started: Instant,
         envelope: &mut Envelope,
         operation_name: &mut &'static str,
@@ -107,7 +114,7 @@ impl<E: Engine> Service<E> {
         let now = SystemTime::now();
         let method = parts.method.as_str();
         let evidence = Evidence { method, target: &target, raw_query, options: &options, headers: &parts.headers, now };
-        let grant = authenticate(&self.accounts, &evidence)?;
+        let grant = authenticate(&self.accounts.current(), &evidence)?;
         let version = version(&parts.headers)?;
         envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         let version = version.unwrap_or(Version::OLDEST);
@@ -141,7 +148,7 @@ impl<E: Engine> Service<E> {
             _ => resolved(wishes.empty_answer_format())?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;
-        let base = format!("http://{host}{}", target.base_path);
+        let base = format!("{}://{host}{}", connection.scheme(), target.base_path);
         let call = Call {
             grant,
             version,
@@ -231,7 +238,7 @@ impl<E: Engine> Service<E> {
     fn properties_with_rules(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
         // An engine that is closing has no say in CORS; the operation says what is wrong.
         let properties = self.engine.service_properties(account).ok()?;
-        (!properties.cors.is_empty() && self.accounts.keys(account).is_some()).then_some(properties)
+        (!properties.cors.is_empty() && self.accounts.current().keys(account).is_some()).then_some(properties)
     }
 
     /// Refuses what the endpoint does not serve: writes, and perhaps reads, on the secondary one (07 §7), and

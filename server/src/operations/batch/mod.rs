@@ -204,7 +204,7 @@ fn answer_refused(
 /// says, its table, its partition, and whether its entity came before; the table; the entities.
 ///
 /// UNVERIFIED (05 §5.2, 06 §6): that the count comes before the partitions, and partitions and duplicates are found
-/// operation by operation.
+/// operation by operation; and that the headers of the hundredth operation shape the answer to a change set of more.
 async fn execute(
     engine: &impl Engine,
     batch: &Call<'_>,
