@@ -12,11 +12,12 @@
 
 use super::group::{Group, storage_fault};
 use super::layout::{self, TableId};
+use super::properties_value;
 use super::shared::Shared;
 use crate::engine::{CatalogError, CommitError, Fault, TableKey};
 use crate::stamp::Stamps;
 use fjall::PersistMode;
-use model::{Clock, StoredAccessPolicies, Transaction, Written};
+use model::{AccountName, Clock, ServicePropertiesUpdate, StoredAccessPolicies, Transaction, Written};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -33,6 +34,7 @@ pub(super) enum Request {
     CreateTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     SetPolicies(TableKey, StoredAccessPolicies, oneshot::Sender<Result<(), CatalogError>>),
+    UpdateProperties(AccountName, Box<ServicePropertiesUpdate>, oneshot::Sender<Result<(), Fault>>),
     /// Do what is already in the queue, take nothing new, and end.
     Stop,
 }
@@ -94,6 +96,10 @@ impl<C: Clock> Committer<C> {
                 Request::SetPolicies(table, policies, answer) => {
                     self.commit(std::mem::take(&mut group));
                     drop(answer.send(self.set_policies(&table, policies)));
+                }
+                Request::UpdateProperties(account, update, answer) => {
+                    // Properties and entities do not depend on each other, so the group goes on.
+                    drop(answer.send(self.update_properties(&account, *update)));
                 }
                 Request::Stop => self.requests.close(),
             }
@@ -171,6 +177,18 @@ impl<C: Clock> Committer<C> {
         self.shared.catalog_mut().remove(table);
         // Without a purger the marker waits for the next start.
         let _no_purger = self.purges.send(());
+        Ok(())
+    }
+
+    fn update_properties(&self, account: &AccountName, update: ServicePropertiesUpdate) -> Result<(), Fault> {
+        let storage = &self.shared.storage;
+        let properties = self.shared.properties().get(account).updated(update);
+        let mut batch = storage.db.batch();
+        let value = properties_value::encode(&properties);
+        batch.insert(&storage.data, layout::service_properties_key(account), value);
+        // Synced at once, as tables are.
+        batch.durability(Some(PersistMode::SyncData)).commit().map_err(storage_fault)?;
+        self.shared.properties_mut().insert(account, properties);
         Ok(())
     }
 }

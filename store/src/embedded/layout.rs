@@ -21,6 +21,9 @@ pub(super) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
 /// What the keys of the deleted tables begin with whose entities are still to be removed; the table id follows.
 pub(super) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
 
+/// What the keys of service properties begin with; the name of the account follows.
+pub(super) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
+
 /// The version of the values of the catalog, their first byte, of tables without policies.
 const CATALOG_VALUE_VERSION: u8 = 1;
 /// The same of tables with policies, which stand behind what the first version has.
@@ -184,6 +187,16 @@ pub(super) fn decode_stamp(value: &[u8]) -> Option<DateTime> {
     DateTime::from_ticks(i64::from_be_bytes(value.try_into().ok()?))
 }
 
+/// The key in `meta` of the service properties of an account.
+pub(super) fn service_properties_key(account: &AccountName) -> Vec<u8> {
+    [SERVICE_PROPERTIES_PREFIX, account.as_str().as_bytes()].concat()
+}
+
+/// The account of a key of service properties.
+pub(super) fn decode_service_properties_key(key: &[u8]) -> Option<AccountName> {
+    AccountName::new(std::str::from_utf8(key.strip_prefix(SERVICE_PROPERTIES_PREFIX)?).ok()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,6 +265,16 @@ mod tests {
         let first_entity = entity_key(TableId::FIRST, b"");
         for key in [NEXT_TABLE_ID, LAST_STAMP, &catalog_key(&table()), &purge_key(TableId(u64::MAX))] {
             assert!(key < first_entity.as_slice(), "{}", key.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn the_key_of_service_properties_names_the_account() {
+        let key = service_properties_key(&table().account);
+        assert_eq!(key, b"\0\0\0\0\0\0\0\0sacc1");
+        assert_eq!(decode_service_properties_key(&key), Some(table().account));
+        for bad_key in [&b"\0\0\0\0\0\0\0\0s"[..], b"\0\0\0\0\0\0\0\0sA", b"\0\0\0\0\0\0\0\0sacc1/", b"acc1"] {
+            assert!(decode_service_properties_key(bad_key).is_none(), "{}", bad_key.escape_ascii());
         }
     }
 

@@ -6,7 +6,9 @@ use super::folder::Folder;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
 use super::preflight::{self, CutOff};
+use super::properties_value;
 use crate::catalog::Catalog;
+use crate::properties::PropertiesOfAccounts;
 use fjall::config::BlockSizePolicy;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 use model::DateTime;
@@ -32,6 +34,7 @@ pub(super) struct Storage {
 /// What the database holds for the start of the engine.
 pub(super) struct Recovered {
     pub(super) catalog: Catalog<TableId>,
+    pub(super) properties: PropertiesOfAccounts,
     pub(super) next_table_id: TableId,
     pub(super) last_stamp: DateTime,
 }
@@ -94,7 +97,22 @@ impl Storage {
                 .ok_or_else(|| OpenError::damaged(path, "the highest Timestamp given out cannot be read"))?,
             None => DateTime::MIN,
         };
-        Ok(Recovered { catalog, next_table_id, last_stamp })
+        let properties = self.recover_properties()?;
+        Ok(Recovered { catalog, properties, next_table_id, last_stamp })
+    }
+
+    fn recover_properties(&self) -> Result<PropertiesOfAccounts, OpenError> {
+        let path = self.data.path();
+        let mut properties = PropertiesOfAccounts::default();
+        for entry in self.data.prefix(layout::SERVICE_PROPERTIES_PREFIX) {
+            let (key, value) =
+                entry.into_inner().map_err(|source| OpenError::Storage { path: path.to_owned(), source })?;
+            let decoded = layout::decode_service_properties_key(&key).zip(properties_value::decode(&value));
+            let (account, decoded) = decoded
+                .ok_or_else(|| OpenError::damaged(path, format!("the service properties {}", key.escape_ascii())))?;
+            properties.insert(&account, decoded);
+        }
+        Ok(properties)
     }
 }
 
