@@ -4,7 +4,7 @@
 //! again for each entity, once its keys are known.
 
 use crate::call::{Call, Headers};
-use crate::failure::{Failure, Layer};
+use crate::failure::Failure;
 use crate::route::Operation;
 use model::grant::Access;
 use model::{Action, Denial, Grant};
@@ -17,7 +17,6 @@ pub(crate) fn authorize(grant: &Grant, operation: &Operation<'_>, headers: &Head
     let Some(action) = action(operation, headers) else { return Ok(()) };
     grant.check(action).map_err(|denial| match denial {
         Denial::Table => Failure::authentication("the address names another table than the shared access signature"),
-        denial if operation.is_xml() => Failure { layer: Layer::FrontEnd, ..denied(denial) },
         denial => denied(denial),
     })
 }
@@ -49,6 +48,9 @@ fn action<'o>(operation: &'o Operation<'_>, headers: &Headers<'_>) -> Option<Act
         Operation::InsertEntity(table) => entities(table, Access::Insert),
         Operation::UpdateEntity(address) | Operation::MergeEntity(address) => entities(&address.table, write),
         Operation::DeleteEntity(address) => entities(&address.table, Access::Delete),
+        Operation::GetServiceProperties => Some(Action::GetServiceProperties),
+        Operation::SetServiceProperties => Some(Action::SetServiceProperties),
+        Operation::GetServiceStats => Some(Action::GetServiceStats),
         Operation::Batch => None,
     }
 }

@@ -1,7 +1,7 @@
 //! The configuration: raw options become checked values in one step.
 
 use crate::accounts::Accounts;
-use crate::cli::{DurabilityArg, LogFormat, ServeArgs};
+use crate::cli::{DurabilityArg, LogFormat, SecondaryArg, ServeArgs};
 use crate::reload::Files;
 use crate::tls;
 use anyhow::{Context, bail, ensure};
@@ -26,6 +26,8 @@ pub(crate) struct Config {
     pub(crate) tls: Option<(Files<2>, ServerConfig)>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
+    pub(crate) secondary: SecondaryArg,
+    pub(crate) stats_on_primary: bool,
     pub(crate) connections_max: usize,
     pub(crate) shutdown_time: Duration,
     pub(crate) log_format: LogFormat,
@@ -86,6 +88,9 @@ impl Config {
             tls,
             domains: args.domain.unwrap_or_default(),
             query_time: Duration::from_secs(query_seconds),
+            // Whoever develops against this server finds both endpoints; nothing is shown that the primary hides.
+            secondary: args.secondary.unwrap_or(SecondaryArg::Mirror),
+            stats_on_primary: args.stats_on_primary.unwrap_or(false),
             connections_max,
             shutdown_time: Duration::from_secs(args.shutdown_seconds.unwrap_or(10)),
             log_format: args.log_format.unwrap_or(LogFormat::Text),
@@ -193,6 +198,7 @@ mod tests {
         let Storage::Folder { path, durability, .. } = config.storage else { panic!("a folder was expected") };
         assert_eq!((path, durability), (PathBuf::from("rowhouse-data"), DurabilityArg::Sync));
         assert!(config.accounts.have_well_known_key());
+        assert_eq!((config.secondary, config.stats_on_primary), (SecondaryArg::Mirror, false));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod call;
 mod cli;
 mod config;
 mod connection;
+mod cors;
 mod failure;
 mod listener;
 mod operations;

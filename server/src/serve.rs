@@ -77,7 +77,14 @@ async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> a
             Some(live)
         }
     };
-    let service = Arc::new(Service { engine, accounts, domains: config.domains, query_time: config.query_time });
+    let service = Arc::new(Service {
+        engine,
+        accounts,
+        domains: config.domains,
+        query_time: config.query_time,
+        secondary: config.secondary,
+        stats_on_primary: config.stats_on_primary,
+    });
     // From here on a signal stops the server in order.
     let stop = stop_signal()?;
     announce(&endpoint, &connection_string)?;

@@ -22,6 +22,9 @@ pub(crate) async fn every_call_after_close_answers_closed<E: Engine>(engine: Arc
     assert!(matches!(scan, Err(ReadError::Fault(Fault::Closed))));
     let commit = commit_one(&*engine, &table, insert("p", "r2", 1)).await;
     assert!(matches!(commit, Err(CommitError::Fault(Fault::Closed))));
+    assert!(matches!(engine.service_properties(&account), Err(Fault::Closed)));
+    let update = engine.update_service_properties(&account, cors_update("*")).await;
+    assert!(matches!(update, Err(Fault::Closed)));
     assert!(matches!(engine.close().await, Err(Fault::Closed)));
 }
 

@@ -10,6 +10,7 @@ mod isolation;
 mod mutations;
 mod pages;
 mod policies;
+mod properties;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -78,6 +79,9 @@ macro_rules! every_case {
                 policies_are_replaced_as_a_whole_and_seen_at_once,
                 policies_leave_the_entities_alone,
                 policies_go_with_their_table;
+            properties:
+                an_update_replaces_the_sections_it_has,
+                updates_of_different_sections_take_nothing_back;
             closing:
                 every_call_after_close_answers_closed,
                 commits_on_their_way_are_answered_when_the_engine_closes;
