@@ -82,7 +82,7 @@ test("pages of a filtered projection", async () => {
 
 test("a token is a position: later inserts before it are not seen, deleted entities are skipped", async () => {
   const partitionKey = newPartition();
-  await fill(partitionKey, numbered(10));
+  await fill(table, partitionKey, numbered(10));
   const [first] = await collect(table.listEntities(inPartition(partitionKey)).byPage({ maxPageSize: 5 }));
   const { continuationToken } = first;
   await table.deleteEntity(partitionKey, "00005");
@@ -94,7 +94,7 @@ test("a token is a position: later inserts before it are not seen, deleted entit
 
 test("a token may outlive every entity after it", async () => {
   const partitionKey = newPartition();
-  await fill(partitionKey, numbered(4));
+  await fill(table, partitionKey, numbered(4));
   const [{ continuationToken }] = await collect(table.listEntities(inPartition(partitionKey)).byPage({ maxPageSize: 2 }));
   await table.submitTransaction(["00002", "00003"].map((rowKey) => ["delete", { partitionKey, rowKey }]));
   const rest = await collect(table.listEntities(inPartition(partitionKey)).byPage({ continuationToken }));
