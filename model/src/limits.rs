@@ -54,6 +54,10 @@ pub const CLIENT_REQUEST_ID_CHARS_MAX: usize = 1024;
 pub const REQUEST_TARGET_BYTES_MAX: usize = 64 * 1024 - 2;
 /// Shortest account key, in bytes after Base64 decoding (07 §1).
 pub const ACCOUNT_KEY_BYTES_MIN: usize = 16;
+/// Most stored access policies of one table (10 §7).
+pub const POLICIES_PER_TABLE_MAX: usize = 5;
+/// Longest id of a stored access policy, in UTF-16 code units (10 §7).
+pub const POLICY_ID_UTF16_UNITS_MAX: usize = 64;
 /// Shortest time that analytics data are kept, in days (10 §1).
 pub const RETENTION_DAYS_MIN: u16 = 1;
 /// Longest time that analytics data are kept, in days (10 §1).
@@ -83,5 +87,5 @@ const _: () = assert!(KEY_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == 1024);
 const _: () = assert!(STRING_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == BINARY_BYTES_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX <= PAGE_ENTITY_BYTES_MAX);
-const _: () = assert!(QUERY_EXECUTION_SECONDS_DEFAULT < REQUEST_TIMEOUT_SECONDS_MAX);
 const _: () = assert!(XML_BODY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
+const _: () = assert!(QUERY_EXECUTION_SECONDS_DEFAULT < REQUEST_TIMEOUT_SECONDS_MAX);

@@ -97,6 +97,22 @@ impl KeyRange {
         Self { start, end: Some(end) }
     }
 
+    /// Every entity whose pair of keys lies between two bounds, both inclusive: a partition key, and possibly a row
+    /// key in it (08 §6). Bounds may be any texts.
+    pub fn pairs(from: Option<(&str, Option<&str>)>, to: Option<(&str, Option<&str>)>) -> Self {
+        let start = from.map_or_else(Vec::new, |(partition, row)| match (possible(partition), row.map(possible)) {
+            (Ok(partition), None) => Self::partitions(Edge::Including(partition), Edge::Open).start,
+            (Ok(partition), Some(Ok(row))) => Self::rows(partition, Edge::Including(row), Edge::Open).start,
+            (Ok(partition), Some(Err(row))) => Self::rows(partition, Edge::Excluding(row), Edge::Open).start,
+            (Err(partition), _) => Self::partitions(Edge::Excluding(partition), Edge::Open).start,
+        });
+        let end = to.and_then(|(partition, row)| match (possible(partition), row.map(possible)) {
+            (Ok(partition), Some(Ok(row) | Err(row))) => Self::rows(partition, Edge::Open, Edge::Including(row)).end,
+            (Ok(partition) | Err(partition), _) => Self::partitions(Edge::Open, Edge::Including(partition)).end,
+        });
+        Self { start, end }
+    }
+
     /// Whether no key can lie in the range.
     pub fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| *end <= self.start)
@@ -122,6 +138,12 @@ impl KeyRange {
     pub fn from_position(&self, position: &Position) -> Self {
         self.intersect(&Self { start: position.0.clone(), end: None })
     }
+}
+
+/// A text that may be a key, or else the part of it that may. The bytes that structure encoded keys occur in no key, so
+/// a text with one of them equals no key, and sorts behind the part before that byte and before all that continue it.
+fn possible(text: &str) -> Result<&str, &str> {
+    text.split_once(['\0', '\u{1}']).map_or(Ok(text), |(head, _)| Err(head))
 }
 
 fn encoded(text: &str, suffix: &[u8]) -> Vec<u8> {

@@ -44,7 +44,7 @@ impl Answer {
         Self { status: 202, content: Some((content_type.into(), body)), ..Self::default() }
     }
 
-    /// 200 with a document about the account.
+    /// 200 with an XML document.
     pub(crate) fn xml(document: Vec<u8>) -> Self {
         Self::ok("application/xml", vec![Bytes::from(document)])
     }

@@ -1,14 +1,17 @@
-//! Who sends a request: Shared Key and Shared Key Lite (specification 07).
+//! Who sends a request: which credential it carries, and Shared Key and Shared Key Lite (specification 07).
 //!
 //! Runs before the body is read, and before anything is told about accounts, tables or versions.
 
 use crate::accounts::Accounts;
-use crate::call::Grant;
+use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
+use crate::shared_access;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use model::Grant;
 use model::limits::CLOCK_SKEW_SECONDS_MAX;
 use std::time::{Duration, SystemTime};
+use store::Engine;
 use wire::query::raw_comp;
 use wire::signing::{AccountKey, Authorization, Signed, any_verifies, parse_date};
 use wire::target::Target;
@@ -22,21 +25,29 @@ pub(crate) struct Evidence<'a> {
     pub(crate) options: &'a QueryOptions<'a>,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) now: SystemTime,
+    pub(crate) connection: ConnectionInfo,
 }
 
 const X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
 /// Checks the credential of a request, and says what it allows.
-pub(crate) fn authenticate(accounts: &Accounts, evidence: &Evidence<'_>) -> Result<Grant, Failure> {
-    let Some(header) = evidence.headers.get(AUTHORIZATION) else {
+///
+/// UNVERIFIED (07 §2): that the header counts where the address carries a signature too.
+pub(crate) async fn authenticate(
+    engine: &impl Engine,
+    accounts: &Accounts,
+    evidence: &Evidence<'_>,
+) -> Result<Grant, Failure> {
+    match evidence.headers.get(AUTHORIZATION) {
+        Some(header) => shared_key(accounts, evidence, header),
+        None if evidence.options.has_signature => shared_access::authenticate(engine, accounts, evidence).await,
         // UNVERIFIED (07 §9): without a token issuer to name, no version gets the challenge of 401.
-        return Err(Failure::authentication(if evidence.options.has_signature {
-            "shared access signatures are not supported yet"
-        } else {
-            "the request is anonymous"
-        }));
-    };
+        None => Err(Failure::authentication("the request is anonymous")),
+    }
+}
+
+fn shared_key(accounts: &Accounts, evidence: &Evidence<'_>, header: &HeaderValue) -> Result<Grant, Failure> {
     let authorization = header
         .to_str()
         .ok()
@@ -49,7 +60,7 @@ pub(crate) fn authenticate(accounts: &Accounts, evidence: &Evidence<'_>) -> Resu
         return Err(Failure::authentication(mismatch(&authorization, date, evidence)));
     }
     match account {
-        Some(account) if account.as_str() == authorization.account => Ok(Grant { account: account.clone() }),
+        Some(account) if account.as_str() == authorization.account => Ok(Grant::owner(account.clone())),
         _ => Err(Failure::authentication("the Authorization header names another account than the address")),
     }
 }
@@ -61,14 +72,18 @@ fn is_signed(
     date: &str,
     evidence: &Evidence<'_>,
 ) -> bool {
-    let nobodys_key = [AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64")];
     let signature = authorization.signature.unwrap_or_default();
     let mut verified = false;
     for path in evidence.target.signed_paths() {
         let text = signed(&path, date, evidence).string_to_sign(authorization.scheme);
-        verified |= any_verifies(keys.unwrap_or(&nobodys_key), &text, &signature);
+        verified |= any_verifies(keys.unwrap_or(&[nobodys_key()]), &text, &signature);
     }
     verified && keys.is_some() && authorization.signature.is_some()
+}
+
+/// The key that stands in for those of an unknown account. What it signs is refused all the same.
+pub(crate) fn nobodys_key() -> AccountKey {
+    AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64")
 }
 
 fn signed<'a>(path: &'a str, date: &'a str, evidence: &Evidence<'a>) -> Signed<'a> {
@@ -115,7 +130,7 @@ fn mismatch(authorization: &Authorization<'_>, date: &str, evidence: &Evidence<'
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
+    use std::net::Ipv4Addr;
 
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
     const DATE_TEXT: &str = "Fri, 14 Mar 2031 08:15:30 GMT";
@@ -162,9 +177,18 @@ mod tests {
         let step = Duration::from_secs(attempt.seconds_later.unsigned_abs());
         let now = if attempt.seconds_later < 0 { signed_at - step } else { signed_at + step };
         let options = QueryOptions::default();
-        let evidence =
-            Evidence { method: "GET", target: &target, raw_query: "", options: &options, headers: &headers, now };
-        authenticate(&accounts, &evidence).map_err(|failure| failure.source.map(|source| source.to_string()))
+        let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
+        let evidence = Evidence {
+            method: "GET",
+            target: &target,
+            raw_query: "",
+            options: &options,
+            headers: &headers,
+            now,
+            connection,
+        };
+        shared_key(&accounts, &evidence, &headers[AUTHORIZATION])
+            .map_err(|failure| failure.source.map(|source| source.to_string()))
     }
 
     #[test]

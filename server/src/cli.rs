@@ -1,5 +1,6 @@
 //! The command line: flags, their environment twins, and the file that may stand in for them.
 
+use crate::sas_command::SasArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -28,6 +29,12 @@ pub(crate) enum Command {
     /// ./rowhouse-data. When it is ready it prints the address and a connection string for client libraries.
     #[command(after_long_help = EXAMPLES)]
     Serve(Box<ServeArgs>),
+
+    /// Make a shared access signature: a token that allows a little for a while
+    ///
+    /// It is signed with a key of the account, which comes from where the server takes it, and needs no server. It
+    /// prints the token, a URL and a connection string that are ready to use.
+    Sas(Box<SasArgs>),
 }
 
 const EXAMPLES: &str = "\

@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use model::limits::{QUERY_EXECUTION_SECONDS_DEFAULT, REQUEST_TIMEOUT_SECONDS_MAX};
 use rustls::ServerConfig;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The variable that holds account names and keys; it has no twin on the command line.
@@ -52,7 +52,7 @@ impl Config {
                 args.or(file)
             }
         };
-        let (accounts, account_file) = accounts(&args, account_keys)?;
+        let (accounts, account_file) = accounts(args.accounts.as_deref(), account_keys)?;
         let tls = tls(&args)?;
         let exposure = Exposure {
             listen: address(args.listen.as_deref().unwrap_or("127.0.0.1:10002"))?,
@@ -100,19 +100,27 @@ impl Config {
 
     /// As [`Self::new`], with the secrets that stand in the environment.
     pub(crate) fn from_environment(args: ServeArgs) -> anyhow::Result<Self> {
-        let account_keys = std::env::var(ACCOUNT_KEYS_VARIABLE).ok();
-        Self::new(args, account_keys.as_deref())
+        Self::new(args, account_keys().as_deref())
     }
 }
 
-fn accounts(args: &ServeArgs, account_keys: Option<&str>) -> anyhow::Result<(Accounts, Option<Files<1>>)> {
-    match (&args.accounts, account_keys) {
+/// The account names and keys that stand in the environment.
+pub(crate) fn account_keys() -> Option<String> {
+    std::env::var(ACCOUNT_KEYS_VARIABLE).ok()
+}
+
+/// The accounts of a file or of the environment, or else the development account; and the file that they come from.
+pub(crate) fn accounts(
+    file: Option<&Path>,
+    account_keys: Option<&str>,
+) -> anyhow::Result<(Accounts, Option<Files<1>>)> {
+    match (file, account_keys) {
         (Some(_), Some(_)) => bail!(
             "accounts are given twice, by a file and by {ACCOUNT_KEYS_VARIABLE}: give either --accounts FILE or the \
              variable"
         ),
         (Some(path), None) => {
-            let files = Files::read([path.clone()]).context("reading accounts")?;
+            let files = Files::read([path.to_owned()]).context("reading accounts")?;
             Ok((Accounts::from_file(&files)?, Some(files)))
         }
         (None, Some(text)) => {

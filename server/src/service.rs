@@ -5,6 +5,7 @@
 use crate::accounts::Accounts;
 use crate::answer::Answer;
 use crate::authentication::{Evidence, authenticate};
+use crate::authorization::authorize;
 use crate::body::{self, BodyFailure};
 use crate::call::{Call, Headers, resolved};
 use crate::cli::SecondaryArg;
@@ -113,9 +114,10 @@ impl<E: Engine> Service<E> {
         }
         let now = SystemTime::now();
         let method = parts.method.as_str();
-        let evidence = Evidence { method, target: &target, raw_query, options: &options, headers: &parts.headers, now };
-        let grant = authenticate(&self.accounts.current(), &evidence)?;
-        let version = version(&parts.headers)?;
+        let headers = &parts.headers;
+        let evidence = Evidence { method, target: &target, raw_query, options: &options, headers, now, connection };
+        let grant = authenticate(&self.engine, &self.accounts.current(), &evidence).await?;
+        let version = version(&parts.headers, &options)?;
         envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         let version = version.unwrap_or(Version::OLDEST);
         check_client_request_id(&parts.headers)?;
@@ -130,19 +132,20 @@ impl<E: Engine> Service<E> {
         let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(http::HeaderValue::as_bytes);
         let method = effective_method(&parts.method, overrides).map_err(Failure::query)?;
         let (restype, comp) = (options.restype.as_deref(), options.comp.as_deref());
-        envelope.is_front_end = resource == Resource::Service && (restype.is_some() || comp.is_some());
+        envelope.is_front_end = is_of_front_end(&resource, restype, comp);
         let operation = match resource {
             Resource::Service => route_service(&method, restype, comp),
             resource => route(&method, resource, comp),
         };
         let operation = operation.map_err(Failure::query)?;
         *operation_name = operation.name();
+        authorize(&grant, &operation, &headers)?;
         self.check_endpoint(&operation, &target).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
 
         let format = match operation {
             // Each part of a batch has a format of its own.
             Operation::Batch => wishes.default_part_format(),
-            // Not used: XML is the only form.
+            // What these answer is XML, and nobody asks for it.
             _ if operation.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if operation.answers_with_body() => resolved(wishes.answer_format())?,
             _ => resolved(wishes.empty_answer_format())?,
@@ -200,7 +203,7 @@ impl<E: Engine> Service<E> {
         }
         let body = body::read(body).await?;
         if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
-            return Err(Failure::service(ErrorCode::RequestBodyTooLarge).into());
+            return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
         check(body.first().copied())?;
         let md5 = headers.get("content-md5").and_then(|value| value.to_str().ok());
@@ -227,6 +230,8 @@ impl<E: Engine> Service<E> {
             Operation::UpdateEntity(address) => operations::update_entity::run(engine, call, &address, body).await,
             Operation::MergeEntity(address) => operations::merge_entity::run(engine, call, &address, body).await,
             Operation::DeleteEntity(address) => operations::delete_entity::run(engine, call, &address).await,
+            Operation::GetTableAcl(table) => operations::get_table_acl::run(engine, call, &table).await,
+            Operation::SetTableAcl(table) => operations::set_table_acl::run(engine, call, &table, body).await,
             Operation::Batch => operations::batch::run(engine, call, surroundings, body).await,
             Operation::GetServiceProperties => operations::get_service_properties::run(engine, call),
             Operation::SetServiceProperties => operations::set_service_properties::run(engine, call, body).await,
@@ -286,8 +291,28 @@ fn host(parts: &Parts) -> Result<&str, Failure> {
     if host.is_empty() { Err(Failure::at(Layer::FrontEnd, ErrorCode::HostInformationNotPresent)) } else { Ok(host) }
 }
 
+/// Whether the front end answers, in XML: operations on the account and on policies.
+fn is_of_front_end(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> bool {
+    match resource {
+        Resource::Service => restype.is_some() || comp.is_some(),
+        Resource::Entities(_) => comp == Some("acl"),
+        _ => false,
+    }
+}
+
 /// The version that the request names; `None` if it names none.
-fn version(headers: &HeaderMap) -> Result<Option<Version>, Failure> {
+///
+/// Where the credential stands in the address, so may the version, and the one of the signature is the last resort
+/// (08 §10).
+fn version(headers: &HeaderMap, options: &QueryOptions<'_>) -> Result<Option<Version>, Failure> {
+    let is_signed = options.has_signature && !headers.contains_key(http::header::AUTHORIZATION);
+    if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
+        let version = Version::parse(text).map(Some);
+        return version.ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
+    }
+    if is_signed && !headers.contains_key(X_MS_VERSION) {
+        return Ok(options.signed_version.as_deref().and_then(Version::parse));
+    }
     let Some(value) = headers.get(X_MS_VERSION) else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| Version::parse(text.trim()));
     version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))

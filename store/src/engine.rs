@@ -10,7 +10,7 @@
 //! 6. Updates of service properties have one serial order, so that none takes back what another one set.
 
 use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record, ServiceProperties};
-use model::{ServicePropertiesUpdate, TableName, Transaction, Written};
+use model::{ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction, Written};
 use std::fmt;
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -155,6 +155,16 @@ pub trait Engine: Send + Sync + 'static {
         from: &str,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<TableName>, Fault>> + Send;
+
+    /// The stored access policies of a table.
+    fn policies(&self, table: &TableKey) -> impl Future<Output = Result<StoredAccessPolicies, ReadError>> + Send;
+
+    /// Replaces all stored access policies of a table. They go with the table.
+    fn set_policies(
+        &self,
+        table: &TableKey,
+        policies: StoredAccessPolicies,
+    ) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
     /// The record of one entity.
     fn get(&self, table: &TableKey, key: &EntityKey) -> impl Future<Output = Result<Option<Record>, ReadError>> + Send;

@@ -49,6 +49,14 @@ error_codes! {
     AuthorizationFailure 403 "This request is not authorized to perform this operation."
     /// The credential lacks the permission.
     AuthorizationPermissionMismatch 403 "This request is not authorized to perform this operation using this permission."
+    /// The credential asks for HTTPS.
+    AuthorizationProtocolMismatch 403 "This request is not authorized to perform this operation using this protocol."
+    /// The credential does not cover this kind of resource.
+    AuthorizationResourceTypeMismatch 403 "This request is not authorized to perform this operation using this resource type."
+    /// The credential is for other services.
+    AuthorizationServiceMismatch 403 "This request is not authorized to perform this operation using this service."
+    /// The credential is for clients at other addresses; the message names the address.
+    AuthorizationSourceIPMismatch 403 "This request is not authorized to perform this operation using this source IP."
     /// A transaction names two partitions.
     CommandsInBatchActOnDifferentPartitions 400 "All commands in a batch must operate on same entity group."
     /// No CORS rule matches a preflight request.

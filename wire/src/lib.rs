@@ -1,10 +1,12 @@
 //! The wire protocol of the Table service: bytes to model and back, as pure functions.
 //!
 //! Server and client share this crate. It knows request targets, query options, filter text, JSON,
-//! batches, continuation tokens, signatures, service properties, versions, media types, error codes and their bodies.
+//! batches, continuation tokens, signatures, policies, service properties, versions, media types, error codes and
+//! their bodies.
 //!
 //! It must not know sockets, HTTP libraries, storage or configuration.
 
+pub mod acl;
 pub mod batch;
 pub mod continuation;
 pub mod error;
@@ -13,6 +15,7 @@ pub mod json;
 pub mod negotiation;
 pub mod number;
 pub mod query;
+pub mod sas;
 pub mod select;
 pub mod service_properties;
 pub mod service_stats;

@@ -17,7 +17,7 @@ use super::shared::Shared;
 use crate::engine::{CatalogError, CommitError, Fault, TableKey};
 use crate::stamp::Stamps;
 use fjall::PersistMode;
-use model::{AccountName, Clock, ServicePropertiesUpdate, Transaction, Written};
+use model::{AccountName, Clock, ServicePropertiesUpdate, StoredAccessPolicies, Transaction, Written};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -33,6 +33,7 @@ pub(super) enum Request {
     Commit(CommitRequest),
     CreateTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
+    SetPolicies(TableKey, StoredAccessPolicies, oneshot::Sender<Result<(), CatalogError>>),
     UpdateProperties(AccountName, Box<ServicePropertiesUpdate>, oneshot::Sender<Result<(), Fault>>),
     /// Do what is already in the queue, take nothing new, and end.
     Stop,
@@ -92,6 +93,10 @@ impl<C: Clock> Committer<C> {
                     self.commit(std::mem::take(&mut group));
                     drop(answer.send(self.delete_table(&table)));
                 }
+                Request::SetPolicies(table, policies, answer) => {
+                    self.commit(std::mem::take(&mut group));
+                    drop(answer.send(self.set_policies(&table, policies)));
+                }
                 Request::UpdateProperties(account, update, answer) => {
                     // Properties and entities do not depend on each other, so the group goes on.
                     drop(answer.send(self.update_properties(&account, *update)));
@@ -133,8 +138,12 @@ impl<C: Clock> Committer<C> {
         }
         let (storage, id) = (&self.shared.storage, self.next_table_id);
         let mut batch = storage.db.batch();
-        batch.insert(&storage.catalog, layout::catalog_key(table), layout::catalog_value(table, id, self.stamps.now()));
-        batch.insert(&storage.meta, layout::NEXT_TABLE_ID, id.next().to_bytes());
+        batch.insert(
+            &storage.data,
+            layout::catalog_key(table),
+            layout::catalog_value(table, id, self.stamps.now(), &StoredAccessPolicies::default()),
+        );
+        batch.insert(&storage.data, layout::NEXT_TABLE_ID, id.next().to_bytes());
         // Tables change rarely, so this is synced at once whatever the durability of transactions is.
         batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
         self.next_table_id = id.next();
@@ -142,12 +151,28 @@ impl<C: Clock> Committer<C> {
         Ok(())
     }
 
+    fn set_policies(&mut self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+        if self.shared.catalog().get(table).is_none() {
+            return Err(CatalogError::NotFound);
+        }
+        let (storage, key) = (&self.shared.storage, layout::catalog_key(table));
+        let value = storage.data.get(&key).map_err(catalog_fault)?;
+        let entry = value.and_then(|value| layout::decode_catalog_entry(&key, &value));
+        let damaged = || CatalogError::Fault(Fault::Damaged("the catalog entry of a table cannot be read".to_owned()));
+        let entry = entry.ok_or_else(damaged)?;
+        let value = layout::catalog_value(&entry.table, entry.id, entry.created, &policies);
+        let mut batch = storage.db.batch();
+        batch.insert(&storage.data, key, value);
+        batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
+        self.shared.catalog_mut().set_policies(table, policies).ok_or(CatalogError::NotFound)
+    }
+
     fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
         let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
         let storage = &self.shared.storage;
         let mut batch = storage.db.batch();
-        batch.remove(&storage.catalog, layout::catalog_key(table));
-        batch.insert(&storage.purge, id.to_bytes(), layout::PURGE_VALUE);
+        batch.remove(&storage.data, layout::catalog_key(table));
+        batch.insert(&storage.data, layout::purge_key(id), layout::PURGE_VALUE);
         batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
         self.shared.catalog_mut().remove(table);
         // Without a purger the marker waits for the next start.
@@ -160,7 +185,7 @@ impl<C: Clock> Committer<C> {
         let properties = self.shared.properties().get(account).updated(update);
         let mut batch = storage.db.batch();
         let value = properties_value::encode(&properties);
-        batch.insert(&storage.meta, layout::service_properties_key(account), value);
+        batch.insert(&storage.data, layout::service_properties_key(account), value);
         // Synced at once, as tables are.
         batch.durability(Some(PersistMode::SyncData)).commit().map_err(storage_fault)?;
         self.shared.properties_mut().insert(account, properties);

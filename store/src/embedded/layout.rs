@@ -1,31 +1,33 @@
-//! The keys and values of the keyspaces of the embedded engine; `docs/embedded-engine.md` has them byte by byte.
+//! The keys and values of the embedded engine; `docs/embedded-engine.md` has them byte by byte.
 //!
 //! Bytes come from disk and may be damaged, so every decoding can fail and none panics.
 //! This module must not know the storage library.
 
 use crate::engine::TableKey;
-use model::{AccountName, DateTime, TableName};
+use model::{AccountName, DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy, TableName};
 
-/// The keyspace of what belongs to the whole engine.
-pub(super) const META: &str = "meta";
-/// The keyspace of the tables.
-pub(super) const CATALOG: &str = "catalog";
-/// The keyspace of the entities of all tables.
-pub(super) const ENTITIES: &str = "entities";
-/// The keyspace of the deleted tables whose entities are still to be removed.
-pub(super) const PURGE: &str = "purge";
+/// The one keyspace. Each keyspace would cost about 17 more syncs when a folder is created, and would keep journals
+/// from being deleted until it has been written out too.
+pub(super) const KEYSPACE: &str = "data";
 
-/// The key in `meta` of the id that the next table gets.
-pub(super) const NEXT_TABLE_ID: &[u8] = b"next-table-id";
-/// The key in `meta` of the highest Timestamp given out.
-pub(super) const LAST_STAMP: &[u8] = b"last-stamp";
+// No table has the id 0, so the keys that begin with it are the engine's own. The next byte tells their kind.
 
-/// The beginning of the keys in `meta` of service properties; the name of the account follows.
-pub(super) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"service-properties/";
+/// The key of the id that the next table gets.
+pub(super) const NEXT_TABLE_ID: &[u8] = b"\0\0\0\0\0\0\0\0mnext-table-id";
+/// The key of the highest Timestamp given out.
+pub(super) const LAST_STAMP: &[u8] = b"\0\0\0\0\0\0\0\0mlast-stamp";
+/// What the keys of the tables begin with: the catalog.
+pub(super) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
+/// What the keys of the deleted tables begin with whose entities are still to be removed; the table id follows.
+pub(super) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
+/// What the keys of service properties begin with; the name of the account follows.
+pub(super) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
 
-/// The version of the values in `catalog`, their first byte.
+/// The version of the values of the catalog, their first byte, of tables without policies.
 const CATALOG_VALUE_VERSION: u8 = 1;
-/// The value of a marker in `purge`: its version, and nothing else.
+/// The same of tables with policies, which stand behind what the first version has.
+const CATALOG_VALUE_VERSION_WITH_POLICIES: u8 = 2;
+/// The value of the key of a deleted table: its version, and nothing else.
 pub(super) const PURGE_VALUE: &[u8] = &[1];
 
 /// Separates the account from the table name; neither can hold it.
@@ -65,37 +67,113 @@ pub(super) fn key_in_table(key: &[u8]) -> Option<&[u8]> {
     key.get(size_of::<TableId>()..)
 }
 
-/// The key of a table in `catalog`: account, separator, folded name.
+/// The key of a table in the catalog: prefix, account, separator, folded name.
 pub(super) fn catalog_key(table: &TableKey) -> Vec<u8> {
-    [table.account.as_str().as_bytes(), &[CATALOG_KEY_SEPARATOR], table.name.folded().as_bytes()].concat()
-}
-
-/// The value of a table in `catalog`.
-pub(super) fn catalog_value(table: &TableKey, id: TableId, created: DateTime) -> Vec<u8> {
-    let spelling = table.name.as_str().as_bytes();
-    let spelling_bytes = u8::try_from(spelling.len()).expect("a table name has at most 63 bytes");
-    [[CATALOG_VALUE_VERSION].as_slice(), &id.to_bytes(), &created.ticks().to_be_bytes(), &[spelling_bytes], spelling]
+    [CATALOG_PREFIX, table.account.as_str().as_bytes(), &[CATALOG_KEY_SEPARATOR], table.name.folded().as_bytes()]
         .concat()
 }
 
-/// The table that an entry of `catalog` stands for; `None` if it is damaged or of a newer version.
-pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<(TableKey, TableId)> {
+/// The key of a deleted table.
+pub(super) fn purge_key(table: TableId) -> Vec<u8> {
+    [PURGE_PREFIX, &table.to_bytes()].concat()
+}
+
+/// The table that the key of a deleted table stands for.
+pub(super) fn decode_purge_key(key: &[u8]) -> Option<TableId> {
+    TableId::from_bytes(key.strip_prefix(PURGE_PREFIX)?)
+}
+
+/// The value of a table in the catalog.
+pub(super) fn catalog_value(
+    table: &TableKey,
+    id: TableId,
+    created: DateTime,
+    policies: &StoredAccessPolicies,
+) -> Vec<u8> {
+    let version = if policies.is_empty() { CATALOG_VALUE_VERSION } else { CATALOG_VALUE_VERSION_WITH_POLICIES };
+    let mut out = vec![version];
+    out.extend_from_slice(&id.to_bytes());
+    out.extend_from_slice(&created.ticks().to_be_bytes());
+    push_text(&mut out, table.name.as_str());
+    if !policies.is_empty() {
+        out.push(u8::try_from(policies.as_slice().len()).expect("a table has at most five policies"));
+    }
+    for policy in policies.as_slice() {
+        push_text(&mut out, policy.id());
+        for time in [policy.start, policy.expiry] {
+            // No instant has a negative number of ticks.
+            out.extend_from_slice(&time.map_or(-1, DateTime::ticks).to_be_bytes());
+        }
+        // The letters, or a text that is not of letters.
+        push_text(&mut out, &policy.permissions.map_or_else(|| "-".to_owned(), |permissions| permissions.to_string()));
+    }
+    out
+}
+
+/// A text of at most 255 bytes, behind its length.
+fn push_text(out: &mut Vec<u8>, text: &str) {
+    out.push(u8::try_from(text.len()).expect("names of tables and ids of policies are shorter than 256 bytes"));
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// What an entry of the catalog says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CatalogEntry {
+    pub(super) table: TableKey,
+    pub(super) id: TableId,
+    pub(super) created: DateTime,
+    pub(super) policies: StoredAccessPolicies,
+}
+
+/// Reads an entry of the catalog; `None` if it is damaged or of a newer version.
+pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEntry> {
     let (version, rest) = value.split_first()?;
-    if *version != CATALOG_VALUE_VERSION {
-        return None;
-    }
     let (id, rest) = rest.split_at_checked(size_of::<TableId>())?;
-    let (created, rest) = rest.split_first_chunk()?;
-    DateTime::from_ticks(i64::from_be_bytes(*created))?;
-    let (spelling_bytes, spelling) = rest.split_first()?;
-    if usize::from(*spelling_bytes) != spelling.len() {
-        return None;
-    }
-    let account = key.split(|b| *b == CATALOG_KEY_SEPARATOR).next()?;
+    let (created, mut rest) = take_time(rest)?;
+    let name = TableName::new(take_text(&mut rest)?).ok()?;
+    let policies = match *version {
+        CATALOG_VALUE_VERSION => StoredAccessPolicies::default(),
+        CATALOG_VALUE_VERSION_WITH_POLICIES => decode_policies(&mut rest)?,
+        _ => return None,
+    };
+    let account = key.strip_prefix(CATALOG_PREFIX)?.split(|b| *b == CATALOG_KEY_SEPARATOR).next()?;
     let account = AccountName::new(std::str::from_utf8(account).ok()?)?;
-    let name = TableName::new(std::str::from_utf8(spelling).ok()?).ok()?;
     let table = TableKey { account, name };
-    (catalog_key(&table) == key).then_some((table, TableId::from_bytes(id)?))
+    let is_good = rest.is_empty() && catalog_key(&table) == key;
+    is_good.then_some(CatalogEntry { table, id: TableId::from_bytes(id)?, created: created?, policies })
+}
+
+fn decode_policies(rest: &mut &[u8]) -> Option<StoredAccessPolicies> {
+    let (count, behind) = rest.split_first()?;
+    *rest = behind;
+    let mut policies = Vec::new();
+    for _ in 0..*count {
+        let mut policy = StoredAccessPolicy::new(take_text(rest)?)?;
+        (policy.start, *rest) = take_time(rest)?;
+        (policy.expiry, *rest) = take_time(rest)?;
+        policy.permissions = match take_text(rest)? {
+            "-" => None,
+            letters => Some(Permissions::of_table(letters)?),
+        };
+        policies.push(policy);
+    }
+    StoredAccessPolicies::new(policies)
+}
+
+/// An instant, or none, and what stands behind it.
+fn take_time(bytes: &[u8]) -> Option<(Option<DateTime>, &[u8])> {
+    let (ticks, rest) = bytes.split_first_chunk()?;
+    match i64::from_be_bytes(*ticks) {
+        -1 => Some((None, rest)),
+        ticks => Some((Some(DateTime::from_ticks(ticks)?), rest)),
+    }
+}
+
+fn take_text<'b>(bytes: &mut &'b [u8]) -> Option<&'b str> {
+    let (length, rest) = bytes.split_first()?;
+    let (text, rest) = rest.split_at_checked(usize::from(*length))?;
+    *bytes = rest;
+    std::str::from_utf8(text).ok()
 }
 
 /// The value of [`LAST_STAMP`].
@@ -108,7 +186,7 @@ pub(super) fn decode_stamp(value: &[u8]) -> Option<DateTime> {
     DateTime::from_ticks(i64::from_be_bytes(value.try_into().ok()?))
 }
 
-/// The key in `meta` of the service properties of an account.
+/// The key of the service properties of an account.
 pub(super) fn service_properties_key(account: &AccountName) -> Vec<u8> {
     [SERVICE_PROPERTIES_PREFIX, account.as_str().as_bytes()].concat()
 }
@@ -126,36 +204,75 @@ mod tests {
         TableKey { account: AccountName::new("acc1").unwrap(), name: TableName::new("MyTable").unwrap() }
     }
 
+    fn policies() -> StoredAccessPolicies {
+        let mut full = StoredAccessPolicy::new("é1").unwrap();
+        full.start = DateTime::from_ticks(1);
+        full.expiry = DateTime::from_ticks(2);
+        full.permissions = Permissions::of_table("ur");
+        StoredAccessPolicies::new(vec![full, StoredAccessPolicy::new("x").unwrap()]).unwrap()
+    }
+
     #[test]
     fn the_catalog_format_is_pinned() {
         let created = DateTime::from_ticks(0x0102_0304_0506_0708).unwrap();
-        let (key, value) = (catalog_key(&table()), catalog_value(&table(), TableId(5), created));
-        assert_eq!(key, b"acc1\0mytable");
-        assert_eq!(value, b"\x01\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable");
-        let (decoded, id) = decode_catalog_entry(&key, &value).unwrap();
-        assert_eq!((decoded.name.as_str(), id), ("MyTable", TableId(5)));
+        for (policies, expected) in [
+            (
+                StoredAccessPolicies::default(),
+                &b"\x01\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable"[..],
+            ),
+            (
+                policies(),
+                b"\x02\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\x02\
+                  \x03\xC3\xA91\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\x02ru\
+                  \x01x\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01-",
+            ),
+        ] {
+            let (key, value) = (catalog_key(&table()), catalog_value(&table(), TableId(5), created, &policies));
+            assert_eq!(key, b"\0\0\0\0\0\0\0\0cacc1\0mytable");
+            assert_eq!(value.escape_ascii().to_string(), expected.escape_ascii().to_string());
+            let decoded = decode_catalog_entry(&key, &value).unwrap();
+            assert_eq!(decoded.table.name.as_str(), "MyTable");
+            assert_eq!(decoded, CatalogEntry { table: table(), id: TableId(5), created, policies });
+        }
     }
 
     #[test]
     fn damaged_catalog_entries_are_told_from_good_ones() {
-        let (key, value) = (catalog_key(&table()), catalog_value(&table(), TableId(5), DateTime::MIN));
-        for length in 0..value.len() {
-            assert!(decode_catalog_entry(&key, &value[..length]).is_none(), "cut to {length}");
+        let key = catalog_key(&table());
+        let value = |policies| catalog_value(&table(), TableId(5), DateTime::MIN, &policies);
+        for whole in [value(StoredAccessPolicies::default()), value(policies())] {
+            for length in 0..whole.len() {
+                assert!(decode_catalog_entry(&key, &whole[..length]).is_none(), "cut to {length}");
+            }
         }
+        let value = value(StoredAccessPolicies::default());
         let mut newer = value.clone();
-        newer[0] = 2;
+        newer[0] = 3;
         assert!(decode_catalog_entry(&key, &newer).is_none());
+        assert!(decode_catalog_entry(&key, &[value.as_slice(), b"x"].concat()).is_none());
         for bad_key in [&b""[..], b"acc1", b"acc1\0", b"acc1\0other", b"acc1\0MyTable"] {
-            assert!(decode_catalog_entry(bad_key, &value).is_none(), "{}", bad_key.escape_ascii());
+            let bad_key = [CATALOG_PREFIX, bad_key].concat();
+            assert!(decode_catalog_entry(&bad_key, &value).is_none(), "{}", bad_key.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn the_keys_of_the_engine_come_before_all_entities() {
+        assert_eq!(purge_key(TableId(5)), b"\0\0\0\0\0\0\0\0p\0\0\0\0\0\0\0\x05");
+        assert_eq!(decode_purge_key(&purge_key(TableId(5))), Some(TableId(5)));
+        assert_eq!(decode_purge_key(PURGE_PREFIX), None);
+        let first_entity = entity_key(TableId::FIRST, b"");
+        for key in [NEXT_TABLE_ID, LAST_STAMP, &catalog_key(&table()), &purge_key(TableId(u64::MAX))] {
+            assert!(key < first_entity.as_slice(), "{}", key.escape_ascii());
         }
     }
 
     #[test]
     fn the_key_of_service_properties_names_the_account() {
         let key = service_properties_key(&table().account);
-        assert_eq!(key, b"service-properties/acc1");
+        assert_eq!(key, b"\0\0\0\0\0\0\0\0sacc1");
         assert_eq!(decode_service_properties_key(&key), Some(table().account));
-        for bad_key in [&b"service-properties/"[..], b"service-properties/A", b"service-properties/acc1/", b"acc1"] {
+        for bad_key in [&b"\0\0\0\0\0\0\0\0s"[..], b"\0\0\0\0\0\0\0\0sA", b"\0\0\0\0\0\0\0\0sacc1/", b"acc1"] {
             assert!(decode_service_properties_key(bad_key).is_none(), "{}", bad_key.escape_ascii());
         }
     }

@@ -32,8 +32,8 @@ use crate::stamp::Stamps;
 use committer::{CommitRequest, Committer, Request};
 use fjall::PersistMode;
 use folder::Folder;
-use model::{AccountName, Clock, EntityKey, Mutation, Record, ServiceProperties, ServicePropertiesUpdate, TableName};
-use model::{Transaction, Written};
+use model::{AccountName, Clock, EntityKey, Mutation, Record, ServiceProperties, ServicePropertiesUpdate};
+use model::{StoredAccessPolicies, TableName, Transaction, Written};
 use preflight::CutOff;
 use shared::Shared;
 use std::io;
@@ -184,6 +184,15 @@ impl Engine for Embedded {
         Ok(self.shared.catalog().list(account, from, limit))
     }
 
+    async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
+        self.shared.check_open().map_err(ReadError::Fault)?;
+        Ok(self.shared.catalog().get(table).ok_or(ReadError::TableNotFound)?.policies.clone())
+    }
+
+    async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+        self.change_catalog(|answer| Request::SetPolicies(table.clone(), policies, answer)).await
+    }
+
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
         // Reading does not wait, and a task that reads in a loop must let others have their turn.
         consume_budget().await;
@@ -233,9 +242,11 @@ impl Engine for Embedded {
 
     async fn close(&self) -> Result<(), Fault> {
         self.shared.check_open()?;
-        // What is already queued is still answered; the queue is closed behind this request.
-        self.request(Request::Stop).await?;
         self.shared.closing.cancel();
+        // What is already queued is still answered; the committer closes the queue behind this request.
+        if let Some(requests) = &self.requests {
+            let _already_stopped = requests.send(Request::Stop).await;
+        }
         let (threads, shared) = (Arc::clone(&self.threads), Arc::clone(&self.shared));
         let ended = tokio::task::spawn_blocking(move || {
             threads.lock().unwrap_or_else(PoisonError::into_inner).join();

@@ -60,7 +60,7 @@ impl Shared {
         let snapshot = self.storage.db.snapshot();
         let id = self.table_id(table)?;
         let full_key = layout::entity_key(id, &key.encode());
-        let value = snapshot.get(&self.storage.entities, &full_key).map_err(read_fault)?;
+        let value = snapshot.get(&self.storage.data, &full_key).map_err(read_fault)?;
         let Some(value) = value else { return Ok(None) };
         let record = Record::from_bytes(value.to_vec());
         match record.view() {
@@ -89,7 +89,7 @@ impl Shared {
                 Some(end) => layout::entity_key(id, end),
                 None => id.next().to_bytes().to_vec(),
             };
-            for entry in snapshot.range(&self.storage.entities, start..end) {
+            for entry in snapshot.range(&self.storage.data, start..end) {
                 let (full_key, record) = entry.into_inner().map_err(read_fault)?;
                 let key = layout::key_in_table(&full_key).unwrap_or_default();
                 if page.visit(key, &record).map_err(ReadError::Fault)?.is_break() {

@@ -15,7 +15,7 @@ use crate::route::Operation;
 use answers::{Answers, FailureForm, is_fault};
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
-use model::{DateTime, EntityKey, Mutation, MutationError, RecordBuilder, Transaction, Written};
+use model::{Action, DateTime, EntityKey, Mutation, MutationError, RecordBuilder, Transaction, Written};
 use part::Part;
 use std::borrow::Cow;
 use store::{CommitError, Engine, TableKey};
@@ -321,5 +321,6 @@ fn decode<'p>(batch: &'p Call<'_>, part: &'p Part<'_>) -> Result<(Step<'p>, Muta
         // UNVERIFIED (05 §5.2): the code for a query in a change set.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
+    call.allow(Action::of(&mutation, &table))?;
     Ok((Step { call, table, inserted }, mutation))
 }

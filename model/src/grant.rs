@@ -1,0 +1,383 @@
+//! What a request may do, once it is known who sends it (specification 08 §3, §6, §9).
+//!
+//! Invariants:
+//!
+//! 1. [`Grant::check`] is the only place that decides whether an action is allowed.
+//! 2. No grant reaches an entity outside its key range by any action: point operations are checked one by one, and a
+//!    query looks only where [`Grant::confine`] lets it.
+//!
+//! This module must not know how a credential looks on the wire. A further kind of credential is a further [`Scope`].
+
+use crate::key::EntityKey;
+use crate::mutation::Mutation;
+use crate::name::AccountName;
+use crate::permissions::Permissions;
+use crate::range::KeyRange;
+use core::net::IpAddr;
+
+/// What a credential allows, and on which account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// The account. Nothing outside it can be named.
+    pub account: AccountName,
+    /// What is allowed on it.
+    pub scope: Scope,
+}
+
+/// The kinds of credentials, with what each allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// A key of the account: everything.
+    Owner,
+    /// A table SAS: entities of one table.
+    Table {
+        /// The table, in whatever letter case.
+        table: Box<str>,
+        /// What may be done with the entities.
+        permissions: Permissions,
+        /// Which entities.
+        range: KeyRange,
+    },
+    /// An account SAS: everything of some kinds of resources.
+    Account {
+        /// The kinds of resources.
+        resources: Resources,
+        /// What may be done with them.
+        permissions: Permissions,
+    },
+    /// A genuine credential that may not be used in this way at all.
+    Nothing(Denial),
+}
+
+/// The kinds of resources that an account SAS covers: `srt` (08 §8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Resources {
+    /// `s`: what belongs to the whole service.
+    pub service: bool,
+    /// `c`: tables.
+    pub container: bool,
+    /// `o`: entities.
+    pub object: bool,
+}
+
+/// Something that a request wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action<'a> {
+    /// Get Table Service Properties.
+    GetServiceProperties,
+    /// Set Table Service Properties.
+    SetServiceProperties,
+    /// Get Table Service Stats.
+    GetServiceStats,
+    /// Query Tables, or one entry of the list.
+    QueryTables,
+    /// Create Table.
+    CreateTable,
+    /// Delete Table.
+    DeleteTable,
+    /// Get or Set Table ACL.
+    Policies,
+    /// Something with entities.
+    Entities {
+        /// The table that the request names; any text.
+        table: &'a str,
+        /// What it wants to do with them.
+        access: Access,
+        /// The entity; `None` for a query, and as long as it is not known.
+        key: Option<&'a EntityKey>,
+    },
+}
+
+/// Something to do with entities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Get or query.
+    Read,
+    /// Insert.
+    Insert,
+    /// Update or merge under a condition.
+    Update,
+    /// Insert or replace, insert or merge.
+    Upsert,
+    /// Delete.
+    Delete,
+}
+
+/// Why an action is not allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denial {
+    /// The credential may not be used from this address.
+    Source(IpAddr),
+    /// The credential may be used with HTTPS only.
+    Protocol,
+    /// The credential is for other services.
+    Service,
+    /// The credential does not cover this kind of resource.
+    ResourceType,
+    /// The credential lacks a permission.
+    Permission,
+    /// No credential of this kind allows the operation.
+    Operation,
+    /// The credential is for another table.
+    Table,
+    /// The entity to read lies outside the key range: it is as if it were not there.
+    Invisible,
+    /// The entity to write lies outside the key range.
+    Range,
+}
+
+impl<'a> Action<'a> {
+    /// The action of a mutation of an entity of a table.
+    pub fn of(mutation: &'a Mutation, table: &'a str) -> Self {
+        let access = match mutation {
+            Mutation::Insert { .. } => Access::Insert,
+            Mutation::Replace { .. } | Mutation::Merge { .. } => Access::Update,
+            Mutation::InsertOrReplace { .. } | Mutation::InsertOrMerge { .. } => Access::Upsert,
+            Mutation::Delete { .. } => Access::Delete,
+        };
+        Self::Entities { table, access, key: Some(mutation.key()) }
+    }
+}
+
+impl Access {
+    /// The permissions that are needed, all of them (08 §3).
+    fn needs(self) -> Permissions {
+        match self {
+            Self::Read => Permissions::READ,
+            Self::Insert => Permissions::ADD,
+            Self::Update => Permissions::UPDATE,
+            Self::Upsert => Permissions::ADD.and(Permissions::UPDATE),
+            Self::Delete => Permissions::DELETE,
+        }
+    }
+}
+
+impl Grant {
+    /// Everything on an account.
+    pub fn owner(account: AccountName) -> Self {
+        Self { account, scope: Scope::Owner }
+    }
+
+    /// Whether an action is allowed, and otherwise the first reason why not, in the order of 08 §9.
+    pub fn check(&self, action: Action<'_>) -> Result<(), Denial> {
+        match &self.scope {
+            Scope::Owner => Ok(()),
+            Scope::Table { table, permissions, range } => check_table(table, *permissions, range, action),
+            Scope::Account { resources, permissions } => check_account(*resources, *permissions, action),
+            Scope::Nothing(denial) => Err(*denial),
+        }
+    }
+
+    /// The parts of ranges that a query may look at.
+    pub fn confine(&self, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+        match &self.scope {
+            Scope::Owner | Scope::Account { .. } => ranges,
+            Scope::Table { range: own, .. } => {
+                ranges.iter().map(|range| range.intersect(own)).filter(|range| !range.is_empty()).collect()
+            }
+            Scope::Nothing(_) => Vec::new(),
+        }
+    }
+}
+
+fn check_table(own: &str, permissions: Permissions, range: &KeyRange, action: Action<'_>) -> Result<(), Denial> {
+    let Action::Entities { table, access, key } = action else { return Err(Denial::Operation) };
+    if !permissions.holds(access.needs()) {
+        return Err(Denial::Permission);
+    }
+    if !table.eq_ignore_ascii_case(own) {
+        return Err(Denial::Table);
+    }
+    if key.is_some_and(|key| !range.contains(&key.encode())) {
+        return Err(if access == Access::Read { Denial::Invisible } else { Denial::Range });
+    }
+    Ok(())
+}
+
+/// The matrix of 08 §3.
+///
+/// UNVERIFIED (08 §3): that `s` allows to list tables as `c` does.
+fn check_account(resources: Resources, permissions: Permissions, action: Action<'_>) -> Result<(), Denial> {
+    let Resources { service, container, object } = resources;
+    let (covers, permits) = match action {
+        Action::GetServiceProperties | Action::GetServiceStats => (service, permissions.holds(Permissions::READ)),
+        Action::SetServiceProperties => (service, permissions.holds(Permissions::WRITE)),
+        Action::QueryTables => (container || service, permissions.holds(Permissions::LIST)),
+        Action::CreateTable => (container, permissions.holds_any(Permissions::CREATE.and(Permissions::WRITE))),
+        Action::DeleteTable => (container, permissions.holds(Permissions::DELETE)),
+        Action::Policies => return Err(Denial::Operation),
+        Action::Entities { access, .. } => (object, permissions.holds(access.needs())),
+    };
+    match (covers, permits) {
+        (false, _) => Err(Denial::ResourceType),
+        (true, false) => Err(Denial::Permission),
+        (true, true) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edm::compare_ordinal;
+    use crate::{Condition, KeyText, RecordBuilder};
+    use proptest::prelude::*;
+    use std::cmp::Ordering;
+
+    const ACCESSES: [(Access, &str); 5] = [
+        (Access::Read, "r"),
+        (Access::Insert, "a"),
+        (Access::Update, "u"),
+        (Access::Upsert, "au"),
+        (Access::Delete, "d"),
+    ];
+    const OTHER_ACTIONS: [Action<'static>; 7] = [
+        Action::GetServiceProperties,
+        Action::SetServiceProperties,
+        Action::GetServiceStats,
+        Action::QueryTables,
+        Action::CreateTable,
+        Action::DeleteTable,
+        Action::Policies,
+    ];
+
+    fn grant(scope: Scope) -> Grant {
+        Grant { account: AccountName::new("orchardacct").unwrap(), scope }
+    }
+
+    fn on_table(letters: &str, range: KeyRange) -> Grant {
+        grant(Scope::Table { table: "harvest".into(), permissions: Permissions::of_table(letters).unwrap(), range })
+    }
+
+    fn on_account(resources: &str, letters: &str) -> Grant {
+        let has = |letter| resources.contains(letter);
+        let resources = Resources { service: has('s'), container: has('c'), object: has('o') };
+        grant(Scope::Account { resources, permissions: Permissions::of_account(letters).unwrap() })
+    }
+
+    fn key(partition: &str, row: &str) -> EntityKey {
+        EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(row).unwrap() }
+    }
+
+    fn entities(access: Access) -> Action<'static> {
+        Action::Entities { table: "Harvest", access, key: None }
+    }
+
+    #[test]
+    fn a_table_sas_allows_exactly_its_letters_on_its_table() {
+        for bits in 0..16 {
+            let letters: String =
+                "raud".chars().enumerate().filter(|(i, _)| bits >> i & 1 == 1).map(|(_, c)| c).collect();
+            let grant = on_table(&letters, KeyRange::all());
+            for (access, needed) in ACCESSES {
+                let expected =
+                    if needed.chars().all(|c| letters.contains(c)) { Ok(()) } else { Err(Denial::Permission) };
+                assert_eq!(grant.check(entities(access)), expected, "{access:?} with '{letters}'");
+            }
+            for action in OTHER_ACTIONS {
+                assert_eq!(grant.check(action), Err(Denial::Operation), "{action:?}");
+            }
+        }
+        let elsewhere = Action::Entities { table: "Harvest2", access: Access::Read, key: None };
+        assert_eq!(on_table("raud", KeyRange::all()).check(elsewhere), Err(Denial::Table));
+    }
+
+    #[test]
+    fn the_matrix_of_an_account_sas() {
+        use Denial::{Operation, Permission, ResourceType};
+        for (action, resources, letters) in [
+            (Action::GetServiceProperties, "s", &["r"][..]),
+            (Action::SetServiceProperties, "s", &["w"]),
+            (Action::GetServiceStats, "s", &["r"]),
+            (Action::QueryTables, "cs", &["l"]),
+            (Action::CreateTable, "c", &["c", "w"]),
+            (Action::DeleteTable, "c", &["d"]),
+            (entities(Access::Read), "o", &["r"]),
+            (entities(Access::Insert), "o", &["a"]),
+            (entities(Access::Update), "o", &["u"]),
+            (entities(Access::Upsert), "o", &["au"]),
+            (entities(Access::Delete), "o", &["d"]),
+        ] {
+            for resource in ["s", "c", "o"] {
+                for letter in ["r", "w", "d", "l", "a", "c", "u", "au"] {
+                    let expected = match (resources.contains(resource), letters.contains(&letter)) {
+                        (false, _) => Err(ResourceType),
+                        // The letters of an upsert also allow what each of them allows.
+                        (true, false) if letter == "au" && letters.iter().any(|l| "au".contains(l)) => Ok(()),
+                        (true, false) => Err(Permission),
+                        (true, true) => Ok(()),
+                    };
+                    assert_eq!(on_account(resource, letter).check(action), expected, "{action:?} {resource} {letter}");
+                }
+            }
+        }
+        assert_eq!(on_account("sco", "rwdlacu").check(Action::Policies), Err(Operation));
+    }
+
+    #[test]
+    fn an_owner_may_do_everything_and_a_refused_credential_nothing() {
+        let (owner, refused) = (grant(Scope::Owner), grant(Scope::Nothing(Denial::Protocol)));
+        for action in OTHER_ACTIONS.into_iter().chain(ACCESSES.map(|(access, _)| entities(access))) {
+            assert_eq!(owner.check(action), Ok(()));
+            assert_eq!(refused.check(action), Err(Denial::Protocol));
+        }
+        assert!(refused.confine(vec![KeyRange::all()]).is_empty());
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        proptest::collection::vec(prop_oneof![Just('a'), Just('b'), Just(' '), Just('\u{E000}'), Just('😀')], 0..3)
+            .prop_map(|chars| chars.into_iter().collect())
+    }
+
+    /// A bound may hold characters that no key can hold.
+    fn bound() -> impl Strategy<Value = Option<(String, Option<String>)>> {
+        let any_text = || (text(), prop_oneof![Just(""), Just("\0"), Just("\u{1}"), Just("\0b")]);
+        let any_text = move || any_text().prop_map(|(text, tail)| text + tail);
+        proptest::option::of((any_text(), proptest::option::of(any_text())))
+    }
+
+    /// The rule of 08 §6, word by word.
+    fn is_inside(key: &EntityKey, from: Option<(&str, Option<&str>)>, to: Option<(&str, Option<&str>)>) -> bool {
+        let order = |(partition, row): (&str, Option<&str>)| {
+            let by_row = row.map_or(Ordering::Equal, |row| compare_ordinal(key.row.as_str(), row));
+            compare_ordinal(key.partition.as_str(), partition).then(by_row)
+        };
+        from.is_none_or(|from| order(from).is_ge()) && to.is_none_or(|to| order(to).is_le())
+    }
+
+    proptest! {
+        /// No grant reaches an entity outside its range by any action, and every entity inside by what it permits.
+        #[test]
+        fn a_key_range_confines_every_action(
+            keys in (text(), text()), from in bound(), to in bound(), bits in 0usize..16, page in (text(), text()),
+        ) {
+            fn pair(bound: &Option<(String, Option<String>)>) -> Option<(&str, Option<&str>)> {
+                bound.as_ref().map(|(partition, row)| (partition.as_str(), row.as_deref()))
+            }
+            let letters: String = "raud".chars().enumerate().filter(|(i, _)| bits >> i & 1 == 1).map(|(_, c)| c).collect();
+            let grant = on_table(&letters, KeyRange::pairs(pair(&from), pair(&to)));
+            let key = key(&keys.0, &keys.1);
+            let inside = is_inside(&key, pair(&from), pair(&to));
+            let (properties, condition) = (RecordBuilder::default, Condition::Any);
+            let mutations = [
+                Mutation::Insert { key: key.clone(), properties: properties() },
+                Mutation::Replace { key: key.clone(), properties: properties(), condition: condition.clone() },
+                Mutation::Merge { key: key.clone(), properties: properties(), condition: condition.clone() },
+                Mutation::InsertOrReplace { key: key.clone(), properties: properties() },
+                Mutation::InsertOrMerge { key: key.clone(), properties: properties() },
+                Mutation::Delete { key: key.clone(), condition },
+            ];
+            let needed = ["a", "u", "u", "au", "au", "d"];
+            for (mutation, needed) in mutations.iter().zip(needed) {
+                let allowed = grant.check(Action::of(mutation, "harvest")).is_ok();
+                prop_assert_eq!(allowed, inside && needed.chars().all(|c| letters.contains(c)), "{:?}", mutation);
+            }
+            let read = Action::Entities { table: "harvest", access: Access::Read, key: Some(&key) };
+            prop_assert_eq!(grant.check(read).is_ok(), inside && letters.contains('r'));
+            // A query, from whatever position a client asks for, sees what is inside and behind the position.
+            let position = crate::Position::new(&page.0, &page.1);
+            let ranges = grant.confine(vec![KeyRange::all()]);
+            let seen = ranges.iter().any(|range| range.from_position(&position).contains(&key.encode()));
+            prop_assert_eq!(seen, inside && key.encode().as_slice() >= position.as_bytes());
+        }
+    }
+}

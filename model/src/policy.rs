@@ -1,0 +1,85 @@
+//! Stored access policies of a table: what shared access signatures can refer to, so that they can be changed and
+//! revoked (specification 08 §7, 10 §7).
+
+use crate::DateTime;
+use crate::limits::{POLICIES_PER_TABLE_MAX, POLICY_ID_UTF16_UNITS_MAX};
+use crate::name::utf16_units;
+use crate::permissions::Permissions;
+
+/// A stored access policy. What it leaves open, a signature that refers to it may say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredAccessPolicy {
+    id: Box<str>,
+    /// From when on signatures are valid.
+    pub start: Option<DateTime>,
+    /// Until when signatures are valid.
+    pub expiry: Option<DateTime>,
+    /// What signatures permit: letters of `raud`.
+    pub permissions: Option<Permissions>,
+}
+
+impl StoredAccessPolicy {
+    /// A policy that leaves everything open; `None` if the id is empty or longer than 64 characters.
+    pub fn new(id: &str) -> Option<Self> {
+        let fits = !id.is_empty() && utf16_units(id) <= POLICY_ID_UTF16_UNITS_MAX;
+        fits.then(|| Self { id: Box::from(id), start: None, expiry: None, permissions: None })
+    }
+
+    /// The id, unique in the table.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+/// The policies of a table: at most five with different ids, in the order in which they were given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StoredAccessPolicies(Box<[StoredAccessPolicy]>);
+
+impl StoredAccessPolicies {
+    /// `None` if there are more than five, or two with the same id.
+    pub fn new(policies: Vec<StoredAccessPolicy>) -> Option<Self> {
+        let is_new = |(index, policy): (usize, &StoredAccessPolicy)| {
+            policies.iter().take(index).all(|earlier| earlier.id != policy.id)
+        };
+        let fits = policies.len() <= POLICIES_PER_TABLE_MAX && policies.iter().enumerate().all(is_new);
+        fits.then(|| Self(policies.into_boxed_slice()))
+    }
+
+    /// The policy with this id.
+    ///
+    /// UNVERIFIED (08 §7): that the letter case of an id counts.
+    pub fn get(&self, id: &str) -> Option<&StoredAccessPolicy> {
+        self.0.iter().find(|policy| policy.id() == id)
+    }
+
+    /// The policies in their order.
+    pub fn as_slice(&self) -> &[StoredAccessPolicy] {
+        &self.0
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits() {
+        assert!(StoredAccessPolicy::new("").is_none());
+        assert!(StoredAccessPolicy::new(&"é".repeat(64)).is_some());
+        assert!(StoredAccessPolicy::new(&"é".repeat(65)).is_none());
+        let policies = |ids: &[&str]| {
+            StoredAccessPolicies::new(ids.iter().map(|id| StoredAccessPolicy::new(id).unwrap()).collect())
+        };
+        assert!(policies(&["1", "2", "3", "4", "5"]).is_some());
+        assert!(policies(&["1", "2", "3", "4", "5", "6"]).is_none());
+        assert!(policies(&["a", "b", "a"]).is_none());
+        let differ_by_case = policies(&["a", "A"]).unwrap();
+        assert_eq!(differ_by_case.get("A").unwrap().id(), "A");
+        assert!(differ_by_case.get("b").is_none());
+    }
+}
