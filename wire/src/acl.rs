@@ -129,7 +129,8 @@ mod tests {
         let policy = |content: &str| {
             format!("<SignedIdentifiers><SignedIdentifier>{content}</SignedIdentifier></SignedIdentifiers>")
         };
-        let six: String = (0..6).map(|i| format!("<SignedIdentifier><Id>{i}</Id></SignedIdentifier>")).collect();
+        let one = |i: usize| format!("<SignedIdentifier><Id>{i}</Id></SignedIdentifier>");
+        let six = (0..6).map(one).collect::<Vec<_>>().concat();
         let long = "x".repeat(65);
         for body in [
             " ".to_owned(),
