@@ -24,7 +24,8 @@ fn read_identifier(identifier: &Element) -> Result<StoredAccessPolicy, Malformed
         return Err(Malformed);
     }
     let [id, content] = fields(identifier, ["Id", "AccessPolicy"])?;
-    let mut policy = id.and_then(|id| StoredAccessPolicy::new(&id.text)).ok_or(Malformed)?;
+    let id = id.filter(|id| id.children.is_empty()).ok_or(Malformed)?;
+    let mut policy = StoredAccessPolicy::new(&id.text).ok_or(Malformed)?;
     let Some(content) = content else { return Ok(policy) };
     let [start, expiry, permission] = fields(content, ["Start", "Expiry", "Permission"])?;
     policy.start = read_value(start, parse_time)?;
@@ -139,6 +140,7 @@ mod tests {
             "<SignedIdentifiers><Other/></SignedIdentifiers>".to_owned(),
             policy(""),
             policy("<Id/>"),
+            policy("<Id>a<b/></Id>"),
             policy("<Id>a</Id><Id>b</Id>"),
             policy(&format!("<Id>{long}</Id>")),
             policy("<Id>a</Id><Other/>"),
