@@ -10,13 +10,16 @@ mod body;
 mod call;
 mod cli;
 mod config;
+mod connection;
 mod failure;
 mod listener;
 mod operations;
+mod reload;
 mod response;
 mod route;
 mod serve;
 mod service;
+mod tls;
 
 use clap::Parser;
 use cli::{Cli, Command};
