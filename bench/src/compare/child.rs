@@ -6,7 +6,7 @@ use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::run::Target;
 use anyhow::{Context, ensure};
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use wire::signing::AccountKey;
@@ -45,6 +45,11 @@ impl Server {
         ensure!(line.starts_with(ANNOUNCEMENT), "{program} said '{line}' and not where it listens");
         server.target = target(line.trim_start_matches(ANNOUNCEMENT), Some(process))?;
         Ok(server)
+    }
+
+    /// How the server ended, if it is not running any more.
+    pub(crate) fn end(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
     }
 }
 
@@ -90,7 +95,8 @@ mod tests {
 
     #[test]
     fn a_server_says_where_it_listens_and_is_gone_with_its_handle() {
-        let server = shell("echo listening on http://127.0.0.1:4567; echo more; exec sleep 600").unwrap();
+        let mut server = shell("echo listening on http://127.0.0.1:4567; echo more; exec sleep 600").unwrap();
+        assert_eq!(server.end(), None);
         assert_eq!(server.target.endpoint.address.port(), 4567);
         let process = server.target.process.unwrap();
         assert!(process.cpu().is_ok());

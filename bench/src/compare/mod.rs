@@ -61,7 +61,7 @@ struct Bench {
 
 /// Runs the comparison and prints its table.
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let bench = Bench::start(args)?;
+    let mut bench = Bench::start(args)?;
     let mut rows = vec![];
     show_heading(args)?;
     for row in bench.start_and_memory(&server_binary(args, &bench.program)?)? {
@@ -133,7 +133,7 @@ impl Bench {
     }
 
     /// Measures a line in rounds; answers one row for each figure that is compared.
-    fn line(&self, line: &Line) -> Vec<Row> {
+    fn line(&mut self, line: &Line) -> Vec<Row> {
         let (mut references, mut servers, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut failure = None;
         for _ in 0..self.rounds {
@@ -151,7 +151,7 @@ impl Bench {
                     servers.push(server);
                     others.extend(other);
                 }
-                Err(error) => failure = Some(format!("{error:#}")),
+                Err(error) => failure = Some(self.explain(&error)),
             }
         }
         let rows = line.checks.iter().map(|(figure, budget)| {
@@ -172,6 +172,17 @@ impl Bench {
             }
         });
         rows.collect()
+    }
+
+    /// A failure in words. If a server ended by itself, that is what matters.
+    fn explain(&mut self, error: &anyhow::Error) -> String {
+        let servers = [
+            ("the floor", &mut self.floor),
+            ("the durable floor", &mut self.durable_floor),
+            ("Rowhouse", &mut self.server),
+        ];
+        let ended = servers.into_iter().find_map(|(name, server)| Some(format!("{name} ended, {}: ", server.end()?)));
+        format!("{}{error:#}", ended.unwrap_or_default())
     }
 
     fn measurement(&self, line: &Line) -> Measurement {
