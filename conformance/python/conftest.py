@@ -1,12 +1,23 @@
 """Fixtures: the endpoint under test as raw wire and as client, and tables with unique names that are deleted afterwards."""
 
+import os
 import uuid
 
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.data.tables import TableServiceClient
 
+from expected_differences import EXPECTED
 from wire import TableWire, Wire
+
+
+def pytest_collection_modifyitems(items):
+    """Marks the cases that this endpoint is known to fail."""
+    expected = EXPECTED.get(os.environ.get("TABLES_SERVER"), {})
+    for item in items:
+        reason = expected.get(item.nodeid.rpartition("/")[2])
+        if reason:
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
 
 def unique_name():

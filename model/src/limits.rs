@@ -26,6 +26,10 @@ pub const BINARY_BYTES_MAX: usize = 64 * 1024;
 pub const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most operations of one entity group transaction (05 §1).
 pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
+/// Longest boundary of a multipart body, in characters (05 §2).
+pub const BATCH_BOUNDARY_CHARS_MAX: usize = 70;
+/// Most headers of one part of a batch, in bytes, and as much again for the operation in it: the longest target and 16 KiB.
+pub const BATCH_PART_HEADER_BYTES_MAX: usize = REQUEST_TARGET_BYTES_MAX + 16 * 1024;
 /// Most entities, or tables, of one page (04 §5).
 pub const PAGE_RESULTS_MAX: usize = 1000;
 /// Most entity data of one page, in bytes: 4 MiB (04 §6).

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use model::DateTime;
+use std::borrow::Cow;
 use wire::negotiation::Preference;
 
 /// The answer to an operation that succeeded.
@@ -20,7 +21,7 @@ pub(crate) struct Answer {
     /// Continuation headers: name and token.
     pub(crate) continuation: Vec<(&'static str, String)>,
     /// `Content-Type` and body.
-    pub(crate) content: Option<(&'static str, Vec<Bytes>)>,
+    pub(crate) content: Option<(Cow<'static, str>, Vec<Bytes>)>,
 }
 
 impl Answer {
@@ -31,7 +32,13 @@ impl Answer {
 
     /// 200 with a body.
     pub(crate) fn ok(content_type: &'static str, body: Vec<Bytes>) -> Self {
-        Self { status: 200, content: Some((content_type, body)), ..Self::default() }
+        Self { status: 200, content: Some((content_type.into(), body)), ..Self::default() }
+    }
+
+    /// 202 with the answers to the operations of a batch.
+    pub(crate) fn batch(boundary: &str, body: Vec<Bytes>) -> Self {
+        let content_type = format!("multipart/mixed; boundary={boundary}");
+        Self { status: 202, content: Some((content_type.into(), body)), ..Self::default() }
     }
 
     /// The answer to a creation: 201 with the body that `content` makes, or 204, as the client prefers (02 §4.3, §5.1).
@@ -47,7 +54,7 @@ impl Answer {
                 Self { status: 204, location, has_data_service_id: true, preference, ..Self::default() }
             }
             None | Some(Preference::Content) => {
-                let content = Some((content_type, vec![Bytes::from(content())]));
+                let content = Some((content_type.into(), vec![Bytes::from(content())]));
                 Self { status: 201, location, preference, content, ..Self::default() }
             }
         }

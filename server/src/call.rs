@@ -1,6 +1,6 @@
 //! A request as the operations see it: headers and options read once, nothing of HTTP left.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Layer};
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use model::key::KeyError;
@@ -131,6 +131,16 @@ impl Call<'_> {
             }),
         }
     }
+}
+
+/// This server reads and writes JSON only, in every version; a request for Atom is answered as versions from
+/// 2015-12-11 on answer it.
+pub(crate) fn resolved(format: Result<Format, ErrorCode>) -> Result<Format, Failure> {
+    let format = match format {
+        Ok(Format::Atom) => Err(ErrorCode::AtomFormatNotSupported),
+        other => other,
+    };
+    format.map_err(|code| Failure::at(Layer::Format, code))
 }
 
 /// The key that an address names (01 §3).

@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
 use model::limits::CLIENT_REQUEST_ID_CHARS_MAX;
 use model::{DateTime, ETag};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -87,7 +88,10 @@ pub(crate) fn of_answer(answer: Answer, envelope: &Envelope) -> Response<Segment
     let segments = match answer.content {
         None => Segments::default(),
         Some((content_type, segments)) => {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+            match content_type {
+                Cow::Borrowed(text) => drop(headers.insert(CONTENT_TYPE, HeaderValue::from_static(text))),
+                Cow::Owned(text) => insert_bytes(&mut headers, CONTENT_TYPE, text.into_bytes()),
+            }
             Segments(segments.into())
         }
     };

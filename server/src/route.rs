@@ -18,6 +18,7 @@ pub(crate) enum Operation<'a> {
     UpdateEntity(EntityAddress<'a>),
     MergeEntity(EntityAddress<'a>),
     DeleteEntity(EntityAddress<'a>),
+    Batch,
 }
 
 /// The address of an entity; nothing is checked but its form.
@@ -42,17 +43,23 @@ impl Operation<'_> {
             Self::UpdateEntity(_) => "UpdateEntity",
             Self::MergeEntity(_) => "MergeEntity",
             Self::DeleteEntity(_) => "DeleteEntity",
+            Self::Batch => "EntityGroupTransaction",
         }
     }
 
     /// Whether the operation changes anything, so that the secondary endpoint refuses it.
+    ///
+    /// Whether a batch does is known only once it has been read.
     pub(crate) fn is_write(&self) -> bool {
-        !matches!(self, Self::QueryTables | Self::GetTable(_) | Self::QueryEntities(_) | Self::GetEntity(_))
+        let is_read =
+            matches!(self, Self::QueryTables | Self::GetTable(_) | Self::QueryEntities(_) | Self::GetEntity(_));
+        !is_read && *self != Self::Batch
     }
 
     /// Whether a request has a body that matters.
     pub(crate) fn has_body(&self) -> bool {
-        matches!(self, Self::CreateTable | Self::InsertEntity(_) | Self::UpdateEntity(_) | Self::MergeEntity(_))
+        let is_entity_body = matches!(self, Self::InsertEntity(_) | Self::UpdateEntity(_) | Self::MergeEntity(_));
+        is_entity_body || matches!(self, Self::CreateTable | Self::Batch)
     }
 
     /// Whether a successful answer has a body, so that a format must be resolved for it.
@@ -110,7 +117,8 @@ pub(crate) fn route<'a>(
         (Verb::Delete, Resource::Entity { table, partition, row }) => {
             Ok(Operation::DeleteEntity(entity(table, partition, row)))
         }
-        (_, Resource::Service | Resource::Batch | Resource::Metadata) => Err(ErrorCode::NotImplemented.into()),
+        (Verb::Post, Resource::Batch) => Ok(Operation::Batch),
+        (_, Resource::Service | Resource::Metadata) => Err(ErrorCode::NotImplemented.into()),
         _ => Err(ErrorCode::MethodNotAllowed.into()),
     }
 }
@@ -191,6 +199,8 @@ mod tests {
             ("PATCH", entity(), Ok("MergeEntity")),
             ("DELETE", entity(), Ok("DeleteEntity")),
             ("POST", entity(), Err(ErrorCode::MethodNotAllowed)),
+            ("POST", Resource::Batch, Ok("EntityGroupTransaction")),
+            ("GET", Resource::Batch, Err(ErrorCode::MethodNotAllowed)),
             ("BREW", entity(), Err(ErrorCode::InvalidHttpVerb)),
         ] {
             assert_eq!(name(verb, resource.clone()), expected, "{verb} {resource:?}");

@@ -6,9 +6,10 @@ use crate::accounts::Accounts;
 use crate::answer::Answer;
 use crate::authentication::{Evidence, authenticate};
 use crate::body::{self, BodyFailure};
-use crate::call::{Call, Headers};
+use crate::call::{Call, Headers, resolved};
 use crate::failure::{Failure, Layer};
 use crate::operations;
+use crate::operations::batch::Surroundings;
 use crate::response::{self, Envelope, Segments, X_MS_CLIENT_REQUEST_ID, echoed_request_id};
 use crate::route::{Operation, effective_method, route};
 use bytes::Bytes;
@@ -21,7 +22,7 @@ use store::Engine;
 use tracing::{debug, error, info};
 use wire::negotiation::{Preference, Wishes};
 use wire::target::Target;
-use wire::{ErrorCode, Format, QueryOptions, Version};
+use wire::{ErrorCode, QueryOptions, Version};
 
 /// The Table service on an engine.
 #[derive(Debug)]
@@ -89,7 +90,7 @@ impl<E: Engine> Service<E> {
         let evidence = Evidence { method, target: &target, raw_query, options: &options, headers: &parts.headers, now };
         let grant = authenticate(&self.accounts, &evidence)?;
         let version = version(&parts.headers)?;
-        envelope.version = version.filter(|version| *version > Version::OLDEST);
+        envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         let version = version.unwrap_or(Version::OLDEST);
         check_client_request_id(&parts.headers)?;
 
@@ -108,8 +109,12 @@ impl<E: Engine> Service<E> {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::InsufficientAccountPermissions).into());
         }
 
-        let format = if operation.answers_with_body() { wishes.answer_format() } else { wishes.empty_answer_format() };
-        let format = speakable(format).map_err(|e| Failure::at(Layer::Format, e))?;
+        let format = match operation {
+            // Each part of a batch has a format of its own.
+            Operation::Batch => wishes.default_part_format(),
+            _ if operation.answers_with_body() => resolved(wishes.answer_format())?,
+            _ => resolved(wishes.empty_answer_format())?,
+        };
         let timeout = options.timeout().map_err(Failure::query)?;
         let base = format!("http://{host}{}", target.base_path);
         let call = Call {
@@ -123,7 +128,13 @@ impl<E: Engine> Service<E> {
             query_deadline: started + timeout.min(self.query_time),
         };
         let body = self.read_body(&operation, parts, body, headers.content_type, &wishes).await?;
-        match tokio::time::timeout(timeout, self.run(&call, operation, &body)).await {
+        let surroundings = Surroundings {
+            domains: &self.domains,
+            is_secondary: target.secondary,
+            request_id: &envelope.request_id,
+            now: DateTime::from_system_time(now),
+        };
+        match tokio::time::timeout(timeout + QUERY_GRACE, self.run(&call, operation, &surroundings, &body)).await {
             Ok(result) => result.map_err(BodyFailure::Answer),
             Err(_) => Err(Failure::service(ErrorCode::OperationTimedOut).into()),
         }
@@ -146,8 +157,10 @@ impl<E: Engine> Service<E> {
         if !is_framed && !headers.contains_key(http::header::TRANSFER_ENCODING) {
             return Err(Failure::query(ErrorCode::MissingContentLengthHeader).into());
         }
-        let check =
-            |first| speakable(wishes.check_body_format(content_type, first)).map_err(|e| Failure::at(Layer::Format, e));
+        let check = |first| match operation {
+            Operation::Batch => Ok(()),
+            _ => resolved(wishes.check_body_format(content_type, first)).map(|_| ()),
+        };
         if content_type.is_some() {
             check(None)?;
         }
@@ -158,7 +171,13 @@ impl<E: Engine> Service<E> {
         Ok(body)
     }
 
-    async fn run(&self, call: &Call<'_>, operation: Operation<'_>, body: &Bytes) -> Result<Answer, Failure> {
+    async fn run(
+        &self,
+        call: &Call<'_>,
+        operation: Operation<'_>,
+        surroundings: &Surroundings<'_>,
+        body: &Bytes,
+    ) -> Result<Answer, Failure> {
         let engine = &self.engine;
         match operation {
             Operation::QueryTables => operations::query_tables::run(engine, call).await,
@@ -171,10 +190,13 @@ impl<E: Engine> Service<E> {
             Operation::UpdateEntity(address) => operations::update_entity::run(engine, call, &address, body).await,
             Operation::MergeEntity(address) => operations::merge_entity::run(engine, call, &address, body).await,
             Operation::DeleteEntity(address) => operations::delete_entity::run(engine, call, &address).await,
+            Operation::Batch => operations::batch::run(engine, call, surroundings, body).await,
         }
     }
 }
 
+/// How long a query that ends at its deadline may take to answer with its page.
+const QUERY_GRACE: Duration = Duration::from_secs(1);
 const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 
@@ -220,15 +242,6 @@ fn preflight(headers: &HeaderMap) -> Failure {
     }
     let message = "A required CORS header is not present.";
     Failure::at(Layer::FrontEnd, wire::ServiceError::new(ErrorCode::InvalidHeaderValue, message))
-}
-
-/// This server reads and writes JSON only, in every version; a request for Atom is answered as versions from
-/// 2015-12-11 on answer it.
-fn speakable(format: Result<Format, ErrorCode>) -> Result<Format, ErrorCode> {
-    match format {
-        Ok(Format::Atom) => Err(ErrorCode::AtomFormatNotSupported),
-        other => other,
-    }
 }
 
 /// Says in the log what the client is not told.

@@ -1,6 +1,7 @@
 //! Measures the embedded engine without a server: `cargo run --release --example figures -- FOLDER [ENTITIES]`.
 //!
-//! The folder must be empty or missing. Figures depend on the machine and are compared within one run.
+//! A missing folder is filled and measured; a second run on the same folder measures a restart, and deletes the
+//! table at its end. Figures depend on the machine and are compared within one run.
 
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::unwrap_used, reason = "a tool for developers")]
 
@@ -139,10 +140,15 @@ fn scattered(count: usize, entities: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |i| i.wrapping_mul(2_654_435_761) % entities)
 }
 
-async fn measure(path: &Path, entities: usize) {
+fn open(path: &Path) -> Arc<Embedded> {
     let began = Instant::now();
     let engine = Arc::new(Embedded::open(path, &EmbeddedOptions::default(), SystemClock).unwrap());
-    println!("open an empty folder: {:.1} ms, resident {} MiB", began.elapsed().as_secs_f64() * 1e3, resident_mib());
+    println!("open: {:.1} ms, resident {} MiB", began.elapsed().as_secs_f64() * 1e3, resident_mib());
+    engine
+}
+
+async fn measure_new(path: &Path, entities: usize) {
+    let engine = open(path);
     engine.create_table(&table()).await.unwrap();
     let batch = |number: usize| (0..BATCH).map(|i| upsert(number * BATCH + i)).collect();
     tasks(&engine, "batches of 100, 4 tasks (entities)", 4, entities / BATCH, batch).await;
@@ -155,16 +161,17 @@ async fn measure(path: &Path, entities: usize) {
     gets(&engine, "get, scattered over all", scattered(50_000, entities)).await;
     gets(&engine, "get, 1,000 hot entities", scattered(200_000, entities).map(|n| n % 1000)).await;
     gets(&engine, "get, missing", (0..50_000).map(|n| entities * 2 + n)).await;
-    engine.close().await.unwrap();
-    drop(engine);
-
     let began = Instant::now();
-    let engine = Arc::new(Embedded::open(path, &EmbeddedOptions::default(), SystemClock).unwrap());
-    println!("open again: {:.1} ms, resident {} MiB", began.elapsed().as_secs_f64() * 1e3, resident_mib());
-    scan_all(&engine, "scan after a restart, first").await;
-    scan_all(&engine, "scan after a restart, again").await;
-    gets(&engine, "get after a restart, scattered", scattered(50_000, entities)).await;
-    tasks(&engine, "single merges after a restart, 64 tasks", 64, 50_000, |n| vec![merge(n * 5)]).await;
+    engine.close().await.unwrap();
+    println!("close: {:.1} ms, resident {} MiB", began.elapsed().as_secs_f64() * 1e3, resident_mib());
+}
+
+async fn measure_restart(path: &Path, entities: usize) {
+    let engine = open(path);
+    scan_all(&engine, "scan, first").await;
+    scan_all(&engine, "scan, again").await;
+    gets(&engine, "get, scattered over all", scattered(50_000, entities)).await;
+    tasks(&engine, "single merges, 64 tasks", 64, 50_000, |n| vec![merge(n * 5)]).await;
     println!("resident {} MiB", resident_mib());
     let began = Instant::now();
     engine.delete_table(&table()).await.unwrap();
@@ -176,5 +183,10 @@ fn main() {
     let path = arguments.next().unwrap_or_else(|| "figures-data".to_owned());
     let entities = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(300_000);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(measure(Path::new(&path), entities));
+    let path = Path::new(&path);
+    if path.exists() {
+        runtime.block_on(measure_restart(path, entities));
+    } else {
+        runtime.block_on(measure_new(path, entities));
+    }
 }

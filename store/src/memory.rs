@@ -1,7 +1,8 @@
 //! The reference engine: ordered maps behind one lock, kept nowhere else.
 //!
 //! It is as simple as the contract allows, so that it can be seen to be right; the other engines are compared
-//! with it. Isolation comes from the lock: a transaction and a page hold it for as long as they run.
+//! with it. Isolation comes from the lock: a transaction and a page hold it for as long as they run. Nothing here
+//! waits for input or output, so calls that may come in a loop give other tasks their turn by themselves.
 
 use crate::catalog::Catalog;
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::task::coop::consume_budget;
 
 /// The entities of one table by their key bytes.
 type Entities = BTreeMap<Vec<u8>, Record>;
@@ -77,6 +79,7 @@ impl<C: Clock> Engine for Memory<C> {
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        consume_budget().await;
         let state = self.read().map_err(ReadError::Fault)?;
         let listed = state.catalog.get(table).ok_or(ReadError::TableNotFound)?;
         Ok(listed.table.get(&key.encode()).cloned())
@@ -96,14 +99,17 @@ impl<C: Clock> Engine for Memory<C> {
     }
 
     async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+        consume_budget().await;
         let mut state = self.write().map_err(CommitError::Fault)?;
         let State { catalog, stamps, .. } = &mut *state;
         let entities = &mut catalog.get_mut(table).ok_or(CommitError::TableNotFound)?.table;
         let read = |_: &EntityKey, key: &[u8]| Ok::<_, Infallible>(entities.get(key).map(Record::as_bytes));
-        let changes = transaction.apply(stamps.next(), read).map_err(|error| match error {
+        let stamp = stamps.propose();
+        let changes = transaction.apply(stamp, read).map_err(|error| match error {
             ApplyError::Refused(index, error) => CommitError::Refused(index, error),
             ApplyError::Read(never) => match never {},
         })?;
+        stamps.give_out(stamp);
         let written = changes.iter().map(Change::written).collect();
         for Change { key, effect } in changes {
             match effect {

@@ -17,10 +17,15 @@ impl<C: Clock> Stamps<C> {
         Self { clock, last }
     }
 
-    /// The next stamp: the time of the clock, or 100 ns after the last stamp if that is later.
-    pub(crate) fn next(&mut self) -> DateTime {
-        self.last = self.clock.now().max(self.last.next());
-        self.last
+    /// What the next stamp would be: the time of the clock, or 100 ns after the last stamp if that is later.
+    pub(crate) fn propose(&self) -> DateTime {
+        self.clock.now().max(self.last.next())
+    }
+
+    /// Gives out a proposed stamp. One that was proposed to a refused transaction was never given out.
+    pub(crate) fn give_out(&mut self, stamp: DateTime) {
+        debug_assert!(stamp > self.last, "stamps grow");
+        self.last = stamp;
     }
 
     /// The last stamp that was given out.

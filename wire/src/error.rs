@@ -138,6 +138,8 @@ error_codes! {
 pub const MALFORMED_BODY: &str = "An error occurred while processing this request.";
 /// The text for an entity address that cannot be parsed (06 §4).
 pub const MALFORMED_ADDRESS: &str = "Bad Request - Error in query syntax.";
+/// The text for a change set of more than 100 operations (05 §5.2).
+pub const TOO_MANY_CHANGES: &str = "The batch request operation exceeds the maximum 100 changes per change set.";
 
 /// An error for the client: code and message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,6 +164,11 @@ impl ServiceError {
     /// The error for a body that cannot be parsed.
     pub fn malformed_body() -> Self {
         Self::invalid_input(MALFORMED_BODY)
+    }
+
+    /// The same error as it is told for the operation at this index of a batch (05 §5.1).
+    pub fn at_index(&self, index: usize) -> Self {
+        Self::new(self.code, format!("{index}:{}", self.message))
     }
 
     /// The error for an entity address that cannot be parsed.

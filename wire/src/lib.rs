@@ -1,10 +1,11 @@
 //! The wire protocol of the Table service: bytes to model and back, as pure functions.
 //!
 //! Server and client share this crate. It knows request targets, query options, filter text, JSON,
-//! continuation tokens, signatures, versions, media types, error codes and their bodies.
+//! batches, continuation tokens, signatures, versions, media types, error codes and their bodies.
 //!
 //! It must not know sockets, HTTP libraries, storage or configuration.
 
+pub mod batch;
 pub mod continuation;
 pub mod error;
 pub mod filter;

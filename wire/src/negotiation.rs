@@ -117,6 +117,15 @@ impl Wishes<'_> {
         self.answer_format()
     }
 
+    /// The format for the parts of a batch that name none. Nothing is refused for what the batch itself names (03 §1.3).
+    pub fn default_part_format(&self) -> Format {
+        match self.answer_format() {
+            Ok(format) => format,
+            Err(_) if self.version >= Version::NO_ATOM => Format::Json(MetadataLevel::Minimal),
+            Err(_) => Format::Atom,
+        }
+    }
+
     /// Checks that the body of a request is in a format that the version speaks (03 §1.3).
     ///
     /// A body without `Content-Type` is taken as JSON if it looks like JSON (UNVERIFIED).

@@ -82,11 +82,7 @@ impl<'a> Target<'a> {
 
     /// The resource that the path names behind the endpoint.
     pub fn resource(&self) -> Result<Resource<'a>, ServiceError> {
-        let decoded = percent_decode(self.resource).ok_or_else(ServiceError::malformed_address)?;
-        match decoded {
-            Cow::Borrowed(text) => parse_resource(text).map(Resource::from_texts),
-            Cow::Owned(text) => parse_resource(&text).map(|r| Resource::from_texts(r).into_owned()),
-        }
+        Resource::parse(self.resource)
     }
 
     /// The paths over which a signature may have been made; the first is the path as sent (07 §6, §7).
@@ -101,7 +97,7 @@ impl<'a> Target<'a> {
 }
 
 /// The account label of a host-style host.
-fn account_label<'h>(host: &'h str, domains: &[String]) -> Option<&'h str> {
+pub(crate) fn account_label<'h>(host: &'h str, domains: &[String]) -> Option<&'h str> {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
         _ => host,
@@ -127,6 +123,15 @@ enum Texts<'a> {
 }
 
 impl<'a> Resource<'a> {
+    /// Reads a percent-encoded path behind the endpoint, without the slash between the two.
+    pub fn parse(path: &'a str) -> Result<Self, ServiceError> {
+        let decoded = percent_decode(path).ok_or_else(ServiceError::malformed_address)?;
+        match decoded {
+            Cow::Borrowed(text) => parse_resource(text).map(Self::from_texts),
+            Cow::Owned(text) => parse_resource(&text).map(|r| Resource::from_texts(r).into_owned()),
+        }
+    }
+
     fn from_texts(texts: Texts<'a>) -> Self {
         match texts {
             Texts::Named("") => Self::Service,

@@ -13,6 +13,8 @@ pub struct Version {
 impl Version {
     /// The oldest version; also what a request without a version gets.
     pub const OLDEST: Self = Self::of(2009, 4, 14);
+    /// Answers name their version.
+    pub const VERSION_HEADER: Self = Self::of(2009, 9, 19);
     /// Upserts and projection.
     pub const UPSERT: Self = Self::of(2011, 8, 18);
     /// JSON and `Prefer`.
@@ -64,7 +66,7 @@ impl fmt::Display for Version {
 const KNOWN: &[Version] = &[
     Version::OLDEST,
     Version::of(2009, 7, 17),
-    Version::of(2009, 9, 19),
+    Version::VERSION_HEADER,
     Version::UPSERT,
     Version::of(2012, 2, 12),
     Version::JSON,

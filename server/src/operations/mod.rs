@@ -1,5 +1,6 @@
 //! The operations of the Table service, one a file.
 
+pub(crate) mod batch;
 pub(crate) mod create_table;
 pub(crate) mod delete_entity;
 pub(crate) mod delete_table;

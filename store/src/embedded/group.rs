@@ -38,7 +38,9 @@ impl<'a> Group<'a> {
         stamps: &mut Stamps<C>,
     ) -> Result<Vec<Written>, CommitError> {
         let id = self.shared.catalog().get(table).ok_or(CommitError::TableNotFound)?.table;
-        let changes = self.changes(id, transaction, stamps.next())?;
+        let stamp = stamps.propose();
+        let changes = self.changes(id, transaction, stamp)?;
+        stamps.give_out(stamp);
         let written = changes.iter().map(Change::written).collect();
         for change in changes {
             self.push(id, change);

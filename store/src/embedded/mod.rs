@@ -13,10 +13,14 @@ mod background;
 mod committer;
 mod folder;
 mod group;
+mod journal;
 mod layout;
 mod open_error;
+mod preflight;
 mod shared;
 mod storage;
+#[cfg(test)]
+mod tests;
 
 pub use open_error::OpenError;
 
@@ -28,6 +32,7 @@ use committer::{CommitRequest, Committer, Request};
 use fjall::PersistMode;
 use folder::Folder;
 use model::{AccountName, Clock, EntityKey, Mutation, Record, TableName, Transaction, Written};
+use preflight::CutOff;
 use shared::Shared;
 use std::io;
 use std::path::Path;
@@ -36,6 +41,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::Storage;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::coop::consume_budget;
 
 /// Most requests that wait for the committer; more wait outside its queue.
 const QUEUE_REQUESTS_MAX: usize = 4096;
@@ -94,7 +100,11 @@ struct Threads {
 impl Embedded {
     /// Opens a data folder; a missing or empty folder is made a new one. Blocks while it reads from disk.
     pub fn open<C: Clock>(path: &Path, options: &EmbeddedOptions, clock: C) -> Result<Self, OpenError> {
-        let storage = Storage::open(Folder::take(path)?, options.cache_bytes)?;
+        let cut_off = match options.durability {
+            Durability::Sync => CutOff::LastBatch,
+            Durability::Interval(_) => CutOff::Everything,
+        };
+        let storage = Storage::open(Folder::take(path)?, options.cache_bytes, cut_off)?;
         let recovered = storage.recover()?;
         let shared = Arc::new(Shared::new(storage, recovered.catalog));
         let thread_error = |error| OpenError::io("start a thread for", path, error);
@@ -173,6 +183,8 @@ impl Engine for Embedded {
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        // Reading does not wait, and a task that reads in a loop must let others have their turn.
+        consume_budget().await;
         self.shared.check_open().map_err(ReadError::Fault)?;
         self.shared.get(table, key)
     }

@@ -5,6 +5,7 @@
 use super::folder::Folder;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
+use super::preflight::{self, CutOff};
 use crate::catalog::Catalog;
 use fjall::config::BlockSizePolicy;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
@@ -19,6 +20,9 @@ const ENTITY_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
 /// The same for the small keyspaces. `meta` takes a few bytes with every group of commits, and a journal can only
 /// be deleted once all keyspaces have written what is in it, so this is small.
 const SMALL_MEMTABLE_BYTES: u64 = 4 * 1024 * 1024;
+/// Once the sealed journals have this many bytes, keyspaces that were not written out for long are, so that the
+/// journals can be deleted. It is the smallest size that the library takes: a start reads all journals.
+const JOURNALS_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The open database. Its folder is given back when this is dropped.
 pub(super) struct Storage {
@@ -40,13 +44,19 @@ pub(super) struct Recovered {
 
 impl Storage {
     /// Opens the database of a data folder, and creates it if the folder is new.
-    pub(super) fn open(mut folder: Folder, cache_bytes: u64) -> Result<Self, OpenError> {
+    pub(super) fn open(mut folder: Folder, cache_bytes: u64, cut_off: CutOff) -> Result<Self, OpenError> {
         let path = folder.database();
+        if !folder.is_new() {
+            preflight::check(&path, cut_off)?;
+        }
         let db = guarded(&path, || {
             // Values are compressed in the sorted files. In the journal it would cost every commit, and the checksum
             // of a journal covers compressed bytes, which another version of the compressor might not reproduce.
-            let builder = Database::builder(&path).cache_size(cache_bytes).journal_compression(CompressionType::None);
-            builder.open()
+            Database::builder(&path)
+                .cache_size(cache_bytes)
+                .journal_compression(CompressionType::None)
+                .max_journaling_size(JOURNALS_BYTES)
+                .open()
         })?;
         let is_new = folder.is_new();
         let keyspace = |name: &str, options: fn() -> KeyspaceCreateOptions| {
@@ -100,6 +110,12 @@ impl Storage {
     }
 }
 
+/// The library keeps the block size of a keyspace for ever, and with it every other figure that is not set here.
+///
+/// Measured with entities of 1 KiB: blocks of 16 KiB scan about as fast as larger ones, and a get that misses the
+/// cache reads four times less than with 64 KiB. Compression is the library's default: none in the two levels that
+/// are written most, LZ4 below. Filters stay on in the last level (`expect_point_read_hits` is off), because an
+/// insert asks for a key that is not there, and would have to read a block from disk to know.
 fn entity_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .data_block_size_policy(BlockSizePolicy::all(ENTITY_BLOCK_BYTES))

@@ -1,6 +1,7 @@
 //! What the tests of the engines share: names, entities, a clock that is set by hand, and a sink that keeps all.
 
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failure is a failed test")]
 
 use model::{AccountName, Clock, Condition, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange, KeyText};
 use model::{Mutation, Position, Record, RecordBuilder, TableName, Transaction, Written};

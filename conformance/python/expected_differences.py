@@ -1,0 +1,12 @@
+"""Cases that an endpoint is known to fail, with the reason; the variable TABLES_SERVER names the endpoint's list.
+
+An expected failure is run all the same, and one that passes fails the run: so the list never goes stale.
+"""
+
+EXPECTED = {
+    "rowhouse": {
+        "test_negotiation.py::test_xml_error_for_atom_client": "Atom is not spoken yet",
+        "test_negotiation.py::test_xml_error_for_atom_body": "Atom is not spoken yet",
+        "test_errors_tables.py::test_acl_of_unknown_table_at_2014_02_14": "table policies are not there yet",
+    },
+}

@@ -1,0 +1,325 @@
+//! Entity group transactions, and queries in a batch (specification 05).
+//!
+//! The operations of a change set are decoded by the same functions as operations that come alone, become one
+//! transaction, and are committed at once. What is wrong with an operation fails the transaction and is answered by one
+//! part, which names the index of that operation. What is wrong with the server fails the whole request.
+
+mod answers;
+mod part;
+
+use super::{delete_entity, get_entity, insert_entity, merge_entity, query_entities, update_entity};
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::failure::{Failure, Layer};
+use crate::route::Operation;
+use answers::{Answers, FailureForm, is_fault};
+use model::limits::TRANSACTION_OPERATIONS_MAX;
+use model::transaction::TransactionError;
+use model::{DateTime, EntityKey, Mutation, MutationError, RecordBuilder, Transaction, Written};
+use part::Part;
+use std::borrow::Cow;
+use store::{CommitError, Engine, TableKey};
+use tracing::debug;
+use wire::batch::{Batch, BatchError, Changeset, PartRequest, read};
+use wire::error::TOO_MANY_CHANGES;
+use wire::negotiation::Preference;
+use wire::{ErrorCode, ServiceError};
+
+/// What a batch needs to know beside its call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    /// The domains under which accounts are addressed host style.
+    pub(crate) domains: &'a [String],
+    /// Whether the batch came to the secondary endpoint, which takes queries only.
+    pub(crate) is_secondary: bool,
+    /// The id of the request, for the messages of errors.
+    pub(crate) request_id: &'a str,
+    /// The time of the request, for the messages of errors.
+    pub(crate) now: DateTime,
+}
+
+/// Executes a batch. The answer is 202 whatever becomes of its operations.
+///
+/// UNVERIFIED (05 §2, §5.3): the error for a media type that is no batch, which is answered without a frame.
+pub(crate) async fn run(
+    engine: &impl Engine,
+    call: &Call<'_>,
+    surroundings: &Surroundings<'_>,
+    body: &[u8],
+) -> Result<Answer, Failure> {
+    let mut answers = Answers::new();
+    match read(call.headers.content_type.unwrap_or_default(), body) {
+        Ok(Batch::Changeset(changeset)) => {
+            run_changeset(engine, call, surroundings, &changeset, &mut answers).await?;
+            if changeset.is_followed {
+                refuse(call, surroundings, &mut answers);
+            }
+        }
+        Ok(Batch::Single(request)) => run_query(engine, call, surroundings, &request, &mut answers).await?,
+        Ok(Batch::Mixed) => refuse(call, surroundings, &mut answers),
+        Err(BatchError::ContentType) => return Err(Failure::service(ServiceError::malformed_body())),
+        Err(BatchError::Malformed(why)) => {
+            debug!(target: "rowhouse::batch", why, "the batch cannot be read");
+            answers.unreadable(surroundings);
+        }
+    }
+    Ok(answers.finish())
+}
+
+/// Answers what may not stand beside something else in a batch, none of which is executed.
+///
+/// UNVERIFIED (05 §5.2): code and form; and that of two change sets the first is executed.
+fn refuse(call: &Call<'_>, surroundings: &Surroundings<'_>, answers: &mut Answers) {
+    let error = ServiceError::from(ErrorCode::InvalidInput).at_index(0);
+    let form = FailureForm { format: Some(call.format), ..FailureForm::default() };
+    answers.failure(surroundings, &error, Layer::Query, form);
+}
+
+/// Answers a query that stands in the batch itself (05 §4.1).
+async fn run_query<'a>(
+    engine: &impl Engine,
+    batch: &Call<'a>,
+    surroundings: &Surroundings<'_>,
+    request: &'a PartRequest<'a>,
+    answers: &mut Answers,
+) -> Result<(), Failure> {
+    let part = Part::new(batch, surroundings, request);
+    match query(engine, batch, &part).await {
+        Ok(answer) => answers.success(request.content_id, answer),
+        Err(failure) if is_fault(&failure) => return Err(failure),
+        Err(failure) => {
+            let form = FailureForm {
+                content_id: request.content_id,
+                format: part.format(batch).ok(),
+                preference: None,
+                was_executed: failure.layer == Layer::Service,
+            };
+            answers.failure(surroundings, &failure.error.at_index(0), failure.layer, form);
+        }
+    }
+    Ok(())
+}
+
+async fn query(engine: &impl Engine, batch: &Call<'_>, part: &Part<'_>) -> Result<Answer, Failure> {
+    let (call, operation) = part.open(batch)?;
+    match operation {
+        Operation::GetEntity(address) => get_entity::run(engine, &call, &address).await,
+        Operation::QueryEntities(table) => query_entities::run(engine, &call, &table).await,
+        // UNVERIFIED (05 §1): the code for a write that stands in no change set.
+        _ => Err(Failure::query(ErrorCode::InvalidInput)),
+    }
+}
+
+/// Why a change set did not happen.
+enum Stop {
+    /// One of its operations was refused.
+    Refused(Refused),
+    /// The server failed.
+    Fault(Failure),
+}
+
+/// The operation that fails its change set.
+struct Refused {
+    index: usize,
+    failure: Failure,
+    /// Whether the operation was decoded and its table found, so that it was up to the transaction.
+    was_executed: bool,
+}
+
+impl Refused {
+    /// An operation that could not be decoded, or that has no table.
+    fn early(index: usize, failure: Failure) -> Self {
+        // The length of a key is judged with the operation, but counts as a matter of the transaction (05 §5.1).
+        let was_executed = is_of_execution(failure.error.code);
+        Self { index, failure, was_executed }
+    }
+
+    /// An operation that the transaction cannot hold.
+    fn late(index: usize, error: impl Into<ServiceError>) -> Self {
+        Self { index, failure: Failure::service(error), was_executed: true }
+    }
+}
+
+/// The codes that carry no index if the change set has one operation (05 §5.1).
+fn is_of_execution(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::EntityAlreadyExists
+            | ErrorCode::EntityTooLarge
+            | ErrorCode::PropertyValueTooLarge
+            | ErrorCode::ResourceNotFound
+            | ErrorCode::TooManyProperties
+            | ErrorCode::UpdateConditionNotSatisfied
+    )
+}
+
+async fn run_changeset<'a>(
+    engine: &impl Engine,
+    batch: &Call<'a>,
+    surroundings: &Surroundings<'_>,
+    changeset: &'a Changeset<'a>,
+    answers: &mut Answers,
+) -> Result<(), Failure> {
+    if surroundings.is_secondary {
+        return Err(Failure::at(Layer::FrontEnd, ErrorCode::InsufficientAccountPermissions));
+    }
+    let parts: Vec<_> = changeset.operations.iter().map(|request| Part::new(batch, surroundings, request)).collect();
+    answers.start_changeset();
+    match execute(engine, batch, &parts, changeset.is_too_long).await {
+        Ok(done) => {
+            for (part, answer) in parts.iter().zip(done) {
+                answers.success(part.request.content_id, answer);
+            }
+        }
+        Err(Stop::Refused(refused)) => answer_refused(batch, surroundings, &parts, &refused, answers),
+        Err(Stop::Fault(failure)) => return Err(failure),
+    }
+    answers.end_changeset();
+    Ok(())
+}
+
+/// Writes the one part that answers a change set which did not happen.
+fn answer_refused(
+    batch: &Call<'_>,
+    surroundings: &Surroundings<'_>,
+    parts: &[Part<'_>],
+    refused: &Refused,
+    answers: &mut Answers,
+) {
+    let Refused { index, failure, was_executed } = refused;
+    debug!(target: "rowhouse::batch", operations = parts.len(), index, code = failure.error.code.as_str(), "refused");
+    let is_indexed = parts.len() > 1 || !(*was_executed && is_of_execution(failure.error.code));
+    let error = if is_indexed { failure.error.at_index(*index) } else { failure.error.clone() };
+    let part = parts.get(*index);
+    let form = FailureForm {
+        content_id: part.and_then(|part| part.request.content_id),
+        format: part.and_then(|part| part.format(batch).ok()),
+        preference: part.and_then(|part| part.preference),
+        was_executed: *was_executed,
+    };
+    answers.failure(surroundings, &error, failure.layer, form);
+}
+
+/// Executes a change set as one transaction, in the order of checks of 06 §6: the count; operation by operation what it
+/// says, its table, its partition, and whether its entity came before; the table; the entities.
+///
+/// UNVERIFIED (05 §5.2, 06 §6): that the count comes before the partitions, and partitions and duplicates are found
+/// operation by operation.
+async fn execute(
+    engine: &impl Engine,
+    batch: &Call<'_>,
+    parts: &[Part<'_>],
+    is_too_long: bool,
+) -> Result<Vec<Answer>, Stop> {
+    let refused = |refused| Err(Stop::Refused(refused));
+    if is_too_long {
+        let error = ServiceError::invalid_input(TOO_MANY_CHANGES);
+        return refused(Refused::late(TRANSACTION_OPERATIONS_MAX - 1, error));
+    }
+    let (steps, mutations, undecodable) = decode_all(batch, parts);
+    // An operation behind one that breaks a rule is not looked at, so the rules are checked on what was decoded.
+    let transaction = match Transaction::new(mutations) {
+        Ok(transaction) => Some(transaction),
+        Err(TransactionError::Empty) => None,
+        Err(error) => return refused(broken_rule(error)),
+    };
+    if let Some(undecodable) = undecodable {
+        return refused(undecodable);
+    }
+    let (Some(transaction), Some(first)) = (transaction, steps.first()) else { return Ok(Vec::new()) };
+    let table = match first.call.table(&first.table) {
+        Ok(table) => table,
+        Err(failure) => return refused(Refused::early(0, failure)),
+    };
+    let written = commit(engine, &table, transaction).await?;
+    steps.into_iter().zip(written).map(|(step, written)| step.answer(written).map_err(Stop::Fault)).collect()
+}
+
+async fn commit(engine: &impl Engine, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, Stop> {
+    engine.commit(table, transaction).await.map_err(|error| match error {
+        CommitError::Fault(_) | CommitError::Refused(_, MutationError::DamagedRecord) => Stop::Fault(error.into()),
+        CommitError::TableNotFound => Stop::Refused(Refused::early(0, error.into())),
+        CommitError::Refused(index, _) => Stop::Refused(Refused { index, failure: error.into(), was_executed: true }),
+    })
+}
+
+fn broken_rule(error: TransactionError) -> Refused {
+    match error {
+        TransactionError::Empty => Refused::late(0, ErrorCode::InvalidInput),
+        TransactionError::TooMany => Refused::late(TRANSACTION_OPERATIONS_MAX - 1, ErrorCode::InvalidInput),
+        TransactionError::DifferentPartition(index) => {
+            Refused::late(index, ErrorCode::CommandsInBatchActOnDifferentPartitions)
+        }
+        TransactionError::DuplicateEntity(index) => Refused::late(index, ErrorCode::InvalidDuplicateRow),
+    }
+}
+
+/// What an operation of a change set needs for its answer.
+struct Step<'a> {
+    call: Call<'a>,
+    table: Cow<'a, str>,
+    /// Key and properties of an entity that is shown again; `None` for operations that are answered without.
+    inserted: Option<(EntityKey, Option<RecordBuilder>)>,
+}
+
+impl Step<'_> {
+    fn answer(self, written: Written) -> Result<Answer, Failure> {
+        match (self.inserted, written) {
+            (Some((key, echo)), Written::Stored(timestamp)) => {
+                insert_entity::answer(&self.call, &self.table, &key, echo, timestamp)
+            }
+            (None, Written::Stored(timestamp)) => Ok(Answer { etag: Some(timestamp), ..Answer::no_content() }),
+            (_, Written::Deleted) => Ok(Answer::no_content()),
+        }
+    }
+}
+
+/// Decodes operations up to the first that cannot be decoded or names another table than the first one.
+///
+/// UNVERIFIED (05 §5.2): the code for operations on different tables.
+fn decode_all<'p>(batch: &'p Call<'_>, parts: &'p [Part<'_>]) -> (Vec<Step<'p>>, Vec<Mutation>, Option<Refused>) {
+    let mut steps: Vec<Step<'p>> = Vec::with_capacity(parts.len());
+    let mut mutations = Vec::with_capacity(parts.len());
+    for (index, part) in parts.iter().enumerate() {
+        match decode(batch, part) {
+            Err(failure) => return (steps, mutations, Some(Refused::early(index, failure))),
+            Ok((step, mutation)) => {
+                if steps.first().is_some_and(|first| !first.table.eq_ignore_ascii_case(&step.table)) {
+                    let code = ErrorCode::CommandsInBatchActOnDifferentPartitions;
+                    return (steps, mutations, Some(Refused::late(index, code)));
+                }
+                steps.push(step);
+                mutations.push(mutation);
+            }
+        }
+    }
+    (steps, mutations, None)
+}
+
+fn decode<'p>(batch: &'p Call<'_>, part: &'p Part<'_>) -> Result<(Step<'p>, Mutation), Failure> {
+    let (call, operation) = part.open(batch)?;
+    let body = part.request.body;
+    let (table, mutation, inserted) = match operation {
+        Operation::InsertEntity(table) => {
+            let (key, properties) = insert_entity::decode(body)?;
+            let echo = (call.preference != Some(Preference::NoContent)).then(|| properties.clone());
+            let inserted = Some((key.clone(), echo));
+            (table, Mutation::Insert { key, properties }, inserted)
+        }
+        Operation::UpdateEntity(address) => {
+            let mutation = update_entity::decode(&call, &address, body)?;
+            (address.table, mutation, None)
+        }
+        Operation::MergeEntity(address) => {
+            let mutation = merge_entity::decode(&call, &address, body)?;
+            (address.table, mutation, None)
+        }
+        Operation::DeleteEntity(address) => {
+            let mutation = delete_entity::decode(&call, &address)?;
+            (address.table, mutation, None)
+        }
+        // UNVERIFIED (05 §5.2): the code for a query in a change set.
+        _ => return Err(Failure::query(ErrorCode::InvalidInput)),
+    };
+    Ok((Step { call, table, inserted }, mutation))
+}

@@ -1,0 +1,105 @@
+//! The operations inside a batch: each becomes a call of its own, as if it had come alone.
+
+use super::Surroundings;
+use crate::call::{Call, Headers, resolved};
+use crate::failure::Failure;
+use crate::route::{Operation, effective_method, route};
+use http::Method;
+use wire::batch::{InnerTarget, NotOfAccount, PartRequest};
+use wire::negotiation::Preference;
+use wire::{ErrorCode, Format, QueryOptions, Resource, ServiceError};
+
+/// An operation of a batch, and what its headers say about the answer.
+pub(super) struct Part<'a> {
+    pub(super) request: &'a PartRequest<'a>,
+    /// What the `Prefer` header asks for.
+    pub(super) preference: Option<Preference>,
+    headers: Headers<'a>,
+    target: Result<InnerTarget<'a>, NotOfAccount>,
+    options: QueryOptions<'a>,
+}
+
+impl<'a> Part<'a> {
+    /// Reads target, options and headers; what is wrong with them is said by [`Self::open`].
+    pub(super) fn new(batch: &Call<'a>, surroundings: &Surroundings<'_>, request: &'a PartRequest<'a>) -> Self {
+        let target = InnerTarget::parse(request.target, &batch.grant.account, surroundings.domains);
+        Self {
+            request,
+            preference: Preference::parse(batch.version, request.prefer),
+            headers: headers(batch, request),
+            options: QueryOptions::parse(target.map_or("", |target| target.query)),
+            target,
+        }
+    }
+
+    /// The format of the answer: the part decides, and the batch where the part is silent (05 §2).
+    ///
+    /// UNVERIFIED (03 §1.3): a part that names no format, in a batch that names none either, is answered in JSON at
+    /// the minimal level in versions that have no Atom.
+    pub(super) fn format(&self, batch: &Call<'_>) -> Result<Format, Failure> {
+        let wishes = Call::wishes(batch.version, &self.headers, &self.options).map_err(Failure::query)?;
+        let is_silent = self.headers.accept.is_none_or(|accept| accept.trim().is_empty());
+        if is_silent && self.options.format.is_none() {
+            return resolved(Ok(batch.format));
+        }
+        resolved(wishes.answer_format())
+    }
+
+    /// What the part asks for, in the order of the checks of a request that comes alone (06 §6).
+    pub(super) fn open<'p>(&'p self, batch: &'p Call<'_>) -> Result<(Call<'p>, Operation<'p>), Failure> {
+        // This is where a credential is asked whether it allows the operation; a key of the account allows all on it.
+        let target = self.target.map_err(|NotOfAccount| Failure::query(ServiceError::malformed_address()))?;
+        let operation = self.operation(target.path).map_err(Failure::query)?;
+        let format = self.format(batch)?;
+        let call = Call {
+            grant: batch.grant.clone(),
+            version: batch.version,
+            base: batch.base,
+            headers: self.headers,
+            options: self.options.clone(),
+            format,
+            preference: self.preference,
+            query_deadline: batch.query_deadline,
+        };
+        if operation.has_body() {
+            let wishes = Call::wishes(batch.version, &self.headers, &self.options).map_err(Failure::query)?;
+            let first = self.request.body.first().copied();
+            resolved(wishes.check_body_format(self.headers.content_type, first))?;
+        }
+        Ok((call, operation))
+    }
+
+    /// The operation, which must be one on entities.
+    ///
+    /// UNVERIFIED (05 §5.2): the code for operations on tables and on what else an account has.
+    fn operation(&self, path: &'a str) -> Result<Operation<'a>, ServiceError> {
+        self.options.check()?;
+        let resource = Resource::parse(path)?;
+        if !matches!(resource, Resource::Entities(_) | Resource::Entity { .. }) || self.options.comp.is_some() {
+            return Err(ErrorCode::InvalidInput.into());
+        }
+        let method = Method::from_bytes(self.request.method.as_bytes()).map_err(|_| ErrorCode::InvalidHttpVerb)?;
+        let overrides = self.request.method_overrides.iter().map(|value| value.as_bytes());
+        let method = effective_method(&method, overrides)?;
+        route(&method, resource, None)
+    }
+}
+
+/// The headers that count: those of the part, and the data service version of the batch where the part has none.
+fn headers<'a>(batch: &Call<'a>, request: &PartRequest<'a>) -> Headers<'a> {
+    let has_version = request.data_service_version.is_some() || request.max_data_service_version.is_some();
+    let (data_service_version, max_data_service_version) = if has_version {
+        (request.data_service_version, request.max_data_service_version)
+    } else {
+        (batch.headers.data_service_version, batch.headers.max_data_service_version)
+    };
+    Headers {
+        accept: request.accept,
+        content_type: request.content_type,
+        if_match: request.if_match,
+        if_none_match: request.if_none_match,
+        prefer: request.prefer,
+        data_service_version,
+        max_data_service_version,
+    }
+}

@@ -1,0 +1,121 @@
+//! What is checked in the folder of the database before the storage library may touch it.
+//!
+//! The library makes good what it takes for traces of a crash: it creates what is missing, deletes what it does not
+//! know and cuts journals. On a damaged folder each of these would destroy data, so they are looked for first.
+//!
+//! Invariant: nothing is changed here but a journal whose last write was cut off, and that only when all else is well.
+
+use super::journal::{self, Rest};
+use super::open_error::OpenError;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The content of the library's version file for the format that this engine uses.
+const LIBRARY_VERSION: &[u8] = b"FJL\x03";
+
+/// The folders of the keyspaces are numbered; 0 is the library's own, and ours were created in order.
+const KEYSPACE_FOLDERS: [&str; 5] = ["0", "1", "2", "3", "4"];
+
+/// Which damage at the end of the active journal is taken for writes that were cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CutOff {
+    /// The last batch alone: every batch before it was synced.
+    LastBatch,
+    /// Everything from the first batch that cannot be read: several batches may not have been synced.
+    Everything,
+}
+
+/// Checks the folder of a complete database.
+pub(super) fn check(database: &Path, cut_off: CutOff) -> Result<(), OpenError> {
+    check_version(&database.join("version"))?;
+    check_keyspaces(&database.join("keyspaces"))?;
+    let journals = journals(database)?;
+    let (active, sealed) =
+        journals.split_last().ok_or_else(|| OpenError::damaged(database, "its journal is missing"))?;
+    for path in sealed {
+        let journal = journal::read(&read(path)?);
+        if journal.rest != Rest::Empty {
+            return Err(unreadable_batch(path, journal.valid_bytes));
+        }
+    }
+    let journal = journal::read(&read(active)?);
+    match journal.rest {
+        Rest::Empty => Ok(()),
+        Rest::BatchAt(_) if cut_off == CutOff::LastBatch => Err(unreadable_batch(active, journal.valid_bytes)),
+        Rest::CutOff | Rest::BatchAt(_) => {
+            tracing::warn!(
+                journal = %active.display(),
+                "the last write before the stop was cut off and is dropped; it was not acknowledged as synced"
+            );
+            truncate(active, journal.valid_bytes).map_err(|error| OpenError::io("cut the end of", active, error))
+        }
+    }
+}
+
+fn check_version(path: &Path) -> Result<(), OpenError> {
+    // Without this file the library would create a new database over the existing one.
+    if read(path)? == LIBRARY_VERSION { Ok(()) } else { Err(OpenError::damaged(path, "it names another format")) }
+}
+
+fn check_keyspaces(folder: &Path) -> Result<(), OpenError> {
+    for name in KEYSPACE_FOLDERS {
+        // A keyspace without this file would be deleted as one that was never completed.
+        let current = folder.join(name).join("current");
+        let (manifest, checksum) = decode_current(&read(&current)?)
+            .ok_or_else(|| OpenError::damaged(&current, "it does not name a manifest and its checksum"))?;
+        // The library does not check the checksum, and would delete sorted files that the manifest does not name.
+        let manifest = folder.join(name).join(format!("v{manifest}"));
+        if xxh3_128(&read(&manifest)?) != checksum {
+            return Err(OpenError::damaged(&manifest, "its checksum is wrong"));
+        }
+    }
+    Ok(())
+}
+
+/// The number of the current manifest of a keyspace, and its checksum.
+fn decode_current(bytes: &[u8]) -> Option<(u64, u128)> {
+    /// The only kind of checksum there is: XXH3 with 128 bits.
+    const KIND_XXH3: &[u8] = &[0];
+    let (manifest, rest) = bytes.split_first_chunk()?;
+    let (checksum, kind) = rest.split_first_chunk()?;
+    (kind == KIND_XXH3).then(|| (u64::from_le_bytes(*manifest), u128::from_le_bytes(*checksum)))
+}
+
+/// The journals from the oldest to the active one.
+fn journals(database: &Path) -> Result<Vec<PathBuf>, OpenError> {
+    let list = || -> io::Result<Vec<String>> {
+        fs::read_dir(database)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    };
+    let names = list().map_err(|error| OpenError::io("read the folder", database, error))?;
+    let mut ids = Vec::new();
+    for name in names.iter().filter_map(|name| name.strip_suffix(".jnl")) {
+        let id = name.parse::<u64>();
+        ids.push(id.map_err(|_| OpenError::damaged(database, format!("{name}.jnl is no name of a journal")))?);
+    }
+    ids.sort_unstable();
+    // Journals are deleted from the oldest on, so there are no gaps.
+    let mut neighbours = ids.iter().zip(ids.iter().skip(1));
+    if let Some((before, _)) = neighbours.find(|(a, b)| a.checked_add(1) != Some(**b)) {
+        return Err(OpenError::damaged(database, format!("the journal after {before}.jnl is missing")));
+    }
+    Ok(ids.iter().map(|id| database.join(format!("{id}.jnl"))).collect())
+}
+
+fn unreadable_batch(path: &Path, at: usize) -> OpenError {
+    OpenError::damaged(path, format!("the batch at byte {at} cannot be read, although later writes were acknowledged"))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
+    fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => OpenError::damaged(path, "the file is missing"),
+        _ => OpenError::io("read", path, error),
+    })
+}
+
+fn truncate(path: &Path, bytes: usize) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(bytes as u64)?;
+    file.sync_all()
+}

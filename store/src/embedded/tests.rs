@@ -1,0 +1,280 @@
+//! Tests that look inside the embedded engine: what is on disk, and what happens when something goes wrong.
+
+use super::*;
+use crate::engine::Cancellation;
+use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, RecordBuilder};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// A clock that is set by hand, and panics when it is told to.
+#[derive(Debug, Clone, Default)]
+struct TestClock(Arc<(AtomicI64, AtomicBool)>);
+
+impl Clock for TestClock {
+    fn now(&self) -> DateTime {
+        assert!(!self.0.1.load(Ordering::SeqCst), "the clock was told to panic");
+        DateTime::from_ticks(self.0.0.load(Ordering::SeqCst)).unwrap()
+    }
+}
+
+impl TestClock {
+    fn at(ticks: i64) -> Self {
+        let clock = Self::default();
+        clock.0.0.store(ticks, Ordering::SeqCst);
+        clock
+    }
+}
+
+/// Keeps nothing.
+struct Count(usize);
+
+impl EntitySink for Count {
+    fn entity(&mut self, _: &EntityView<'_>) -> ControlFlow<()> {
+        self.0 += 1;
+        ControlFlow::Continue(())
+    }
+}
+
+fn open(folder: &TempDir) -> Embedded {
+    Embedded::open(folder.path(), &EmbeddedOptions::default(), TestClock::at(1000)).unwrap()
+}
+
+fn table() -> TableKey {
+    TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Entities").unwrap() }
+}
+
+fn key(number: usize) -> EntityKey {
+    EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&format!("{number:06}")).unwrap() }
+}
+
+fn upsert(number: usize) -> Mutation {
+    let mut properties = RecordBuilder::default();
+    properties.push("value", EdmValue::Int64(1));
+    Mutation::InsertOrReplace { key: key(number), properties }
+}
+
+fn merge(number: usize) -> Mutation {
+    Mutation::Merge { key: key(number), properties: RecordBuilder::default(), condition: Condition::Any }
+}
+
+async fn fill(engine: &Embedded, count: usize) {
+    engine.create_table(&table()).await.unwrap();
+    for first in (0..count).step_by(100) {
+        let mutations = (first..count.min(first + 100)).map(upsert).collect();
+        engine.commit(&table(), Transaction::new(mutations).unwrap()).await.unwrap();
+    }
+}
+
+async fn commit(engine: &Embedded, mutation: Mutation) -> Result<Vec<Written>, CommitError> {
+    engine.commit(&table(), Transaction::single(mutation)).await
+}
+
+async fn count(engine: &Embedded) -> Result<usize, ReadError> {
+    Ok(engine.scan(&table(), scan_all(), Count(0)).await?.0.0)
+}
+
+fn scan_all() -> Scan {
+    Scan {
+        ranges: vec![KeyRange::all()],
+        from: None,
+        filter: None,
+        limit: usize::MAX,
+        byte_budget: usize::MAX,
+        deadline: Instant::now() + Duration::from_secs(60),
+        cancellation: Cancellation::default(),
+    }
+}
+
+/// Waits until the background has done its work, and answers how many entities are left on disk, of whatever table.
+async fn stored_after_purge(engine: &Embedded) -> usize {
+    let storage = &engine.shared.storage;
+    let began = Instant::now();
+    while !storage.purge.is_empty().unwrap() {
+        assert!(began.elapsed() < Duration::from_secs(30), "the purge does not come to an end");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    storage.entities.len().unwrap()
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_survives_a_drop_without_close() {
+    let folder = tempfile::tempdir().unwrap();
+    let interval = Durability::Interval(Duration::from_millis(1));
+    for (round, durability) in [Durability::Sync, interval, Durability::Sync].into_iter().enumerate() {
+        let options = EmbeddedOptions { durability, ..EmbeddedOptions::default() };
+        let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
+        if round == 0 {
+            fill(&engine, 250).await;
+        }
+        assert_eq!(count(&engine).await.unwrap(), 250 + round);
+        commit(&engine, upsert(250 + round)).await.unwrap();
+        drop(engine);
+    }
+    assert_eq!(count(&open(&folder)).await.unwrap(), 253);
+}
+
+#[tokio::test]
+async fn timestamps_grow_across_a_restart_with_the_clock_set_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut last = DateTime::MIN;
+    for ticks in [5_000_000, 4_000_000, 10] {
+        let clock = TestClock::at(ticks);
+        let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), clock).unwrap();
+        drop(engine.create_table(&table()).await);
+        // A deletion is the last thing that carries a stamp before the restart.
+        for mutation in [upsert(1), upsert(2), Mutation::Delete { key: key(2), condition: Condition::Any }] {
+            if let [Written::Stored(stamp)] = commit(&engine, mutation).await.unwrap()[..] {
+                assert!(stamp > last, "{stamp:?} after {last:?}");
+                last = stamp;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_entities_of_a_deleted_table_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 5000).await;
+    engine.delete_table(&table()).await.unwrap();
+    engine.create_table(&table()).await.unwrap();
+    commit(&engine, upsert(7)).await.unwrap();
+    assert_eq!(stored_after_purge(&engine).await, 1, "what is left belongs to the new table");
+    assert_eq!(count(&engine).await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_goes_on_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 20_000).await;
+    let began = Instant::now();
+    engine.delete_table(&table()).await.unwrap();
+    engine.close().await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(2), "close waits for one step only: {:?}", began.elapsed());
+    let left = engine.shared.storage.entities.len().unwrap();
+    assert!(left > 0, "the purge was done before it could be interrupted");
+    drop(engine);
+    let engine = open(&folder);
+    assert!(engine.table(&table()).await.unwrap().is_none());
+    assert_eq!(stored_after_purge(&engine).await, 0);
+}
+
+#[tokio::test]
+async fn table_ids_are_not_given_out_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let engine = open(&folder);
+        for _ in 0..2 {
+            engine.create_table(&table()).await.unwrap();
+            ids.push(engine.shared.catalog().get(&table()).unwrap().table);
+            engine.delete_table(&table()).await.unwrap();
+        }
+    }
+    assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_record_is_reported_and_never_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 10).await;
+    let id = engine.shared.catalog().get(&table()).unwrap().table;
+    let stored_key = layout::entity_key(id, &key(5).encode());
+    engine.shared.storage.entities.insert(stored_key, b"garbage").unwrap();
+    assert!(matches!(count(&engine).await, Err(ReadError::Fault(Fault::Damaged(_)))));
+    assert!(matches!(engine.get(&table(), &key(5)).await, Err(ReadError::Fault(Fault::Damaged(_)))));
+    assert!(matches!(commit(&engine, merge(5)).await, Err(CommitError::Fault(Fault::Damaged(_)))));
+    // Nothing of the old entity is needed to replace it.
+    commit(&engine, upsert(5)).await.unwrap();
+    assert_eq!(count(&engine).await.unwrap(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_of_the_committer_leaves_nobody_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = TestClock::at(1000);
+    let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), clock.clone()).unwrap();
+    fill(&engine, 10).await;
+    clock.0.1.store(true, Ordering::SeqCst);
+    let (first, second) = tokio::join!(commit(&engine, upsert(1)), commit(&engine, upsert(2)));
+    assert!(matches!(first, Err(CommitError::Fault(Fault::Storage(_)))));
+    assert!(matches!(second, Err(CommitError::Fault(Fault::Storage(_)))));
+    assert_eq!(count(&engine).await.unwrap(), 10, "reads go on");
+    clock.0.1.store(false, Ordering::SeqCst);
+    commit(&engine, upsert(11)).await.unwrap();
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_write_is_a_fault_for_everyone_and_reads_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 10).await;
+    // Writing a sorted file fails when its folder is gone, after which the library refuses all further writes.
+    let entities = &engine.shared.storage.entities;
+    std::fs::remove_dir_all(entities.path().join("tables")).unwrap();
+    entities.rotate_memtable().unwrap();
+    let began = Instant::now();
+    let answer = loop {
+        match commit(&engine, upsert(1)).await {
+            Ok(_) => assert!(began.elapsed() < Duration::from_secs(10), "the failure is never noticed"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(answer, CommitError::Fault(Fault::Storage(_))));
+    let (refused, merged) = tokio::join!(commit(&engine, merge(999)), commit(&engine, merge(2)));
+    assert!(matches!(merged, Err(CommitError::Fault(Fault::Storage(_)))));
+    assert!(refused.is_err());
+    assert!(matches!(engine.delete_table(&table()).await, Err(CatalogError::Fault(Fault::Storage(_)))));
+    assert_eq!(count(&engine).await.unwrap(), 10, "reads go on");
+    assert!(matches!(engine.close().await, Err(Fault::Storage(_))));
+}
+
+/// A sink that takes long.
+struct Slow(Arc<AtomicBool>);
+
+impl EntitySink for Slow {
+    fn entity(&mut self, _: &EntityView<'_>) -> ControlFlow<()> {
+        self.0.store(true, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(1));
+        ControlFlow::Continue(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_abandoned_scan_makes_room_for_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EmbeddedOptions { concurrent_scans: 1, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
+    fill(&engine, 20_000).await;
+    let has_begun = Arc::new(AtomicBool::new(false));
+    {
+        let table = table();
+        let scan = engine.scan(&table, scan_all(), Slow(Arc::clone(&has_begun)));
+        let timed_out = tokio::time::timeout(Duration::from_millis(100), scan).await.is_err();
+        assert!(timed_out && has_begun.load(Ordering::SeqCst));
+    }
+    // The whole scan would take 20 s.
+    let began = Instant::now();
+    assert_eq!(count(&engine).await.unwrap(), 20_000);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_that_runs_into_the_closing_answers_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Arc::new(open(&folder));
+    fill(&engine, 5_000).await;
+    let has_begun = Arc::new(AtomicBool::new(false));
+    let (scanner, sink) = (Arc::clone(&engine), Slow(Arc::clone(&has_begun)));
+    let scan = tokio::spawn(async move { scanner.scan(&table(), scan_all(), sink).await.map(|_| ()) });
+    while !has_begun.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    engine.close().await.unwrap();
+    assert!(matches!(scan.await.unwrap(), Err(ReadError::Fault(Fault::Closed))));
+}

@@ -1,0 +1,49 @@
+//! Cases about the end of an engine.
+
+use crate::support::*;
+use model::AccountName;
+use std::sync::Arc;
+use store::{CatalogError, CommitError, Engine, Fault, ReadError};
+
+pub(crate) async fn every_call_after_close_answers_closed<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let (table, account) = (table("Entities"), AccountName::new(ACCOUNT).unwrap());
+    engine.create_table(&table).await.unwrap();
+    commit_one(&*engine, &table, insert("p", "r", 1)).await.unwrap();
+    engine.close().await.unwrap();
+    assert!(matches!(engine.create_table(&table).await, Err(CatalogError::Fault(Fault::Closed))));
+    assert!(matches!(engine.delete_table(&table).await, Err(CatalogError::Fault(Fault::Closed))));
+    assert!(matches!(engine.table(&table).await, Err(Fault::Closed)));
+    assert!(matches!(engine.list_tables(&account, "", 1).await, Err(Fault::Closed)));
+    assert!(matches!(engine.get(&table, &key("p", "r")).await, Err(ReadError::Fault(Fault::Closed))));
+    let scan = engine.scan(&table, scan_all(), Kept::default()).await;
+    assert!(matches!(scan, Err(ReadError::Fault(Fault::Closed))));
+    let commit = commit_one(&*engine, &table, insert("p", "r2", 1)).await;
+    assert!(matches!(commit, Err(CommitError::Fault(Fault::Closed))));
+    assert!(matches!(engine.close().await, Err(Fault::Closed)));
+}
+
+pub(crate) async fn commits_on_their_way_are_answered_when_the_engine_closes<E: Engine>(
+    engine: Arc<E>,
+    _: ManualClock,
+) {
+    let table = table("Entities");
+    engine.create_table(&table).await.unwrap();
+    let mut tasks = Vec::new();
+    for task in 0..32 {
+        let (engine, table) = (Arc::clone(&engine), table.clone());
+        tasks.push(tokio::spawn(async move {
+            for n in 0.. {
+                match commit_one(&*engine, &table, upsert(&task.to_string(), "r", n)).await {
+                    Ok(_) => {}
+                    Err(CommitError::Fault(Fault::Closed)) => return,
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+        }));
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+    engine.close().await.unwrap();
+    for task in tasks {
+        tokio::time::timeout(std::time::Duration::from_secs(10), task).await.expect("nobody is left waiting").unwrap();
+    }
+}

@@ -1,0 +1,93 @@
+//! The suite that every engine passes: what `store::engine` promises, case by case.
+//!
+//! A case is a function over any engine; an engine joins the suite with one line in `suite!`.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failure is a failed test")]
+
+mod catalog;
+mod closing;
+mod isolation;
+mod mutations;
+mod pages;
+#[path = "../support/mod.rs"]
+mod support;
+
+use store::{Embedded, EmbeddedOptions, Memory};
+use support::{ManualClock, START_TICKS};
+
+/// One test for each case and engine. `$open` makes an engine and what must outlive it.
+macro_rules! suite {
+    ($engine:ident, $open:expr, [$($module:ident: $($case:ident),+;)+]) => {
+        mod $engine {
+            use super::*;
+            $($(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    let clock = ManualClock::at(START_TICKS);
+                    let (engine, _outlives) = $open(clock.clone());
+                    $module::$case(std::sync::Arc::new(engine), clock).await;
+                }
+            )+)+
+        }
+    };
+}
+
+macro_rules! every_case {
+    ($engine:ident, $open:expr) => {
+        suite!($engine, $open, [
+            catalog:
+                a_table_is_found_in_any_case_and_keeps_its_spelling,
+                a_table_is_created_once_and_deleted_once,
+                tables_are_listed_in_order_from_a_name_on,
+                accounts_do_not_see_each_other,
+                one_of_many_creations_wins,
+                everything_on_a_missing_table_says_so,
+                a_table_created_again_is_empty,
+                deleting_a_large_table_takes_no_time;
+            mutations:
+                each_mutation_of_a_missing_entity,
+                each_mutation_of_an_existing_entity,
+                each_condition_that_is_not_met,
+                a_refused_member_leaves_nothing_of_its_transaction,
+                answers_come_in_the_order_of_the_mutations,
+                the_answer_is_the_stored_timestamp,
+                timestamps_grow_when_the_clock_goes_back,
+                timestamps_differ_between_concurrent_transactions,
+                one_of_many_inserts_of_an_entity_wins,
+                no_concurrent_update_is_lost;
+            pages:
+                entities_come_in_the_order_of_utf16_code_units,
+                ranges_are_visited_in_order_and_nothing_else_is,
+                a_page_goes_on_where_it_is_told,
+                the_limit_bounds_the_page_and_a_last_page_says_so,
+                a_limit_of_zero_looks_for_a_match_only,
+                the_byte_budget_ends_the_page_behind_the_entity_that_reaches_it,
+                a_sink_that_has_enough_ends_the_page,
+                the_filter_decides_and_the_look_ahead_obeys_it,
+                pages_behind_each_other_give_every_entity_once,
+                a_deadline_in_the_past_still_makes_progress,
+                a_deadline_ends_a_long_scan_before_its_end,
+                a_cancelled_scan_ends_early;
+            isolation:
+                a_page_never_shows_part_of_a_transaction,
+                a_get_never_goes_back,
+                a_page_is_one_snapshot,
+                what_was_acknowledged_is_seen_at_once;
+            closing:
+                every_call_after_close_answers_closed,
+                commits_on_their_way_are_answered_when_the_engine_closes;
+        ]);
+    };
+}
+
+fn open_memory(clock: ManualClock) -> (Memory<ManualClock>, ()) {
+    (Memory::new(clock), ())
+}
+
+fn open_embedded(clock: ManualClock) -> (Embedded, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    (Embedded::open(folder.path(), &EmbeddedOptions::default(), clock).unwrap(), folder)
+}
+
+every_case!(memory, open_memory);
+every_case!(embedded, open_embedded);

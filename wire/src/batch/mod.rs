@@ -1,0 +1,20 @@
+//! Batches: the MIME envelope around an entity group transaction or a query (specification 05).
+//!
+//! [`read`] finds the operations of a request body, and the functions of the writing half frame their answers.
+//!
+//! Invariants:
+//!
+//! 1. Reading copies nothing: every text and body is a slice of the request.
+//! 2. Reading takes time linear in the body, and stops behind the 100th operation.
+//! 3. The line end may be CRLF or LF at every line, whatever the others are; answers have CRLF.
+//!
+//! This module must not know what an operation means: methods, targets and headers are texts here.
+
+mod multipart;
+mod read;
+mod target;
+mod write;
+
+pub use read::{Batch, BatchError, Changeset, PartRequest, read};
+pub use target::{InnerTarget, NotOfAccount};
+pub use write::{PartHead, end, start_changeset, start_part, write_head};

@@ -1,0 +1,205 @@
+//! Request bodies of batches: one change set, or one query (specification 05 §3).
+
+use super::multipart::{Header, Lines, Parts, boundary};
+use model::limits::{REQUEST_TARGET_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
+
+/// Why a batch cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchError {
+    /// The media type of the request is not `multipart/mixed` with a boundary.
+    ContentType,
+    /// The body is not a batch; the text says why, for the log.
+    Malformed(&'static str),
+}
+
+/// What a batch holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Batch<'a> {
+    /// A change set, to be executed as one transaction.
+    Changeset(Changeset<'a>),
+    /// One operation outside of any change set, which must be a query.
+    Single(PartRequest<'a>),
+    /// Several things that cannot be together: a query and anything else.
+    Mixed,
+}
+
+/// The operations of a change set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changeset<'a> {
+    /// At most the first 100 operations; there may be none.
+    pub operations: Vec<PartRequest<'a>>,
+    /// Whether there are more than 100.
+    pub is_too_long: bool,
+    /// Whether the batch has another change set, which was not read.
+    pub is_followed: bool,
+}
+
+/// An operation of a batch as the client wrote it: the HTTP request in a part, with the headers that matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PartRequest<'a> {
+    /// The HTTP method.
+    pub method: &'a str,
+    /// The request target: an absolute address, an absolute path, or a relative one.
+    pub target: &'a str,
+    /// `Accept`
+    pub accept: Option<&'a str>,
+    /// `Content-Type`
+    pub content_type: Option<&'a str>,
+    /// `If-Match`
+    pub if_match: Option<&'a str>,
+    /// `If-None-Match`
+    pub if_none_match: Option<&'a str>,
+    /// `Prefer`
+    pub prefer: Option<&'a str>,
+    /// `DataServiceVersion`
+    pub data_service_version: Option<&'a str>,
+    /// `MaxDataServiceVersion`
+    pub max_data_service_version: Option<&'a str>,
+    /// Every `X-HTTP-Method`.
+    pub method_overrides: Vec<&'a str>,
+    /// `Content-ID` among the headers of the HTTP request. One in front of the request is not echoed, so it is not kept.
+    pub content_id: Option<&'a str>,
+    /// The body.
+    pub body: &'a [u8],
+}
+
+/// Reads the body of a batch. `content_type` is the header of the request.
+///
+/// UNVERIFIED (05 §3): a change set without its last delimiter is refused, since it may have been cut off; a batch
+/// without its last delimiter is accepted.
+pub fn read<'a>(content_type: &str, body: &'a [u8]) -> Result<Batch<'a>, BatchError> {
+    let boundary = boundary(content_type).ok_or(BatchError::ContentType)?;
+    let mut parts = Parts::new(boundary, body)?;
+    let first = parts.next().ok_or(BatchError::Malformed("the batch is empty"))?;
+    match PartContent::read(first)? {
+        PartContent::Changeset { boundary, body } => {
+            let mut is_followed = false;
+            for part in parts {
+                match PartContent::read(part)? {
+                    PartContent::Changeset { .. } => is_followed = true,
+                    PartContent::Operation(_) => return Ok(Batch::Mixed),
+                }
+            }
+            let (operations, is_too_long) = read_changeset(boundary, body)?;
+            Ok(Batch::Changeset(Changeset { operations, is_too_long, is_followed }))
+        }
+        PartContent::Operation(_) if parts.next().is_some() => Ok(Batch::Mixed),
+        PartContent::Operation(content) => read_operation(content).map(Batch::Single),
+    }
+}
+
+fn read_changeset<'a>(boundary: &str, body: &'a [u8]) -> Result<(Vec<PartRequest<'a>>, bool), BatchError> {
+    let mut parts = Parts::new(boundary, body)?;
+    let mut operations = Vec::new();
+    for part in parts.by_ref() {
+        if operations.len() == TRANSACTION_OPERATIONS_MAX {
+            return Ok((operations, true));
+        }
+        match PartContent::read(part)? {
+            PartContent::Operation(content) => operations.push(read_operation(content)?),
+            PartContent::Changeset { .. } => return Err(BatchError::Malformed("a change set holds another one")),
+        }
+    }
+    if !parts.is_closed() {
+        return Err(BatchError::Malformed("a change set has no end"));
+    }
+    Ok((operations, false))
+}
+
+/// What follows the MIME headers of a part, and what they say it is.
+enum PartContent<'a> {
+    Changeset { boundary: &'a str, body: &'a [u8] },
+    Operation(&'a [u8]),
+}
+
+impl<'a> PartContent<'a> {
+    fn read(part: &'a [u8]) -> Result<Self, BatchError> {
+        let mut lines = Lines::new(part);
+        let mut content_type = None;
+        while let Some(header) = lines.next_header()? {
+            if header.is("Content-Type") {
+                content_type.get_or_insert(header.text()?);
+            }
+        }
+        let body = lines.rest();
+        let Some(content_type) = content_type else { return Ok(Self::Operation(body)) };
+        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        if media_type.eq_ignore_ascii_case("application/http") {
+            return Ok(Self::Operation(body));
+        }
+        match boundary(content_type) {
+            Some(boundary) => Ok(Self::Changeset { boundary, body }),
+            None => Err(BatchError::Malformed("a part is neither a change set nor an operation")),
+        }
+    }
+}
+
+/// Reads an HTTP request.
+fn read_operation(content: &[u8]) -> Result<PartRequest<'_>, BatchError> {
+    let mut lines = Lines::new(content);
+    let mut line = lines.next()?;
+    while line.is_some_and(|line| line.trim_ascii().is_empty()) {
+        line = lines.next()?;
+    }
+    let (method, target) =
+        line.and_then(request_line).ok_or(BatchError::Malformed("a part does not start with an HTTP request line"))?;
+    let mut request = PartRequest { method, target, ..PartRequest::default() };
+    let mut content_length = None;
+    while let Some(header) = lines.next_header()? {
+        if header.is("Content-Length") {
+            content_length.get_or_insert(header.text()?);
+        } else {
+            request.set(&header)?;
+        }
+    }
+    request.body = match content_length {
+        None => lines.rest(),
+        Some(text) => {
+            let length = text.parse().map_err(|_| BatchError::Malformed("a Content-Length is not a number"))?;
+            lines.rest().get(..length).ok_or(BatchError::Malformed("a Content-Length reaches beyond its part"))?
+        }
+    };
+    Ok(request)
+}
+
+/// Method and target of a request line, which must name a version of HTTP.
+///
+/// Whatever stands between the first and the last blank is the target, since old clients leave blanks in keys as they are.
+fn request_line(line: &[u8]) -> Option<(&str, &str)> {
+    let line = std::str::from_utf8(line).ok()?;
+    let (method, rest) = line.trim().split_once(' ')?;
+    let (target, version) = rest.rsplit_once(' ')?;
+    let target = target.trim();
+    let is_method = !method.is_empty() && method.bytes().all(|b| b.is_ascii_alphabetic());
+    let is_target = (1..=REQUEST_TARGET_BYTES_MAX).contains(&target.len()) && !target.contains(char::is_control);
+    (is_method && is_target && version.starts_with("HTTP/")).then_some((method, target))
+}
+
+impl<'a> PartRequest<'a> {
+    /// Keeps a header that matters; the first one counts, as everywhere else.
+    fn set(&mut self, header: &Header<'a>) -> Result<(), BatchError> {
+        let slots = [
+            ("Accept", &mut self.accept),
+            ("Content-Type", &mut self.content_type),
+            ("If-Match", &mut self.if_match),
+            ("If-None-Match", &mut self.if_none_match),
+            ("Prefer", &mut self.prefer),
+            ("DataServiceVersion", &mut self.data_service_version),
+            ("MaxDataServiceVersion", &mut self.max_data_service_version),
+            ("Content-ID", &mut self.content_id),
+        ];
+        for (name, slot) in slots {
+            if header.is(name) {
+                slot.get_or_insert(header.text()?);
+                return Ok(());
+            }
+        }
+        if header.is("X-HTTP-Method") {
+            self.method_overrides.push(header.text()?);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

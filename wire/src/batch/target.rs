@@ -1,0 +1,98 @@
+//! The targets of the operations inside a batch (specification 05 §3).
+
+use crate::target::account_label;
+use model::AccountName;
+
+/// Where an operation inside a batch goes: always to the account of the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InnerTarget<'a> {
+    /// The percent-encoded path behind the endpoint, without the slash between the two.
+    pub path: &'a str,
+    /// The raw query string.
+    pub query: &'a str,
+}
+
+/// An operation names another account than the batch that it stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotOfAccount;
+
+impl<'a> InnerTarget<'a> {
+    /// Reads an absolute address of whatever scheme and host, an absolute path with or without the account, or a
+    /// relative path.
+    ///
+    /// Clients behind proxies know the server by other names than it knows itself, so a host is looked at only for
+    /// the account in front of it, and only if the path does not name the account.
+    pub fn parse(text: &'a str, account: &AccountName, domains: &[String]) -> Result<Self, NotOfAccount> {
+        let (host, rest) = split_host(text);
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let path = path.strip_prefix('/').unwrap_or(path);
+        let own = path.strip_prefix(account.as_str());
+        let own = own.map(|rest| rest.strip_prefix("-secondary").unwrap_or(rest));
+        if let Some(path) = own.and_then(|rest| rest.strip_prefix('/')) {
+            return Ok(Self { path, query });
+        }
+        let label = host.and_then(|host| account_label(host, domains));
+        let label = label.map(|label| label.strip_suffix("-secondary").unwrap_or(label));
+        match label {
+            Some(label) if label != account.as_str() => Err(NotOfAccount),
+            _ if path.split_once('(').map_or(path, |(name, _)| name).contains('/') => Err(NotOfAccount),
+            _ => Ok(Self { path, query }),
+        }
+    }
+}
+
+/// The host of an absolute address, and everything behind it.
+fn split_host(text: &str) -> (Option<&str>, &str) {
+    let Some((scheme, rest)) = text.split_once("://") else { return (None, text) };
+    let is_scheme = !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    if !is_scheme {
+        return (None, text);
+    }
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    rest.split_at_checked(end).map_or((None, text), |(host, path)| (Some(host), path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_resolve_inside_the_account() {
+        let account = AccountName::new("acct").unwrap();
+        let parse = |text| InnerTarget::parse(text, &account, &["tables.example.net".to_owned()]);
+        for text in [
+            "https://acct.table.core.example/cars(PartitionKey='a',RowKey='b')?x=y",
+            "https://acct-secondary.table.core.example/cars(PartitionKey='a',RowKey='b')?x=y",
+            "http://acct.tables.example.net:10002/cars(PartitionKey='a',RowKey='b')?x=y",
+            "http://127.0.0.1:10002/acct/cars(PartitionKey='a',RowKey='b')?x=y",
+            "http://127.0.0.1:10002/cars(PartitionKey='a',RowKey='b')?x=y",
+            "https://proxy.table.internal/acct/cars(PartitionKey='a',RowKey='b')?x=y",
+            "https://elsewhere.example/acct/cars(PartitionKey='a',RowKey='b')?x=y",
+            "/acct/cars(PartitionKey='a',RowKey='b')?x=y",
+            "/acct-secondary/cars(PartitionKey='a',RowKey='b')?x=y",
+            "/cars(PartitionKey='a',RowKey='b')?x=y",
+            "cars(PartitionKey='a',RowKey='b')?x=y",
+        ] {
+            let expected = InnerTarget { path: "cars(PartitionKey='a',RowKey='b')", query: "x=y" };
+            assert_eq!(parse(text), Ok(expected), "{text}");
+        }
+        // A table may have the name of the account, and a key may look like an address.
+        for text in ["/acct", "acct()", "t(PartitionKey='http://x/y',RowKey='acct/')"] {
+            assert_eq!(parse(text), Ok(InnerTarget { path: text.trim_start_matches('/'), query: "" }), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_accounts_are_refused() {
+        let account = AccountName::new("acct").unwrap();
+        for text in [
+            "https://other.table.core.example/cars",
+            "http://127.0.0.1:10002/other/cars",
+            "/other/cars",
+            "other/cars",
+            "/acct2/cars",
+        ] {
+            assert_eq!(InnerTarget::parse(text, &account, &[]), Err(NotOfAccount), "{text}");
+        }
+    }
+}

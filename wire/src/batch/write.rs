@@ -1,0 +1,307 @@
+//! Answers to batches, framed as the service frames them (specification 05 §4, §5).
+//!
+//! A batch answer is [`start_changeset`], for each operation [`start_part`], [`write_head`], its body and a line break,
+//! then [`end`] of the change set and [`end`] of the batch. The answer to a query stands in the batch itself, without
+//! a change set around it.
+
+use crate::negotiation::Preference;
+use model::{DateTime, ETag};
+
+/// Status line and headers of the answer to one operation.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PartHead<'a> {
+    /// The HTTP status.
+    pub status: u16,
+    /// `Content-ID`, as it stands among the headers of the operation.
+    pub content_id: Option<&'a str>,
+    /// Whether there is an `X-Content-Type-Options: nosniff`.
+    pub has_nosniff: bool,
+    /// Whether there is a `Cache-Control: no-cache`.
+    pub has_no_cache: bool,
+    /// `Preference-Applied`
+    pub preference: Option<Preference>,
+    /// `DataServiceVersion`, without the semicolon that always ends it.
+    pub data_service_version: &'static str,
+    /// `Content-Type`
+    pub content_type: Option<&'a str>,
+    /// `Location`
+    pub location: Option<&'a [u8]>,
+    /// Whether the location also stands in `DataServiceId`.
+    pub has_data_service_id: bool,
+    /// The Timestamp that is shown as `ETag`.
+    pub etag: Option<DateTime>,
+    /// Continuation headers: name and token.
+    pub continuation: &'a [(&'static str, String)],
+}
+
+/// Writes what stands in front of the parts of a change set.
+pub fn start_changeset(out: &mut Vec<u8>, batch: &str, changeset: &str) {
+    for text in ["--", batch, "\r\nContent-Type: multipart/mixed; boundary=", changeset, "\r\n\r\n"] {
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Writes what stands in front of the status line of a part.
+pub fn start_part(out: &mut Vec<u8>, boundary: &str) {
+    out.extend_from_slice(b"--");
+    out.extend_from_slice(boundary.as_bytes());
+    out.extend_from_slice(b"\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n");
+}
+
+/// Writes the last delimiter of a change set or of the batch.
+pub fn end(out: &mut Vec<u8>, boundary: &str) {
+    out.extend_from_slice(b"--");
+    out.extend_from_slice(boundary.as_bytes());
+    out.extend_from_slice(b"--\r\n");
+}
+
+/// Writes status line and headers, with the blank line that ends them.
+///
+/// The service orders the headers of an answer with an entity otherwise than those of other answers (05 §4). Where the
+/// continuation headers of a query stand is UNVERIFIED (05 §4.1).
+pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
+    let mut writer = HeadWriter { out };
+    writer.status_line(head.status);
+    let has_entity = head.status < 300 && head.content_type.is_some();
+    if has_entity {
+        writer.data_service_version(head);
+        writer.content_type(head);
+    }
+    writer.header("Content-ID", head.content_id);
+    writer.header("X-Content-Type-Options", head.has_nosniff.then_some("nosniff"));
+    writer.header("Cache-Control", head.has_no_cache.then_some("no-cache"));
+    writer.header("Preference-Applied", head.preference.map(Preference::applied));
+    if !has_entity {
+        writer.data_service_version(head);
+        writer.content_type(head);
+    }
+    writer.header("Location", head.location);
+    writer.header("DataServiceId", head.location.filter(|_| head.has_data_service_id));
+    if let Some(timestamp) = head.etag {
+        let mut etag = Vec::with_capacity(48);
+        ETag::of(timestamp).write_to(&mut etag);
+        writer.header("ETag", Some(etag));
+    }
+    for (name, token) in head.continuation {
+        writer.header(name, Some(token));
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+struct HeadWriter<'o> {
+    out: &'o mut Vec<u8>,
+}
+
+impl HeadWriter<'_> {
+    fn status_line(&mut self, status: u16) {
+        let line = format!("HTTP/1.1 {status} {}\r\n", reason_phrase(status));
+        self.out.extend_from_slice(line.as_bytes());
+    }
+
+    fn header(&mut self, name: &str, value: Option<impl AsRef<[u8]>>) {
+        if let Some(value) = value {
+            self.out.extend_from_slice(name.as_bytes());
+            self.out.extend_from_slice(b": ");
+            self.out.extend_from_slice(value.as_ref());
+            self.out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    fn data_service_version(&mut self, head: &PartHead<'_>) {
+        self.out.extend_from_slice(b"DataServiceVersion: ");
+        self.out.extend_from_slice(head.data_service_version.as_bytes());
+        self.out.extend_from_slice(b";\r\n");
+    }
+
+    fn content_type(&mut self, head: &PartHead<'_>) {
+        self.header("Content-Type", head.content_type);
+    }
+}
+
+/// The text behind the status, which is the standard one for every status that an operation has.
+fn reason_phrase(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        204 => "No Content",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        409 => "Conflict",
+        411 => "Length Required",
+        412 => "Precondition Failed",
+        413 => "Request Entity Too Large",
+        415 => "Unsupported Media Type",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        _ => "Unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorCode;
+
+    fn stamp() -> DateTime {
+        DateTime::parse("2024-05-06T07:08:09.1234567Z").unwrap()
+    }
+
+    fn head(head: &PartHead<'_>) -> String {
+        let mut out = Vec::new();
+        write_head(&mut out, head);
+        String::from_utf8(out).unwrap()
+    }
+
+    const SERVED: PartHead<'static> = PartHead {
+        status: 204,
+        content_id: None,
+        has_nosniff: true,
+        has_no_cache: true,
+        preference: None,
+        data_service_version: "1.0",
+        content_type: None,
+        location: None,
+        has_data_service_id: false,
+        etag: None,
+        continuation: &[],
+    };
+    const JSON: Option<&str> = Some("application/json;odata=minimalmetadata;streaming=true;charset=utf-8");
+
+    #[test]
+    fn three_operations_as_recorded() {
+        let location: &[u8] = b"https://acct.table.example/cars(PartitionKey='p',RowKey='1')";
+        let inserted = PartHead {
+            content_id: Some("1"),
+            preference: Some(Preference::NoContent),
+            data_service_version: "3.0",
+            location: Some(location),
+            has_data_service_id: true,
+            etag: Some(stamp()),
+            ..SERVED
+        };
+        let updated = PartHead { content_id: Some("2"), etag: Some(stamp()), ..SERVED };
+        let deleted = PartHead { content_id: Some("3"), ..SERVED };
+        let mut out = Vec::new();
+        start_changeset(&mut out, "batchresponse_6b0c", "changesetresponse_41d2");
+        for head in [inserted, updated, deleted] {
+            start_part(&mut out, "changesetresponse_41d2");
+            write_head(&mut out, &head);
+            out.extend_from_slice(b"\r\n");
+        }
+        end(&mut out, "changesetresponse_41d2");
+        end(&mut out, "batchresponse_6b0c");
+        let expected = "\
+--batchresponse_6b0c
+Content-Type: multipart/mixed; boundary=changesetresponse_41d2
+
+--changesetresponse_41d2
+Content-Type: application/http
+Content-Transfer-Encoding: binary
+
+HTTP/1.1 204 No Content
+Content-ID: 1
+X-Content-Type-Options: nosniff
+Cache-Control: no-cache
+Preference-Applied: return-no-content
+DataServiceVersion: 3.0;
+Location: https://acct.table.example/cars(PartitionKey='p',RowKey='1')
+DataServiceId: https://acct.table.example/cars(PartitionKey='p',RowKey='1')
+ETag: W/\"datetime'2024-05-06T07%3A08%3A09.1234567Z'\"
+
+
+--changesetresponse_41d2
+Content-Type: application/http
+Content-Transfer-Encoding: binary
+
+HTTP/1.1 204 No Content
+Content-ID: 2
+X-Content-Type-Options: nosniff
+Cache-Control: no-cache
+DataServiceVersion: 1.0;
+ETag: W/\"datetime'2024-05-06T07%3A08%3A09.1234567Z'\"
+
+
+--changesetresponse_41d2
+Content-Type: application/http
+Content-Transfer-Encoding: binary
+
+HTTP/1.1 204 No Content
+Content-ID: 3
+X-Content-Type-Options: nosniff
+Cache-Control: no-cache
+DataServiceVersion: 1.0;
+
+
+--changesetresponse_41d2--
+--batchresponse_6b0c--
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected.replace('\n', "\r\n"));
+    }
+
+    #[test]
+    fn an_empty_change_set_as_recorded() {
+        let mut out = Vec::new();
+        start_changeset(&mut out, "b", "c");
+        end(&mut out, "c");
+        end(&mut out, "b");
+        let expected = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c--\r\n--b--\r\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn headers_by_kind_of_answer() {
+        let created = PartHead {
+            status: 201,
+            content_id: Some("7"),
+            data_service_version: "3.0",
+            content_type: JSON,
+            location: Some(b"L"),
+            etag: Some(stamp()),
+            ..SERVED
+        };
+        assert_eq!(
+            head(&created),
+            "HTTP/1.1 201 Created\r\nDataServiceVersion: 3.0;\r\nContent-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8\r\nContent-ID: 7\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\nLocation: L\r\nETag: W/\"datetime'2024-05-06T07%3A08%3A09.1234567Z'\"\r\n\r\n"
+        );
+        let found = PartHead { status: 200, content_id: None, location: None, ..created };
+        assert_eq!(
+            head(&found),
+            "HTTP/1.1 200 OK\r\nDataServiceVersion: 3.0;\r\nContent-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\nETag: W/\"datetime'2024-05-06T07%3A08%3A09.1234567Z'\"\r\n\r\n"
+        );
+        let refused = PartHead {
+            status: 412,
+            content_id: Some("2"),
+            preference: Some(Preference::NoContent),
+            data_service_version: "3.0",
+            content_type: JSON,
+            ..SERVED
+        };
+        assert_eq!(
+            head(&refused),
+            "HTTP/1.1 412 Precondition Failed\r\nContent-ID: 2\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\nPreference-Applied: return-no-content\r\nDataServiceVersion: 3.0;\r\nContent-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8\r\n\r\n"
+        );
+        let unreadable = PartHead {
+            status: 400,
+            data_service_version: "1.0",
+            content_type: Some("application/xml;charset=utf-8"),
+            ..PartHead::default()
+        };
+        assert_eq!(
+            head(&unreadable),
+            "HTTP/1.1 400 Bad Request\r\nDataServiceVersion: 1.0;\r\nContent-Type: application/xml;charset=utf-8\r\n\r\n"
+        );
+        let tokens = [("x-ms-continuation-NextPartitionKey", "1!0!".to_owned())];
+        let page = PartHead { continuation: &tokens, ..found };
+        assert!(head(&page).ends_with("Z'\"\r\nx-ms-continuation-NextPartitionKey: 1!0!\r\n\r\n"));
+    }
+
+    #[test]
+    fn every_error_has_a_reason_phrase() {
+        for code in ErrorCode::ALL {
+            assert_ne!(reason_phrase(code.status()), "Unknown", "{}", code.as_str());
+        }
+    }
+}
