@@ -4,6 +4,7 @@
 //! The table in this file is the only place that ties a code to a status.
 
 use crate::json::write_json_string;
+use crate::xml::{DECLARATION, escape};
 use model::DateTime;
 use std::borrow::Cow;
 
@@ -48,6 +49,14 @@ error_codes! {
     AuthorizationFailure 403 "This request is not authorized to perform this operation."
     /// The credential lacks the permission.
     AuthorizationPermissionMismatch 403 "This request is not authorized to perform this operation using this permission."
+    /// The credential asks for HTTPS.
+    AuthorizationProtocolMismatch 403 "This request is not authorized to perform this operation using this protocol."
+    /// The credential does not cover this kind of resource.
+    AuthorizationResourceTypeMismatch 403 "This request is not authorized to perform this operation using this resource type."
+    /// The credential is for other services.
+    AuthorizationServiceMismatch 403 "This request is not authorized to perform this operation using this service."
+    /// The credential is for clients at other addresses; the message names the address.
+    AuthorizationSourceIPMismatch 403 "This request is not authorized to perform this operation using this source IP."
     /// A transaction names two partitions.
     CommandsInBatchActOnDifferentPartitions 400 "All commands in a batch must operate on same entity group."
     /// No CORS rule matches a preflight request.
@@ -124,6 +133,8 @@ error_codes! {
     TableNotFound 404 "The table specified does not exist."
     /// More than 252 custom properties.
     TooManyProperties 400 "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties."
+    /// A method that an operation on policies or properties does not have.
+    UnsupportedHttpVerb 405 "The resource doesn't support the specified HTTP verb."
     /// `If-Match` names another version than the current one.
     UpdateConditionNotSatisfied 412 "The update condition specified in the request was not satisfied."
     /// `X-HTTP-Method` given more than once.
@@ -218,37 +229,19 @@ pub fn write_error_body(form: ErrorBody, error: &ServiceError, request_id: &str,
             out
         }
         ErrorBody::ODataXml => format!(
-            "{XML_DECLARATION}<error xmlns=\"{METADATA_NAMESPACE}\"><code>{code}</code><message xml:lang=\"en-US\">{}</message></error>",
-            xml_text(&message)
+            "{DECLARATION}<error xmlns=\"{METADATA_NAMESPACE}\"><code>{code}</code><message xml:lang=\"en-US\">{}</message></error>",
+            escape(&message)
         )
         .into_bytes(),
         ErrorBody::PrefixedXml => format!(
-            "{XML_DECLARATION}<m:error xmlns:m=\"{METADATA_NAMESPACE}\"><m:code>{code}</m:code><m:message xml:lang=\"en-US\">{}</m:message></m:error>",
-            xml_text(&message)
+            "{DECLARATION}<m:error xmlns:m=\"{METADATA_NAMESPACE}\"><m:code>{code}</m:code><m:message xml:lang=\"en-US\">{}</m:message></m:error>",
+            escape(&message)
         )
         .into_bytes(),
     }
 }
 
-const XML_DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 const METADATA_NAMESPACE: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
-
-/// Escapes character data; characters that XML 1.0 cannot hold become U+FFFD.
-fn xml_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '\t' | '\n' => out.push(c),
-            '\r' => out.push_str("&#xD;"),
-            '\0'..='\x1F' | '\u{FFFE}' | '\u{FFFF}' => out.push('\u{FFFD}'),
-            _ => out.push(c),
-        }
-    }
-    out
-}
 
 #[cfg(test)]
 mod tests {

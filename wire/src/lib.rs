@@ -1,10 +1,11 @@
 //! The wire protocol of the Table service: bytes to model and back, as pure functions.
 //!
 //! Server and client share this crate. It knows request targets, query options, filter text, JSON,
-//! batches, continuation tokens, signatures, versions, media types, error codes and their bodies.
+//! batches, continuation tokens, signatures, policies, versions, media types, error codes and their bodies.
 //!
 //! It must not know sockets, HTTP libraries, storage or configuration.
 
+pub mod acl;
 pub mod batch;
 pub mod continuation;
 pub mod error;
@@ -13,11 +14,13 @@ pub mod json;
 pub mod negotiation;
 pub mod number;
 pub mod query;
+pub mod sas;
 pub mod select;
 pub mod signing;
 pub mod target;
 pub mod uri;
 pub mod version;
+pub mod xml;
 
 pub use error::{ErrorBody, ErrorCode, ServiceError};
 pub use negotiation::{Format, MetadataLevel};

@@ -27,6 +27,10 @@ pub struct QueryOptions<'a> {
     pub restype: Option<Cow<'a, str>>,
     /// Whether there is a `sig`, so that the request carries a shared access signature.
     pub has_signature: bool,
+    /// `sv`: the version of a shared access signature.
+    pub signed_version: Option<Cow<'a, str>>,
+    /// `api-version`: the version of the request, where a signature stands in the address.
+    pub api_version: Option<Cow<'a, str>>,
     top: Option<Cow<'a, str>>,
     timeout: Option<Cow<'a, str>>,
     unsupported: bool,
@@ -57,10 +61,16 @@ impl<'a> QueryOptions<'a> {
             "NextPartitionKey" => &mut self.next_partition_key,
             "NextRowKey" => &mut self.next_row_key,
             "NextTableName" => &mut self.next_table_name,
-            "sig" => {
+            _ if name.eq_ignore_ascii_case("sig") => {
                 self.has_signature = true;
                 return;
             }
+            // The first one counts, as for every field of a signature (08 §1).
+            _ if name.eq_ignore_ascii_case("sv") => {
+                self.signed_version.get_or_insert(value);
+                return;
+            }
+            _ if name.eq_ignore_ascii_case("api-version") => &mut self.api_version,
             _ if name.eq_ignore_ascii_case("comp") => &mut self.comp,
             _ if name.eq_ignore_ascii_case("restype") => &mut self.restype,
             _ if name.eq_ignore_ascii_case("timeout") => &mut self.timeout,

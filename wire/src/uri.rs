@@ -56,6 +56,11 @@ pub fn encode_list(list: &str) -> String {
     utf8_percent_encode(list, RESERVED_IN_LIST).to_string()
 }
 
+/// A name or value of a query string: everything but unreserved characters is escaped.
+pub fn encode_component(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,12 +17,20 @@ impl Version {
     pub const VERSION_HEADER: Self = Self::of(2009, 9, 19);
     /// Upserts and projection.
     pub const UPSERT: Self = Self::of(2011, 8, 18);
+    /// Shared access signatures and stored access policies of tables.
+    pub const TABLE_SAS: Self = Self::of(2012, 2, 12);
     /// JSON and `Prefer`.
     pub const JSON: Self = Self::of(2013, 8, 15);
+    /// The string to sign of a table SAS names the service.
+    pub const SERVICE_IN_SAS: Self = Self::of(2015, 2, 21);
+    /// Account SAS, and addresses and protocols in every SAS.
+    pub const ACCOUNT_SAS: Self = Self::of(2015, 4, 5);
     /// `odata.etag` at minimal metadata.
     pub const ETAG_IN_MINIMAL: Self = Self::of(2015, 4, 5);
     /// Atom is gone.
     pub const NO_ATOM: Self = Self::of(2015, 12, 11);
+    /// The string to sign of an account SAS has a line for the encryption scope.
+    pub const ENCRYPTION_SCOPE: Self = Self::of(2020, 12, 6);
     /// Anonymous requests are challenged with 401.
     pub const CHALLENGE: Self = Self::of(2020, 12, 6);
 
@@ -68,10 +76,10 @@ const KNOWN: &[Version] = &[
     Version::of(2009, 7, 17),
     Version::VERSION_HEADER,
     Version::UPSERT,
-    Version::of(2012, 2, 12),
+    Version::TABLE_SAS,
     Version::JSON,
     Version::of(2014, 2, 14),
-    Version::of(2015, 2, 21),
+    Version::SERVICE_IN_SAS,
     Version::ETAG_IN_MINIMAL,
     Version::of(2015, 7, 8),
     Version::NO_ATOM,

@@ -1,0 +1,153 @@
+//! Stored access policies as XML: the body of Get and Set Table ACL (specification 10 §7).
+
+use crate::sas::parse_time;
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, Malformed, escape};
+use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
+
+/// Reads the policies that a client sets. An empty body removes all.
+///
+/// UNVERIFIED (10 §7): that every fault of a policy has one answer, that of a malformed document.
+pub fn read(body: &[u8]) -> Result<StoredAccessPolicies, Malformed> {
+    if body.is_empty() {
+        return Ok(StoredAccessPolicies::default());
+    }
+    let root = Element::parse(body)?;
+    if &*root.name != "SignedIdentifiers" || !root.text.trim().is_empty() {
+        return Err(Malformed);
+    }
+    let policies: Result<Vec<_>, _> = root.children.iter().map(read_identifier).collect();
+    StoredAccessPolicies::new(policies?).ok_or(Malformed)
+}
+
+fn read_identifier(identifier: &Element) -> Result<StoredAccessPolicy, Malformed> {
+    if &*identifier.name != "SignedIdentifier" {
+        return Err(Malformed);
+    }
+    let [id, content] = fields(identifier, ["Id", "AccessPolicy"])?;
+    let mut policy = id.and_then(|id| StoredAccessPolicy::new(&id.text)).ok_or(Malformed)?;
+    let Some(content) = content else { return Ok(policy) };
+    let [start, expiry, permission] = fields(content, ["Start", "Expiry", "Permission"])?;
+    policy.start = read_value(start, parse_time)?;
+    policy.expiry = read_value(expiry, parse_time)?;
+    policy.permissions = read_value(permission, Permissions::of_table)?;
+    Ok(policy)
+}
+
+/// The children of an element by name; each may be there once, and no other.
+fn fields<'e, const N: usize>(element: &'e Element, names: [&str; N]) -> Result<[Option<&'e Element>; N], Malformed> {
+    let mut found = [None; N];
+    for child in &element.children {
+        let at = names.iter().position(|name| *name == &*child.name).ok_or(Malformed)?;
+        if found.get_mut(at).is_none_or(|slot| slot.replace(child).is_some()) {
+            return Err(Malformed);
+        }
+    }
+    Ok(found)
+}
+
+/// The value of an element; one without text is not set.
+fn read_value<T>(element: Option<&Element>, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Malformed> {
+    let Some(element) = element else { return Ok(None) };
+    if !element.children.is_empty() {
+        return Err(Malformed);
+    }
+    let text = element.text.trim();
+    if text.is_empty() { Ok(None) } else { read(text).map(Some).ok_or(Malformed) }
+}
+
+/// The policies as the service answers them, in the order in which they were set.
+pub fn write(policies: &StoredAccessPolicies) -> Vec<u8> {
+    let mut out = format!("{BYTE_ORDER_MARK}{DECLARATION}");
+    if policies.is_empty() {
+        out.push_str("<SignedIdentifiers />");
+        return out.into_bytes();
+    }
+    out.push_str("<SignedIdentifiers>");
+    for policy in policies.as_slice() {
+        out.push_str("<SignedIdentifier>");
+        write_value(&mut out, "Id", Some(escape(policy.id())));
+        if policy.start.is_some() || policy.expiry.is_some() || policy.permissions.is_some() {
+            out.push_str("<AccessPolicy>");
+            write_value(&mut out, "Start", policy.start.map(seven_digits));
+            write_value(&mut out, "Expiry", policy.expiry.map(seven_digits));
+            write_value(&mut out, "Permission", policy.permissions.map(|permissions| permissions.to_string()));
+            out.push_str("</AccessPolicy>");
+        }
+        out.push_str("</SignedIdentifier>");
+    }
+    out.push_str("</SignedIdentifiers>");
+    out.into_bytes()
+}
+
+fn write_value(out: &mut String, name: &str, value: Option<String>) {
+    if let Some(value) = value {
+        out.extend(["<", name, ">", &value, "</", name, ">"]);
+    }
+}
+
+fn seven_digits(time: DateTime) -> String {
+    let mut out = Vec::with_capacity(28);
+    time.write_seven_digits_to(&mut out);
+    String::from_utf8(out).expect("only ASCII was written")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(body: &str) -> Result<String, Malformed> {
+        let policies = read(body.as_bytes())?;
+        let text = String::from_utf8(write(&policies)).unwrap();
+        Ok(text.strip_prefix("\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>").unwrap().to_owned())
+    }
+
+    #[test]
+    fn policies_come_back_as_the_service_writes_them() {
+        for (body, expected) in [
+            ("", "<SignedIdentifiers />"),
+            ("<SignedIdentifiers/>", "<SignedIdentifiers />"),
+            ("\u{FEFF}<?xml version='1.0'?>\n<SignedIdentifiers>\n</SignedIdentifiers>", "<SignedIdentifiers />"),
+            (
+                "<SignedIdentifiers><SignedIdentifier><Id>pol-1</Id><AccessPolicy><Start>2031-03-01T09:30:00Z</Start><Expiry>2031-04-01T09:30:15Z</Expiry><Permission>raud</Permission></AccessPolicy></SignedIdentifier><SignedIdentifier><Id>pol-2</Id></SignedIdentifier></SignedIdentifiers>",
+                "<SignedIdentifiers><SignedIdentifier><Id>pol-1</Id><AccessPolicy><Start>2031-03-01T09:30:00.0000000Z</Start><Expiry>2031-04-01T09:30:15.0000000Z</Expiry><Permission>raud</Permission></AccessPolicy></SignedIdentifier><SignedIdentifier><Id>pol-2</Id></SignedIdentifier></SignedIdentifiers>",
+            ),
+            (
+                "<SignedIdentifiers> <SignedIdentifier> <AccessPolicy> <Permission> ra </Permission> <Expiry>2031-03-01</Expiry> <Start/></AccessPolicy> <Id>a &amp; b</Id> </SignedIdentifier> </SignedIdentifiers>",
+                "<SignedIdentifiers><SignedIdentifier><Id>a &amp; b</Id><AccessPolicy><Expiry>2031-03-01T00:00:00.0000000Z</Expiry><Permission>ra</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>",
+            ),
+            (
+                "<SignedIdentifiers><SignedIdentifier><Id>x</Id><AccessPolicy /></SignedIdentifier></SignedIdentifiers>",
+                "<SignedIdentifiers><SignedIdentifier><Id>x</Id></SignedIdentifier></SignedIdentifiers>",
+            ),
+        ] {
+            assert_eq!(answer(body).as_deref(), Ok(expected), "{body}");
+        }
+    }
+
+    #[test]
+    fn faults() {
+        let policy = |content: &str| {
+            format!("<SignedIdentifiers><SignedIdentifier>{content}</SignedIdentifier></SignedIdentifiers>")
+        };
+        let six: String = (0..6).map(|i| format!("<SignedIdentifier><Id>{i}</Id></SignedIdentifier>")).collect();
+        let long = "x".repeat(65);
+        for body in [
+            " ".to_owned(),
+            "<Other/>".to_owned(),
+            format!("<SignedIdentifiers>{six}</SignedIdentifiers>"),
+            "<SignedIdentifiers><Other/></SignedIdentifiers>".to_owned(),
+            policy(""),
+            policy("<Id/>"),
+            policy("<Id>a</Id><Id>b</Id>"),
+            policy(&format!("<Id>{long}</Id>")),
+            policy("<Id>a</Id><Other/>"),
+            policy("<Id>a</Id></SignedIdentifier><SignedIdentifier><Id>a</Id>"),
+            policy("<Id>a</Id><AccessPolicy><Permission>rl</Permission></AccessPolicy>"),
+            policy("<Id>a</Id><AccessPolicy><Start>tomorrow</Start></AccessPolicy>"),
+            policy("<Id>a</Id><AccessPolicy><Expiry>2031-03-01T09:30:00</Expiry></AccessPolicy>"),
+            policy("<Id>a</Id><AccessPolicy><Start><b/></Start></AccessPolicy>"),
+        ] {
+            assert_eq!(read(body.as_bytes()), Err(Malformed), "{body}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What the fields of a verified token mean, and what it allows here and now (specification 08 §3 to §9).
+
+use super::{Fields, Kind, SasError};
+use crate::version::Version;
+use model::grant::Resources;
+use model::{DateTime, Denial, KeyRange, Permissions, Scope, StoredAccessPolicies};
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+/// A token whose signature was verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sas<'a> {
+    terms: Terms,
+    reach: Reach<'a>,
+}
+
+/// What tokens of both kinds say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Terms {
+    start: Option<DateTime>,
+    expiry: Option<DateTime>,
+    permissions: Option<Permissions>,
+    sources: Option<Sources>,
+    https_only: bool,
+}
+
+/// What a token is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reach<'a> {
+    Table { table: Cow<'a, str>, policy: Cow<'a, str>, range: KeyRange },
+    Account { covers_tables: bool, resources: Resources },
+}
+
+/// How and when a token is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Circumstances {
+    /// The current time.
+    pub now: DateTime,
+    /// The address of the client.
+    pub source: IpAddr,
+    /// Whether the request came over HTTPS.
+    pub is_https: bool,
+}
+
+/// A range of addresses, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sources {
+    from: IpAddr,
+    to: IpAddr,
+}
+
+impl<'a> Sas<'a> {
+    /// Interprets the fields of a token.
+    pub(super) fn read(fields: Fields<'a>) -> Result<Self, SasError> {
+        let kind = fields.kind().ok_or(SasError::Kind)?;
+        let version = fields.signed_version(kind)?;
+        // Older versions do not sign these two, so anybody could have added them.
+        if version < Version::ACCOUNT_SAS && !(fields.sources.is_empty() && fields.protocols.is_empty()) {
+            return Err(SasError::Field(if fields.sources.is_empty() { "spr" } else { "sip" }));
+        }
+        let permissions = match kind {
+            Kind::Table => Permissions::of_table,
+            Kind::Account => Permissions::of_account,
+        };
+        let terms = Terms {
+            start: optional("st", &fields.start, parse_time)?,
+            expiry: optional("se", &fields.expiry, parse_time)?,
+            permissions: optional("sp", &fields.permissions, permissions)?,
+            sources: optional("sip", &fields.sources, Sources::parse)?,
+            https_only: optional("spr", &fields.protocols, https_only)?.unwrap_or(false),
+        };
+        let reach = match kind {
+            Kind::Table => {
+                let range = key_range(&fields)?;
+                Reach::Table { table: fields.table, policy: fields.policy, range }
+            }
+            Kind::Account => {
+                refuse_in_account_sas(&fields, version)?;
+                let covers_tables = letters("ss", &fields.services, "bqtf")?.contains('t');
+                let types = letters("srt", &fields.resources, "sco")?;
+                let has = |letter| types.contains(letter);
+                let resources = Resources { service: has('s'), container: has('c'), object: has('o') };
+                Reach::Account { covers_tables, resources }
+            }
+        };
+        Ok(Self { terms, reach })
+    }
+
+    /// The table whose policies are needed, if the token refers to one.
+    pub fn policy_table(&self) -> Option<&str> {
+        match &self.reach {
+            Reach::Table { table, policy, .. } if !policy.is_empty() => Some(table),
+            _ => None,
+        }
+    }
+
+    /// What the token allows under these circumstances, with the policies of its table.
+    ///
+    /// A token that is genuine and may not be used in this way allows nothing, and says why.
+    pub fn scope(mut self, policies: &StoredAccessPolicies, used: Circumstances) -> Result<Scope, SasError> {
+        if let Reach::Table { policy, .. } = &self.reach
+            && !policy.is_empty()
+        {
+            let policy = policies.get(policy).ok_or(SasError::UnknownPolicy)?;
+            self.terms.start = merged("st", self.terms.start, policy.start)?;
+            self.terms.expiry = merged("se", self.terms.expiry, policy.expiry)?;
+            self.terms.permissions = merged("sp", self.terms.permissions, policy.permissions)?;
+        }
+        let Terms { start, expiry, permissions, sources, https_only } = self.terms;
+        let expiry = expiry.ok_or(SasError::Missing("se"))?;
+        let permissions = permissions.ok_or(SasError::Missing("sp"))?;
+        check_time(start, expiry, used.now)?;
+        if sources.is_some_and(|sources| !sources.hold(used.source)) {
+            return Ok(Scope::Nothing(Denial::Source(used.source.to_canonical())));
+        }
+        if https_only && !used.is_https {
+            return Ok(Scope::Nothing(Denial::Protocol));
+        }
+        Ok(match self.reach {
+            Reach::Table { table, range, .. } => Scope::Table { table: table.into(), permissions, range },
+            Reach::Account { covers_tables: false, .. } => Scope::Nothing(Denial::Service),
+            Reach::Account { resources, .. } => Scope::Account { resources, permissions },
+        })
+    }
+}
+
+/// Reads a time of a token or of a policy (08 §4): a date, or a date and a time with its offset from UTC.
+///
+/// UNVERIFIED (08 §4): that a time without an offset is refused.
+pub fn parse_time(text: &str) -> Option<DateTime> {
+    const DATE_BYTES: usize = "YYYY-MM-DD".len();
+    if text.len() == DATE_BYTES {
+        return DateTime::parse(&format!("{text}T00:00Z")).ok();
+    }
+    let has_offset = text.ends_with('Z') || text.get(DATE_BYTES..).is_some_and(|time| time.contains(['+', '-']));
+    if has_offset { DateTime::parse(text).ok() } else { None }
+}
+
+/// Both ends belong to the time in which a token is valid.
+///
+/// UNVERIFIED (08 §4): that they do, and that there is no allowance for clocks that differ.
+fn check_time(start: Option<DateTime>, expiry: DateTime, now: DateTime) -> Result<(), SasError> {
+    let has_begun = start.is_none_or(|start| start <= now && start < expiry);
+    if has_begun && now <= expiry {
+        return Ok(());
+    }
+    let start = start.map(|start| start.to_string()).unwrap_or_default();
+    Err(SasError::Time { start, expiry: expiry.to_string(), now: now.to_string() })
+}
+
+/// The key range of a table SAS (08 §6).
+///
+/// UNVERIFIED (08 §6): the code for a row key without its partition key.
+fn key_range(fields: &Fields<'_>) -> Result<KeyRange, SasError> {
+    fn bound<'f>(
+        partition: &'f str,
+        row: &'f str,
+        name: &'static str,
+    ) -> Result<Option<(&'f str, Option<&'f str>)>, SasError> {
+        match (partition.is_empty(), row.is_empty()) {
+            (true, true) => Ok(None),
+            (true, false) => Err(SasError::Field(name)),
+            (false, _) => Ok(Some((partition, Some(row).filter(|row| !row.is_empty())))),
+        }
+    }
+    let from = bound(&fields.start_partition, &fields.start_row, "srk")?;
+    let to = bound(&fields.end_partition, &fields.end_row, "erk")?;
+    Ok(KeyRange::pairs(from, to))
+}
+
+/// Fields that an account SAS cannot have.
+///
+/// UNVERIFIED (08 §7): that an account SAS with the id of a policy is refused.
+fn refuse_in_account_sas(fields: &Fields<'_>, version: Version) -> Result<(), SasError> {
+    if !fields.policy.is_empty() {
+        return Err(SasError::Field("si"));
+    }
+    if version < Version::ENCRYPTION_SCOPE && !fields.encryption_scope.is_empty() {
+        return Err(SasError::Field("ses"));
+    }
+    Ok(())
+}
+
+/// Whether `spr` asks for HTTPS.
+///
+/// UNVERIFIED (08 §5): what the service does with another value.
+fn https_only(protocols: &str) -> Option<bool> {
+    match protocols {
+        "https" => Some(true),
+        "https,http" | "http,https" => Some(false),
+        _ => None,
+    }
+}
+
+impl Sources {
+    /// One address, or two with a dash between.
+    ///
+    /// UNVERIFIED (08 §5): whether the service takes addresses of IPv6.
+    fn parse(text: &str) -> Option<Self> {
+        let (from, to) = text.split_once('-').unwrap_or((text, text));
+        let (from, to) = (from.parse::<IpAddr>().ok()?, to.parse::<IpAddr>().ok()?);
+        (from.is_ipv4() == to.is_ipv4()).then_some(Self { from, to })
+    }
+
+    /// Whether an address lies in the range. An IPv4 address inside an IPv6 one counts as itself.
+    fn hold(self, source: IpAddr) -> bool {
+        let source = source.to_canonical();
+        source.is_ipv4() == self.from.is_ipv4() && self.from <= source && source <= self.to
+    }
+}
+
+/// The value of a field that may be absent.
+fn optional<T>(name: &'static str, text: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, SasError> {
+    if text.is_empty() { Ok(None) } else { read(text).map(Some).ok_or(SasError::Field(name)) }
+}
+
+/// A text that consists of known letters.
+fn letters<'t>(name: &'static str, text: &'t str, known: &str) -> Result<&'t str, SasError> {
+    if text.chars().all(|letter| known.contains(letter)) { Ok(text) } else { Err(SasError::Field(name)) }
+}
+
+/// A field that the token gives or the policy, but not both (08 §7).
+fn merged<T>(name: &'static str, token: Option<T>, policy: Option<T>) -> Result<Option<T>, SasError> {
+    match (token, policy) {
+        (Some(_), Some(_)) => Err(SasError::PolicyClash(name)),
+        (token, policy) => Ok(token.or(policy)),
+    }
+}

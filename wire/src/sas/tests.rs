@@ -1,0 +1,346 @@
+use super::*;
+use model::grant::Resources;
+use model::{DateTime, Denial, KeyRange, Permissions, Scope, StoredAccessPolicies, StoredAccessPolicy};
+use proptest::prelude::*;
+use std::net::IpAddr;
+
+const KEY1: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
+const KEY2: &str = "QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl9gYWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXp7fH1+fw==";
+const ACCOUNT: &str = "orchardacct";
+
+fn keys() -> [AccountKey; 2] {
+    [AccountKey::parse(KEY2).unwrap(), AccountKey::parse(KEY1).unwrap()]
+}
+
+fn used(now: &str) -> Circumstances {
+    Circumstances { now: parse_time(now).unwrap(), source: "203.0.113.5".parse().unwrap(), is_https: false }
+}
+
+/// The scope of a token on the 14th of March 2031, with these policies.
+fn scope(token: &str, policies: Vec<StoredAccessPolicy>) -> Result<Scope, SasError> {
+    let policies = StoredAccessPolicies::new(policies).unwrap();
+    verify(token, ACCOUNT, &keys())?.scope(&policies, used("2031-03-14"))
+}
+
+/// Makes a token of fields given as a query string.
+fn token(fields: &str) -> String {
+    let (fields, _) = Fields::parse(fields, false).unwrap();
+    fields.sign(ACCOUNT, &keys()[1]).unwrap()
+}
+
+fn policy(id: &str, start: &str, expiry: &str, permissions: &str) -> StoredAccessPolicy {
+    let mut policy = StoredAccessPolicy::new(id).unwrap();
+    policy.start = parse_time(start);
+    policy.expiry = parse_time(expiry);
+    policy.permissions = (!permissions.is_empty()).then(|| Permissions::of_table(permissions).unwrap());
+    policy
+}
+
+/// Name, token, string to sign: S1 to S7 of 08 §13, whose tokens official clients made, and S8 to S11, which follow
+/// from the documented algorithm.
+const WORKED_EXAMPLES: [(&str, &str, &str); 11] = [
+    (
+        "S1",
+        "se=2031-04-01T06%3A30%3A00Z&sp=raud&sv=2019-02-02&tn=Harvest&sig=579VRfdAmuNz3Nitf%2B8SjqrvRTW2ZiiMlE68B0EHUxQ%3D",
+        "raud\n\n2031-04-01T06:30:00Z\n/table/orchardacct/harvest\n\n\n\n2019-02-02\n\n\n\n",
+    ),
+    (
+        "S2",
+        "st=2031-03-01T00%3A00%3A00Z&se=2031-04-01T06%3A30%3A00Z&sp=ra&sip=203.0.113.4-203.0.113.9&spr=https%2Chttp&sv=2019-02-02&tn=Harvest&spk=north&srk=001&epk=north&erk=050&sig=A5Xvt65220LJhN2dKge%2BDSfXlxLBqd4iM8441p7lf9U%3D",
+        "ra\n2031-03-01T00:00:00Z\n2031-04-01T06:30:00Z\n/table/orchardacct/harvest\n\n203.0.113.4-203.0.113.9\nhttps,http\n2019-02-02\nnorth\n001\nnorth\n050",
+    ),
+    (
+        "S3",
+        "sv=2019-02-02&si=pol-1&tn=Harvest&sig=ifdxon%2BCQw3OGIDqTglNmxjGOCzVrcHnyIw5opaekzk%3D",
+        "\n\n\n/table/orchardacct/harvest\npol-1\n\n\n2019-02-02\n\n\n\n",
+    ),
+    (
+        "S4",
+        "sv=2019-02-02&si=pol-1&tn=Harvest&spk=O%27Neil%20%26%20S%C3%B6hne&epk=p%2Bq/r&sig=kYazptWJj4kvJ9%2B4D7zzvOwNp66Wu1T3/RdbW6c%2B1po%3D",
+        "\n\n\n/table/orchardacct/harvest\npol-1\n\n\n2019-02-02\nO'Neil & Söhne\n\np+q/r\n",
+    ),
+    (
+        "S5",
+        "st=2031-03-01T00%3A00%3A00Z&se=2031-04-01T06%3A30%3A00Z&sp=rwdlacu&spr=https&sv=2019-02-02&ss=t&srt=soc&sig=qJVLGqv0WeY%2BTiBhfZsChpdrMILaiX1rNTqU68UWGjc%3D",
+        "orchardacct\nrwdlacu\nt\nsoc\n2031-03-01T00:00:00Z\n2031-04-01T06:30:00Z\n\nhttps\n2019-02-02\n",
+    ),
+    (
+        "S6",
+        "se=2031-04-01T06%3A30%3A00Z&sp=rau&sv=2019-02-02&ss=t&srt=o&sig=0/iJDSGWsvCqfyt/kdBRhXsInlDLvRU354TfafWWbdo%3D",
+        "orchardacct\nrau\nt\no\n\n2031-04-01T06:30:00Z\n\n\n2019-02-02\n",
+    ),
+    (
+        "S7",
+        "sv=2019-02-02&ss=t&srt=sco&se=2031-04-01T06%3A30%3A00Z&sp=rla&sig=auQZW6%2FaNC35xLr6LMTDZoia%2FTZSTUnC5isMmNlB8dM%3D",
+        "orchardacct\nrla\nt\nsco\n\n2031-04-01T06:30:00Z\n\n\n2019-02-02\n",
+    ),
+    (
+        "S8",
+        "sp=rwdlacu&ss=t&srt=sco&st=2031-03-01T00:00:00Z&se=2031-04-01T06:30:00Z&spr=https&sv=2021-12-02&sig=VhY362flJ9AH419lz8yU/FKKvRCRurLUhN6629JBews=",
+        "orchardacct\nrwdlacu\nt\nsco\n2031-03-01T00:00:00Z\n2031-04-01T06:30:00Z\n\nhttps\n2021-12-02\n\n",
+    ),
+    (
+        "S9",
+        "sp=raud&se=2031-04-01T06:30:00Z&tn=Harvest&sv=2015-02-21&sig=Felq9MgGCaJPRI36ktorByeTSpV%2B5GoPns8JgBhc0FU=",
+        "raud\n\n2031-04-01T06:30:00Z\n/table/orchardacct/harvest\n\n2015-02-21\n\n\n\n",
+    ),
+    (
+        "S10",
+        "sp=raud&se=2031-04-01T06:30:00Z&tn=Harvest&sv=2014-02-14&sig=ji/4tWur5Aw8z9ZnH3EinwFuxB9o8NYiDANXF/cMics=",
+        "raud\n\n2031-04-01T06:30:00Z\n/orchardacct/harvest\n\n2014-02-14\n\n\n\n",
+    ),
+    (
+        "S11",
+        "sp=raud&se=2031-04-01T06:30:00Z&tn=Harvest&sv=2012-02-12&sig=rnBv3OVI7ActkSiGCbBZsBdqwr60IDkrQoczfs0XsfU=",
+        "raud\n\n2031-04-01T06:30:00Z\n/orchardacct/harvest\n\n2012-02-12\n\n\n\n",
+    ),
+];
+
+#[test]
+fn worked_examples() {
+    for (name, token, text) in WORKED_EXAMPLES {
+        let (fields, _) = Fields::parse(token, true).unwrap();
+        assert_eq!(fields.strings_to_sign(ACCOUNT).unwrap()[0], text, "{name}");
+        assert!(verify(token, ACCOUNT, &keys()).is_ok(), "{name}");
+        assert!(verify(token, ACCOUNT, &keys()[..1]).is_err(), "{name} with the other key alone");
+        assert!(verify(token, "otheracct", &keys()).is_err(), "{name} on another account");
+        let made = fields.sign(ACCOUNT, &keys()[1]).unwrap();
+        assert_eq!(Fields::parse(&made, true), Fields::parse(token, true), "{name} made again");
+    }
+}
+
+#[test]
+fn every_changed_field_is_noticed() {
+    for (name, token, _) in WORKED_EXAMPLES {
+        for (index, pair) in token.split('&').enumerate() {
+            let changed: Vec<String> = token
+                .split('&')
+                .enumerate()
+                .map(|(i, pair)| if i == index { pair.replacen('=', "=1", 1) } else { pair.to_owned() })
+                .collect();
+            assert!(verify(&changed.join("&"), ACCOUNT, &keys()).is_err(), "{name} with a changed {pair}");
+        }
+    }
+}
+
+#[test]
+fn every_added_field_is_noticed() {
+    let (_, s1, _) = WORKED_EXAMPLES[0];
+    for added in ["st=2031-03-01", "spk=a", "srk=a", "epk=a", "erk=a", "si=a", "sip=203.0.113.5", "spr=https"] {
+        assert!(verify(&format!("{s1}&{added}"), ACCOUNT, &keys()).is_err(), "{added}");
+    }
+}
+
+#[test]
+fn names_and_the_table_may_be_in_any_case_and_the_first_field_counts() {
+    let (_, s1, _) = WORKED_EXAMPLES[0];
+    for same in [
+        s1.replace("tn=Harvest", "tn=HARVEST"),
+        s1.replace("se=", "SE=").replace("sig=", "Sig="),
+        format!("{s1}&sp=r&sv=2014-02-14"),
+        format!("$filter=a%20eq%201&{s1}&timeout=5&spk="),
+        s1.replace("%2B", "+"),
+    ] {
+        assert!(verify(&same, ACCOUNT, &keys()).is_ok(), "{same}");
+    }
+    let first = format!("sp=r&{s1}");
+    assert!(matches!(verify(&first, ACCOUNT, &keys()), Err(SasError::Signature(_))));
+}
+
+#[test]
+fn a_raw_plus_is_a_blank_or_a_plus_as_the_signature_says() {
+    for (text, key) in [("a%20b", "a b"), ("a%2Bb", "a+b")] {
+        let signed = token(&format!("sv=2019-02-02&tn=t1t&sp=r&se=2032-01-01&spk={text}&epk={text}"));
+        let raw = signed.replace(text, "a+b");
+        assert_ne!(raw, signed);
+        let Scope::Table { range, .. } = scope(&raw, vec![]).unwrap() else { panic!("a table SAS was expected") };
+        assert_eq!(range, KeyRange::pairs(Some((key, None)), Some((key, None))));
+    }
+}
+
+#[test]
+fn what_tokens_allow() {
+    let table = |letters, range| {
+        Ok(Scope::Table { table: "Harvest".into(), permissions: Permissions::of_table(letters).unwrap(), range })
+    };
+    assert_eq!(scope(WORKED_EXAMPLES[0].1, vec![]), table("raud", KeyRange::all()));
+    let range = KeyRange::pairs(Some(("north", Some("001"))), Some(("north", Some("050"))));
+    assert_eq!(scope(WORKED_EXAMPLES[1].1, vec![]), table("ra", range));
+    let entities = Resources { object: true, ..Resources::default() };
+    let permissions = Permissions::of_table("rau").unwrap();
+    assert_eq!(scope(WORKED_EXAMPLES[5].1, vec![]), Ok(Scope::Account { resources: entities, permissions }));
+    assert_eq!(scope(WORKED_EXAMPLES[4].1, vec![]), Ok(Scope::Nothing(Denial::Protocol)), "HTTPS is asked for");
+    let other_services = token("sv=2019-02-02&ss=bqf&srt=o&sp=r&se=2032-01-01");
+    assert_eq!(scope(&other_services, vec![]), Ok(Scope::Nothing(Denial::Service)));
+}
+
+#[test]
+fn policies_fill_in_what_the_token_leaves_open() {
+    let by_policy = WORKED_EXAMPLES[2].1;
+    let full = policy("pol-1", "2031-03-01", "2031-04-01", "ra");
+    assert!(matches!(scope(by_policy, vec![full.clone()]), Ok(Scope::Table { .. })));
+    assert_eq!(scope(by_policy, vec![]), Err(SasError::UnknownPolicy));
+    assert_eq!(scope(by_policy, vec![policy("POL-1", "", "2032-01-01", "r")]), Err(SasError::UnknownPolicy));
+    assert_eq!(scope(by_policy, vec![policy("pol-1", "", "2032-01-01", "")]), Err(SasError::Missing("sp")));
+    assert_eq!(scope(by_policy, vec![policy("pol-1", "", "", "r")]), Err(SasError::Missing("se")));
+    let expired = policy("pol-1", "", "2031-03-13", "r");
+    assert!(matches!(scope(by_policy, vec![expired]), Err(SasError::Time { .. })));
+    let later = policy("pol-1", "2031-03-15", "2032-03-13", "r");
+    assert!(matches!(scope(by_policy, vec![later]), Err(SasError::Time { .. })));
+    // Each field comes from one of the two, and from one only, even if both say the same.
+    let with_permissions = token("sv=2019-02-02&tn=Harvest&si=pol-1&sp=r");
+    assert!(scope(&with_permissions, vec![policy("pol-1", "", "2032-01-01", "")]).is_ok());
+    assert_eq!(scope(&with_permissions, vec![full]), Err(SasError::PolicyClash("sp")));
+    for (field, name) in [("st=2031-03-01", "st"), ("se=2031-04-01", "se")] {
+        let clash = token(&format!("sv=2019-02-02&tn=Harvest&si=pol-1&{field}"));
+        let full = policy("pol-1", "2031-03-01", "2031-04-01", "ra");
+        assert_eq!(scope(&clash, vec![full]), Err(SasError::PolicyClash(name)));
+    }
+}
+
+#[test]
+fn tokens_that_are_signed_and_wrong() {
+    for (fields, expected) in [
+        ("tn=t1t&sp=r&se=2032-01-01", SasError::Kind),
+        ("sv=2019-02-02&sp=r&se=2032-01-01", SasError::Kind),
+        ("sv=2019-02-02&tn=t1t&ss=t&sp=r&se=2032-01-01", SasError::Kind),
+        ("sv=2019-02-02&tn=t1t&skoid=x&sp=r&se=2032-01-01", SasError::Kind),
+        ("sv=2009-09-19&tn=t1t&sp=r&se=2032-01-01", SasError::Field("sv")),
+        ("sv=2013-01-01&tn=t1t&sp=r&se=2032-01-01", SasError::Field("sv")),
+        ("sv=2014-02-14&ss=t&srt=o&sp=r&se=2032-01-01", SasError::Field("sv")),
+    ] {
+        let (fields, _) = Fields::parse(fields, false).unwrap();
+        assert_eq!(fields.sign(ACCOUNT, &keys()[0]), Err(expected.clone()));
+    }
+    for (fields, expected) in [
+        ("sv=2019-02-02&tn=t1t&sp=r", SasError::Missing("se")),
+        ("sv=2019-02-02&tn=t1t&se=2032-01-01", SasError::Missing("sp")),
+        ("sv=2019-02-02&tn=t1t&se=2032-01-01&sp=rl", SasError::Field("sp")),
+        ("sv=2019-02-02&tn=t1t&se=soon&sp=r", SasError::Field("se")),
+        ("sv=2019-02-02&tn=t1t&se=2032-01-01T00:00:00&sp=r", SasError::Field("se")),
+        ("sv=2019-02-02&tn=t1t&se=2032-01-01&st=x&sp=r", SasError::Field("st")),
+        ("sv=2019-02-02&tn=t1t&se=2032-01-01&sp=r&srk=a", SasError::Field("srk")),
+        ("sv=2019-02-02&tn=t1t&se=2032-01-01&sp=r&spk=a&erk=a", SasError::Field("erk")),
+        ("sv=2019-02-02&tn=t1t&se=2032-01-01&sp=r&spr=http", SasError::Field("spr")),
+        ("sv=2019-02-02&tn=t1t&se=2032-01-01&sp=r&sip=1.2.3", SasError::Field("sip")),
+        ("sv=2014-02-14&tn=t1t&se=2032-01-01&sp=r&sip=1.2.3.4", SasError::Field("sip")),
+        ("sv=2014-02-14&tn=t1t&se=2032-01-01&sp=r&spr=https", SasError::Field("spr")),
+        ("sv=2019-02-02&ss=t&srt=o&sp=r", SasError::Missing("se")),
+        ("sv=2019-02-02&ss=t&srt=o&se=2032-01-01", SasError::Missing("sp")),
+        ("sv=2019-02-02&ss=x&srt=o&se=2032-01-01&sp=r", SasError::Field("ss")),
+        ("sv=2019-02-02&ss=t&srt=x&se=2032-01-01&sp=r", SasError::Field("srt")),
+        ("sv=2019-02-02&ss=t&srt=o&se=2032-01-01&sp=z", SasError::Field("sp")),
+        ("sv=2019-02-02&ss=t&srt=o&se=2032-01-01&sp=r&si=pol", SasError::Field("si")),
+        ("sv=2019-02-02&ss=t&srt=o&se=2032-01-01&sp=r&ses=x", SasError::Field("ses")),
+    ] {
+        assert_eq!(scope(&token(fields), vec![]), Err(expected), "{fields}");
+    }
+}
+
+#[test]
+fn a_new_account_sas_may_be_signed_in_either_form() {
+    let fields = "sv=2021-12-02&ss=t&srt=o&sp=r&se=2032-01-01";
+    let short = keys()[0].sign("orchardacct\nr\nt\no\n\n2032-01-01\n\n\n2021-12-02\n");
+    let long = keys()[0].sign("orchardacct\nr\nt\no\n\n2032-01-01\n\n\n2021-12-02\n\n");
+    for signature in [short, long] {
+        let signature = signature.replace('+', "%2B");
+        assert!(verify(&format!("{fields}&sig={signature}"), ACCOUNT, &keys()).is_ok());
+    }
+    let scoped = keys()[0].sign("orchardacct\nr\nt\no\n\n2032-01-01\n\n\n2021-12-02\nx\n").replace('+', "%2B");
+    assert!(verify(&format!("{fields}&ses=x&sig={scoped}"), ACCOUNT, &keys()).is_ok());
+}
+
+#[test]
+fn times() {
+    for (text, expected) in [
+        ("2031-04-01", Some("2031-04-01T00:00:00Z")),
+        ("2031-04-01T06:30Z", Some("2031-04-01T06:30:00Z")),
+        ("2031-04-01T06:30:15Z", Some("2031-04-01T06:30:15Z")),
+        ("2031-04-01T06:30:15.1234567Z", Some("2031-04-01T06:30:15.1234567Z")),
+        ("2031-04-01T06:30+02:00", Some("2031-04-01T04:30:00Z")),
+        ("2031-04-01T06:30:15-01:00", Some("2031-04-01T07:30:15Z")),
+        ("2031-04-01T06:30", None),
+        ("2031-04-01T06:30:15", None),
+        ("2031-04-01T06:30:15.12345678Z", None),
+        ("2031-04-01Z", None),
+        ("2031-13-01", None),
+        ("é031-04-1", None),
+        ("", None),
+    ] {
+        assert_eq!(parse_time(text).map(|time| time.to_string()).as_deref(), expected, "{text}");
+    }
+    let token = token("sv=2019-02-02&tn=t1t&st=2031-03-01&se=2031-03-02T06:30Z&sp=r");
+    for (now, is_valid) in [
+        ("2031-02-28T23:59:59.9999999Z", false),
+        ("2031-03-01", true),
+        ("2031-03-02T06:30:00Z", true),
+        ("2031-03-02T06:30:00.0000001Z", false),
+    ] {
+        let result = verify(&token, ACCOUNT, &keys()).unwrap().scope(&StoredAccessPolicies::default(), used(now));
+        assert_eq!(result.is_ok(), is_valid, "{now}");
+    }
+    let backwards = self::token("sv=2019-02-02&tn=t1t&st=2031-03-14&se=2031-03-14&sp=r");
+    assert!(matches!(scope(&backwards, vec![]), Err(SasError::Time { .. })), "a start that is the expiry");
+}
+
+#[test]
+fn addresses_and_protocols() {
+    let with = |fields: &str, source: &str, is_https| {
+        let token = token(&format!("sv=2019-02-02&tn=t1t&se=2032-01-01&sp=r&{fields}"));
+        let source: IpAddr = source.parse().unwrap();
+        let used = Circumstances { now: parse_time("2031-03-14").unwrap(), source, is_https };
+        match verify(&token, ACCOUNT, &keys()).unwrap().scope(&StoredAccessPolicies::default(), used).unwrap() {
+            Scope::Nothing(denial) => Some(denial),
+            _ => None,
+        }
+    };
+    let denied = |source: &str| Some(Denial::Source(source.parse().unwrap()));
+    assert_eq!(with("sip=203.0.113.4-203.0.113.9", "203.0.113.9", false), None);
+    assert_eq!(with("sip=203.0.113.4-203.0.113.9", "::ffff:203.0.113.4", false), None);
+    assert_eq!(with("sip=203.0.113.4-203.0.113.9", "203.0.113.10", false), denied("203.0.113.10"));
+    assert_eq!(with("sip=203.0.113.4", "203.0.113.5", false), denied("203.0.113.5"));
+    assert_eq!(with("sip=203.0.113.4", "::ffff:203.0.113.5", false), denied("203.0.113.5"));
+    assert_eq!(with("sip=0.0.0.0-255.255.255.255", "2001:db8::1", false), denied("2001:db8::1"));
+    assert_eq!(with("sip=2001:db8::1", "2001:db8::1", false), None);
+    assert_eq!(with("spr=https", "203.0.113.4", false), Some(Denial::Protocol));
+    assert_eq!(with("spr=https", "203.0.113.4", true), None);
+    assert_eq!(with("spr=http,https", "203.0.113.4", false), None);
+    assert_eq!(
+        with("sip=203.0.113.4&spr=https", "203.0.113.5", false),
+        denied("203.0.113.5"),
+        "the address comes first"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_query_string_causes_a_panic(query in "((sv|tn|sig|ss|srt|sp|se|spk|sip|x)=(2019-02-02|[%+a-zé0-9]{0,6})&?){0,8}") {
+        let _ = verify(&query, ACCOUNT, &keys());
+    }
+
+    #[test]
+    fn a_token_that_is_made_verifies(partition in "\\PC{1,6}", row in "\\PC{0,6}", id in "\\PC{0,6}") {
+        let fields = Fields {
+            version: "2019-02-02".into(),
+            table: "Harvest".into(),
+            permissions: "r".into(),
+            expiry: "2032-01-01".into(),
+            start_partition: partition.clone().into(),
+            start_row: row.clone().into(),
+            policy: id.clone().into(),
+            ..Fields::default()
+        };
+        let token = fields.sign(ACCOUNT, &keys()[0]).unwrap();
+        let sas = verify(&token, ACCOUNT, &keys()).unwrap();
+        let policies = if id.is_empty() { vec![] } else { vec![StoredAccessPolicy::new(&id).unwrap()] };
+        let scope = sas.scope(&StoredAccessPolicies::new(policies).unwrap(), used("2031-03-14")).unwrap();
+        let range = KeyRange::pairs(Some((&partition, Some(row.as_str()).filter(|row| !row.is_empty()))), None);
+        prop_assert_eq!(scope, Scope::Table { table: "Harvest".into(), permissions: Permissions::READ, range });
+    }
+}
+
+#[test]
+fn a_time_before_the_first_is_no_time() {
+    assert_eq!(parse_time("1600-01-01"), None);
+    assert_eq!(parse_time("1601-01-01"), Some(DateTime::MIN));
+}

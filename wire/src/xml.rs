@@ -1,0 +1,182 @@
+//! XML documents: small, without a document type and without entities of their own (specification 10).
+//!
+//! Invariants:
+//!
+//! 1. Reading takes time and memory linear in the document, and no more than [`ELEMENTS_MAX`] elements.
+//! 2. Nothing is expanded but the five predefined entities and references to characters.
+//!
+//! This module must not know what a document means.
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesRef, Event};
+
+/// Most elements of a document. The largest of the service has fewer than a hundred.
+const ELEMENTS_MAX: usize = 1000;
+/// Deepest nesting of elements. The deepest document of the service has four levels.
+const DEPTH_MAX: usize = 16;
+/// What some clients put in front of UTF-8, and the service in front of its documents.
+pub const BYTE_ORDER_MARK: &str = "\u{FEFF}";
+/// What every document begins with, behind the byte order mark.
+pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
+
+/// An element with all that is in it. Attributes, comments and processing instructions are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Element {
+    /// The name as written.
+    pub name: Box<str>,
+    /// The elements inside, in order.
+    pub children: Vec<Element>,
+    /// The text directly inside, with its blanks.
+    pub text: String,
+}
+
+/// The text is not a document that this reader takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+impl Element {
+    /// Reads a document.
+    pub fn parse(document: &[u8]) -> Result<Self, Malformed> {
+        let text = std::str::from_utf8(document).map_err(|_| Malformed)?;
+        let mut reader = Reader::from_str(text.trim_start_matches(BYTE_ORDER_MARK));
+        // The elements that are open, the outermost first, in a frame that takes the root.
+        let mut open = vec![Self::default()];
+        let mut elements = 0;
+        loop {
+            let event = reader.read_event().map_err(|_| Malformed)?;
+            let innermost = open.last_mut().ok_or(Malformed)?;
+            match event {
+                Event::Start(tag) | Event::Empty(tag) if elements == ELEMENTS_MAX => {
+                    drop(tag);
+                    return Err(Malformed);
+                }
+                Event::Start(tag) => {
+                    elements += 1;
+                    if open.len() > DEPTH_MAX {
+                        return Err(Malformed);
+                    }
+                    open.push(Self { name: Box::from(tag.name().0), ..Self::default() });
+                }
+                Event::Empty(tag) => {
+                    elements += 1;
+                    innermost.children.push(Self { name: Box::from(tag.name().0), ..Self::default() });
+                }
+                Event::End(_) => {
+                    let ended = open.pop().ok_or(Malformed)?;
+                    open.last_mut().ok_or(Malformed)?.children.push(ended);
+                }
+                Event::Text(text) => innermost.text.push_str(&text.xml10_content()),
+                Event::CData(text) => innermost.text.push_str(&text.xml10_content()),
+                Event::GeneralRef(reference) => innermost.text.push(referred(&reference)?),
+                Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
+                Event::DocType(_) => return Err(Malformed),
+                Event::Eof => break,
+            }
+        }
+        Self::root(open)
+    }
+
+    /// The only element of the outermost frame, with nothing but blanks around it.
+    fn root(mut open: Vec<Self>) -> Result<Self, Malformed> {
+        let mut frame = open.pop().filter(|_| open.is_empty()).ok_or(Malformed)?;
+        let root = frame.children.pop().ok_or(Malformed)?;
+        if frame.children.is_empty() && frame.text.trim().is_empty() { Ok(root) } else { Err(Malformed) }
+    }
+}
+
+/// The character that a reference stands for.
+fn referred(reference: &BytesRef<'_>) -> Result<char, Malformed> {
+    if let Some(character) = reference.resolve_char_ref().map_err(|_| Malformed)? {
+        return Ok(character);
+    }
+    match &**reference {
+        "amp" => Ok('&'),
+        "lt" => Ok('<'),
+        "gt" => Ok('>'),
+        "quot" => Ok('"'),
+        "apos" => Ok('\''),
+        _ => Err(Malformed),
+    }
+}
+
+/// Escapes character data; characters that XML 1.0 cannot hold become U+FFFD.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\t' | '\n' => out.push(c),
+            '\r' => out.push_str("&#xD;"),
+            '\0'..='\x1F' | '\u{FFFE}' | '\u{FFFF}' => out.push('\u{FFFD}'),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn documents() {
+        let element = |name: &str, text: &str| Element { name: name.into(), text: text.into(), children: Vec::new() };
+        let b = element("b", "x & y <é>\u{1}é");
+        let with = |children| Element { children, ..element("a", "") };
+        for (document, expected) in [
+            ("<a/>", element("a", "")),
+            ("<a></a>", element("a", "")),
+            ("\u{FEFF}<?xml version='1.0' encoding='utf-8'?>\n<!-- c --><a />\n", element("a", "")),
+            ("<a><b>x &amp; y &lt;é&gt;&#1;&#xE9;</b></a>", with(vec![b.clone()])),
+            ("<a><b><![CDATA[x & y <é>\u{1}]]>&#233;</b></a>", with(vec![b])),
+            ("<a><b/><!-- between --><c></c></a>", with(vec![element("b", ""), element("c", "")])),
+        ] {
+            // A reference to a control character is no XML, and readers differ; what counts is that nothing breaks.
+            match Element::parse(document.as_bytes()) {
+                Ok(parsed) => assert_eq!(parsed, expected, "{document}"),
+                Err(Malformed) => assert!(document.contains("&#1;"), "{document}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_plain_document_is_refused() {
+        let (deep, wide) = ("<a>".repeat(40) + &"</a>".repeat(40), format!("<a>{}</a>", "<b/>".repeat(1000)));
+        for document in [
+            "",
+            " ",
+            "a",
+            "<a>",
+            "</a>",
+            "<a></b>",
+            "<a/><b/>",
+            "x<a/>",
+            "<a/>x",
+            "<a>&nbsp;</a>",
+            "<a>&</a>",
+            "<!DOCTYPE a><a/>",
+            "<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>",
+            &deep,
+            &wide,
+        ] {
+            assert_eq!(Element::parse(document.as_bytes()), Err(Malformed), "{document}");
+        }
+        assert_eq!(Element::parse(b"<a>\xFF</a>"), Err(Malformed));
+    }
+
+    proptest! {
+        #[test]
+        fn escaped_text_reads_back(text in "[ -~é😀\t\n\r]{0,20}") {
+            let document = format!("<a>{}</a>", escape(&text));
+            prop_assert_eq!(Element::parse(document.as_bytes()).unwrap().text, text);
+        }
+
+        #[test]
+        fn no_bytes_cause_a_panic(document in "(<a>|</a>|<b/>|<!|\\]>|&#|;|x|<\\?|-->){0,12}") {
+            let _ = Element::parse(document.as_bytes());
+        }
+    }
+}
