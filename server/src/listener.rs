@@ -1,11 +1,13 @@
 //! Connections: accepted, bounded in number and in patience, and ended in order.
 
+use crate::connection::ConnectionInfo;
 use crate::service::Service;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Engine;
@@ -34,7 +36,10 @@ pub(crate) async fn serve<E: Engine>(
     loop {
         tokio::select! {
             () = &mut stop => break,
-            (stream, place) = accept(&listener, &places) => serve_one(stream, place, &service, &graceful),
+            (stream, peer, place) = accept(&listener, &places) => {
+                let info = ConnectionInfo { peer, is_tls: false };
+                serve_one(stream, info, place, &service, &graceful);
+            }
         }
     }
     drop(listener);
@@ -44,11 +49,11 @@ pub(crate) async fn serve<E: Engine>(
 }
 
 /// The next connection, once there is a place for it; until then it waits in the system's queue.
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
+async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
     let place = Arc::clone(places).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
+            Ok((stream, peer)) => return (stream, peer, place),
             Err(error) => {
                 warn!("accepting a connection failed: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -59,6 +64,7 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, 
 
 fn serve_one<E: Engine>(
     stream: TcpStream,
+    info: ConnectionInfo,
     place: OwnedSemaphorePermit,
     service: &Arc<Service<E>>,
     graceful: &GracefulShutdown,
@@ -70,7 +76,7 @@ fn serve_one<E: Engine>(
     let service = Arc::clone(service);
     let handler = service_fn(move |request| {
         let service = Arc::clone(&service);
-        async move { service.handle(request).await }
+        async move { service.handle(request, info).await }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

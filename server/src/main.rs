@@ -10,6 +10,7 @@ mod body;
 mod call;
 mod cli;
 mod config;
+mod connection;
 mod failure;
 mod listener;
 mod operations;

@@ -7,6 +7,7 @@ use crate::answer::Answer;
 use crate::authentication::{Evidence, authenticate};
 use crate::body::{self, BodyFailure};
 use crate::call::{Call, Headers, resolved};
+use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
 use crate::operations;
 use crate::operations::batch::Surroundings;
@@ -47,12 +48,16 @@ impl std::error::Error for Abort {}
 
 impl<E: Engine> Service<E> {
     /// Answers one request.
-    pub(crate) async fn handle(&self, request: http::Request<Incoming>) -> Result<Response<Segments>, Abort> {
+    pub(crate) async fn handle(
+        &self,
+        request: http::Request<Incoming>,
+        connection: ConnectionInfo,
+    ) -> Result<Response<Segments>, Abort> {
         let started = Instant::now();
         let (parts, body) = request.into_parts();
         let mut envelope = envelope(&parts.headers);
         let mut operation = "";
-        let result = self.process(&parts, body, started, &mut envelope, &mut operation).await;
+        let result = self.process(&parts, body, connection, started, &mut envelope, &mut operation).await;
         let response = match result {
             Ok(answer) => response::of_answer(answer, &envelope),
             Err(BodyFailure::Answer(failure)) => {
@@ -74,6 +79,7 @@ impl<E: Engine> Service<E> {
         &self,
         parts: &Parts,
         body: Incoming,
+        connection: ConnectionInfo,
         started: Instant,
         envelope: &mut Envelope,
         operation_name: &mut &'static str,
@@ -116,7 +122,7 @@ impl<E: Engine> Service<E> {
             _ => resolved(wishes.empty_answer_format())?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;
-        let base = format!("http://{host}{}", target.base_path);
+        let base = format!("{}://{host}{}", connection.scheme(), target.base_path);
         let call = Call {
             grant,
             version,
