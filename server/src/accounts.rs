@@ -3,11 +3,11 @@
 //! Keys come from a file or from the environment, never from the command line, where other users of the
 //! machine could read them.
 
+use crate::reload::Files;
 use anyhow::{Context, bail, ensure};
 use model::AccountName;
 use serde::Deserialize;
 use std::collections::HashMap;
-use std::path::Path;
 use wire::signing::AccountKey;
 
 /// The name of the well-known development account (07 §12).
@@ -48,11 +48,10 @@ impl Accounts {
     }
 
     /// Reads a file of `[[account]]` sections with `name`, `key1` and, optionally, `key2`.
-    pub(crate) fn from_file(path: &Path) -> anyhow::Result<Self> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("reading accounts from {}", path.display()))?;
+    pub(crate) fn from_file(files: &Files<1>) -> anyhow::Result<Self> {
+        let ([path], [content]) = (&files.paths, &files.contents);
         // The parser's error would quote the line at fault, and with it a key.
-        let Ok(file) = toml::from_str::<AccountFile>(&text) else {
+        let Ok(file) = toml::from_slice::<AccountFile>(content) else {
             bail!(
                 "{} is not an account file; it holds sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"",
                 path.display()
@@ -76,9 +75,12 @@ impl Accounts {
 
     fn from_entries(entries: impl Iterator<Item = (String, Vec<String>)>) -> anyhow::Result<Self> {
         let mut accounts = HashMap::new();
-        for (name, texts) in entries {
+        for ((name, texts), number) in entries.zip(1..) {
             let Some(account) = AccountName::new(&name) else {
-                bail!("'{name}' is not an account name: it has 3 to 24 lower-case letters and digits");
+                // What stands in the place of a name may be a key.
+                bail!(
+                    "the name of account {number} is not an account name: that has 3 to 24 lower-case letters and digits"
+                );
             };
             ensure!((1..=2).contains(&texts.len()), "account '{name}' needs one or two keys");
             let keys: Option<Vec<AccountKey>> = texts.iter().map(|text| AccountKey::parse(text)).collect();
@@ -137,16 +139,18 @@ mod tests {
 
     #[test]
     fn accounts_from_a_file_and_errors_that_show_no_key() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("accounts.toml");
-        std::fs::write(&path, format!("[[account]]\nname = \"one\"\nkey1 = \"{KEY}\"\n")).unwrap();
-        assert!(Accounts::from_file(&path).unwrap().keys(&AccountName::new("one").unwrap()).is_some());
+        let accounts =
+            |text: String| Accounts::from_file(&Files { paths: ["f".into()], contents: [text.into_bytes()] });
+        let good = accounts(format!("[[account]]\nname = \"one\"\nkey1 = \"{KEY}\"\n")).unwrap();
+        assert!(good.keys(&AccountName::new("one").unwrap()).is_some());
         for bad in [
             format!("[[account]]\nname = \"one\"\nkey1 = {KEY}\n"),
             format!("[[account]]\nname = \"one\"\nkey1 = \"{KEY}!\"\n"),
+            format!("[[account]]\nname = \"{KEY}\"\nkey1 = \"one\"\n"),
+            format!("[[account]]\nname = \"one\"\nkey = \"{KEY}\"\n"),
+            String::new(),
         ] {
-            std::fs::write(&path, bad).unwrap();
-            let message = format!("{:#}", Accounts::from_file(&path).unwrap_err());
+            let message = format!("{:#}", accounts(bad).unwrap_err());
             assert!(!message.contains(KEY), "{message}");
         }
     }

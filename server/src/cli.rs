@@ -42,6 +42,9 @@ Examples:
         name = \"orchard\"
         key1 = \"<Base64, 64 random bytes>\"
         key2 = \"<Base64, 64 random bytes>\"
+  rowhouse serve --listen 0.0.0.0:443 --accounts accounts.toml --tls-cert cert.pem --tls-key key.pem
+      for the network; accounts and certificate may change while the server runs: it looks every half second, and
+      reads them again at once on SIGHUP
   ROWHOUSE_ACCOUNT_KEYS='orchard:<key1>:<key2>' rowhouse serve
       accounts of your own, from the environment
 
@@ -70,9 +73,18 @@ pub(crate) struct ServeArgs {
     pub(crate) in_memory: Option<bool>,
 
     /// File with account names and keys; without it, and without keys in the environment (see the examples),
-    /// there is only the well-known development account
+    /// there is only the well-known development account. Read again when it changes, and on SIGHUP
     #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
     pub(crate) accounts: Option<PathBuf>,
+
+    /// PEM file with the server's TLS certificate, then those that vouch for it; with it the server speaks HTTPS only.
+    /// Read again when it changes, and on SIGHUP
+    #[arg(long, env = "ROWHOUSE_TLS_CERT", value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// PEM file with the private key of the TLS certificate
+    #[arg(long, env = "ROWHOUSE_TLS_KEY", value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
 
     /// When a write is acknowledged [default: sync]
     #[arg(long, env = "ROWHOUSE_DURABILITY", value_enum)]
@@ -147,6 +159,8 @@ impl ServeArgs {
             data: if self.in_memory == Some(true) { self.data } else { self.data.or(file.data) },
             in_memory: self.in_memory.or(file.in_memory),
             accounts: self.accounts.or(file.accounts),
+            tls_cert: self.tls_cert.or(file.tls_cert),
+            tls_key: self.tls_key.or(file.tls_key),
             durability: self.durability.or(file.durability),
             cache_mib: self.cache_mib.or(file.cache_mib),
             domain: self.domain.or(file.domain),

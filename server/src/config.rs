@@ -2,8 +2,11 @@
 
 use crate::accounts::Accounts;
 use crate::cli::{DurabilityArg, LogFormat, ServeArgs};
+use crate::reload::Files;
+use crate::tls;
 use anyhow::{Context, bail, ensure};
 use model::limits::{QUERY_EXECUTION_SECONDS_DEFAULT, REQUEST_TIMEOUT_SECONDS_MAX};
+use rustls::ServerConfig;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,9 +17,13 @@ const ACCOUNT_KEYS_VARIABLE: &str = "ROWHOUSE_ACCOUNT_KEYS";
 /// Everything that `serve` needs, checked.
 #[derive(Debug)]
 pub(crate) struct Config {
-    pub(crate) listen: SocketAddr,
+    pub(crate) exposure: Exposure,
     pub(crate) storage: Storage,
     pub(crate) accounts: Accounts,
+    /// Where the accounts were read from; `None` if not from a file.
+    pub(crate) account_file: Option<Files<1>>,
+    /// The files of certificate and key, and what they became; `None` for plain HTTP.
+    pub(crate) tls: Option<(Files<2>, ServerConfig)>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
     pub(crate) connections_max: usize,
@@ -43,9 +50,16 @@ impl Config {
                 args.or(file)
             }
         };
-        let accounts = accounts(&args, account_keys)?;
-        let listen = address(args.listen.as_deref().unwrap_or("127.0.0.1:10002"))?;
-        check_exposure(listen, &accounts, &args)?;
+        let (accounts, account_file) = accounts(&args, account_keys)?;
+        let tls = tls(&args)?;
+        let exposure = Exposure {
+            listen: address(args.listen.as_deref().unwrap_or("127.0.0.1:10002"))?,
+            is_tls: tls.is_some(),
+            allows_development_key: args.allow_development_key_on_network == Some(true),
+            allows_plain_http: args.allow_plain_http_on_network == Some(true),
+        };
+        exposure.check_accounts(&accounts)?;
+        exposure.check_transport()?;
         let query_seconds = args.query_seconds.unwrap_or(QUERY_EXECUTION_SECONDS_DEFAULT);
         ensure!(
             (1..=REQUEST_TIMEOUT_SECONDS_MAX).contains(&query_seconds),
@@ -65,9 +79,11 @@ impl Config {
             }
         };
         Ok(Self {
-            listen,
+            exposure,
             storage,
             accounts,
+            account_file,
+            tls,
             domains: args.domain.unwrap_or_default(),
             query_time: Duration::from_secs(query_seconds),
             connections_max,
@@ -84,14 +100,35 @@ impl Config {
     }
 }
 
-fn accounts(args: &ServeArgs, account_keys: Option<&str>) -> anyhow::Result<Accounts> {
+fn accounts(args: &ServeArgs, account_keys: Option<&str>) -> anyhow::Result<(Accounts, Option<Files<1>>)> {
     match (&args.accounts, account_keys) {
-        (Some(_), Some(_)) => bail!("accounts are given twice, by a file and by {ACCOUNT_KEYS_VARIABLE}"),
-        (Some(path), None) => Accounts::from_file(path),
-        (None, Some(text)) => {
-            Accounts::from_environment_text(text).with_context(|| format!("reading {ACCOUNT_KEYS_VARIABLE}"))
+        (Some(_), Some(_)) => bail!(
+            "accounts are given twice, by a file and by {ACCOUNT_KEYS_VARIABLE}: give either --accounts FILE or the \
+             variable"
+        ),
+        (Some(path), None) => {
+            let files = Files::read([path.clone()]).context("reading accounts")?;
+            Ok((Accounts::from_file(&files)?, Some(files)))
         }
-        (None, None) => Ok(Accounts::development()),
+        (None, Some(text)) => {
+            let accounts = Accounts::from_environment_text(text);
+            Ok((accounts.with_context(|| format!("reading {ACCOUNT_KEYS_VARIABLE}"))?, None))
+        }
+        (None, None) => Ok((Accounts::development(), None)),
+    }
+}
+
+fn tls(args: &ServeArgs) -> anyhow::Result<Option<(Files<2>, ServerConfig)>> {
+    match (&args.tls_cert, &args.tls_key) {
+        (None, None) => Ok(None),
+        (Some(_), None) => bail!("--tls-cert needs the certificate's private key: add --tls-key FILE"),
+        (None, Some(_)) => bail!("--tls-key needs the certificate it belongs to: add --tls-cert FILE"),
+        (Some(certificate), Some(key)) => {
+            let files =
+                Files::read([certificate.clone(), key.clone()]).context("reading the TLS certificate and key")?;
+            let config = tls::server_config(&files)?;
+            Ok(Some((files, config)))
+        }
     }
 }
 
@@ -100,23 +137,39 @@ fn address(text: &str) -> anyhow::Result<SocketAddr> {
     text.to_socket_addrs().with_context(what)?.next().with_context(what)
 }
 
-/// Refuses to serve beyond this machine what is not protected, unless a flag says so by its name.
-fn check_exposure(listen: SocketAddr, accounts: &Accounts, args: &ServeArgs) -> anyhow::Result<()> {
-    if listen.ip().is_loopback() {
-        return Ok(());
+/// Who can reach the server, how, and what the flags say about that.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Exposure {
+    pub(crate) listen: SocketAddr,
+    is_tls: bool,
+    allows_development_key: bool,
+    allows_plain_http: bool,
+}
+
+impl Exposure {
+    /// Refuses, beyond this machine, accounts that anybody can sign for, unless a flag says so by its name.
+    pub(crate) fn check_accounts(&self, accounts: &Accounts) -> anyhow::Result<()> {
+        ensure!(
+            self.listen.ip().is_loopback() || self.allows_development_key || !accounts.have_well_known_key(),
+            "refusing to serve {} with the development account's key, which everybody knows.\n\
+             Give the server accounts of its own (--accounts FILE, see `rowhouse serve --help`), listen on 127.0.0.1, \
+             or say --allow-development-key-on-network.",
+            self.listen
+        );
+        Ok(())
     }
-    ensure!(
-        !accounts.have_well_known_key() || args.allow_development_key_on_network == Some(true),
-        "refusing to listen on {listen} with the development account's key, which everybody knows.\n\
-         Give the server accounts of its own (--accounts FILE, see `rowhouse serve --help`), listen on 127.0.0.1, \
-         or say --allow-development-key-on-network."
-    );
-    ensure!(
-        args.allow_plain_http_on_network == Some(true),
-        "refusing to listen on {listen} without TLS: requests and answers could be read and changed on the way.\n\
-         Listen on 127.0.0.1, or put a proxy with TLS in front and say --allow-plain-http-on-network."
-    );
-    Ok(())
+
+    /// Refuses, beyond this machine, connections that others can read, unless a flag says so by its name.
+    fn check_transport(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.listen.ip().is_loopback() || self.is_tls || self.allows_plain_http,
+            "refusing to serve {} without TLS: requests and answers could be read and changed on the way.\n\
+             Give the server a certificate (--tls-cert FILE --tls-key FILE), listen on 127.0.0.1, or put a proxy with \
+             TLS in front and say --allow-plain-http-on-network.",
+            self.listen
+        );
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -128,7 +181,7 @@ mod tests {
     #[test]
     fn defaults() {
         let config = Config::new(ServeArgs::default(), None).unwrap();
-        assert_eq!(config.listen.to_string(), "127.0.0.1:10002");
+        assert_eq!(config.exposure.listen.to_string(), "127.0.0.1:10002");
         let Storage::Folder { path, durability, .. } = config.storage else { panic!("a folder was expected") };
         assert_eq!((path, durability), (PathBuf::from("rowhouse-data"), DurabilityArg::Sync));
         assert!(config.accounts.have_well_known_key());
@@ -141,7 +194,10 @@ mod tests {
         std::fs::write(&path, "listen = \"127.0.0.1:1\"\nquery-seconds = 7\nlog-format = \"json\"\n").unwrap();
         let args = ServeArgs { config: Some(path.clone()), listen: Some("127.0.0.1:2".into()), ..ServeArgs::default() };
         let config = Config::new(args, None).unwrap();
-        assert_eq!((config.listen.port(), config.query_time.as_secs(), config.log_format), (2, 7, LogFormat::Json));
+        assert_eq!(
+            (config.exposure.listen.port(), config.query_time.as_secs(), config.log_format),
+            (2, 7, LogFormat::Json)
+        );
         std::fs::write(&path, "lisden = \"x\"").unwrap();
         let args = ServeArgs { config: Some(path), ..ServeArgs::default() };
         assert!(format!("{:#}", Config::new(args, None).unwrap_err()).contains("lisden"));

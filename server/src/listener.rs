@@ -1,59 +1,94 @@
 //! Connections: accepted, bounded in number and in patience, and ended in order.
+//!
+//! A TLS handshake runs beside the loop that accepts: a client that is slow at it, or fails, holds up nobody. It has its
+//! place among the connections from the first packet on.
 
 use crate::connection::ConnectionInfo;
+use crate::reload::Live;
 use crate::service::Service;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use rustls::ServerConfig;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Engine;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
 /// How long a client may take to send the head of a request, and how long a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(120);
+/// How long a client may take for the TLS handshake.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Most bytes of a request's head: the longest target and as much again for headers.
 const HEAD_BYTES_MAX: usize = 2 * model::limits::REQUEST_TARGET_BYTES_MAX;
 /// How long to wait when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves connections until `stop` is done; then lets requests finish, but no longer than `shutdown_time`.
-pub(crate) async fn serve<E: Engine>(
-    listener: TcpListener,
-    service: Arc<Service<E>>,
-    connections_max: usize,
-    shutdown_time: Duration,
-    stop: impl Future<Output = ()>,
-) {
+/// How connections are accepted.
+pub(crate) struct Listening {
+    pub(crate) listener: TcpListener,
+    /// What TLS connections are accepted with; `None` for plain HTTP. One that is accepted keeps what it began with.
+    pub(crate) tls: Option<Arc<Live<ServerConfig>>>,
+    pub(crate) connections_max: usize,
+    pub(crate) shutdown_time: Duration,
+}
+
+/// A connection that was accepted, with its place among those that may be.
+struct Accepted<S> {
+    stream: S,
+    peer: SocketAddr,
+    place: OwnedSemaphorePermit,
+}
+
+/// Serves connections until `stop` is done; then lets requests finish, but no longer than the shutdown time.
+pub(crate) async fn serve<E: Engine>(listening: Listening, service: Arc<Service<E>>, stop: impl Future<Output = ()>) {
+    let Listening { listener, tls, connections_max, shutdown_time } = listening;
     let places = Arc::new(Semaphore::new(connections_max.min(Semaphore::MAX_PERMITS)));
     let graceful = GracefulShutdown::new();
+    let mut handshakes = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
         tokio::select! {
             () = &mut stop => break,
-            (stream, peer, place) = accept(&listener, &places) => {
-                let info = ConnectionInfo { peer, is_tls: false };
-                serve_one(stream, info, place, &service, &graceful);
-            }
+            accepted = accept(&listener, &places) => match &tls {
+                None => serve_one(accepted, false, &service, &graceful),
+                Some(tls) => {
+                    handshakes.spawn(handshake(TlsAcceptor::from(tls.current()), accepted));
+                }
+            },
+            Some(done) = handshakes.join_next() => if let Ok(Some(accepted)) = done {
+                serve_one(accepted, true, &service, &graceful);
+            },
         }
     }
-    drop(listener);
+    // No request that came over these has been looked at.
+    drop((listener, handshakes));
     if tokio::time::timeout(shutdown_time, graceful.shutdown()).await.is_err() {
         warn!("requests that did not finish in {} s are cut off", shutdown_time.as_secs());
     }
 }
 
 /// The next connection, once there is a place for it; until then it waits in the system's queue.
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Accepted<TcpStream> {
     let place = Arc::clone(places).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => return (stream, peer, place),
+            Ok((stream, peer)) => {
+                // If this fails the connection is lost already, which shows when it is read.
+                if let Err(error) = stream.set_nodelay(true) {
+                    debug!("the connection from {peer} is lost: {error}");
+                }
+                return Accepted { stream, peer, place };
+            }
             Err(error) => {
                 warn!("accepting a connection failed: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -62,17 +97,24 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, 
     }
 }
 
-fn serve_one<E: Engine>(
-    stream: TcpStream,
-    info: ConnectionInfo,
-    place: OwnedSemaphorePermit,
-    service: &Arc<Service<E>>,
-    graceful: &GracefulShutdown,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        debug!("a connection was lost before it was served: {error}");
-        return;
+/// The encrypted connection; `None`, and its place free again, if the client cannot or does not do its part.
+async fn handshake(acceptor: TlsAcceptor, accepted: Accepted<TcpStream>) -> Option<Accepted<TlsStream<TcpStream>>> {
+    let Accepted { stream, peer, place } = accepted;
+    match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => return Some(Accepted { stream, peer, place }),
+        Ok(Err(error)) => debug!("the TLS handshake with {peer} failed: {error}"),
+        Err(_) => debug!("the TLS handshake with {peer} took longer than {} s", HANDSHAKE_TIME.as_secs()),
     }
+    None
+}
+
+fn serve_one<S, E>(accepted: Accepted<S>, is_tls: bool, service: &Arc<Service<E>>, graceful: &GracefulShutdown)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    E: Engine,
+{
+    let Accepted { stream, peer, place } = accepted;
+    let info = ConnectionInfo { peer, is_tls };
     let service = Arc::clone(service);
     let handler = service_fn(move |request| {
         let service = Arc::clone(&service);

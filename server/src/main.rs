@@ -14,10 +14,12 @@ mod connection;
 mod failure;
 mod listener;
 mod operations;
+mod reload;
 mod response;
 mod route;
 mod serve;
 mod service;
+mod tls;
 
 use clap::Parser;
 use cli::{Cli, Command};

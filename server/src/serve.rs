@@ -1,13 +1,15 @@
 //! The life of the server: open the store, listen, say so, serve, stop in order.
 
+use crate::accounts::Accounts;
 use crate::cli::{DurabilityArg, LogFormat};
 use crate::config::{Config, Storage};
-use crate::listener;
+use crate::listener::{self, Listening};
+use crate::reload::{self, Live};
 use crate::service::Service;
+use crate::tls;
 use anyhow::Context;
 use model::clock::SystemClock;
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory};
@@ -24,8 +26,8 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
     start_log(config.log_format, &config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(async {
-        let listener =
-            TcpListener::bind(config.listen).await.with_context(|| format!("listening on {}", config.listen))?;
+        let listen = config.exposure.listen;
+        let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
         match &config.storage {
             Storage::Memory => {
                 warn!("all data are in memory and are lost when the server stops");
@@ -55,22 +57,42 @@ fn embedded_options(durability: DurabilityArg, cache_bytes: u64) -> EmbeddedOpti
 
 async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> anyhow::Result<()> {
     let address = listener.local_addr().context("reading the address that was bound")?;
-    let connection_string = config.accounts.connection_string(&format!("http://{address}"));
-    let service =
-        Arc::new(Service { engine, accounts: config.accounts, domains: config.domains, query_time: config.query_time });
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let endpoint = format!("{scheme}://{address}");
+    let connection_string = config.accounts.connection_string(&endpoint);
+    let accounts = Arc::new(Live::new(config.accounts));
+    if let Some(files) = config.account_file {
+        let make = move |files: &_| {
+            let accounts = Accounts::from_file(files)?;
+            config.exposure.check_accounts(&accounts)?;
+            Ok(accounts)
+        };
+        reload::follow("accounts", files, Arc::clone(&accounts), make)?;
+    }
+    let tls = match config.tls {
+        None => None,
+        Some((files, tls)) => {
+            let live = Arc::new(Live::new(tls));
+            reload::follow("TLS certificate", files, Arc::clone(&live), tls::server_config)?;
+            Some(live)
+        }
+    };
+    let service = Arc::new(Service { engine, accounts, domains: config.domains, query_time: config.query_time });
     // From here on a signal stops the server in order.
     let stop = stop_signal()?;
-    announce(address, &connection_string)?;
-    listener::serve(listener, Arc::clone(&service), config.connections_max, config.shutdown_time, stop).await;
+    announce(&endpoint, &connection_string)?;
+    let (connections_max, shutdown_time) = (config.connections_max, config.shutdown_time);
+    let listening = Listening { listener, tls, connections_max, shutdown_time };
+    listener::serve(listening, Arc::clone(&service), stop).await;
     service.engine.close().await.context("closing the data folder")?;
     info!("stopped");
     Ok(())
 }
 
 /// Tells people and programs that the server is ready and how to reach it.
-fn announce(address: SocketAddr, connection_string: &str) -> anyhow::Result<()> {
+fn announce(endpoint: &str, connection_string: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "listening on http://{address}")
+    writeln!(out, "listening on {endpoint}")
         .and_then(|()| writeln!(out, "connection string: {connection_string}"))
         .and_then(|()| out.flush())
         .context("writing to standard output")

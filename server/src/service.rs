@@ -11,6 +11,7 @@ use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
 use crate::operations;
 use crate::operations::batch::Surroundings;
+use crate::reload::Live;
 use crate::response::{self, Envelope, Segments, X_MS_CLIENT_REQUEST_ID, echoed_request_id};
 use crate::route::{Operation, effective_method, route};
 use bytes::Bytes;
@@ -18,6 +19,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::DateTime;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::Engine;
 use tracing::{debug, error, info};
@@ -29,7 +31,7 @@ use wire::{ErrorCode, QueryOptions, Version};
 #[derive(Debug)]
 pub(crate) struct Service<E> {
     pub(crate) engine: E,
-    pub(crate) accounts: Accounts,
+    pub(crate) accounts: Arc<Live<Accounts>>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
 }
@@ -94,7 +96,7 @@ impl<E: Engine> Service<E> {
         let now = SystemTime::now();
         let method = parts.method.as_str();
         let evidence = Evidence { method, target: &target, raw_query, options: &options, headers: &parts.headers, now };
-        let grant = authenticate(&self.accounts, &evidence)?;
+        let grant = authenticate(&self.accounts.current(), &evidence)?;
         let version = version(&parts.headers)?;
         envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         let version = version.unwrap_or(Version::OLDEST);
