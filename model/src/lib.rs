@@ -22,6 +22,7 @@ pub mod plan;
 pub mod policy;
 pub mod range;
 pub mod record;
+pub mod roles;
 pub mod transaction;
 
 pub use clock::Clock;
