@@ -1,26 +1,32 @@
-//! Who sends a request: Shared Key and Shared Key Lite (specification 07).
+//! Who sends a request: Shared Key and Shared Key Lite (specification 07), or else a bearer token.
 //!
 //! Runs before the body is read, and before anything is told about accounts, tables or versions.
 
 use crate::accounts::Accounts;
-use crate::call::Grant;
+use crate::bearer;
 use crate::failure::{Failure, Layer};
+use crate::oauth::OAuth;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use model::Grant;
 use model::limits::CLOCK_SKEW_SECONDS_MAX;
 use std::time::{Duration, SystemTime};
 use wire::query::raw_comp;
 use wire::signing::{AccountKey, Authorization, Signed, any_verifies, parse_date};
 use wire::target::Target;
-use wire::{ErrorCode, QueryOptions};
+use wire::{ErrorCode, QueryOptions, Version};
 
-/// What a signature is checked against.
+/// What a credential is checked against.
 pub(crate) struct Evidence<'a> {
     pub(crate) method: &'a str,
     pub(crate) target: &'a Target<'a>,
     pub(crate) raw_query: &'a str,
     pub(crate) options: &'a QueryOptions<'a>,
     pub(crate) headers: &'a HeaderMap,
+    /// The version that the request names, if it can be read.
+    pub(crate) version: Option<Version>,
+    /// Whether the connection is encrypted.
+    pub(crate) is_tls: bool,
     pub(crate) now: SystemTime,
 }
 
@@ -28,15 +34,29 @@ const X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
 /// Checks the credential of a request, and says what it allows.
-pub(crate) fn authenticate(accounts: &Accounts, evidence: &Evidence<'_>) -> Result<Grant, Failure> {
+///
+/// UNVERIFIED (07 §2): that an `Authorization` header wins over a signature in the query.
+pub(crate) async fn authenticate(
+    accounts: &Accounts,
+    oauth: Option<&OAuth>,
+    evidence: &Evidence<'_>,
+) -> Result<Grant, Failure> {
     let Some(header) = evidence.headers.get(AUTHORIZATION) else {
-        // UNVERIFIED (07 §9): without a token issuer to name, no version gets the challenge of 401.
-        return Err(Failure::authentication(if evidence.options.has_signature {
-            "shared access signatures are not supported yet"
+        return Err(if evidence.options.has_signature {
+            Failure::authentication("shared access signatures are not supported yet")
         } else {
-            "the request is anonymous"
-        }));
+            bearer::anonymous(oauth, evidence)
+        });
     };
+    match (bearer::credential(header), oauth) {
+        (Some(credential), Some(oauth)) => bearer::authenticate(accounts, oauth, credential, evidence).await,
+        // Without an issuer, Bearer is a scheme that is not known.
+        (Some(_), None) | (None, _) => shared_key(accounts, header, evidence),
+    }
+}
+
+/// Checks the signature in an `Authorization` header.
+fn shared_key(accounts: &Accounts, header: &HeaderValue, evidence: &Evidence<'_>) -> Result<Grant, Failure> {
     let authorization = header
         .to_str()
         .ok()
@@ -49,7 +69,7 @@ pub(crate) fn authenticate(accounts: &Accounts, evidence: &Evidence<'_>) -> Resu
         return Err(Failure::authentication(mismatch(&authorization, date, evidence)));
     }
     match account {
-        Some(account) if account.as_str() == authorization.account => Ok(Grant { account: account.clone() }),
+        Some(account) if account.as_str() == authorization.account => Ok(Grant::owner(account.clone())),
         _ => Err(Failure::authentication("the Authorization header names another account than the address")),
     }
 }
@@ -115,7 +135,6 @@ fn mismatch(authorization: &Authorization<'_>, date: &str, evidence: &Evidence<'
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
     const DATE_TEXT: &str = "Fri, 14 Mar 2031 08:15:30 GMT";
@@ -162,9 +181,18 @@ mod tests {
         let step = Duration::from_secs(attempt.seconds_later.unsigned_abs());
         let now = if attempt.seconds_later < 0 { signed_at - step } else { signed_at + step };
         let options = QueryOptions::default();
-        let evidence =
-            Evidence { method: "GET", target: &target, raw_query: "", options: &options, headers: &headers, now };
-        authenticate(&accounts, &evidence).map_err(|failure| failure.source.map(|source| source.to_string()))
+        let evidence = Evidence {
+            method: "GET",
+            target: &target,
+            raw_query: "",
+            options: &options,
+            headers: &headers,
+            version: None,
+            is_tls: false,
+            now,
+        };
+        shared_key(&accounts, &headers[AUTHORIZATION], &evidence)
+            .map_err(|failure| failure.source.map(|source| source.to_string()))
     }
 
     #[test]

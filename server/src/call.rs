@@ -5,18 +5,12 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use model::key::KeyError;
 use model::name::TableNameError;
-use model::{AccountName, Condition, EntityKey, KeyText, TableName};
+use model::{Condition, EntityKey, Grant, KeyText, TableName};
 use std::time::Instant;
 use store::TableKey;
 use wire::json::{Context, EntityForm};
 use wire::negotiation::{DataServiceVersion, Preference, Wishes};
 use wire::{ErrorCode, Format, MetadataLevel, QueryOptions, Select, ServiceError, Version};
-
-/// What a credential allows. An account key allows everything on its account.
-#[derive(Debug, Clone)]
-pub(crate) struct Grant {
-    pub(crate) account: AccountName,
-}
 
 /// The headers that operations look at, those of a request or of a part of a batch.
 #[derive(Debug, Clone, Copy, Default)]

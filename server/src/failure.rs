@@ -55,6 +55,11 @@ impl Failure {
         }
     }
 
+    /// An operation that the credential does not allow; the reason is for the log only.
+    pub(crate) fn denied(code: ErrorCode, reason: impl Into<String>) -> Self {
+        Self { source: Some(Box::new(Reason(reason.into()))), ..Self::service(code) }
+    }
+
     fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { error: ErrorCode::InternalError.into(), layer: Layer::Service, source: Some(source.into()) }
     }

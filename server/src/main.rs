@@ -6,6 +6,8 @@
 mod accounts;
 mod answer;
 mod authentication;
+mod authorization;
+mod bearer;
 mod body;
 mod call;
 mod cli;
@@ -13,6 +15,7 @@ mod config;
 mod connection;
 mod failure;
 mod listener;
+mod oauth;
 mod operations;
 mod reload;
 mod response;

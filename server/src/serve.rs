@@ -4,6 +4,7 @@ use crate::accounts::Accounts;
 use crate::cli::{DurabilityArg, LogFormat};
 use crate::config::{Config, Storage};
 use crate::listener::{self, Listening};
+use crate::oauth::OAuth;
 use crate::reload::{self, Live};
 use crate::service::Service;
 use crate::tls;
@@ -77,7 +78,12 @@ async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> a
             Some(live)
         }
     };
-    let service = Arc::new(Service { engine, accounts, domains: config.domains, query_time: config.query_time });
+    let oauth = match config.oauth {
+        None => None,
+        Some(oauth) => Some(OAuth::start(oauth).await?),
+    };
+    let (domains, query_time) = (config.domains, config.query_time);
+    let service = Arc::new(Service { engine, accounts, oauth, domains, query_time });
     // From here on a signal stops the server in order.
     let stop = stop_signal()?;
     announce(&endpoint, &connection_string)?;

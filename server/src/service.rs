@@ -5,10 +5,12 @@
 use crate::accounts::Accounts;
 use crate::answer::Answer;
 use crate::authentication::{Evidence, authenticate};
+use crate::authorization::authorize;
 use crate::body::{self, BodyFailure};
 use crate::call::{Call, Headers, resolved};
 use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
+use crate::oauth::OAuth;
 use crate::operations;
 use crate::operations::batch::Surroundings;
 use crate::reload::Live;
@@ -32,6 +34,8 @@ use wire::{ErrorCode, QueryOptions, Version};
 pub(crate) struct Service<E> {
     pub(crate) engine: E,
     pub(crate) accounts: Arc<Live<Accounts>>,
+    /// Who may use bearer tokens; `None` if nobody may.
+    pub(crate) oauth: Option<OAuth>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
 }
@@ -95,9 +99,20 @@ impl<E: Engine> Service<E> {
         }
         let now = SystemTime::now();
         let method = parts.method.as_str();
-        let evidence = Evidence { method, target: &target, raw_query, options: &options, headers: &parts.headers, now };
-        let grant = authenticate(&self.accounts.current(), &evidence)?;
-        let version = version(&parts.headers)?;
+        let version = version(&parts.headers);
+        let evidence = Evidence {
+            method,
+            target: &target,
+            raw_query,
+            options: &options,
+            headers: &parts.headers,
+            version: version.as_ref().ok().copied().flatten(),
+            is_tls: connection.is_tls,
+            now,
+        };
+        envelope.challenge = self.oauth.as_ref().and_then(OAuth::challenge).cloned();
+        let grant = authenticate(&self.accounts.current(), self.oauth.as_ref(), &evidence).await?;
+        let version = version?;
         envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         let version = version.unwrap_or(Version::OLDEST);
         check_client_request_id(&parts.headers)?;
@@ -113,6 +128,7 @@ impl<E: Engine> Service<E> {
         let method = effective_method(&parts.method, overrides).map_err(Failure::query)?;
         let operation = route(&method, resource, options.comp.as_deref()).map_err(Failure::query)?;
         *operation_name = operation.name();
+        authorize(&grant, &operation, &headers)?;
         if target.secondary && operation.is_write() {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::InsufficientAccountPermissions).into());
         }
@@ -214,6 +230,7 @@ fn envelope(headers: &HeaderMap) -> Envelope {
         request_id: uuid::Uuid::new_v4().hyphenated().to_string(),
         client_request_id: echoed_request_id(headers),
         version: None,
+        challenge: None,
         format: None,
         preference: None,
         accepts_json: accept.to_ascii_lowercase().windows(b"application/json".len()).any(|w| w == b"application/json"),

@@ -1,6 +1,7 @@
 //! The operations inside a batch: each becomes a call of its own, as if it had come alone.
 
 use super::Surroundings;
+use crate::authorization::authorize;
 use crate::call::{Call, Headers, resolved};
 use crate::failure::Failure;
 use crate::route::{Operation, effective_method, route};
@@ -47,9 +48,9 @@ impl<'a> Part<'a> {
 
     /// What the part asks for, in the order of the checks of a request that comes alone (06 §6).
     pub(super) fn open<'p>(&'p self, batch: &'p Call<'_>) -> Result<(Call<'p>, Operation<'p>), Failure> {
-        // This is where a credential is asked whether it allows the operation; a key of the account allows all on it.
         let target = self.target.map_err(|NotOfAccount| Failure::query(ServiceError::malformed_address()))?;
         let operation = self.operation(target.path).map_err(Failure::query)?;
+        authorize(&batch.grant, &operation, &self.headers)?;
         let format = self.format(batch)?;
         let call = Call {
             grant: batch.grant.clone(),
