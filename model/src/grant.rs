@@ -388,13 +388,13 @@ mod tests {
         fn a_key_range_confines_every_action(
             keys in (text(), text()), from in bound(), to in bound(), bits in 0usize..16, page in (text(), text()),
         ) {
-            fn pair(bound: &Option<(String, Option<String>)>) -> Option<(&str, Option<&str>)> {
-                bound.as_ref().map(|(partition, row)| (partition.as_str(), row.as_deref()))
+            fn pair(bound: Option<&(String, Option<String>)>) -> Option<(&str, Option<&str>)> {
+                bound.map(|(partition, row)| (partition.as_str(), row.as_deref()))
             }
             let letters: String = "raud".chars().enumerate().filter(|(i, _)| bits >> i & 1 == 1).map(|(_, c)| c).collect();
-            let grant = on_table(&letters, KeyRange::pairs(pair(&from), pair(&to)));
+            let grant = on_table(&letters, KeyRange::pairs(pair(from.as_ref()), pair(to.as_ref())));
             let key = key(&keys.0, &keys.1);
-            let inside = is_inside(&key, pair(&from), pair(&to));
+            let inside = is_inside(&key, pair(from.as_ref()), pair(to.as_ref()));
             let (properties, condition) = (RecordBuilder::default, Condition::Any);
             let mutations = [
                 Mutation::Insert { key: key.clone(), properties: properties() },

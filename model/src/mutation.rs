@@ -236,6 +236,8 @@ mod tests {
             .collect()
     }
 
+    type Expected<'a> = Result<&'a [(&'a str, i32)], MutationError>;
+
     /// Every kind of mutation against a missing and against an existing entity with properties a=1, b=2.
     #[test]
     fn every_mutation_against_missing_and_existing() {
@@ -243,7 +245,7 @@ mod tests {
         let stale = Condition::Matches("\"stale\"".into());
         let current = Condition::parse(&ETag::of(at(10)).to_string()).unwrap();
         let new = || properties(&[("c", 3), ("a", 9)]);
-        let cases: Vec<(&str, Mutation, Result<&[(&str, i32)], MutationError>, Result<&[(&str, i32)], MutationError>)> = vec![
+        let cases: Vec<(&str, Mutation, Expected<'_>, Expected<'_>)> = vec![
             (
                 "insert",
                 Mutation::Insert { key: key(), properties: new() },
@@ -331,9 +333,9 @@ mod tests {
         };
         assert!(insert(many(252, EdmValue::Int32(1))).is_ok());
         assert_eq!(insert(many(253, EdmValue::Int32(1))), Err(MutationError::TooManyProperties));
-        assert!(insert(many(1, EdmValue::Binary(&[0; 65_536]))).is_ok());
-        assert_eq!(insert(many(1, EdmValue::Binary(&[0; 65_537]))), Err(MutationError::ValueTooLarge));
-        assert_eq!(insert(many(1, EdmValue::Binary(&[0; 1_048_576]))), Err(MutationError::EntityTooLarge));
+        assert!(insert(many(1, EdmValue::Binary(&vec![0; 65_536]))).is_ok());
+        assert_eq!(insert(many(1, EdmValue::Binary(&vec![0; 65_537]))), Err(MutationError::ValueTooLarge));
+        assert_eq!(insert(many(1, EdmValue::Binary(&vec![0; 1_048_576]))), Err(MutationError::EntityTooLarge));
         assert!(insert(many(1, EdmValue::String(&"é".repeat(32_768)))).is_ok());
         assert_eq!(insert(many(1, EdmValue::String(&"é".repeat(32_769)))), Err(MutationError::ValueTooLarge));
     }
@@ -343,7 +345,7 @@ mod tests {
         // 4 + 2 * (1 + 1) for the keys, and 15 properties with names of one or two characters.
         let sized = |last: usize| {
             let mut builder = RecordBuilder::default();
-            (0..15).for_each(|i| builder.push(&format!("{}", (b'a' + i) as char), EdmValue::Binary(&[0; 65_536])));
+            (0..15).for_each(|i| builder.push(&format!("{}", (b'a' + i) as char), EdmValue::Binary(&vec![0; 65_536])));
             builder.push("z", EdmValue::Binary(&vec![0; last]));
             Mutation::Insert { key: key(), properties: builder }.apply(None, at(1))
         };

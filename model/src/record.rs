@@ -424,7 +424,7 @@ pub(crate) mod tests {
         .concat();
         assert_eq!(record.as_bytes(), expected);
         let mut long = RecordBuilder::default();
-        long.push(&"n".repeat(200), EdmValue::Binary(&[0; 20_000]));
+        long.push(&"n".repeat(200), EdmValue::Binary(&vec![0; 20_000]));
         let bytes = long.finish(DateTime::MIN).0;
         assert_eq!(&bytes[10..12], [0xC8, 0x01], "lengths are little-endian groups of seven bits");
         assert_eq!(&bytes[212..216], [2, 0xA0, 0x9C, 0x01]);

@@ -18,6 +18,8 @@ pub(crate) struct Answer {
     pub(crate) has_data_service_id: bool,
     /// Which preference was followed.
     pub(crate) preference: Option<Preference>,
+    /// Whether the answer is not one of the OData layer, whose headers it lacks then.
+    pub(crate) is_plain: bool,
     /// Continuation headers: name and token.
     pub(crate) continuation: Vec<(&'static str, String)>,
     /// `Content-Type` and body.
@@ -33,6 +35,11 @@ impl Answer {
     /// 200 with a body.
     pub(crate) fn ok(content_type: &'static str, body: Vec<Bytes>) -> Self {
         Self { status: 200, content: Some((content_type.into(), body)), ..Self::default() }
+    }
+
+    /// 200 with an XML document.
+    pub(crate) fn xml(document: Vec<u8>) -> Self {
+        Self { is_plain: true, ..Self::ok("application/xml", vec![Bytes::from(document)]) }
     }
 
     /// 202 with the answers to the operations of a batch.

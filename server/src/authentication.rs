@@ -1,16 +1,19 @@
-//! Who sends a request: Shared Key and Shared Key Lite (specification 07), or else a bearer token.
+//! Who sends a request: which credential it carries, and Shared Key and Shared Key Lite (specification 07).
 //!
 //! Runs before the body is read, and before anything is told about accounts, tables or versions.
 
 use crate::accounts::Accounts;
 use crate::bearer;
+use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
 use crate::oauth::OAuth;
+use crate::shared_access;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use model::Grant;
 use model::limits::CLOCK_SKEW_SECONDS_MAX;
 use std::time::{Duration, SystemTime};
+use store::Engine;
 use wire::query::raw_comp;
 use wire::signing::{AccountKey, Authorization, Signed, any_verifies, parse_date};
 use wire::target::Target;
@@ -25,9 +28,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) headers: &'a HeaderMap,
     /// The version that the request names, if it can be read.
     pub(crate) version: Option<Version>,
-    /// Whether the connection is encrypted.
-    pub(crate) is_tls: bool,
     pub(crate) now: SystemTime,
+    pub(crate) connection: ConnectionInfo,
 }
 
 const X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
@@ -35,28 +37,25 @@ const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
 /// Checks the credential of a request, and says what it allows.
 ///
-/// UNVERIFIED (07 §2): that an `Authorization` header wins over a signature in the query.
+/// UNVERIFIED (07 §2): that the header counts where the address carries a signature too.
 pub(crate) async fn authenticate(
+    engine: &impl Engine,
     accounts: &Accounts,
     oauth: Option<&OAuth>,
     evidence: &Evidence<'_>,
 ) -> Result<Grant, Failure> {
-    let Some(header) = evidence.headers.get(AUTHORIZATION) else {
-        return Err(if evidence.options.has_signature {
-            Failure::authentication("shared access signatures are not supported yet")
-        } else {
-            bearer::anonymous(oauth, evidence)
-        });
-    };
-    match (bearer::credential(header), oauth) {
-        (Some(credential), Some(oauth)) => bearer::authenticate(accounts, oauth, credential, evidence).await,
-        // Without an issuer, Bearer is a scheme that is not known.
-        (Some(_), None) | (None, _) => shared_key(accounts, header, evidence),
+    match evidence.headers.get(AUTHORIZATION) {
+        Some(header) => match (bearer::credential(header), oauth) {
+            (Some(credential), Some(oauth)) => bearer::authenticate(accounts, oauth, credential, evidence).await,
+            // Without an issuer, Bearer is a scheme that is not known.
+            (Some(_), None) | (None, _) => shared_key(accounts, evidence, header),
+        },
+        None if evidence.options.has_signature => shared_access::authenticate(engine, accounts, evidence).await,
+        None => Err(bearer::anonymous(oauth, evidence)),
     }
 }
 
-/// Checks the signature in an `Authorization` header.
-fn shared_key(accounts: &Accounts, header: &HeaderValue, evidence: &Evidence<'_>) -> Result<Grant, Failure> {
+fn shared_key(accounts: &Accounts, evidence: &Evidence<'_>, header: &HeaderValue) -> Result<Grant, Failure> {
     let authorization = header
         .to_str()
         .ok()
@@ -81,14 +80,18 @@ fn is_signed(
     date: &str,
     evidence: &Evidence<'_>,
 ) -> bool {
-    let nobodys_key = [AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64")];
     let signature = authorization.signature.unwrap_or_default();
     let mut verified = false;
     for path in evidence.target.signed_paths() {
         let text = signed(&path, date, evidence).string_to_sign(authorization.scheme);
-        verified |= any_verifies(keys.unwrap_or(&nobodys_key), &text, &signature);
+        verified |= any_verifies(keys.unwrap_or(&[nobodys_key()]), &text, &signature);
     }
     verified && keys.is_some() && authorization.signature.is_some()
+}
+
+/// The key that stands in for those of an unknown account. What it signs is refused all the same.
+pub(crate) fn nobodys_key() -> AccountKey {
+    AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64")
 }
 
 fn signed<'a>(path: &'a str, date: &'a str, evidence: &Evidence<'a>) -> Signed<'a> {
@@ -135,6 +138,7 @@ fn mismatch(authorization: &Authorization<'_>, date: &str, evidence: &Evidence<'
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
     const DATE_TEXT: &str = "Fri, 14 Mar 2031 08:15:30 GMT";
@@ -181,6 +185,7 @@ mod tests {
         let step = Duration::from_secs(attempt.seconds_later.unsigned_abs());
         let now = if attempt.seconds_later < 0 { signed_at - step } else { signed_at + step };
         let options = QueryOptions::default();
+        let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1).into(), is_tls: false };
         let evidence = Evidence {
             method: "GET",
             target: &target,
@@ -188,10 +193,10 @@ mod tests {
             options: &options,
             headers: &headers,
             version: None,
-            is_tls: false,
             now,
+            connection,
         };
-        shared_key(&accounts, &headers[AUTHORIZATION], &evidence)
+        shared_key(&accounts, &evidence, &headers[AUTHORIZATION])
             .map_err(|failure| failure.source.map(|source| source.to_string()))
     }
 

@@ -24,7 +24,7 @@ pub(crate) async fn authenticate(
     evidence: &Evidence<'_>,
 ) -> Result<Grant, Failure> {
     let token = token(credential).ok_or_else(malformed)?;
-    if !evidence.is_tls && !oauth.allows_plain_http() {
+    if !evidence.connection.is_tls && !oauth.allows_plain_http() {
         return Err(Failure::authentication("Authentication scheme Bearer is not allowed with HTTP."));
     }
     let account = evidence.target.account.as_ref();
@@ -38,7 +38,8 @@ pub(crate) async fn authenticate(
 
 /// What a request without any credential is told (07 §9): where to get a token, if there is an issuer.
 ///
-/// UNVERIFIED (07 §9): a request without a version is treated as an old one.
+/// UNVERIFIED (07 §9): a request without a version is treated as an old one, and without an issuer to name, no version
+/// gets the challenge.
 pub(crate) fn anonymous(oauth: Option<&OAuth>, evidence: &Evidence<'_>) -> Failure {
     const REASON: &str = "the request is anonymous";
     match oauth {

@@ -46,6 +46,11 @@ impl Failure {
         Self::at(Layer::Service, error)
     }
 
+    /// The same failure of an operation whose errors are XML.
+    pub(crate) fn at_front_end(self) -> Self {
+        Self { layer: Layer::FrontEnd, ..self }
+    }
+
     /// A failed authentication; the reason is for the log only.
     pub(crate) fn authentication(reason: impl Into<String>) -> Self {
         Self {
@@ -55,9 +60,9 @@ impl Failure {
         }
     }
 
-    /// An operation that the credential does not allow; the reason is for the log only.
-    pub(crate) fn denied(code: ErrorCode, reason: impl Into<String>) -> Self {
-        Self { source: Some(Box::new(Reason(reason.into()))), ..Self::service(code) }
+    /// The same failure, with a reason for the log only.
+    pub(crate) fn because(self, reason: impl Into<String>) -> Self {
+        Self { source: Some(Box::new(Reason(reason.into()))), ..self }
     }
 
     fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {

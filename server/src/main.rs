@@ -22,6 +22,7 @@ mod response;
 mod route;
 mod serve;
 mod service;
+mod shared_access;
 mod tls;
 
 use clap::Parser;

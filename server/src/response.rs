@@ -8,6 +8,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
+use hyper::ext::ReasonPhrase;
 use model::limits::CLIENT_REQUEST_ID_CHARS_MAX;
 use model::{DateTime, ETag};
 use std::borrow::Cow;
@@ -70,8 +71,10 @@ impl Body for Segments {
 /// The response to an operation that succeeded.
 pub(crate) fn of_answer(answer: Answer, envelope: &Envelope) -> Response<Segments> {
     let mut headers = common_headers(envelope);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if !answer.is_plain {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
     if let Some(timestamp) = answer.etag {
         let mut etag = Vec::with_capacity(48);
         ETag::of(timestamp).write_to(&mut etag);
@@ -112,6 +115,10 @@ pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) 
     if matches!(failure.layer, Layer::Query | Layer::Service) {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
+    if failure.layer == Layer::Authentication {
+        // Nothing is said about a version before it is known who asks (05 §5).
+        headers.remove(X_MS_VERSION);
+    }
     if failure.layer == Layer::Service {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         if let Some(preference) = envelope.preference {
@@ -124,7 +131,13 @@ pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) 
     if failure.error.code == ErrorCode::ServerBusy {
         headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
-    respond(failure.error.code.status(), headers, Segments(VecDeque::from([Bytes::from(body)])))
+    let mut response = respond(failure.error.code.status(), headers, Segments(VecDeque::from([Bytes::from(body)])));
+    if matches!(failure.layer, Layer::Authentication | Layer::FrontEnd)
+        && let Ok(reason) = ReasonPhrase::try_from(failure.error.message.as_bytes())
+    {
+        response.extensions_mut().insert(reason);
+    }
+    response
 }
 
 /// The form of an error body and its media type (03 §6, 06 §1).

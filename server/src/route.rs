@@ -12,6 +12,8 @@ pub(crate) enum Operation<'a> {
     CreateTable,
     GetTable(Cow<'a, str>),
     DeleteTable(Cow<'a, str>),
+    GetTableAcl(Cow<'a, str>),
+    SetTableAcl(Cow<'a, str>),
     QueryEntities(Cow<'a, str>),
     InsertEntity(Cow<'a, str>),
     GetEntity(EntityAddress<'a>),
@@ -37,6 +39,8 @@ impl Operation<'_> {
             Self::CreateTable => "CreateTable",
             Self::GetTable(_) => "QueryTable",
             Self::DeleteTable(_) => "DeleteTable",
+            Self::GetTableAcl(_) => "GetTableACL",
+            Self::SetTableAcl(_) => "SetTableACL",
             Self::QueryEntities(_) => "QueryEntities",
             Self::InsertEntity(_) => "InsertEntity",
             Self::GetEntity(_) => "QueryEntity",
@@ -53,13 +57,18 @@ impl Operation<'_> {
     pub(crate) fn is_write(&self) -> bool {
         let is_read =
             matches!(self, Self::QueryTables | Self::GetTable(_) | Self::QueryEntities(_) | Self::GetEntity(_));
-        !is_read && *self != Self::Batch
+        !is_read && !matches!(self, Self::GetTableAcl(_) | Self::Batch)
     }
 
     /// Whether a request has a body that matters.
     pub(crate) fn has_body(&self) -> bool {
         let is_entity_body = matches!(self, Self::InsertEntity(_) | Self::UpdateEntity(_) | Self::MergeEntity(_));
-        is_entity_body || matches!(self, Self::CreateTable | Self::Batch)
+        is_entity_body || matches!(self, Self::CreateTable | Self::SetTableAcl(_) | Self::Batch)
+    }
+
+    /// Whether bodies and errors are XML whatever the client accepts (10).
+    pub(crate) fn is_xml(&self) -> bool {
+        matches!(self, Self::GetTableAcl(_) | Self::SetTableAcl(_))
     }
 
     /// Whether a successful answer has a body, so that a format must be resolved for it.
@@ -96,7 +105,9 @@ pub(crate) fn route<'a>(
     comp: Option<&str>,
 ) -> Result<Operation<'a>, ServiceError> {
     let verb = Verb::of(method).ok_or(ErrorCode::InvalidHttpVerb)?;
-    check_comp(&resource, comp)?;
+    if let Some(comp) = comp {
+        return route_comp(method, resource, comp);
+    }
     let entity = |table, partition, row| EntityAddress { table, partition, row };
     match (verb, resource) {
         (Verb::Get, Resource::Tables) => Ok(Operation::QueryTables),
@@ -123,14 +134,16 @@ pub(crate) fn route<'a>(
     }
 }
 
-/// `comp` belongs to the account and to tables; its operations are refused until they exist.
-fn check_comp(resource: &Resource<'_>, comp: Option<&str>) -> Result<(), ServiceError> {
+/// The operations that `comp` names: they belong to tables and to the account.
+fn route_comp<'a>(method: &Method, resource: Resource<'a>, comp: &str) -> Result<Operation<'a>, ServiceError> {
     match (comp, resource) {
-        (None, _) => Ok(()),
-        (Some("acl"), Resource::Entities(_)) | (Some("properties" | "stats"), Resource::Service) => {
-            Err(ErrorCode::NotImplemented.into())
-        }
-        (Some(_), _) => Err(ErrorCode::InvalidQueryParameterValue.into()),
+        ("acl", Resource::Entities(table)) => match *method {
+            Method::GET | Method::HEAD => Ok(Operation::GetTableAcl(table)),
+            Method::PUT => Ok(Operation::SetTableAcl(table)),
+            _ => Err(ErrorCode::UnsupportedHttpVerb.into()),
+        },
+        ("properties" | "stats", Resource::Service) => Err(ErrorCode::NotImplemented.into()),
+        _ => Err(ErrorCode::InvalidQueryParameterValue.into()),
     }
 }
 
@@ -205,7 +218,13 @@ mod tests {
         ] {
             assert_eq!(name(verb, resource.clone()), expected, "{verb} {resource:?}");
         }
-        let comp = |comp| route(&method("GET"), Resource::Entities("t".into()), Some(comp)).map_err(|e| e.code);
-        assert_eq!(comp("nonsense"), Err(ErrorCode::InvalidQueryParameterValue));
+        let comp = |verb, comp| {
+            route(&method(verb), Resource::Entities("t".into()), Some(comp)).map(|o| o.name()).map_err(|e| e.code)
+        };
+        assert_eq!(comp("GET", "nonsense"), Err(ErrorCode::InvalidQueryParameterValue));
+        assert_eq!(comp("GET", "acl"), Ok("GetTableACL"));
+        assert_eq!(comp("HEAD", "acl"), Ok("GetTableACL"));
+        assert_eq!(comp("PUT", "acl"), Ok("SetTableACL"));
+        assert_eq!(comp("POST", "acl"), Err(ErrorCode::UnsupportedHttpVerb));
     }
 }

@@ -21,13 +21,14 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::DateTime;
+use model::limits::XML_BODY_BYTES_MAX;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::Engine;
 use tracing::{debug, error, info};
 use wire::negotiation::{Preference, Wishes};
 use wire::target::Target;
-use wire::{ErrorCode, QueryOptions, Version};
+use wire::{ErrorCode, Format, MetadataLevel, QueryOptions, Version};
 
 /// The Table service on an engine.
 #[derive(Debug)]
@@ -99,7 +100,7 @@ impl<E: Engine> Service<E> {
         }
         let now = SystemTime::now();
         let method = parts.method.as_str();
-        let version = version(&parts.headers);
+        let version = version(&parts.headers, &options);
         let evidence = Evidence {
             method,
             target: &target,
@@ -107,11 +108,12 @@ impl<E: Engine> Service<E> {
             options: &options,
             headers: &parts.headers,
             version: version.as_ref().ok().copied().flatten(),
-            is_tls: connection.is_tls,
             now,
+            connection,
         };
-        envelope.challenge = self.oauth.as_ref().and_then(OAuth::challenge).cloned();
-        let grant = authenticate(&self.accounts.current(), self.oauth.as_ref(), &evidence).await?;
+        let oauth = self.oauth.as_ref();
+        envelope.challenge = oauth.and_then(OAuth::challenge).cloned();
+        let grant = authenticate(&self.engine, &self.accounts.current(), oauth, &evidence).await?;
         let version = version?;
         envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         let version = version.unwrap_or(Version::OLDEST);
@@ -136,6 +138,8 @@ impl<E: Engine> Service<E> {
         let format = match operation {
             // Each part of a batch has a format of its own.
             Operation::Batch => wishes.default_part_format(),
+            // What these answer is XML, and nobody asks for it.
+            _ if operation.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if operation.answers_with_body() => resolved(wishes.answer_format())?,
             _ => resolved(wishes.empty_answer_format())?,
         };
@@ -183,12 +187,16 @@ impl<E: Engine> Service<E> {
         }
         let check = |first| match operation {
             Operation::Batch => Ok(()),
+            _ if operation.is_xml() => Ok(()),
             _ => resolved(wishes.check_body_format(content_type, first)).map(|_| ()),
         };
         if content_type.is_some() {
             check(None)?;
         }
         let body = body::read(body).await?;
+        if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
+            return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
+        }
         check(body.first().copied())?;
         let md5 = headers.get("content-md5").and_then(|value| value.to_str().ok());
         body::check_md5(md5, &body).map_err(Failure::service)?;
@@ -214,6 +222,12 @@ impl<E: Engine> Service<E> {
             Operation::UpdateEntity(address) => operations::update_entity::run(engine, call, &address, body).await,
             Operation::MergeEntity(address) => operations::merge_entity::run(engine, call, &address, body).await,
             Operation::DeleteEntity(address) => operations::delete_entity::run(engine, call, &address).await,
+            Operation::GetTableAcl(table) => {
+                operations::get_table_acl::run(engine, call, &table).await.map_err(Failure::at_front_end)
+            }
+            Operation::SetTableAcl(table) => {
+                operations::set_table_acl::run(engine, call, &table, body).await.map_err(Failure::at_front_end)
+            }
             Operation::Batch => operations::batch::run(engine, call, surroundings, body).await,
         }
     }
@@ -245,7 +259,18 @@ fn host(parts: &Parts) -> Result<&str, Failure> {
 }
 
 /// The version that the request names; `None` if it names none.
-fn version(headers: &HeaderMap) -> Result<Option<Version>, Failure> {
+///
+/// Where the credential stands in the address, so may the version, and the one of the signature is the last resort
+/// (08 §10).
+fn version(headers: &HeaderMap, options: &QueryOptions<'_>) -> Result<Option<Version>, Failure> {
+    let is_signed = options.has_signature && !headers.contains_key(http::header::AUTHORIZATION);
+    if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
+        let version = Version::parse(text).map(Some);
+        return version.ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
+    }
+    if is_signed && !headers.contains_key(X_MS_VERSION) {
+        return Ok(options.signed_version.as_deref().and_then(Version::parse));
+    }
     let Some(value) = headers.get(X_MS_VERSION) else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| Version::parse(text.trim()));
     version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))

@@ -3,7 +3,7 @@
 //! This module must not know where the catalog is kept durably.
 
 use crate::engine::TableKey;
-use model::{AccountName, TableName};
+use model::{AccountName, StoredAccessPolicies, TableName};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -18,6 +18,8 @@ pub(crate) struct Catalog<T> {
 pub(crate) struct Listed<T> {
     /// The name as it was spelled at creation.
     pub(crate) name: TableName,
+    /// The stored access policies.
+    pub(crate) policies: StoredAccessPolicies,
     /// What the engine keeps for the table.
     pub(crate) table: T,
 }
@@ -39,10 +41,17 @@ impl<T> Catalog<T> {
         self.accounts.get_mut(&key.account)?.get_mut(key.name.folded())
     }
 
-    /// Adds a table; the caller knows that there is none of this name.
+    /// Adds a table without policies; the caller knows that there is none of this name.
     pub(crate) fn insert(&mut self, key: &TableKey, table: T) {
         let tables = self.accounts.entry(key.account.clone()).or_default();
-        tables.insert(Box::from(key.name.folded()), Listed { name: key.name.clone(), table });
+        let policies = StoredAccessPolicies::default();
+        tables.insert(Box::from(key.name.folded()), Listed { name: key.name.clone(), policies, table });
+    }
+
+    /// Replaces the policies of a table, if there is such a table.
+    pub(crate) fn set_policies(&mut self, key: &TableKey, policies: StoredAccessPolicies) -> Option<()> {
+        self.get_mut(key)?.policies = policies;
+        Some(())
     }
 
     /// Removes a table and returns what was kept for it.

@@ -9,7 +9,7 @@
 //! 5. A deleted table is gone at once, whatever its size; a table created under its name afterwards is empty.
 
 use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record, TableName};
-use model::{Transaction, Written};
+use model::{StoredAccessPolicies, Transaction, Written};
 use std::fmt;
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -154,6 +154,16 @@ pub trait Engine: Send + Sync + 'static {
         from: &str,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<TableName>, Fault>> + Send;
+
+    /// The stored access policies of a table.
+    fn policies(&self, table: &TableKey) -> impl Future<Output = Result<StoredAccessPolicies, ReadError>> + Send;
+
+    /// Replaces all stored access policies of a table. They go with the table.
+    fn set_policies(
+        &self,
+        table: &TableKey,
+        policies: StoredAccessPolicies,
+    ) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
     /// The record of one entity.
     fn get(&self, table: &TableKey, key: &EntityKey) -> impl Future<Output = Result<Option<Record>, ReadError>> + Send;

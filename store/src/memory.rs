@@ -10,7 +10,7 @@ use crate::page::{PageBuilder, ranges_to_visit};
 use crate::stamp::Stamps;
 use model::mutation::Effect;
 use model::transaction::{ApplyError, Change};
-use model::{AccountName, Clock, DateTime, EntityKey, Record, TableName, Transaction, Written};
+use model::{AccountName, Clock, DateTime, EntityKey, Record, StoredAccessPolicies, TableName, Transaction, Written};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Bound;
@@ -76,6 +76,16 @@ impl<C: Clock> Engine for Memory<C> {
 
     async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
         Ok(self.read()?.catalog.list(account, from, limit))
+    }
+
+    async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
+        let state = self.read().map_err(ReadError::Fault)?;
+        Ok(state.catalog.get(table).ok_or(ReadError::TableNotFound)?.policies.clone())
+    }
+
+    async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+        let mut state = self.write().map_err(CatalogError::Fault)?;
+        state.catalog.set_policies(table, policies).ok_or(CatalogError::NotFound)
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {

@@ -124,7 +124,7 @@ async fn another_process_is_told_that_the_folder_is_in_use() {
     let engine = open(folder.path()).unwrap();
     let child = || {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "child_process", "--ignored", "--nocapture"]).env(CHILD_FOLDER, folder.path());
+        command.args(["--exact", "child_process", "--nocapture"]).env(CHILD_FOLDER, folder.path());
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
     let said = child();
@@ -134,10 +134,10 @@ async fn another_process_is_told_that_the_folder_is_in_use() {
     assert!(said.contains("opened"), "{said}");
 }
 
+/// The other process of the test above; on its own it has nothing to do.
 #[test]
-#[ignore = "run by another_process_is_told_that_the_folder_is_in_use, as the other process"]
 fn child_process() {
-    let folder = std::env::var_os(CHILD_FOLDER).expect("the parent names the folder");
+    let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
     match open(Path::new(&folder)) {
         Ok(_) => println!("opened"),
         Err(error) => println!("{error}"),

@@ -129,7 +129,9 @@ mod tests {
         let policy = |content: &str| {
             format!("<SignedIdentifiers><SignedIdentifier>{content}</SignedIdentifier></SignedIdentifiers>")
         };
-        let six: String = (0..6).map(|i| format!("<SignedIdentifier><Id>{i}</Id></SignedIdentifier>")).collect();
+        let six =
+            ["0", "1", "2", "3", "4", "5"].map(|id| format!("<SignedIdentifier><Id>{id}</Id></SignedIdentifier>"));
+        let six = six.concat();
         let long = "x".repeat(65);
         for body in [
             " ".to_owned(),

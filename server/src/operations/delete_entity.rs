@@ -11,8 +11,7 @@ use wire::ErrorCode;
 
 /// Deletes an entity that fulfils the condition.
 pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, address: &EntityAddress<'_>) -> Result<Answer, Failure> {
-    let table = call.table(&address.table)?;
-    commit(engine, &table, decode(call, address)?).await?;
+    commit(engine, call, &address.table, decode(call, address)?).await?;
     Ok(Answer::no_content())
 }
 

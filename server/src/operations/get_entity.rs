@@ -5,7 +5,8 @@ use crate::call::{Call, address_key};
 use crate::failure::Failure;
 use crate::route::EntityAddress;
 use bytes::Bytes;
-use model::EntityView;
+use model::grant::Access;
+use model::{Action, EntityView};
 use store::Engine;
 use wire::json::write_single_entity;
 use wire::{ErrorCode, Select};
@@ -18,6 +19,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, address: &EntityA
     let select = call.options.select.as_deref().filter(|list| !list.trim().is_empty());
     let select = select.map(Select::parse).transpose().map_err(Failure::service)?;
     let key = address_key(&address.partition, &address.row, ErrorCode::ResourceNotFound).map_err(Failure::query)?;
+    call.allow(Action::Entities { table: &address.table, access: Access::Read, key: Some(&key) })?;
     let table = call.table(&address.table)?;
     let record = engine.get(&table, &key).await?.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
     let view = EntityView::of(&key, &record)?;

@@ -17,7 +17,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str, body
     // The answer shows the entity, so a copy stays here.
     let echo = (call.preference != Some(Preference::NoContent)).then(|| properties.clone());
     let mutation = Mutation::Insert { key: key.clone(), properties };
-    let timestamp = commit(engine, &call.table(table)?, mutation).await?.unwrap_or(DateTime::MIN);
+    let timestamp = commit(engine, call, table, mutation).await?.unwrap_or(DateTime::MIN);
     answer(call, table, &key, echo, timestamp)
 }
 

@@ -6,19 +6,28 @@ pub(crate) mod delete_entity;
 pub(crate) mod delete_table;
 pub(crate) mod get_entity;
 pub(crate) mod get_table;
+pub(crate) mod get_table_acl;
 pub(crate) mod insert_entity;
 pub(crate) mod merge_entity;
 pub(crate) mod query_entities;
 pub(crate) mod query_tables;
+pub(crate) mod set_table_acl;
 pub(crate) mod update_entity;
 
+use crate::call::Call;
 use crate::failure::Failure;
-use model::{DateTime, Mutation, Transaction, Written};
-use store::{Engine, TableKey};
+use model::{Action, DateTime, Mutation, Transaction, Written};
+use store::Engine;
 
-/// Commits one mutation, and answers the Timestamp of the entity if it was stored.
-async fn commit(engine: &impl Engine, table: &TableKey, mutation: Mutation) -> Result<Option<DateTime>, Failure> {
-    let written = engine.commit(table, Transaction::single(mutation)).await?;
+/// Commits one mutation if it is allowed, and answers the Timestamp of the entity if it was stored.
+async fn commit(
+    engine: &impl Engine,
+    call: &Call<'_>,
+    table: &str,
+    mutation: Mutation,
+) -> Result<Option<DateTime>, Failure> {
+    call.allow(Action::of(&mutation, table))?;
+    let written = engine.commit(&call.table(table)?, Transaction::single(mutation)).await?;
     Ok(written.first().and_then(|written| match written {
         Written::Stored(timestamp) => Some(*timestamp),
         Written::Deleted => None,

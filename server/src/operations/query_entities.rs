@@ -27,11 +27,13 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str) -> R
     let select = options.select.as_deref().map(Select::parse).transpose().map_err(Failure::service)?;
     let from = position(options)?;
     let plan = plan(filter.as_ref());
-    let (kind, ranges) = (plan.kind, plan.ranges.len());
+    let kind = plan.kind;
+    let ranges = call.grant.confine(plan.ranges);
+    let range_count = ranges.len();
     let cancellation = Cancellation::default();
     let _stop_when_dropped = CancelOnDrop(cancellation.clone());
     let scan = Scan {
-        ranges: plan.ranges,
+        ranges,
         from,
         filter,
         limit,
@@ -43,7 +45,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str) -> R
     let (writer, end) = engine.scan(&call.table(table)?, scan, writer).await?;
     debug!(
         target: "rowhouse::query",
-        table, plan = %kind, ranges, examined = end.examined, answered = writer.entities, complete = end.next.is_none(),
+        table, plan = %kind, ranges = range_count, examined = end.examined, answered = writer.entities, complete = end.next.is_none(),
     );
     let segments = writer.finish()?;
     // A page of no entities that was asked for ends the query (04 §5, UNVERIFIED).

@@ -16,8 +16,7 @@ pub(crate) async fn run(
     address: &EntityAddress<'_>,
     body: &[u8],
 ) -> Result<Answer, Failure> {
-    let table = call.table(&address.table)?;
-    let etag = commit(engine, &table, decode(call, address, body)?).await?;
+    let etag = commit(engine, call, &address.table, decode(call, address, body)?).await?;
     Ok(Answer { etag, ..Answer::no_content() })
 }
 

@@ -13,10 +13,10 @@
 use super::group::{Group, storage_fault};
 use super::layout::{self, TableId};
 use super::shared::Shared;
-use crate::engine::{CatalogError, CommitError, TableKey};
+use crate::engine::{CatalogError, CommitError, Fault, TableKey};
 use crate::stamp::Stamps;
 use fjall::PersistMode;
-use model::{Clock, Transaction, Written};
+use model::{Clock, StoredAccessPolicies, Transaction, Written};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -32,6 +32,7 @@ pub(super) enum Request {
     Commit(CommitRequest),
     CreateTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
+    SetPolicies(TableKey, StoredAccessPolicies, oneshot::Sender<Result<(), CatalogError>>),
     /// Do what is already in the queue, take nothing new, and end.
     Stop,
 }
@@ -90,6 +91,10 @@ impl<C: Clock> Committer<C> {
                     self.commit(std::mem::take(&mut group));
                     drop(answer.send(self.delete_table(&table)));
                 }
+                Request::SetPolicies(table, policies, answer) => {
+                    self.commit(std::mem::take(&mut group));
+                    drop(answer.send(self.set_policies(&table, policies)));
+                }
                 Request::Stop => self.requests.close(),
             }
             if group.len() >= GROUP_TRANSACTIONS_MAX || group_bytes >= GROUP_BYTES_MAX {
@@ -127,13 +132,33 @@ impl<C: Clock> Committer<C> {
         }
         let (storage, id) = (&self.shared.storage, self.next_table_id);
         let mut batch = storage.db.batch();
-        batch.insert(&storage.catalog, layout::catalog_key(table), layout::catalog_value(table, id, self.stamps.now()));
+        batch.insert(
+            &storage.catalog,
+            layout::catalog_key(table),
+            layout::catalog_value(table, id, self.stamps.now(), &StoredAccessPolicies::default()),
+        );
         batch.insert(&storage.meta, layout::NEXT_TABLE_ID, id.next().to_bytes());
         // Tables change rarely, so this is synced at once whatever the durability of transactions is.
         batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
         self.next_table_id = id.next();
         self.shared.catalog_mut().insert(table, id);
         Ok(())
+    }
+
+    fn set_policies(&mut self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+        if self.shared.catalog().get(table).is_none() {
+            return Err(CatalogError::NotFound);
+        }
+        let (storage, key) = (&self.shared.storage, layout::catalog_key(table));
+        let value = storage.catalog.get(&key).map_err(catalog_fault)?;
+        let entry = value.and_then(|value| layout::decode_catalog_entry(&key, &value));
+        let damaged = || CatalogError::Fault(Fault::Damaged("the catalog entry of a table cannot be read".to_owned()));
+        let entry = entry.ok_or_else(damaged)?;
+        let value = layout::catalog_value(&entry.table, entry.id, entry.created, &policies);
+        let mut batch = storage.db.batch();
+        batch.insert(&storage.catalog, key, value);
+        batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
+        self.shared.catalog_mut().set_policies(table, policies).ok_or(CatalogError::NotFound)
     }
 
     fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {

@@ -4,7 +4,7 @@
 //! This module must not know the storage library.
 
 use crate::engine::TableKey;
-use model::{AccountName, DateTime, TableName};
+use model::{AccountName, DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy, TableName};
 
 /// The keyspace of what belongs to the whole engine.
 pub(super) const META: &str = "meta";
@@ -20,8 +20,10 @@ pub(super) const NEXT_TABLE_ID: &[u8] = b"next-table-id";
 /// The key in `meta` of the highest Timestamp given out.
 pub(super) const LAST_STAMP: &[u8] = b"last-stamp";
 
-/// The version of the values in `catalog`, their first byte.
+/// The version of the values in `catalog`, their first byte, of tables without policies.
 const CATALOG_VALUE_VERSION: u8 = 1;
+/// The same of tables with policies, which stand behind what the first version has.
+const CATALOG_VALUE_VERSION_WITH_POLICIES: u8 = 2;
 /// The value of a marker in `purge`: its version, and nothing else.
 pub(super) const PURGE_VALUE: &[u8] = &[1];
 
@@ -68,31 +70,96 @@ pub(super) fn catalog_key(table: &TableKey) -> Vec<u8> {
 }
 
 /// The value of a table in `catalog`.
-pub(super) fn catalog_value(table: &TableKey, id: TableId, created: DateTime) -> Vec<u8> {
-    let spelling = table.name.as_str().as_bytes();
-    let spelling_bytes = u8::try_from(spelling.len()).expect("a table name has at most 63 bytes");
-    [[CATALOG_VALUE_VERSION].as_slice(), &id.to_bytes(), &created.ticks().to_be_bytes(), &[spelling_bytes], spelling]
-        .concat()
+pub(super) fn catalog_value(
+    table: &TableKey,
+    id: TableId,
+    created: DateTime,
+    policies: &StoredAccessPolicies,
+) -> Vec<u8> {
+    let version = if policies.is_empty() { CATALOG_VALUE_VERSION } else { CATALOG_VALUE_VERSION_WITH_POLICIES };
+    let mut out = vec![version];
+    out.extend_from_slice(&id.to_bytes());
+    out.extend_from_slice(&created.ticks().to_be_bytes());
+    push_text(&mut out, table.name.as_str());
+    if !policies.is_empty() {
+        out.push(u8::try_from(policies.as_slice().len()).expect("a table has at most five policies"));
+    }
+    for policy in policies.as_slice() {
+        push_text(&mut out, policy.id());
+        for time in [policy.start, policy.expiry] {
+            // No instant has a negative number of ticks.
+            out.extend_from_slice(&time.map_or(-1, DateTime::ticks).to_be_bytes());
+        }
+        // The letters, or a text that is not of letters.
+        push_text(&mut out, &policy.permissions.map_or_else(|| "-".to_owned(), |permissions| permissions.to_string()));
+    }
+    out
 }
 
-/// The table that an entry of `catalog` stands for; `None` if it is damaged or of a newer version.
-pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<(TableKey, TableId)> {
+/// A text of at most 255 bytes, behind its length.
+fn push_text(out: &mut Vec<u8>, text: &str) {
+    out.push(u8::try_from(text.len()).expect("names of tables and ids of policies are shorter than 256 bytes"));
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// What an entry of `catalog` says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CatalogEntry {
+    pub(super) table: TableKey,
+    pub(super) id: TableId,
+    pub(super) created: DateTime,
+    pub(super) policies: StoredAccessPolicies,
+}
+
+/// Reads an entry of `catalog`; `None` if it is damaged or of a newer version.
+pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEntry> {
     let (version, rest) = value.split_first()?;
-    if *version != CATALOG_VALUE_VERSION {
-        return None;
-    }
     let (id, rest) = rest.split_at_checked(size_of::<TableId>())?;
-    let (created, rest) = rest.split_first_chunk()?;
-    DateTime::from_ticks(i64::from_be_bytes(*created))?;
-    let (spelling_bytes, spelling) = rest.split_first()?;
-    if usize::from(*spelling_bytes) != spelling.len() {
-        return None;
-    }
+    let (created, mut rest) = take_time(rest)?;
+    let name = TableName::new(take_text(&mut rest)?).ok()?;
+    let policies = match *version {
+        CATALOG_VALUE_VERSION => StoredAccessPolicies::default(),
+        CATALOG_VALUE_VERSION_WITH_POLICIES => decode_policies(&mut rest)?,
+        _ => return None,
+    };
     let account = key.split(|b| *b == CATALOG_KEY_SEPARATOR).next()?;
     let account = AccountName::new(std::str::from_utf8(account).ok()?)?;
-    let name = TableName::new(std::str::from_utf8(spelling).ok()?).ok()?;
     let table = TableKey { account, name };
-    (catalog_key(&table) == key).then_some((table, TableId::from_bytes(id)?))
+    let is_good = rest.is_empty() && catalog_key(&table) == key;
+    is_good.then_some(CatalogEntry { table, id: TableId::from_bytes(id)?, created: created?, policies })
+}
+
+fn decode_policies(rest: &mut &[u8]) -> Option<StoredAccessPolicies> {
+    let (count, behind) = rest.split_first()?;
+    *rest = behind;
+    let mut policies = Vec::new();
+    for _ in 0..*count {
+        let mut policy = StoredAccessPolicy::new(take_text(rest)?)?;
+        (policy.start, *rest) = take_time(rest)?;
+        (policy.expiry, *rest) = take_time(rest)?;
+        policy.permissions = match take_text(rest)? {
+            "-" => None,
+            letters => Some(Permissions::of_table(letters)?),
+        };
+        policies.push(policy);
+    }
+    StoredAccessPolicies::new(policies)
+}
+
+/// An instant, or none, and what stands behind it.
+fn take_time(bytes: &[u8]) -> Option<(Option<DateTime>, &[u8])> {
+    let (ticks, rest) = bytes.split_first_chunk()?;
+    match i64::from_be_bytes(*ticks) {
+        -1 => Some((None, rest)),
+        ticks => Some((Some(DateTime::from_ticks(ticks)?), rest)),
+    }
+}
+
+fn take_text<'b>(bytes: &mut &'b [u8]) -> Option<&'b str> {
+    let (length, rest) = bytes.split_first()?;
+    let (text, rest) = rest.split_at_checked(usize::from(*length))?;
+    *bytes = rest;
+    std::str::from_utf8(text).ok()
 }
 
 /// The value of [`LAST_STAMP`].
@@ -113,25 +180,52 @@ mod tests {
         TableKey { account: AccountName::new("acc1").unwrap(), name: TableName::new("MyTable").unwrap() }
     }
 
+    fn policies() -> StoredAccessPolicies {
+        let mut full = StoredAccessPolicy::new("é1").unwrap();
+        full.start = DateTime::from_ticks(1);
+        full.expiry = DateTime::from_ticks(2);
+        full.permissions = Permissions::of_table("ur");
+        StoredAccessPolicies::new(vec![full, StoredAccessPolicy::new("x").unwrap()]).unwrap()
+    }
+
     #[test]
     fn the_catalog_format_is_pinned() {
         let created = DateTime::from_ticks(0x0102_0304_0506_0708).unwrap();
-        let (key, value) = (catalog_key(&table()), catalog_value(&table(), TableId(5), created));
-        assert_eq!(key, b"acc1\0mytable");
-        assert_eq!(value, b"\x01\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable");
-        let (decoded, id) = decode_catalog_entry(&key, &value).unwrap();
-        assert_eq!((decoded.name.as_str(), id), ("MyTable", TableId(5)));
+        for (policies, expected) in [
+            (
+                StoredAccessPolicies::default(),
+                &b"\x01\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable"[..],
+            ),
+            (
+                policies(),
+                b"\x02\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\x02\
+                  \x03\xC3\xA91\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\x02ru\
+                  \x01x\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01-",
+            ),
+        ] {
+            let (key, value) = (catalog_key(&table()), catalog_value(&table(), TableId(5), created, &policies));
+            assert_eq!(key, b"acc1\0mytable");
+            assert_eq!(value.escape_ascii().to_string(), expected.escape_ascii().to_string());
+            let decoded = decode_catalog_entry(&key, &value).unwrap();
+            assert_eq!(decoded.table.name.as_str(), "MyTable");
+            assert_eq!(decoded, CatalogEntry { table: table(), id: TableId(5), created, policies });
+        }
     }
 
     #[test]
     fn damaged_catalog_entries_are_told_from_good_ones() {
-        let (key, value) = (catalog_key(&table()), catalog_value(&table(), TableId(5), DateTime::MIN));
-        for length in 0..value.len() {
-            assert!(decode_catalog_entry(&key, &value[..length]).is_none(), "cut to {length}");
+        let key = catalog_key(&table());
+        let value = |policies| catalog_value(&table(), TableId(5), DateTime::MIN, &policies);
+        for whole in [value(StoredAccessPolicies::default()), value(policies())] {
+            for length in 0..whole.len() {
+                assert!(decode_catalog_entry(&key, &whole[..length]).is_none(), "cut to {length}");
+            }
         }
+        let value = value(StoredAccessPolicies::default());
         let mut newer = value.clone();
-        newer[0] = 2;
+        newer[0] = 3;
         assert!(decode_catalog_entry(&key, &newer).is_none());
+        assert!(decode_catalog_entry(&key, &[value.as_slice(), b"x"].concat()).is_none());
         for bad_key in [&b""[..], b"acc1", b"acc1\0", b"acc1\0other", b"acc1\0MyTable"] {
             assert!(decode_catalog_entry(bad_key, &value).is_none(), "{}", bad_key.escape_ascii());
         }

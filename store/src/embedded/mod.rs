@@ -31,7 +31,7 @@ use crate::stamp::Stamps;
 use committer::{CommitRequest, Committer, Request};
 use fjall::PersistMode;
 use folder::Folder;
-use model::{AccountName, Clock, EntityKey, Mutation, Record, TableName, Transaction, Written};
+use model::{AccountName, Clock, EntityKey, Mutation, Record, StoredAccessPolicies, TableName, Transaction, Written};
 use preflight::CutOff;
 use shared::Shared;
 use std::io;
@@ -180,6 +180,15 @@ impl Engine for Embedded {
     async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
         self.shared.check_open()?;
         Ok(self.shared.catalog().list(account, from, limit))
+    }
+
+    async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
+        self.shared.check_open().map_err(ReadError::Fault)?;
+        Ok(self.shared.catalog().get(table).ok_or(ReadError::TableNotFound)?.policies.clone())
+    }
+
+    async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+        self.change_catalog(|answer| Request::SetPolicies(table.clone(), policies, answer)).await
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {

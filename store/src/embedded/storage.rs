@@ -83,10 +83,11 @@ impl Storage {
         let mut highest_id = None;
         for entry in self.catalog.iter() {
             let (key, value) = entry.into_inner().map_err(storage)?;
-            let (table, id) = layout::decode_catalog_entry(&key, &value)
+            let entry = layout::decode_catalog_entry(&key, &value)
                 .ok_or_else(|| OpenError::damaged(path, format!("the catalog entry {}", key.escape_ascii())))?;
-            catalog.insert(&table, id);
-            highest_id = highest_id.max(Some(id));
+            catalog.insert(&entry.table, entry.id);
+            catalog.set_policies(&entry.table, entry.policies);
+            highest_id = highest_id.max(Some(entry.id));
         }
         for entry in self.purge.iter() {
             let key = entry.key().map_err(storage)?;

@@ -28,7 +28,9 @@ pub(super) struct FailureForm<'a> {
     /// The format of the answer, if there is one.
     pub(super) format: Option<Format>,
     pub(super) preference: Option<Preference>,
-    /// Whether the operation came as far as to be executed; the headers of an answer say so.
+    /// Whether the operation came as far as to be executed; the headers of an answer say so (05 §5.1).
+    ///
+    /// UNVERIFIED: that such an answer repeats a preference, and others do not.
     pub(super) was_executed: bool,
 }
 

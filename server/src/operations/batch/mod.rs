@@ -15,7 +15,7 @@ use crate::route::Operation;
 use answers::{Answers, FailureForm, is_fault};
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
-use model::{DateTime, EntityKey, Mutation, MutationError, RecordBuilder, Transaction, Written};
+use model::{Action, DateTime, EntityKey, Mutation, MutationError, RecordBuilder, Transaction, Written};
 use part::Part;
 use std::borrow::Cow;
 use store::{CommitError, Engine, TableKey};
@@ -204,7 +204,7 @@ fn answer_refused(
 /// says, its table, its partition, and whether its entity came before; the table; the entities.
 ///
 /// UNVERIFIED (05 §5.2, 06 §6): that the count comes before the partitions, and partitions and duplicates are found
-/// operation by operation.
+/// operation by operation; and that the headers of the hundredth operation shape the answer to a change set of more.
 async fn execute(
     engine: &impl Engine,
     batch: &Call<'_>,
@@ -321,5 +321,6 @@ fn decode<'p>(batch: &'p Call<'_>, part: &'p Part<'_>) -> Result<(Step<'p>, Muta
         // UNVERIFIED (05 §5.2): the code for a query in a change set.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
+    call.allow(Action::of(&mutation, &table))?;
     Ok((Step { call, table, inserted }, mutation))
 }

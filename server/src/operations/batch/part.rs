@@ -1,7 +1,7 @@
 //! The operations inside a batch: each becomes a call of its own, as if it had come alone.
 
 use super::Surroundings;
-use crate::authorization::authorize;
+use crate::authorization::authorize_part;
 use crate::call::{Call, Headers, resolved};
 use crate::failure::Failure;
 use crate::route::{Operation, effective_method, route};
@@ -50,7 +50,7 @@ impl<'a> Part<'a> {
     pub(super) fn open<'p>(&'p self, batch: &'p Call<'_>) -> Result<(Call<'p>, Operation<'p>), Failure> {
         let target = self.target.map_err(|NotOfAccount| Failure::query(ServiceError::malformed_address()))?;
         let operation = self.operation(target.path).map_err(Failure::query)?;
-        authorize(&batch.grant, &operation, &self.headers)?;
+        authorize_part(&batch.grant, &operation, &self.headers)?;
         let format = self.format(batch)?;
         let call = Call {
             grant: batch.grant.clone(),

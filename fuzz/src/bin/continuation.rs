@@ -1,0 +1,13 @@
+//! Continuation tokens: a token that was made reads back, whatever it stands for.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wire::continuation::{decode, encode};
+
+fuzz_target!(|text: &str| {
+    assert_eq!(decode(&encode(text)).as_deref(), Some(text));
+    if let Some(meaning) = decode(text) {
+        assert_eq!(decode(&encode(&meaning)), Some(meaning));
+    }
+});

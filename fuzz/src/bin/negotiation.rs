@@ -1,0 +1,32 @@
+//! Versions and media types: the `Content-Type` of an answer, sent back as `Accept`, asks for the same format.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wire::negotiation::{DataServiceVersion, Preference, Wishes};
+use wire::{Format, Version};
+
+// One line each: version, the two data service versions, Accept, $format, Content-Type, Prefer. An empty line is an
+// absent header.
+fuzz_target!(|text: &str| {
+    let mut lines = text.split('\n').map(|line| Some(line).filter(|line| !line.is_empty()));
+    let mut line = || lines.next().flatten();
+    let Some(version) = line().map_or(Some(Version::OLDEST), Version::parse) else { return };
+    assert_eq!(Version::parse(&version.to_string()), Some(version));
+    let Ok(data_service_version) = DataServiceVersion::effective(version, line(), line()) else { return };
+    let wishes = Wishes { version, data_service_version, accept: line(), format: line() };
+    let speaks_json = data_service_version >= DataServiceVersion::V3;
+    if let (true, Ok(format @ Format::Json(_))) = (speaks_json, wishes.answer_format()) {
+        let repeated = Wishes { accept: Some(format.content_type()), format: None, ..wishes };
+        assert_eq!(repeated.answer_format(), Ok(format));
+        assert_eq!(wishes.empty_answer_format(), Ok(format));
+    }
+    let _ = wishes.empty_answer_format();
+    let (content_type, prefer) = (line(), line());
+    for first in [None, Some(b'<'), Some(b'{')] {
+        let _ = wishes.check_body_format(content_type, first);
+    }
+    if let Some(preference) = Preference::parse(version, prefer) {
+        assert_eq!(Preference::parse(version, Some(preference.applied())), Some(preference));
+    }
+});

@@ -1,0 +1,32 @@
+//! Query strings: options stay in their bounds, and decoding undoes encoding.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use model::limits::{PAGE_RESULTS_MAX, REQUEST_TIMEOUT_SECONDS_MAX, SELECT_PROPERTIES_MAX};
+use wire::query::raw_comp;
+use wire::uri::{encode_list, form_decode};
+use wire::{QueryOptions, Select};
+
+fuzz_target!(|query: &str| {
+    let options = QueryOptions::parse(query);
+    if let Ok(top) = options.top() {
+        assert!(top <= PAGE_RESULTS_MAX);
+    }
+    if let Ok(timeout) = options.timeout() {
+        assert!((1..=REQUEST_TIMEOUT_SECONDS_MAX).contains(&timeout.as_secs()));
+    }
+    let _ = options.check_supported();
+    if options.check().is_ok() && raw_comp(query).is_some() {
+        assert!(options.comp.is_some(), "what is signed as comp is also read as comp");
+    }
+    for value in [&options.filter, &options.format, &options.next_partition_key].into_iter().flatten() {
+        assert_eq!(form_decode(&encode_list(value)).as_deref(), Some(value.as_ref()));
+    }
+    if let Some(Ok(select)) = options.select.as_deref().map(Select::parse) {
+        assert!(select.names().len() <= SELECT_PROPERTIES_MAX);
+        for (place, name) in select.names().iter().enumerate() {
+            assert_eq!(select.place(name.as_bytes()), Some(place), "each name is found once, in its place");
+        }
+    }
+});

@@ -1,0 +1,51 @@
+//! What authentication reads before it knows who sends it: the `Authorization` header, dates, and the text to sign.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wire::signing::{AccountKey, Authorization, Scheme, Signed, any_verifies, parse_date};
+
+const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
+
+// One line each: Authorization, date, method, Content-MD5, Content-Type, path, comp, account key.
+fuzz_target!(|text: &str| {
+    let mut lines = text.split('\n');
+    let mut line = || lines.next().unwrap_or_default();
+    check_authorization(line());
+    let date = line();
+    if let Some(time) = parse_date(date) {
+        assert_eq!(httpdate::fmt_http_date(time), date, "a date has one form");
+    }
+    let signed = Signed {
+        date,
+        method: line(),
+        content_md5: line(),
+        content_type: line(),
+        path: line(),
+        comp: Some(line()).filter(|comp| !comp.is_empty()),
+        account: "acct",
+    };
+    let (full, lite) = (signed.string_to_sign(Scheme::SharedKey), signed.string_to_sign(Scheme::SharedKeyLite));
+    let parts: Vec<&str> = full.split('\n').collect();
+    assert_eq!(parts.len(), 5, "no part of a request can move into another part of the text");
+    assert_eq!(parts.get(..4), Some(&[signed.method, signed.content_md5, signed.content_type, date][..]));
+    assert!(full.ends_with(&lite));
+    let key = AccountKey::parse(line()).unwrap_or_else(|| AccountKey::parse(KEY).expect("Base64"));
+    check_signature(&key, &full);
+});
+
+fn check_authorization(header: &str) {
+    let Some(authorization) = Authorization::parse(header) else { return };
+    assert!(!authorization.account.is_empty());
+    assert!(header.contains(authorization.account));
+}
+
+/// A header that is made is read, and its signature verifies the text and no other.
+fn check_signature(key: &AccountKey, text: &str) {
+    let header = format!("SharedKey acct:{}", key.sign(text));
+    let authorization = Authorization::parse(&header).expect("a header that was made is read");
+    let signature = authorization.signature.expect("a signature that was made is read");
+    assert_eq!((authorization.scheme, authorization.account), (Scheme::SharedKey, "acct"));
+    assert!(any_verifies([key], text, &signature));
+    assert!(!any_verifies([key], &format!("{text} "), &signature));
+}

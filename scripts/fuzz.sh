@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Runs every fuzz target for some seconds, from the seeds in fuzz/seeds and from what earlier runs found.
+#
+# usage: scripts/fuzz.sh [SECONDS [TARGET...]]
+#
+# Needs a C++ compiler and nothing but stable Rust: the compiler's coverage pass feeds libFuzzer. A crash, a hang or
+# a broken law fails the run and leaves the input in fuzz/artifacts; to repeat one, hand the file to the binary.
+# A target is a file in fuzz/src/bin; its seeds are in the folder of fuzz/seeds that has its name.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${1:-5}
+targets=("${@:2}")
+if [ "${#targets[@]}" -eq 0 ]; then
+    for file in fuzz/src/bin/*.rs; do
+        targets+=("$(basename "$file" .rs)")
+    done
+fi
+
+# With an explicit --target these flags spare build scripts and procedural macros.
+host=$(rustc -vV | sed -n 's/^host: //p')
+flags=(
+    -Cpasses=sancov-module
+    -Cllvm-args=-sanitizer-coverage-level=4
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
+    -Cllvm-args=-sanitizer-coverage-pc-table
+    -Cllvm-args=-sanitizer-coverage-trace-compares
+    --cfg fuzzing
+)
+unset CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR
+folder=${FUZZ_TARGET_DIR:-fuzz/target}
+RUSTFLAGS="${flags[*]}" cargo build --quiet --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir "$folder"
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+for target in "${targets[@]}"; do
+    mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target" "fuzz/seeds/$target"
+    # Bounds: seconds for one input, MiB of memory, bytes of an input.
+    if ! "$folder/$host/release/$target" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -max_len=4096 \
+        -artifact_prefix="fuzz/artifacts/$target/" "fuzz/corpus/$target" "fuzz/seeds/$target" >"$log" 2>&1; then
+        cat "$log"
+        echo "fuzz target $target failed"
+        exit 1
+    fi
+    # Edges of the program that the known inputs reach, and those that the run reached.
+    known=$(sed -nE 's/.*INITED cov: ([0-9]+).*/\1/p' "$log")
+    final=$(sed -nE 's/^#([0-9]+).*DONE +cov: ([0-9]+).*/\2 edges after \1 inputs/p' "$log")
+    echo "fuzz target $target: $known edges from known inputs, $final"
+done

@@ -1,0 +1,240 @@
+#!/usr/bin/env bash
+# Every check and every test of the repository, from the format to the real client libraries.
+#
+# usage: scripts/test.sh
+#
+# Stops at the first step that fails, and closes with a line that counts the tests. A step whose tool is not installed
+# (cargo-deny, Python, Node.js, a C++ compiler) is skipped and said so; with CI=true that is a failure.
+# FUZZ_SECONDS is the time for each fuzz target, 3 if not set.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+export CARGO_TERM_COLOR=never PYTHONDONTWRITEBYTECODE=1
+# Servers and suites run with their defaults, whatever the caller has set for his own.
+unset TABLES_ENDPOINT TABLES_ACCOUNT TABLES_KEY TABLES_SERVER
+for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
+
+passed=0 failed=0 skipped=0
+scratch=$(mktemp -d)
+server_pid=
+step= step_started=0
+
+# ---- steps -----------------------------------------------------------------------------------------------------------
+
+# Says which step begins.
+begin() {
+    finish
+    step=$1 step_started=$SECONDS
+    printf '\n== %s\n' "$step"
+}
+
+# Says how long the step took.
+finish() {
+    if [ -n "$step" ]; then
+        printf -- '-- %s: %d s\n' "$step" $((SECONDS - step_started))
+        step=
+    fi
+}
+
+# Leaves out the current step for want of something; CI must have everything.
+skip() {
+    if [ "${CI:-}" = true ]; then
+        echo "missing: $1"
+        exit 1
+    fi
+    echo "SKIPPED, because this is missing: $1"
+    skipped=$((skipped + 1))
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# Runs on every way out: stops the server, and closes with the count.
+close() {
+    local status=$?
+    stop_server
+    rm -rf "$scratch"
+    if [ "$status" -ne 0 ]; then
+        printf '\nFAILED in: %s\n' "${step:-the beginning}"
+        if [ "$failed" -eq 0 ]; then failed=1; fi
+    fi
+    finish
+    echo
+    if [ "$skipped" -gt 0 ]; then
+        echo "$passed passed, $failed failed, $skipped skipped"
+    else
+        echo "$passed passed, $failed failed"
+    fi
+    exit "$status"
+}
+trap close EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Adds up the numbers that the first group of an expression finds in the lines of a file.
+count() { sed -nE "s/$2/\1/p" "$1" | awk '{ sum += $1 } END { print sum + 0 }'; }
+
+# ---- a server --------------------------------------------------------------------------------------------------------
+
+# Starts a server on a free port and sets `endpoint` once it is ready.
+start_server() {
+    local line=
+    rm -f "$scratch/ready"
+    mkfifo "$scratch/ready"
+    "$server" serve --listen 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/server.log" 3<&- &
+    server_pid=$!
+    # Kept open, so that the server can write whatever follows its first line.
+    exec 3<"$scratch/ready"
+    IFS= read -r -t 60 line <&3 || true
+    case $line in
+        "listening on "*) endpoint="${line#listening on }/devstoreaccount1" ;;
+        *)
+            cat "$scratch/server.log"
+            echo "the server did not start"
+            exit 1
+            ;;
+    esac
+}
+
+# Stops the server, whatever it says.
+stop_server() {
+    if [ -n "$server_pid" ]; then
+        kill "$server_pid" 2>/dev/null || true
+        wait "$server_pid" 2>/dev/null || true
+        server_pid=
+    fi
+}
+
+# Stops the server at the end of a suite: it must stop in order, and must not have failed inside.
+end_server() {
+    local pid=$server_pid status=0
+    server_pid=
+    kill "$pid"
+    wait "$pid" || status=$?
+    exec 3<&-
+    if [ "$status" -ne 0 ] || grep -qE 'panicked|ERROR' "$scratch/server.log"; then
+        tail -n 50 "$scratch/server.log"
+        echo "the server failed inside, or did not stop in order (exit code $status)"
+        exit 1
+    fi
+}
+
+# ---- Rust ------------------------------------------------------------------------------------------------------------
+
+begin "format"
+cargo fmt --all -- --check
+cargo fmt --manifest-path fuzz/Cargo.toml -- --check
+
+begin "lints"
+cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+
+begin "licences, bans and sources of dependencies"
+if has cargo-deny; then
+    cargo deny --locked --color never check licenses bans sources
+else
+    skip "cargo-deny (cargo install cargo-deny --locked)"
+fi
+
+begin "tests of the crates"
+status=0
+cargo test --quiet --locked --workspace --no-fail-fast 2>&1 | tee "$scratch/rust.log" || status=$?
+passed=$((passed + $(count "$scratch/rust.log" '^test result: .* ([0-9]+) passed; .*')))
+failed=$((failed + $(count "$scratch/rust.log" '^test result: .* ([0-9]+) failed; .*')))
+skipped=$((skipped + $(count "$scratch/rust.log" '^test result: .* ([0-9]+) ignored; .*')))
+[ "$status" -eq 0 ]
+
+begin "release build of the server"
+cargo build --quiet --release --locked --package rowhouse
+server=${CARGO_TARGET_DIR:-$root/target}/release/rowhouse
+
+# ---- Python ----------------------------------------------------------------------------------------------------------
+
+begin "Python environment"
+python=
+requirements=conformance/python/requirements.txt
+if ! has python3; then
+    skip "python3, for the cases of the Python client and the recorded exchanges"
+elif cmp -s "$requirements" .venv/requirements.txt; then
+    python=$root/.venv/bin/python
+elif ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+    skip "Python's venv module (on Debian the package python3-venv), for the same"
+else
+    python3 -m venv --clear .venv
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --requirement "$requirements"
+    cp "$requirements" .venv/requirements.txt
+    python=$root/.venv/bin/python
+fi
+
+# Runs the Python cases against a fresh server with these options. A difference that is expected counts as skipped.
+python_cases() {
+    local status=0 log=$scratch/python.log
+    start_server "$@"
+    TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider conformance/python \
+        >"$log" 2>&1 || status=$?
+    tail -n 1 "$log" | tr ',' '\n' >"$scratch/python.count"
+    passed=$((passed + $(count "$scratch/python.count" '^[= ]*([0-9]+) passed.*')))
+    failed=$((failed + $(count "$scratch/python.count" '^[= ]*([0-9]+) (failed|error|xpassed).*')))
+    skipped=$((skipped + $(count "$scratch/python.count" '^[= ]*([0-9]+) (skipped|xfailed).*')))
+    if [ "$status" -eq 0 ]; then tail -n 1 "$log"; else cat "$log"; fi
+    [ "$status" -eq 0 ]
+    end_server
+}
+
+if [ -n "$python" ]; then
+    begin "Python client and raw HTTP, in memory"
+    python_cases --in-memory
+
+    begin "Python client and raw HTTP, embedded engine"
+    python_cases --data "$scratch/data"
+fi
+
+# ---- recorded exchanges ----------------------------------------------------------------------------------------------
+
+begin "recorded exchanges"
+recordings=$root/../shared/recordings
+if [ ! -d "$recordings" ]; then
+    echo "there is no ../shared/recordings here, so nothing is replayed"
+elif [ -n "$python" ]; then
+    start_server --in-memory
+    status=0
+    "$python" scripts/replay_recordings.py "$endpoint" "$recordings" | tee "$scratch/replay.log" || status=$?
+    as_expected=$(count "$scratch/replay.log" '^runs as expected: ([0-9]+) of .*')
+    runs=$(count "$scratch/replay.log" '^runs as expected: .* of ([0-9]+)$')
+    passed=$((passed + as_expected)) failed=$((failed + runs - as_expected))
+    [ "$status" -eq 0 ]
+    end_server
+fi
+
+# ---- JavaScript ------------------------------------------------------------------------------------------------------
+
+begin "JavaScript client, embedded engine"
+if ! has node || ! has npm; then
+    skip "node and npm, for the cases of the JavaScript client"
+else
+    javascript=conformance/javascript
+    if ! cmp -s $javascript/package-lock.json $javascript/node_modules/installed-lock.json; then
+        (cd $javascript && npm ci --no-audit --no-fund --loglevel=error)
+        cp $javascript/package-lock.json $javascript/node_modules/installed-lock.json
+    fi
+    start_server --data "$scratch/data-javascript"
+    status=0 log=$scratch/javascript.log
+    (cd $javascript && TABLES_ENDPOINT=$endpoint node --test --test-reporter=tap) >"$log" 2>&1 || status=$?
+    passed=$((passed + $(count "$log" '^# pass ([0-9]+)$')))
+    failed=$((failed + $(count "$log" '^# fail ([0-9]+)$') + $(count "$log" '^# cancelled ([0-9]+)$')))
+    skipped=$((skipped + $(count "$log" '^# skipped ([0-9]+)$') + $(count "$log" '^# todo ([0-9]+)$')))
+    if [ "$status" -ne 0 ]; then sed -n '/^not ok/,/^  \.\.\.$/p' "$log" | head -n 200; fi
+    echo "$(count "$log" '^# pass ([0-9]+)$') cases passed"
+    [ "$status" -eq 0 ]
+    end_server
+fi
+
+# ---- fuzz targets ----------------------------------------------------------------------------------------------------
+
+begin "fuzz targets"
+if ! has c++; then
+    skip "a C++ compiler, for the fuzz targets"
+else
+    status=0
+    scripts/fuzz.sh "${FUZZ_SECONDS:-3}" 2>&1 | tee "$scratch/fuzz.log" || status=$?
+    passed=$((passed + $(grep -c ' edges after ' "$scratch/fuzz.log" || true)))
+    [ "$status" -eq 0 ]
+fi

@@ -1,0 +1,309 @@
+//! Crashes: whatever was acknowledged before a `kill -9` is there afterwards, and nothing is half-written.
+//!
+//! Writers keep a model of what they were told. Each owns its keys, so that at most one operation of each is not
+//! acknowledged when the server dies; that one may have happened as a whole, or not at all.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+use support::{Client, Server};
+
+const ROUNDS: u64 = 40;
+const WRITERS: u64 = 8;
+const ROWS: u64 = 30;
+/// Most acknowledgements of one round.
+const ACKNOWLEDGED_MAX: u64 = 400;
+const SEED: &str = "ROWHOUSE_CRASH_SEED";
+
+type Properties = BTreeMap<String, Value>;
+
+/// What is known of one stored entity.
+#[derive(Debug, Clone, PartialEq)]
+struct Stored {
+    properties: Properties,
+    /// `None` for a write that was never acknowledged.
+    etag: Option<String>,
+}
+
+type Rows = BTreeMap<String, Stored>;
+
+#[test]
+fn what_was_acknowledged_survives_crashes() {
+    let seed = std::env::var(SEED).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap());
+    println!("{SEED}={seed}");
+    let mut random = Random(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--data", folder.path().to_str().unwrap()];
+    let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
+    let mut catalog = Catalog { tables: BTreeSet::new(), doubt: None, random: Random(random.next()) };
+    let mut acknowledged = 0;
+    for round in 0..ROUNDS {
+        let server = Server::start(&arguments);
+        if round == 0 {
+            let created = server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#);
+            assert_eq!(created.status, 201);
+        }
+        check(&server, &mut writers, &mut catalog, round);
+        acknowledged += run_and_crash(server, &mut writers, &mut catalog, &mut random);
+    }
+    let server = Server::start(&arguments);
+    check(&server, &mut writers, &mut catalog, ROUNDS);
+    let entities: usize = writers.iter().map(|writer| writer.rows.len()).sum();
+    println!("{acknowledged} acknowledged operations in {ROUNDS} rounds, {entities} entities at the end");
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log:?}");
+}
+
+/// Lets everybody write until a random number of operations is acknowledged, then kills the server.
+fn run_and_crash(server: Server, writers: &mut [Writer], catalog: &mut Catalog, random: &mut Random) -> u64 {
+    let (sender, acknowledgements) = channel();
+    let until_crash = random.below(ACKNOWLEDGED_MAX);
+    let pause = Duration::from_micros(random.below(3000));
+    let address = server.address.clone();
+    thread::scope(|scope| {
+        for writer in writers {
+            let (address, sender) = (address.as_str(), sender.clone());
+            scope.spawn(move || writer.write(address, &sender));
+        }
+        let address = address.as_str();
+        scope.spawn(move || catalog.write(address, &sender));
+        let counted = acknowledgements.iter().take(usize::try_from(until_crash).unwrap()).count() as u64;
+        // The moment of the crash has nothing to do with the last acknowledgement.
+        thread::sleep(pause);
+        let log = server.kill9();
+        assert_eq!(counted, until_crash, "every writer gave up before the server was killed: {log:?}");
+        counted + acknowledgements.iter().count() as u64
+    })
+}
+
+/// Compares what is stored with what the writers know, and lets them learn what became of the rest.
+fn check(server: &Server, writers: &mut [Writer], catalog: &mut Catalog, round: u64) {
+    let mut client = server.client();
+    for writer in writers {
+        writer.learn(stored_rows(&mut client, writer), round);
+    }
+    catalog.learn(&mut client, round);
+}
+
+/// A thread that writes entities of one partition.
+struct Writer {
+    partition: String,
+    random: Random,
+    rows: Rows,
+    /// The row of the operation that was not acknowledged, and its state if the operation happened.
+    doubt: Option<(String, Option<Stored>)>,
+}
+
+impl Writer {
+    fn new(number: u64, seed: u64) -> Self {
+        Self { partition: format!("writer{number}"), random: Random(seed), rows: Rows::new(), doubt: None }
+    }
+
+    /// Writes until the server is gone.
+    fn write(&mut self, address: &str, acknowledged: &Sender<()>) {
+        let Ok(mut client) = Client::connect(address) else { return };
+        loop {
+            let row = format!("{:03}", self.random.below(ROWS));
+            let operation = Operation::any(&mut self.random);
+            let before = self.rows.get(&row);
+            let (expected, after) = operation.outcome(before.map(|stored| &stored.properties));
+            let after = after.map(|properties| Stored { properties, etag: None });
+            self.doubt = Some((row.clone(), after.clone()));
+            let Ok(answer) = operation.send(&mut client, &self.partition, &row) else { return };
+            assert_eq!(answer.status, expected, "{operation:?} of {row} {before:?}: {answer:?}");
+            self.doubt = None;
+            if expected < 400 {
+                let etag = answer.header("etag").map(str::to_owned);
+                match after {
+                    Some(after) => self.rows.insert(row, Stored { etag, ..after }),
+                    None => self.rows.remove(&row),
+                };
+            }
+            // Nobody listens any more once the server is killed.
+            let _ = acknowledged.send(());
+        }
+    }
+
+    fn learn(&mut self, stored: Rows, round: u64) {
+        let mut expected = self.rows.clone();
+        if let Some((row, after)) = self.doubt.take() {
+            let found = stored.get(&row);
+            let happened = found.map(|found| &found.properties) == after.as_ref().map(|after| &after.properties)
+                && found != self.rows.get(&row);
+            if happened {
+                // Its ETag was never told.
+                match found {
+                    Some(found) => expected.insert(row, found.clone()),
+                    None => expected.remove(&row),
+                };
+            }
+        }
+        assert_eq!(stored, expected, "{} in round {round}", self.partition);
+        self.rows = stored;
+    }
+}
+
+/// Reads every entity of a writer's partition.
+fn stored_rows(client: &mut Client, writer: &Writer) -> Rows {
+    let path = format!("/crash()?$filter=PartitionKey%20eq%20'{}'", writer.partition);
+    let answer = client.request("GET", &path, &[], b"");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(answer.header("x-ms-continuation-nextpartitionkey"), None, "everything fits one page");
+    let mut rows = Rows::new();
+    for entity in answer.json()["value"].as_array().unwrap() {
+        let mut properties: Properties = entity.as_object().unwrap().clone().into_iter().collect();
+        assert_eq!(properties.remove("PartitionKey"), Some(Value::from(writer.partition.as_str())));
+        let mut text = |name| properties.remove(name).unwrap().as_str().unwrap().to_owned();
+        let (row, etag) = (text("RowKey"), text("odata.etag"));
+        text("Timestamp");
+        rows.insert(row, Stored { properties, etag: Some(etag) });
+    }
+    rows
+}
+
+#[derive(Debug)]
+enum Operation {
+    Insert(Properties),
+    Update(Properties),
+    Merge(Properties),
+    InsertOrReplace(Properties),
+    InsertOrMerge(Properties),
+    Delete,
+}
+
+impl Operation {
+    fn any(random: &mut Random) -> Self {
+        match random.below(7) {
+            0 | 1 => Self::Insert(properties(random)),
+            2 => Self::Update(properties(random)),
+            3 => Self::Merge(properties(random)),
+            4 => Self::InsertOrReplace(properties(random)),
+            5 => Self::InsertOrMerge(properties(random)),
+            _ => Self::Delete,
+        }
+    }
+
+    /// The status of the answer, and what is stored afterwards.
+    fn outcome(&self, before: Option<&Properties>) -> (u16, Option<Properties>) {
+        let merged = |new: &Properties| {
+            let mut all = before.cloned().unwrap_or_default();
+            all.extend(new.clone());
+            Some(all)
+        };
+        match (self, before) {
+            (Self::Insert(new), None) => (201, Some(new.clone())),
+            (Self::Insert(_), Some(before)) => (409, Some(before.clone())),
+            (Self::Update(_) | Self::Merge(_) | Self::Delete, None) => (404, None),
+            (Self::Update(new), Some(_)) => (204, Some(new.clone())),
+            (Self::InsertOrReplace(new), _) => (204, Some(new.clone())),
+            (Self::Merge(new), Some(_)) => (204, merged(new)),
+            (Self::InsertOrMerge(new), _) => (204, merged(new)),
+            (Self::Delete, Some(_)) => (204, None),
+        }
+    }
+
+    fn send(&self, client: &mut Client, partition: &str, row: &str) -> std::io::Result<support::Response> {
+        let address = format!("/crash(PartitionKey='{partition}',RowKey='{row}')");
+        let any_etag = [("If-Match", "*")];
+        match self {
+            Self::Insert(new) => {
+                let mut body = new.clone();
+                body.insert("PartitionKey".to_owned(), partition.into());
+                body.insert("RowKey".to_owned(), row.into());
+                client.try_request("POST", "/crash", &[], json!(body).to_string().as_bytes())
+            }
+            Self::Update(new) => client.try_request("PUT", &address, &any_etag, json!(new).to_string().as_bytes()),
+            Self::Merge(new) => client.try_request("MERGE", &address, &any_etag, json!(new).to_string().as_bytes()),
+            Self::InsertOrReplace(new) => client.try_request("PUT", &address, &[], json!(new).to_string().as_bytes()),
+            Self::InsertOrMerge(new) => client.try_request("MERGE", &address, &[], json!(new).to_string().as_bytes()),
+            Self::Delete => client.try_request("DELETE", &address, &any_etag, b""),
+        }
+    }
+}
+
+/// Some of a few properties, which differ with every write, from a few bytes to some KiB.
+fn properties(random: &mut Random) -> Properties {
+    let mut properties = Properties::new();
+    let number = i32::try_from(random.below(1 << 31)).unwrap();
+    properties.insert("Number".to_owned(), number.into());
+    for name in ["A", "B", "C"] {
+        if random.below(2) == 0 {
+            let mut text = String::new();
+            for _ in 0..=random.below(2) * random.below(200) {
+                write!(text, "{:016x}", random.next()).unwrap();
+            }
+            properties.insert(name.to_owned(), text.into());
+        }
+    }
+    properties
+}
+
+/// A thread that creates and deletes tables.
+struct Catalog {
+    tables: BTreeSet<String>,
+    /// The table whose creation or deletion was not acknowledged.
+    doubt: Option<String>,
+    random: Random,
+}
+
+impl Catalog {
+    fn write(&mut self, address: &str, acknowledged: &Sender<()>) {
+        let Ok(mut client) = Client::connect(address) else { return };
+        loop {
+            let table = format!("table{}", self.random.below(5));
+            let exists = self.tables.contains(&table);
+            self.doubt = Some(table.clone());
+            let answer = if exists {
+                client.try_request("DELETE", &format!("/Tables('{table}')"), &[], b"")
+            } else {
+                client.try_request("POST", "/Tables", &[], json!({ "TableName": table }).to_string().as_bytes())
+            };
+            let Ok(answer) = answer else { return };
+            assert_eq!(answer.status, if exists { 204 } else { 201 }, "{table}: {answer:?}");
+            self.doubt = None;
+            if exists {
+                self.tables.remove(&table);
+            } else {
+                self.tables.insert(table);
+            }
+            // Nobody listens any more once the server is killed.
+            let _ = acknowledged.send(());
+        }
+    }
+
+    fn learn(&mut self, client: &mut Client, round: u64) {
+        let answer = client.request("GET", "/Tables", &[], b"");
+        let tables = answer.json()["value"].as_array().unwrap().clone();
+        let mut stored: BTreeSet<_> = tables.iter().map(|t| t["TableName"].as_str().unwrap().to_owned()).collect();
+        assert!(stored.remove("crash"));
+        let doubt = self.doubt.take();
+        let differences: Vec<_> = stored.symmetric_difference(&self.tables).collect();
+        assert!(differences.iter().all(|table| Some(*table) == doubt.as_ref()), "{differences:?} in round {round}");
+        self.tables = stored;
+    }
+}
+
+/// Numbers that a seed determines (`SplitMix64`).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
