@@ -196,8 +196,10 @@ class Wire:
                 stream.sendall(data)
                 if half_close:
                     stream.shutdown(socket.SHUT_WR)
-            except ConnectionError:
-                pass  # The server may refuse a request before it was sent completely.
+            except TimeoutError:
+                raise
+            except OSError:
+                pass  # The server may refuse a request, and close, before it was sent completely.
             return read_all(stream)
 
 
