@@ -7,8 +7,5 @@ EXPECTED = {
     "rowhouse": {
         "test_negotiation.py::test_xml_error_for_atom_client": "Atom is not spoken yet",
         "test_negotiation.py::test_xml_error_for_atom_body": "Atom is not spoken yet",
-        "test_errors_tables.py::test_acl_of_unknown_table_at_2014_02_14": "table policies are not there yet",
-        "test_authentication.py::test_every_verb[SharedKey]": "one of the verbs is on a table policy",
-        "test_authentication.py::test_every_verb[SharedKeyLite]": "one of the verbs is on a table policy",
     },
 }

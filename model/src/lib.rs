@@ -1,12 +1,14 @@
 //! The data model of the Table service, without any input or output.
 //!
 //! This crate knows names, keys and their order, EDM values, the entity and its binary record,
-//! ETags and conditions, what each mutation does to an entity, filters and key ranges.
+//! ETags and conditions, what each mutation does to an entity, filters and key ranges, and the
+//! service properties of an account with its CORS rules.
 //!
 //! It must not know sockets, files, threads, async, HTTP, JSON or XML. Because it does no I/O it
 //! cannot fail for outside reasons: every error here says what is wrong with the caller's data.
 
 pub mod clock;
+pub mod cors;
 pub mod datetime;
 pub mod edm;
 pub mod entity;
@@ -23,9 +25,11 @@ pub mod policy;
 pub mod range;
 pub mod record;
 pub mod roles;
+pub mod service_properties;
 pub mod transaction;
 
 pub use clock::Clock;
+pub use cors::{CorsRule, CorsRules};
 pub use datetime::DateTime;
 pub use edm::{EdmType, EdmValue, Guid};
 pub use entity::{Entity, EntityView};
@@ -39,4 +43,5 @@ pub use permissions::Permissions;
 pub use policy::{StoredAccessPolicies, StoredAccessPolicy};
 pub use range::{KeyRange, Position};
 pub use record::{Record, RecordBuilder, RecordView};
+pub use service_properties::{ServiceProperties, ServicePropertiesUpdate};
 pub use transaction::{Transaction, Written};

@@ -58,6 +58,25 @@ pub const ACCOUNT_KEY_BYTES_MIN: usize = 16;
 pub const POLICIES_PER_TABLE_MAX: usize = 5;
 /// Longest id of a stored access policy, in UTF-16 code units (10 §7).
 pub const POLICY_ID_UTF16_UNITS_MAX: usize = 64;
+/// Shortest time that analytics data are kept, in days (10 §1).
+pub const RETENTION_DAYS_MIN: u16 = 1;
+/// Longest time that analytics data are kept, in days (10 §1).
+pub const RETENTION_DAYS_MAX: u16 = 365;
+/// Most CORS rules of an account (10 §2).
+pub const CORS_RULES_MAX: usize = 5;
+/// Longest text of all CORS rules of an account, in bytes without the tags: 2 KiB (10 §2).
+pub const CORS_TEXT_BYTES_MAX: usize = 2 * 1024;
+/// Most origins of one CORS rule (10 §2).
+pub const CORS_ORIGINS_MAX: usize = 64;
+/// Most whole header names in one list of a CORS rule (10 §2).
+pub const CORS_HEADER_LITERALS_MAX: usize = 64;
+/// Most header prefixes in one list of a CORS rule (10 §2).
+pub const CORS_HEADER_PREFIXES_MAX: usize = 2;
+/// Longest origin or header of a CORS rule, in characters (10 §2).
+pub const CORS_ITEM_CHARS_MAX: usize = 256;
+/// Longest time that a browser may keep the answer to a preflight request, in seconds. The specification names no
+/// bound; client libraries hold the value in 32 bits.
+pub const CORS_MAX_AGE_SECONDS_MAX: u32 = i32::MAX as u32;
 /// Largest body of an operation whose body is XML, in bytes: 1 MiB (10).
 pub const XML_BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Largest bearer token, in bytes: 16 KiB (09 §6).
@@ -76,3 +95,4 @@ const _: () = assert!(ENTITY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX <= PAGE_ENTITY_BYTES_MAX);
 const _: () = assert!(XML_BODY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
 const _: () = assert!(QUERY_EXECUTION_SECONDS_DEFAULT < REQUEST_TIMEOUT_SECONDS_MAX);
+const _: () = assert!(XML_BODY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);

@@ -98,6 +98,11 @@ impl Accounts {
         self.keys.get(account).map(Vec::as_slice)
     }
 
+    /// Every account with its keys.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&AccountName, &[AccountKey])> {
+        self.keys.iter().map(|(account, keys)| (account, keys.as_slice()))
+    }
+
     /// Whether a key of some account is the well-known one, so that everybody can sign.
     pub(crate) fn have_well_known_key(&self) -> bool {
         let well_known = AccountKey::parse(DEVELOPMENT_KEY).expect("the key is Base64").sign("");

@@ -1,6 +1,7 @@
 //! What an operation answers, before it becomes an HTTP response or a part of a batch.
 
 use bytes::Bytes;
+use http::HeaderMap;
 use model::DateTime;
 use std::borrow::Cow;
 use wire::negotiation::Preference;
@@ -18,12 +19,12 @@ pub(crate) struct Answer {
     pub(crate) has_data_service_id: bool,
     /// Which preference was followed.
     pub(crate) preference: Option<Preference>,
-    /// Whether the answer is not one of the OData layer, whose headers it lacks then.
-    pub(crate) is_plain: bool,
     /// Continuation headers: name and token.
     pub(crate) continuation: Vec<(&'static str, String)>,
     /// `Content-Type` and body.
     pub(crate) content: Option<(Cow<'static, str>, Vec<Bytes>)>,
+    /// Further headers.
+    pub(crate) headers: HeaderMap,
 }
 
 impl Answer {
@@ -37,15 +38,25 @@ impl Answer {
         Self { status: 200, content: Some((content_type.into(), body)), ..Self::default() }
     }
 
-    /// 200 with an XML document.
-    pub(crate) fn xml(document: Vec<u8>) -> Self {
-        Self { is_plain: true, ..Self::ok("application/xml", vec![Bytes::from(document)]) }
-    }
-
     /// 202 with the answers to the operations of a batch.
     pub(crate) fn batch(boundary: &str, body: Vec<Bytes>) -> Self {
         let content_type = format!("multipart/mixed; boundary={boundary}");
         Self { status: 202, content: Some((content_type.into(), body)), ..Self::default() }
+    }
+
+    /// 200 with an XML document.
+    pub(crate) fn xml(document: Vec<u8>) -> Self {
+        Self::ok("application/xml", vec![Bytes::from(document)])
+    }
+
+    /// 202 without a body.
+    pub(crate) fn accepted() -> Self {
+        Self { status: 202, ..Self::default() }
+    }
+
+    /// 200 with headers that say what a browser may do.
+    pub(crate) fn preflight(headers: HeaderMap) -> Self {
+        Self { status: 200, headers, ..Self::default() }
     }
 
     /// The answer to a creation: 201 with the body that `content` makes, or 204, as the client prefers (02 §4.3, §5.1).

@@ -185,7 +185,7 @@ mod tests {
         let step = Duration::from_secs(attempt.seconds_later.unsigned_abs());
         let now = if attempt.seconds_later < 0 { signed_at - step } else { signed_at + step };
         let options = QueryOptions::default();
-        let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1).into(), is_tls: false };
+        let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
         let evidence = Evidence {
             method: "GET",
             target: &target,

@@ -4,7 +4,7 @@
 //! again for each entity, once its keys are known.
 
 use crate::call::{Call, Headers};
-use crate::failure::{Failure, Layer};
+use crate::failure::Failure;
 use crate::route::Operation;
 use model::grant::Access;
 use model::{Action, Denial, Grant, Scope};
@@ -18,7 +18,6 @@ pub(crate) fn authorize(grant: &Grant, operation: &Operation<'_>, headers: &Head
     let Some(action) = action(operation, headers) else { return Ok(()) };
     grant.check(action).map_err(|denial| match denial {
         Denial::Table => Failure::authentication("the address names another table than the shared access signature"),
-        denial if operation.is_xml() => Failure { layer: Layer::FrontEnd, ..denied(grant, operation, denial) },
         denial => denied(grant, operation, denial),
     })
 }
@@ -59,6 +58,9 @@ fn action<'o>(operation: &'o Operation<'_>, headers: &Headers<'_>) -> Option<Act
         Operation::InsertEntity(table) => entities(table, Access::Insert),
         Operation::UpdateEntity(address) | Operation::MergeEntity(address) => entities(&address.table, write),
         Operation::DeleteEntity(address) => entities(&address.table, Access::Delete),
+        Operation::GetServiceProperties => Some(Action::GetServiceProperties),
+        Operation::SetServiceProperties => Some(Action::SetServiceProperties),
+        Operation::GetServiceStats => Some(Action::GetServiceStats),
         Operation::Batch => None,
     }
 }
@@ -95,6 +97,7 @@ fn answer(denial: Denial) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Layer;
     use crate::route::EntityAddress;
     use model::AccountName;
     use model::roles::{DataActions, RoleScope};

@@ -1,6 +1,7 @@
 //! The command line: flags, their environment twins, and the file that may stand in for them.
 
 use crate::oauth::OAuthSection;
+use crate::sas_command::SasArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -29,6 +30,12 @@ pub(crate) enum Command {
     /// ./rowhouse-data. When it is ready it prints the address and a connection string for client libraries.
     #[command(after_long_help = EXAMPLES)]
     Serve(Box<ServeArgs>),
+
+    /// Make a shared access signature: a token that allows a little for a while
+    ///
+    /// It is signed with a key of the account, which comes from where the server takes it, and needs no server. It
+    /// prints the token, a URL and a connection string that are ready to use.
+    Sas(Box<SasArgs>),
 }
 
 const EXAMPLES: &str = "\
@@ -100,6 +107,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_DOMAIN", value_name = "DOMAIN", value_delimiter = ',')]
     pub(crate) domain: Option<Vec<String>>,
 
+    /// What ACCOUNT-secondary serves [default: self]: the same data for reading, or nothing
+    #[arg(long, env = "ROWHOUSE_SECONDARY", value_enum)]
+    pub(crate) secondary: Option<SecondaryArg>,
+
+    /// Answer service statistics on the primary address too, in path style, where the JavaScript client asks for them
+    #[arg(long, env = "ROWHOUSE_STATS_ON_PRIMARY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub(crate) stats_on_primary: Option<bool>,
+
     /// How long a query may run before it answers with a continuation token, in seconds [default: 5]
     #[arg(long, env = "ROWHOUSE_QUERY_SECONDS", value_name = "SECONDS")]
     pub(crate) query_seconds: Option<u64>,
@@ -144,6 +159,19 @@ pub(crate) enum DurabilityArg {
     Interval,
 }
 
+/// What the secondary endpoint serves. There is no second copy of the data; client libraries that read from the
+/// secondary endpoint, or ask how far it is behind, work all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SecondaryArg {
+    /// Nothing: every request is refused, as on an account without read access to its secondary
+    Off,
+    /// What the primary endpoint serves, for reading only
+    #[value(name = "self")]
+    #[serde(rename = "self")]
+    Mirror,
+}
+
 /// The form of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -169,6 +197,8 @@ impl ServeArgs {
             durability: self.durability.or(file.durability),
             cache_mib: self.cache_mib.or(file.cache_mib),
             domain: self.domain.or(file.domain),
+            secondary: self.secondary.or(file.secondary),
+            stats_on_primary: self.stats_on_primary.or(file.stats_on_primary),
             query_seconds: self.query_seconds.or(file.query_seconds),
             max_connections: self.max_connections.or(file.max_connections),
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),

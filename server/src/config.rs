@@ -1,7 +1,7 @@
 //! The configuration: raw options become checked values in one step.
 
 use crate::accounts::Accounts;
-use crate::cli::{DurabilityArg, LogFormat, ServeArgs};
+use crate::cli::{DurabilityArg, LogFormat, SecondaryArg, ServeArgs};
 use crate::oauth::OAuthConfig;
 use crate::reload::Files;
 use crate::tls;
@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 use model::limits::{QUERY_EXECUTION_SECONDS_DEFAULT, REQUEST_TIMEOUT_SECONDS_MAX};
 use rustls::ServerConfig;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The variable that holds account names and keys; it has no twin on the command line.
@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) oauth: Option<OAuthConfig>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
+    pub(crate) secondary: SecondaryArg,
+    pub(crate) stats_on_primary: bool,
     pub(crate) connections_max: usize,
     pub(crate) shutdown_time: Duration,
     pub(crate) log_format: LogFormat,
@@ -53,7 +55,7 @@ impl Config {
                 args.or(file)
             }
         };
-        let (accounts, account_file) = accounts(&args, account_keys)?;
+        let (accounts, account_file) = accounts(args.accounts.as_deref(), account_keys)?;
         let tls = tls(&args)?;
         let exposure = Exposure {
             listen: address(args.listen.as_deref().unwrap_or("127.0.0.1:10002"))?,
@@ -91,6 +93,9 @@ impl Config {
             oauth,
             domains: args.domain.unwrap_or_default(),
             query_time: Duration::from_secs(query_seconds),
+            // Whoever develops against this server finds both endpoints; nothing is shown that the primary hides.
+            secondary: args.secondary.unwrap_or(SecondaryArg::Mirror),
+            stats_on_primary: args.stats_on_primary.unwrap_or(false),
             connections_max,
             shutdown_time: Duration::from_secs(args.shutdown_seconds.unwrap_or(10)),
             log_format: args.log_format.unwrap_or(LogFormat::Text),
@@ -100,19 +105,27 @@ impl Config {
 
     /// As [`Self::new`], with the secrets that stand in the environment.
     pub(crate) fn from_environment(args: ServeArgs) -> anyhow::Result<Self> {
-        let account_keys = std::env::var(ACCOUNT_KEYS_VARIABLE).ok();
-        Self::new(args, account_keys.as_deref())
+        Self::new(args, account_keys().as_deref())
     }
 }
 
-fn accounts(args: &ServeArgs, account_keys: Option<&str>) -> anyhow::Result<(Accounts, Option<Files<1>>)> {
-    match (&args.accounts, account_keys) {
+/// The account names and keys that stand in the environment.
+pub(crate) fn account_keys() -> Option<String> {
+    std::env::var(ACCOUNT_KEYS_VARIABLE).ok()
+}
+
+/// The accounts of a file or of the environment, or else the development account; and the file that they come from.
+pub(crate) fn accounts(
+    file: Option<&Path>,
+    account_keys: Option<&str>,
+) -> anyhow::Result<(Accounts, Option<Files<1>>)> {
+    match (file, account_keys) {
         (Some(_), Some(_)) => bail!(
             "accounts are given twice, by a file and by {ACCOUNT_KEYS_VARIABLE}: give either --accounts FILE or the \
              variable"
         ),
         (Some(path), None) => {
-            let files = Files::read([path.clone()]).context("reading accounts")?;
+            let files = Files::read([path.to_owned()]).context("reading accounts")?;
             Ok((Accounts::from_file(&files)?, Some(files)))
         }
         (None, Some(text)) => {
@@ -190,6 +203,7 @@ mod tests {
         let Storage::Folder { path, durability, .. } = config.storage else { panic!("a folder was expected") };
         assert_eq!((path, durability), (PathBuf::from("rowhouse-data"), DurabilityArg::Sync));
         assert!(config.accounts.have_well_known_key());
+        assert_eq!((config.secondary, config.stats_on_primary), (SecondaryArg::Mirror, false));
     }
 
     #[test]

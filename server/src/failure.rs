@@ -46,11 +46,6 @@ impl Failure {
         Self::at(Layer::Service, error)
     }
 
-    /// The same failure of an operation whose errors are XML.
-    pub(crate) fn at_front_end(self) -> Self {
-        Self { layer: Layer::FrontEnd, ..self }
-    }
-
     /// A failed authentication; the reason is for the log only.
     pub(crate) fn authentication(reason: impl Into<String>) -> Self {
         Self {

@@ -13,6 +13,7 @@ mod call;
 mod cli;
 mod config;
 mod connection;
+mod cors;
 mod failure;
 mod listener;
 mod oauth;
@@ -20,19 +21,26 @@ mod operations;
 mod reload;
 mod response;
 mod route;
+mod sas_command;
 mod serve;
 mod service;
 mod shared_access;
 mod tls;
 
+use anyhow::Context;
 use clap::Parser;
 use cli::{Cli, Command};
 use config::Config;
+use std::fmt::Display;
+use std::io::Write;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 fn main() -> ExitCode {
-    let Cli { command: Command::Serve(args) } = Cli::parse();
-    let result = Config::from_environment(*args).and_then(serve::run);
+    let result = match Cli::parse().command {
+        Command::Serve(args) => Config::from_environment(*args).and_then(serve::run),
+        Command::Sas(args) => sas_command::run(*args, SystemTime::now()).and_then(|made| say(&made)),
+    };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -41,6 +49,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes what was asked for to standard output.
+fn say(result: &impl Display) -> anyhow::Result<()> {
+    write!(std::io::stdout().lock(), "{result}").context("writing to standard output")
 }
 
 #[allow(clippy::print_stderr, reason = "the last words of the program go to the terminal")]

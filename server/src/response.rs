@@ -10,11 +10,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::ext::ReasonPhrase;
 use model::limits::CLIENT_REQUEST_ID_CHARS_MAX;
-use model::{DateTime, ETag};
+use model::{DateTime, ETag, ServiceProperties};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use wire::error::write_error_body;
 use wire::negotiation::Preference;
@@ -39,6 +40,10 @@ pub(crate) struct Envelope {
     pub(crate) preference: Option<Preference>,
     /// Whether the client reads JSON, for errors before a format was negotiated.
     pub(crate) accepts_json: bool,
+    /// Whether the answer comes from the front end, which speaks XML: operations on the account, preflight requests.
+    pub(crate) is_front_end: bool,
+    /// The properties of the account, if it has CORS rules, which every answer follows.
+    pub(crate) cors: Option<Arc<ServiceProperties>>,
 }
 
 /// The segments of a body, sent in order and freed as they are sent.
@@ -71,7 +76,8 @@ impl Body for Segments {
 /// The response to an operation that succeeded.
 pub(crate) fn of_answer(answer: Answer, envelope: &Envelope) -> Response<Segments> {
     let mut headers = common_headers(envelope);
-    if !answer.is_plain {
+    headers.extend(answer.headers);
+    if !envelope.is_front_end {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
@@ -107,19 +113,23 @@ pub(crate) fn of_answer(answer: Answer, envelope: &Envelope) -> Response<Segment
 
 /// The response to an operation that failed.
 pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) -> Response<Segments> {
-    let (form, content_type) = error_form(failure.layer, failure.error.code, envelope);
+    let layer = match failure.layer {
+        Layer::Format | Layer::Query | Layer::Service if envelope.is_front_end => Layer::FrontEnd,
+        layer => layer,
+    };
+    let (form, content_type) = error_form(layer, failure.error.code, envelope);
     let body = write_error_body(form, &failure.error, &envelope.request_id, now);
     let mut headers = common_headers(envelope);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(X_MS_ERROR_CODE, HeaderValue::from_static(failure.error.code.as_str()));
-    if matches!(failure.layer, Layer::Query | Layer::Service) {
+    if matches!(layer, Layer::Query | Layer::Service) {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
-    if failure.layer == Layer::Authentication {
+    if layer == Layer::Authentication {
         // Nothing is said about a version before it is known who asks (05 §5).
         headers.remove(X_MS_VERSION);
     }
-    if failure.layer == Layer::Service {
+    if layer == Layer::Service {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         if let Some(preference) = envelope.preference {
             headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(preference.applied()));
@@ -132,10 +142,11 @@ pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) 
         headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
     let mut response = respond(failure.error.code.status(), headers, Segments(VecDeque::from([Bytes::from(body)])));
-    if matches!(failure.layer, Layer::Authentication | Layer::FrontEnd)
-        && let Ok(reason) = ReasonPhrase::try_from(failure.error.message.as_bytes())
-    {
-        response.extensions_mut().insert(reason);
+    if matches!(layer, Layer::Authentication | Layer::FrontEnd) {
+        // The front end of the service repeats its message here (06 §1).
+        if let Ok(reason) = ReasonPhrase::try_from(failure.error.message.as_bytes()) {
+            response.extensions_mut().insert(reason);
+        }
     }
     response
 }

@@ -21,6 +21,9 @@ pub(crate) enum Operation<'a> {
     MergeEntity(EntityAddress<'a>),
     DeleteEntity(EntityAddress<'a>),
     Batch,
+    GetServiceProperties,
+    SetServiceProperties,
+    GetServiceStats,
 }
 
 /// The address of an entity; nothing is checked but its form.
@@ -48,6 +51,9 @@ impl Operation<'_> {
             Self::MergeEntity(_) => "MergeEntity",
             Self::DeleteEntity(_) => "DeleteEntity",
             Self::Batch => "EntityGroupTransaction",
+            Self::GetServiceProperties => "GetTableServiceProperties",
+            Self::SetServiceProperties => "SetTableServiceProperties",
+            Self::GetServiceStats => "GetTableServiceStats",
         }
     }
 
@@ -57,18 +63,27 @@ impl Operation<'_> {
     pub(crate) fn is_write(&self) -> bool {
         let is_read =
             matches!(self, Self::QueryTables | Self::GetTable(_) | Self::QueryEntities(_) | Self::GetEntity(_));
-        !is_read && !matches!(self, Self::GetTableAcl(_) | Self::Batch)
+        let is_xml_read = matches!(self, Self::GetTableAcl(_) | Self::GetServiceProperties | Self::GetServiceStats);
+        !is_read && !is_xml_read && !matches!(self, Self::Batch)
     }
 
     /// Whether a request has a body that matters.
     pub(crate) fn has_body(&self) -> bool {
         let is_entity_body = matches!(self, Self::InsertEntity(_) | Self::UpdateEntity(_) | Self::MergeEntity(_));
-        is_entity_body || matches!(self, Self::CreateTable | Self::SetTableAcl(_) | Self::Batch)
+        let is_xml_body = matches!(self, Self::SetTableAcl(_) | Self::SetServiceProperties);
+        is_entity_body || is_xml_body || matches!(self, Self::CreateTable | Self::Batch)
     }
 
     /// Whether bodies and errors are XML whatever the client accepts (10).
     pub(crate) fn is_xml(&self) -> bool {
-        matches!(self, Self::GetTableAcl(_) | Self::SetTableAcl(_))
+        matches!(
+            self,
+            Self::GetTableAcl(_)
+                | Self::SetTableAcl(_)
+                | Self::GetServiceProperties
+                | Self::SetServiceProperties
+                | Self::GetServiceStats
+        )
     }
 
     /// Whether a successful answer has a body, so that a format must be resolved for it.
@@ -142,9 +157,32 @@ fn route_comp<'a>(method: &Method, resource: Resource<'a>, comp: &str) -> Result
             Method::PUT => Ok(Operation::SetTableAcl(table)),
             _ => Err(ErrorCode::UnsupportedHttpVerb.into()),
         },
-        ("properties" | "stats", Resource::Service) => Err(ErrorCode::NotImplemented.into()),
         _ => Err(ErrorCode::InvalidQueryParameterValue.into()),
     }
+}
+
+/// The operation that a method on the account itself asks for, by the query parameters of these names (10).
+///
+/// UNVERIFIED (10): the code where one of the two parameters is missing.
+pub(crate) fn route_service(
+    method: &Method,
+    restype: Option<&str>,
+    comp: Option<&str>,
+) -> Result<Operation<'static>, ServiceError> {
+    let verb = Verb::of(method).ok_or(ErrorCode::InvalidHttpVerb)?;
+    let code = match (restype, comp, verb) {
+        (Some("service"), Some("properties"), Verb::Get) => return Ok(Operation::GetServiceProperties),
+        (Some("service"), Some("properties"), Verb::Put) => return Ok(Operation::SetServiceProperties),
+        (Some("service"), Some("stats"), Verb::Get) => return Ok(Operation::GetServiceStats),
+        (Some("service"), Some("properties" | "stats"), _) => ErrorCode::UnsupportedHttpVerb,
+        // The OData service document.
+        (None, None, _) => ErrorCode::NotImplemented,
+        (Some("service"), None, _) | (None, Some("properties" | "stats"), _) => {
+            ErrorCode::MissingRequiredQueryParameter
+        }
+        _ => ErrorCode::InvalidQueryParameterValue,
+    };
+    Err(code.into())
 }
 
 enum Verb {
@@ -217,6 +255,25 @@ mod tests {
             ("BREW", entity(), Err(ErrorCode::InvalidHttpVerb)),
         ] {
             assert_eq!(name(verb, resource.clone()), expected, "{verb} {resource:?}");
+        }
+        let service = |verb, restype, comp| {
+            route_service(&method(verb), restype, comp).map(|operation| operation.name()).map_err(|error| error.code)
+        };
+        for (verb, restype, comp, expected) in [
+            ("GET", Some("service"), Some("properties"), Ok("GetTableServiceProperties")),
+            ("PUT", Some("service"), Some("properties"), Ok("SetTableServiceProperties")),
+            ("GET", Some("service"), Some("stats"), Ok("GetTableServiceStats")),
+            ("POST", Some("service"), Some("properties"), Err(ErrorCode::UnsupportedHttpVerb)),
+            ("HEAD", Some("service"), Some("stats"), Err(ErrorCode::UnsupportedHttpVerb)),
+            ("PUT", Some("service"), Some("stats"), Err(ErrorCode::UnsupportedHttpVerb)),
+            ("GET", Some("service"), Some("acl"), Err(ErrorCode::InvalidQueryParameterValue)),
+            ("GET", Some("account"), Some("properties"), Err(ErrorCode::InvalidQueryParameterValue)),
+            ("GET", None, Some("properties"), Err(ErrorCode::MissingRequiredQueryParameter)),
+            ("GET", Some("service"), None, Err(ErrorCode::MissingRequiredQueryParameter)),
+            ("GET", None, None, Err(ErrorCode::NotImplemented)),
+            ("BREW", Some("service"), Some("stats"), Err(ErrorCode::InvalidHttpVerb)),
+        ] {
+            assert_eq!(service(verb, restype, comp), expected, "{verb} {restype:?} {comp:?}");
         }
         let comp = |verb, comp| {
             route(&method(verb), Resource::Entities("t".into()), Some(comp)).map(|o| o.name()).map_err(|e| e.code)

@@ -82,8 +82,15 @@ async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> a
         None => None,
         Some(oauth) => Some(OAuth::start(oauth).await?),
     };
-    let (domains, query_time) = (config.domains, config.query_time);
-    let service = Arc::new(Service { engine, accounts, oauth, domains, query_time });
+    let service = Arc::new(Service {
+        engine,
+        accounts,
+        oauth,
+        domains: config.domains,
+        query_time: config.query_time,
+        secondary: config.secondary,
+        stats_on_primary: config.stats_on_primary,
+    });
     // From here on a signal stops the server in order.
     let stop = stop_signal()?;
     announce(&endpoint, &connection_string)?;

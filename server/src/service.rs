@@ -8,27 +8,29 @@ use crate::authentication::{Evidence, authenticate};
 use crate::authorization::authorize;
 use crate::body::{self, BodyFailure};
 use crate::call::{Call, Headers, resolved};
+use crate::cli::SecondaryArg;
 use crate::connection::ConnectionInfo;
+use crate::cors;
 use crate::failure::{Failure, Layer};
 use crate::oauth::OAuth;
 use crate::operations;
 use crate::operations::batch::Surroundings;
 use crate::reload::Live;
 use crate::response::{self, Envelope, Segments, X_MS_CLIENT_REQUEST_ID, echoed_request_id};
-use crate::route::{Operation, effective_method, route};
+use crate::route::{Operation, effective_method, route, route_service};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Response};
 use hyper::body::{Body, Incoming};
-use model::DateTime;
 use model::limits::XML_BODY_BYTES_MAX;
+use model::{AccountName, CorsRules, DateTime, ServiceProperties};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::Engine;
 use tracing::{debug, error, info};
 use wire::negotiation::{Preference, Wishes};
-use wire::target::Target;
-use wire::{ErrorCode, Format, MetadataLevel, QueryOptions, Version};
+use wire::target::{Resource, Target};
+use wire::{ErrorCode, Format, MetadataLevel, QueryOptions, ServiceError, Version};
 
 /// The Table service on an engine.
 #[derive(Debug)]
@@ -39,6 +41,10 @@ pub(crate) struct Service<E> {
     pub(crate) oauth: Option<OAuth>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
+    /// What the secondary endpoint serves.
+    pub(crate) secondary: SecondaryArg,
+    /// Whether the primary endpoint answers statistics in path style.
+    pub(crate) stats_on_primary: bool,
 }
 
 /// The client went away or was too slow; there is nobody to answer.
@@ -65,7 +71,7 @@ impl<E: Engine> Service<E> {
         let mut envelope = envelope(&parts.headers);
         let mut operation = "";
         let result = self.process(&parts, body, connection, started, &mut envelope, &mut operation).await;
-        let response = match result {
+        let mut response = match result {
             Ok(answer) => response::of_answer(answer, &envelope),
             Err(BodyFailure::Answer(failure)) => {
                 log_failure(&failure, &envelope);
@@ -73,6 +79,10 @@ impl<E: Engine> Service<E> {
             }
             Err(BodyFailure::Abort) => return Err(Abort),
         };
+        if let Some(properties) = &envelope.cors {
+            let origin = parts.headers.get(http::header::ORIGIN);
+            cors::add_headers(&properties.cors, &parts.method, origin, response.headers_mut());
+        }
         debug!(
             target: "rowhouse::access",
             method = parts.method.as_str(), path = parts.uri.path(), operation, status = response.status().as_u16(),
@@ -95,8 +105,15 @@ impl<E: Engine> Service<E> {
         let raw_query = parts.uri.query().unwrap_or_default();
         let options = QueryOptions::parse(raw_query);
         let target = Target::parse(host, parts.uri.path(), &self.domains);
+        envelope.cors = target.account.as_ref().and_then(|account| self.properties_with_rules(account));
         if parts.method == Method::OPTIONS {
-            return Err(preflight(&parts.headers).into());
+            *operation_name = "TablePreflightRequest";
+            envelope.is_front_end = true;
+            // Taken, so that nothing is added to the answer.
+            let properties = envelope.cors.take();
+            let no_rules = CorsRules::default();
+            let rules = properties.as_ref().map_or(&no_rules, |properties| &properties.cors);
+            return Ok(cors::preflight(rules, &parts.headers)?);
         }
         let now = SystemTime::now();
         let method = parts.method.as_str();
@@ -128,17 +145,22 @@ impl<E: Engine> Service<E> {
         let resource = target.resource().map_err(Failure::query)?;
         let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(http::HeaderValue::as_bytes);
         let method = effective_method(&parts.method, overrides).map_err(Failure::query)?;
-        let operation = route(&method, resource, options.comp.as_deref()).map_err(Failure::query)?;
+        let (restype, comp) = (options.restype.as_deref(), options.comp.as_deref());
+        envelope.is_front_end = resource == Resource::Service && (restype.is_some() || comp.is_some());
+        let operation = match resource {
+            Resource::Service => route_service(&method, restype, comp),
+            resource => route(&method, resource, comp),
+        };
+        let operation = operation.map_err(Failure::query)?;
         *operation_name = operation.name();
+        envelope.is_front_end |= operation.is_xml();
         authorize(&grant, &operation, &headers)?;
-        if target.secondary && operation.is_write() {
-            return Err(Failure::at(Layer::FrontEnd, ErrorCode::InsufficientAccountPermissions).into());
-        }
+        self.check_endpoint(&operation, &target).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
 
         let format = match operation {
             // Each part of a batch has a format of its own.
             Operation::Batch => wishes.default_part_format(),
-            // What these answer is XML, and nobody asks for it.
+            // Not used: XML is the only form.
             _ if operation.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if operation.answers_with_body() => resolved(wishes.answer_format())?,
             _ => resolved(wishes.empty_answer_format())?,
@@ -187,6 +209,7 @@ impl<E: Engine> Service<E> {
         }
         let check = |first| match operation {
             Operation::Batch => Ok(()),
+            // Recorded: any `Content-Type` goes with an XML document, also that of Atom.
             _ if operation.is_xml() => Ok(()),
             _ => resolved(wishes.check_body_format(content_type, first)).map(|_| ()),
         };
@@ -222,14 +245,38 @@ impl<E: Engine> Service<E> {
             Operation::UpdateEntity(address) => operations::update_entity::run(engine, call, &address, body).await,
             Operation::MergeEntity(address) => operations::merge_entity::run(engine, call, &address, body).await,
             Operation::DeleteEntity(address) => operations::delete_entity::run(engine, call, &address).await,
-            Operation::GetTableAcl(table) => {
-                operations::get_table_acl::run(engine, call, &table).await.map_err(Failure::at_front_end)
-            }
-            Operation::SetTableAcl(table) => {
-                operations::set_table_acl::run(engine, call, &table, body).await.map_err(Failure::at_front_end)
-            }
+            Operation::GetTableAcl(table) => operations::get_table_acl::run(engine, call, &table).await,
+            Operation::SetTableAcl(table) => operations::set_table_acl::run(engine, call, &table, body).await,
             Operation::Batch => operations::batch::run(engine, call, surroundings, body).await,
+            Operation::GetServiceProperties => operations::get_service_properties::run(engine, call),
+            Operation::SetServiceProperties => operations::set_service_properties::run(engine, call, body).await,
+            Operation::GetServiceStats => Ok(operations::get_service_stats::run(SystemTime::now())),
         }
+    }
+
+    /// The properties of an account of this server, if it has CORS rules.
+    fn properties_with_rules(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
+        // An engine that is closing has no say in CORS; the operation says what is wrong.
+        let properties = self.engine.service_properties(account).ok()?;
+        (!properties.cors.is_empty() && self.accounts.current().keys(account).is_some()).then_some(properties)
+    }
+
+    /// Refuses what the endpoint does not serve: writes, and perhaps reads, on the secondary one (07 §7), and
+    /// statistics on the primary one (10 §6).
+    fn check_endpoint(&self, operation: &Operation<'_>, target: &Target<'_>) -> Result<(), ServiceError> {
+        let is_stats = *operation == Operation::GetServiceStats;
+        if target.secondary && operation.is_write() {
+            return Err(ErrorCode::InsufficientAccountPermissions.into());
+        }
+        let is_path_style = !target.base_path.is_empty();
+        if is_stats && !target.secondary && !(self.stats_on_primary && is_path_style) {
+            return Err(ErrorCode::InvalidQueryParameterValue.into());
+        }
+        if (target.secondary || is_stats) && self.secondary == SecondaryArg::Off {
+            let message = "Read operations are currently disabled.";
+            return Err(ServiceError::new(ErrorCode::InsufficientAccountPermissions, message));
+        }
+        Ok(())
     }
 }
 
@@ -247,6 +294,8 @@ fn envelope(headers: &HeaderMap) -> Envelope {
         challenge: None,
         format: None,
         preference: None,
+        is_front_end: false,
+        cors: None,
         accepts_json: accept.to_ascii_lowercase().windows(b"application/json".len()).any(|w| w == b"application/json"),
     }
 }
@@ -282,16 +331,6 @@ fn check_client_request_id(headers: &HeaderMap) -> Result<(), Failure> {
         return Err(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue));
     }
     Ok(())
-}
-
-/// A preflight request: there are no CORS rules that it could match (02 §6.4).
-fn preflight(headers: &HeaderMap) -> Failure {
-    let is_complete = headers.contains_key("origin") && headers.contains_key("access-control-request-method");
-    if is_complete {
-        return Failure::at(Layer::FrontEnd, ErrorCode::CorsPreflightFailure);
-    }
-    let message = "A required CORS header is not present.";
-    Failure::at(Layer::FrontEnd, wire::ServiceError::new(ErrorCode::InvalidHeaderValue, message))
 }
 
 /// Says in the log what the client is not told.

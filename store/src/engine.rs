@@ -7,9 +7,10 @@
 //! 3. The Timestamp of an entity grows with every write, also when the clock stands still or goes back.
 //! 4. Entities are scanned in the order of their key bytes, and a page is one snapshot.
 //! 5. A deleted table is gone at once, whatever its size; a table created under its name afterwards is empty.
+//! 6. Updates of service properties have one serial order, so that none takes back what another one set.
 
-use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record, TableName};
-use model::{StoredAccessPolicies, Transaction, Written};
+use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record, ServiceProperties};
+use model::{ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction, Written};
 use std::fmt;
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -182,6 +183,18 @@ pub trait Engine: Send + Sync + 'static {
         table: &TableKey,
         transaction: Transaction,
     ) -> impl Future<Output = Result<Vec<Written>, CommitError>> + Send;
+
+    /// The service properties of an account, whether it has been seen before or not.
+    ///
+    /// They are kept in memory, because every request asks for them: this never waits for storage.
+    fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault>;
+
+    /// Replaces those sections of an account's service properties that the update has.
+    fn update_service_properties(
+        &self,
+        account: &AccountName,
+        update: ServicePropertiesUpdate,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// Waits until everything acknowledged is on disk, and stops background work. Later calls answer `Closed`.
     fn close(&self) -> impl Future<Output = Result<(), Fault>> + Send;

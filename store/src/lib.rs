@@ -11,6 +11,7 @@ pub mod embedded;
 pub mod engine;
 pub mod memory;
 mod page;
+mod properties;
 mod stamp;
 
 pub use embedded::{Durability, Embedded, EmbeddedOptions, OpenError};

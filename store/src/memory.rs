@@ -7,10 +7,12 @@
 use crate::catalog::Catalog;
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::page::{PageBuilder, ranges_to_visit};
+use crate::properties::PropertiesOfAccounts;
 use crate::stamp::Stamps;
 use model::mutation::Effect;
 use model::transaction::{ApplyError, Change};
-use model::{AccountName, Clock, DateTime, EntityKey, Record, StoredAccessPolicies, TableName, Transaction, Written};
+use model::{AccountName, Clock, DateTime, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate, TableName};
+use model::{StoredAccessPolicies, Transaction, Written};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Bound;
@@ -29,6 +31,7 @@ pub struct Memory<C> {
 #[derive(Debug)]
 struct State<C> {
     catalog: Catalog<Entities>,
+    properties: PropertiesOfAccounts,
     stamps: Stamps<C>,
     is_closed: bool,
 }
@@ -37,7 +40,8 @@ impl<C: Clock> Memory<C> {
     /// An engine without tables.
     pub fn new(clock: C) -> Self {
         let stamps = Stamps::after(DateTime::MIN, clock);
-        Self { state: Arc::new(RwLock::new(State { catalog: Catalog::default(), stamps, is_closed: false })) }
+        let (catalog, properties) = (Catalog::default(), PropertiesOfAccounts::default());
+        Self { state: Arc::new(RwLock::new(State { catalog, properties, stamps, is_closed: false })) }
     }
 
     fn read(&self) -> Result<RwLockReadGuard<'_, State<C>>, Fault> {
@@ -128,6 +132,21 @@ impl<C: Clock> Engine for Memory<C> {
             }
         }
         Ok(written)
+    }
+
+    fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
+        Ok(self.read()?.properties.get(account))
+    }
+
+    async fn update_service_properties(
+        &self,
+        account: &AccountName,
+        update: ServicePropertiesUpdate,
+    ) -> Result<(), Fault> {
+        let mut state = self.write()?;
+        let updated = state.properties.get(account).updated(update);
+        state.properties.insert(account, updated);
+        Ok(())
     }
 
     async fn close(&self) -> Result<(), Fault> {

@@ -209,7 +209,7 @@ async fn a_first_start_that_was_interrupted_is_begun_again() {
     let folder = filled().await;
     // As it is after a crash between the creation of the database and the naming of the marker.
     fs::rename(folder.path().join(MARKER), folder.path().join(NEW_MARKER)).unwrap();
-    fs::remove_dir_all(folder.path().join("database/keyspaces/4")).unwrap();
+    fs::remove_dir_all(folder.path().join("database/keyspaces/1")).unwrap();
     let engine = open(folder.path()).unwrap();
     engine.create_table(&table("Entities")).await.unwrap();
     assert!(found(&engine).await.is_empty());
@@ -224,9 +224,9 @@ async fn a_missing_file_of_the_database_is_not_made_good() {
         "database/keyspaces",
         "database/keyspaces/0",
         "database/keyspaces/0/current",
-        "database/keyspaces/3/current",
-        "database/keyspaces/3/v0",
-        "database/keyspaces/4",
+        "database/keyspaces/1/current",
+        "database/keyspaces/1/v0",
+        "database/keyspaces/1",
     ];
     for file in files {
         let folder = filled().await;
@@ -258,7 +258,7 @@ async fn a_missing_or_damaged_sorted_file_is_an_error() {
 async fn a_damaged_manifest_is_an_error() {
     for damage in ["cut", "zeros", "empty"] {
         let folder = filled().await;
-        let keyspace = folder.path().join("database/keyspaces/3");
+        let keyspace = folder.path().join("database/keyspaces/1");
         let manifest = fs::read_dir(&keyspace).unwrap().map(|entry| entry.unwrap().path());
         let manifest = manifest.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with('v')).last();
         change(&manifest.unwrap(), |bytes| match damage {

@@ -8,7 +8,7 @@ mod support;
 
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{AccountName, Condition, DateTime, ETag, EntityKey, Filter, KeyRange, Mutation, Position, RecordBuilder};
-use model::{EdmValue, Transaction};
+use model::{EdmValue, Permissions, StoredAccessPolicies, StoredAccessPolicy, Transaction};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::{Embedded, EmbeddedOptions, Engine, Memory, Scan, TableKey};
@@ -102,6 +102,17 @@ impl Random {
         Transaction::new(mutations).unwrap()
     }
 
+    fn policies(&mut self) -> StoredAccessPolicies {
+        let policy = |random: &mut Self, index: usize| {
+            let mut policy = StoredAccessPolicy::new(&format!("é{index}")).unwrap();
+            policy.start = random.one_in(2).then_some(DateTime::MIN);
+            policy.expiry = random.one_in(2).then_some(DateTime::MAX);
+            policy.permissions = random.one_in(2).then(|| *random.one(&[&Permissions::NONE, &Permissions::ENTITIES]));
+            policy
+        };
+        StoredAccessPolicies::new((0..self.below(6)).map(|index| policy(self, index)).collect()).unwrap()
+    }
+
     fn scan(&mut self) -> Scan {
         let mut edges: Vec<Vec<u8>> = (0..2 * self.below(3)).map(|_| self.entity().encode()).collect();
         edges.sort();
@@ -176,7 +187,17 @@ impl Pair<'_> {
                 self.clock.set(ticks);
                 format!("the clock says {ticks}")
             }
-            5..=12 => {
+            5 => {
+                let policies = random.policies();
+                let what = format!("set {policies:?} of {table:?}");
+                let memory = self.memory.set_policies(&table, policies.clone()).await;
+                same(&what, (memory, self.embedded().set_policies(&table, policies).await))
+            }
+            6 => {
+                let answers = (self.memory.policies(&table).await, self.embedded().policies(&table).await);
+                same(&format!("policies of {table:?}"), answers)
+            }
+            7..=12 => {
                 let scan = random.scan();
                 let answers = (
                     self.memory.scan(&table, scan.clone(), Kept::default()).await,
@@ -245,6 +266,8 @@ async fn the_embedded_engine_answers_as_the_memory_engine() {
             let table = table_of(account, name);
             let memory = pair.memory.scan(&table, scan_all(), Kept::default()).await;
             same("the last scan", (memory, pair.embedded().scan(&table, scan_all(), Kept::default()).await));
+            let answers = (pair.memory.policies(&table).await, pair.embedded().policies(&table).await);
+            same("the last policies", answers);
         }
     }
 }

@@ -115,6 +115,8 @@ error_codes! {
     MethodNotAllowed 405 "The requested method is not allowed on the specified resource."
     /// A body without a length.
     MissingContentLengthHeader 411 "The Content-Length header was not specified."
+    /// A query parameter that the operation needs.
+    MissingRequiredQueryParameter 400 "A required query parameter was not specified for this request."
     /// A header that the operation needs.
     MissingRequiredHeader 400 "A required HTTP header was not specified."
     /// A feature that the service does not have.

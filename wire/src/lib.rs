@@ -1,7 +1,8 @@
 //! The wire protocol of the Table service: bytes to model and back, as pure functions.
 //!
 //! Server and client share this crate. It knows request targets, query options, filter text, JSON,
-//! batches, continuation tokens, signatures, policies, versions, media types, error codes and their bodies.
+//! batches, continuation tokens, signatures, policies, service properties, versions, media types, error codes and
+//! their bodies.
 //!
 //! It must not know sockets, HTTP libraries, storage or configuration.
 
@@ -16,6 +17,8 @@ pub mod number;
 pub mod query;
 pub mod sas;
 pub mod select;
+pub mod service_properties;
+pub mod service_stats;
 pub mod signing;
 pub mod target;
 pub mod uri;

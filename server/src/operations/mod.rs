@@ -5,12 +5,15 @@ pub(crate) mod create_table;
 pub(crate) mod delete_entity;
 pub(crate) mod delete_table;
 pub(crate) mod get_entity;
+pub(crate) mod get_service_properties;
+pub(crate) mod get_service_stats;
 pub(crate) mod get_table;
 pub(crate) mod get_table_acl;
 pub(crate) mod insert_entity;
 pub(crate) mod merge_entity;
 pub(crate) mod query_entities;
 pub(crate) mod query_tables;
+pub(crate) mod set_service_properties;
 pub(crate) mod set_table_acl;
 pub(crate) mod update_entity;
 

@@ -13,5 +13,5 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str, body
         CatalogError::NotFound => Failure::service(ErrorCode::TableNotFound),
         error => error.into(),
     })?;
-    Ok(Answer { is_plain: true, ..Answer::no_content() })
+    Ok(Answer::no_content())
 }

@@ -5,7 +5,7 @@
 //! 1. A thread looks whether the engine is closing after each step, and a step is short.
 //! 2. The marker of a deleted table goes only after the last of its entities, so a purge survives a restart.
 
-use super::layout::TableId;
+use super::layout::{self, TableId};
 use super::shared::Shared;
 use fjall::{PersistMode, Readable};
 use std::sync::atomic::Ordering;
@@ -29,9 +29,9 @@ pub(super) fn purge(shared: &Shared, wakes: &Receiver<()>) {
 
 fn purge_marked(shared: &Shared) -> fjall::Result<()> {
     let mut marked = Vec::new();
-    for marker in shared.storage.db.snapshot().iter(&shared.storage.purge) {
+    for marker in shared.storage.db.snapshot().prefix(&shared.storage.data, layout::PURGE_PREFIX) {
         // Markers that are not table ids were refused when the database was opened.
-        marked.extend(TableId::from_bytes(&marker.key()?));
+        marked.extend(layout::decode_purge_key(&marker.key()?));
     }
     for id in marked {
         let mut from = id.to_bytes().to_vec();
@@ -48,7 +48,7 @@ fn purge_marked(shared: &Shared) -> fjall::Result<()> {
             from = next;
         }
         let mut batch = shared.storage.db.batch().durability(Some(PersistMode::SyncData));
-        batch.remove(&shared.storage.purge, id.to_bytes());
+        batch.remove(&shared.storage.data, layout::purge_key(id));
         batch.commit()?;
     }
     Ok(())
@@ -59,9 +59,9 @@ fn purge_step(shared: &Shared, id: TableId, from: Vec<u8>) -> fjall::Result<Opti
     let storage = &shared.storage;
     let mut batch = storage.db.batch();
     let mut last = None;
-    for entry in storage.db.snapshot().range(&storage.entities, from..id.next().to_bytes().to_vec()) {
+    for entry in storage.db.snapshot().range(&storage.data, from..id.next().to_bytes().to_vec()) {
         let key = entry.key()?;
-        batch.remove(&storage.entities, key.clone());
+        batch.remove(&storage.data, key.clone());
         last = Some(key.to_vec());
         if batch.len() == PURGE_STEP_ENTITIES {
             break;

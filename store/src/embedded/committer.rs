@@ -12,11 +12,12 @@
 
 use super::group::{Group, storage_fault};
 use super::layout::{self, TableId};
+use super::properties_value;
 use super::shared::Shared;
 use crate::engine::{CatalogError, CommitError, Fault, TableKey};
 use crate::stamp::Stamps;
 use fjall::PersistMode;
-use model::{Clock, StoredAccessPolicies, Transaction, Written};
+use model::{AccountName, Clock, ServicePropertiesUpdate, StoredAccessPolicies, Transaction, Written};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -33,6 +34,7 @@ pub(super) enum Request {
     CreateTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     SetPolicies(TableKey, StoredAccessPolicies, oneshot::Sender<Result<(), CatalogError>>),
+    UpdateProperties(AccountName, Box<ServicePropertiesUpdate>, oneshot::Sender<Result<(), Fault>>),
     /// Do what is already in the queue, take nothing new, and end.
     Stop,
 }
@@ -95,6 +97,10 @@ impl<C: Clock> Committer<C> {
                     self.commit(std::mem::take(&mut group));
                     drop(answer.send(self.set_policies(&table, policies)));
                 }
+                Request::UpdateProperties(account, update, answer) => {
+                    // Properties and entities do not depend on each other, so the group goes on.
+                    drop(answer.send(self.update_properties(&account, *update)));
+                }
                 Request::Stop => self.requests.close(),
             }
             if group.len() >= GROUP_TRANSACTIONS_MAX || group_bytes >= GROUP_BYTES_MAX {
@@ -133,11 +139,11 @@ impl<C: Clock> Committer<C> {
         let (storage, id) = (&self.shared.storage, self.next_table_id);
         let mut batch = storage.db.batch();
         batch.insert(
-            &storage.catalog,
+            &storage.data,
             layout::catalog_key(table),
             layout::catalog_value(table, id, self.stamps.now(), &StoredAccessPolicies::default()),
         );
-        batch.insert(&storage.meta, layout::NEXT_TABLE_ID, id.next().to_bytes());
+        batch.insert(&storage.data, layout::NEXT_TABLE_ID, id.next().to_bytes());
         // Tables change rarely, so this is synced at once whatever the durability of transactions is.
         batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
         self.next_table_id = id.next();
@@ -150,13 +156,13 @@ impl<C: Clock> Committer<C> {
             return Err(CatalogError::NotFound);
         }
         let (storage, key) = (&self.shared.storage, layout::catalog_key(table));
-        let value = storage.catalog.get(&key).map_err(catalog_fault)?;
+        let value = storage.data.get(&key).map_err(catalog_fault)?;
         let entry = value.and_then(|value| layout::decode_catalog_entry(&key, &value));
         let damaged = || CatalogError::Fault(Fault::Damaged("the catalog entry of a table cannot be read".to_owned()));
         let entry = entry.ok_or_else(damaged)?;
         let value = layout::catalog_value(&entry.table, entry.id, entry.created, &policies);
         let mut batch = storage.db.batch();
-        batch.insert(&storage.catalog, key, value);
+        batch.insert(&storage.data, key, value);
         batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
         self.shared.catalog_mut().set_policies(table, policies).ok_or(CatalogError::NotFound)
     }
@@ -165,12 +171,24 @@ impl<C: Clock> Committer<C> {
         let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
         let storage = &self.shared.storage;
         let mut batch = storage.db.batch();
-        batch.remove(&storage.catalog, layout::catalog_key(table));
-        batch.insert(&storage.purge, id.to_bytes(), layout::PURGE_VALUE);
+        batch.remove(&storage.data, layout::catalog_key(table));
+        batch.insert(&storage.data, layout::purge_key(id), layout::PURGE_VALUE);
         batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
         self.shared.catalog_mut().remove(table);
         // Without a purger the marker waits for the next start.
         let _no_purger = self.purges.send(());
+        Ok(())
+    }
+
+    fn update_properties(&self, account: &AccountName, update: ServicePropertiesUpdate) -> Result<(), Fault> {
+        let storage = &self.shared.storage;
+        let properties = self.shared.properties().get(account).updated(update);
+        let mut batch = storage.db.batch();
+        let value = properties_value::encode(&properties);
+        batch.insert(&storage.data, layout::service_properties_key(account), value);
+        // Synced at once, as tables are.
+        batch.durability(Some(PersistMode::SyncData)).commit().map_err(storage_fault)?;
+        self.shared.properties_mut().insert(account, properties);
         Ok(())
     }
 }

@@ -53,7 +53,7 @@ impl<'a> Group<'a> {
         if self.batch.is_empty() {
             return Ok(());
         }
-        self.batch.insert(&self.shared.storage.meta, layout::LAST_STAMP, layout::stamp_value(last_stamp));
+        self.batch.insert(&self.shared.storage.data, layout::LAST_STAMP, layout::stamp_value(last_stamp));
         let written = self.batch.durability(Some(mode)).commit();
         self.shared.is_unsynced.store(mode == PersistMode::Buffer, Ordering::Release);
         written.map_err(|error| {
@@ -86,20 +86,20 @@ impl<'a> Group<'a> {
     fn read(&self, full_key: &[u8]) -> fjall::Result<Option<UserValue>> {
         match self.overlay.as_ref().and_then(|overlay| overlay.get(full_key)) {
             Some(value) => Ok(value.clone()),
-            None => self.shared.storage.entities.get(full_key),
+            None => self.shared.storage.data.get(full_key),
         }
     }
 
     fn push(&mut self, id: TableId, change: Change) {
-        let entities = &self.shared.storage.entities;
+        let data = &self.shared.storage.data;
         let key = UserKey::from(layout::entity_key(id, &change.key));
         let value = match change.effect {
             Effect::Put(record) => Some(UserValue::from(record.as_bytes())),
             Effect::Delete => None,
         };
         match value.clone() {
-            Some(value) => self.batch.insert(entities, key.clone(), value),
-            None => self.batch.remove(entities, key.clone()),
+            Some(value) => self.batch.insert(data, key.clone(), value),
+            None => self.batch.remove(data, key.clone()),
         }
         if let Some(overlay) = &mut self.overlay {
             overlay.insert(key, value);

@@ -1,4 +1,4 @@
-//! The keys and values of the keyspaces of the embedded engine; `docs/embedded-engine.md` has them byte by byte.
+//! The keys and values of the embedded engine; `docs/embedded-engine.md` has them byte by byte.
 //!
 //! Bytes come from disk and may be damaged, so every decoding can fail and none panics.
 //! This module must not know the storage library.
@@ -6,25 +6,29 @@
 use crate::engine::TableKey;
 use model::{AccountName, DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy, TableName};
 
-/// The keyspace of what belongs to the whole engine.
-pub(super) const META: &str = "meta";
-/// The keyspace of the tables.
-pub(super) const CATALOG: &str = "catalog";
-/// The keyspace of the entities of all tables.
-pub(super) const ENTITIES: &str = "entities";
-/// The keyspace of the deleted tables whose entities are still to be removed.
-pub(super) const PURGE: &str = "purge";
+/// The one keyspace. Each keyspace would cost about 17 more syncs when a folder is created, and would keep journals
+/// from being deleted until it has been written out too.
+pub(super) const KEYSPACE: &str = "data";
 
-/// The key in `meta` of the id that the next table gets.
-pub(super) const NEXT_TABLE_ID: &[u8] = b"next-table-id";
-/// The key in `meta` of the highest Timestamp given out.
-pub(super) const LAST_STAMP: &[u8] = b"last-stamp";
+// No table has the id 0, so the keys that begin with it are the engine's own. The next byte tells their kind.
 
-/// The version of the values in `catalog`, their first byte, of tables without policies.
+/// The key of the id that the next table gets.
+pub(super) const NEXT_TABLE_ID: &[u8] = b"\0\0\0\0\0\0\0\0mnext-table-id";
+/// The key of the highest Timestamp given out.
+pub(super) const LAST_STAMP: &[u8] = b"\0\0\0\0\0\0\0\0mlast-stamp";
+/// What the keys of the tables begin with: the catalog.
+pub(super) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
+/// What the keys of the deleted tables begin with whose entities are still to be removed; the table id follows.
+pub(super) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
+
+/// What the keys of service properties begin with; the name of the account follows.
+pub(super) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
+
+/// The version of the values of the catalog, their first byte, of tables without policies.
 const CATALOG_VALUE_VERSION: u8 = 1;
 /// The same of tables with policies, which stand behind what the first version has.
 const CATALOG_VALUE_VERSION_WITH_POLICIES: u8 = 2;
-/// The value of a marker in `purge`: its version, and nothing else.
+/// The value of the key of a deleted table: its version, and nothing else.
 pub(super) const PURGE_VALUE: &[u8] = &[1];
 
 /// Separates the account from the table name; neither can hold it.
@@ -64,12 +68,23 @@ pub(super) fn key_in_table(key: &[u8]) -> Option<&[u8]> {
     key.get(size_of::<TableId>()..)
 }
 
-/// The key of a table in `catalog`: account, separator, folded name.
+/// The key of a table in the catalog: prefix, account, separator, folded name.
 pub(super) fn catalog_key(table: &TableKey) -> Vec<u8> {
-    [table.account.as_str().as_bytes(), &[CATALOG_KEY_SEPARATOR], table.name.folded().as_bytes()].concat()
+    [CATALOG_PREFIX, table.account.as_str().as_bytes(), &[CATALOG_KEY_SEPARATOR], table.name.folded().as_bytes()]
+        .concat()
 }
 
-/// The value of a table in `catalog`.
+/// The key of a deleted table.
+pub(super) fn purge_key(table: TableId) -> Vec<u8> {
+    [PURGE_PREFIX, &table.to_bytes()].concat()
+}
+
+/// The table that the key of a deleted table stands for.
+pub(super) fn decode_purge_key(key: &[u8]) -> Option<TableId> {
+    TableId::from_bytes(key.strip_prefix(PURGE_PREFIX)?)
+}
+
+/// The value of a table in the catalog.
 pub(super) fn catalog_value(
     table: &TableKey,
     id: TableId,
@@ -102,7 +117,7 @@ fn push_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// What an entry of `catalog` says.
+/// What an entry of the catalog says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CatalogEntry {
     pub(super) table: TableKey,
@@ -111,7 +126,7 @@ pub(super) struct CatalogEntry {
     pub(super) policies: StoredAccessPolicies,
 }
 
-/// Reads an entry of `catalog`; `None` if it is damaged or of a newer version.
+/// Reads an entry of the catalog; `None` if it is damaged or of a newer version.
 pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEntry> {
     let (version, rest) = value.split_first()?;
     let (id, rest) = rest.split_at_checked(size_of::<TableId>())?;
@@ -122,7 +137,7 @@ pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
         CATALOG_VALUE_VERSION_WITH_POLICIES => decode_policies(&mut rest)?,
         _ => return None,
     };
-    let account = key.split(|b| *b == CATALOG_KEY_SEPARATOR).next()?;
+    let account = key.strip_prefix(CATALOG_PREFIX)?.split(|b| *b == CATALOG_KEY_SEPARATOR).next()?;
     let account = AccountName::new(std::str::from_utf8(account).ok()?)?;
     let table = TableKey { account, name };
     let is_good = rest.is_empty() && catalog_key(&table) == key;
@@ -172,6 +187,16 @@ pub(super) fn decode_stamp(value: &[u8]) -> Option<DateTime> {
     DateTime::from_ticks(i64::from_be_bytes(value.try_into().ok()?))
 }
 
+/// The key in `meta` of the service properties of an account.
+pub(super) fn service_properties_key(account: &AccountName) -> Vec<u8> {
+    [SERVICE_PROPERTIES_PREFIX, account.as_str().as_bytes()].concat()
+}
+
+/// The account of a key of service properties.
+pub(super) fn decode_service_properties_key(key: &[u8]) -> Option<AccountName> {
+    AccountName::new(std::str::from_utf8(key.strip_prefix(SERVICE_PROPERTIES_PREFIX)?).ok()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,7 +229,7 @@ mod tests {
             ),
         ] {
             let (key, value) = (catalog_key(&table()), catalog_value(&table(), TableId(5), created, &policies));
-            assert_eq!(key, b"acc1\0mytable");
+            assert_eq!(key, b"\0\0\0\0\0\0\0\0cacc1\0mytable");
             assert_eq!(value.escape_ascii().to_string(), expected.escape_ascii().to_string());
             let decoded = decode_catalog_entry(&key, &value).unwrap();
             assert_eq!(decoded.table.name.as_str(), "MyTable");
@@ -227,7 +252,29 @@ mod tests {
         assert!(decode_catalog_entry(&key, &newer).is_none());
         assert!(decode_catalog_entry(&key, &[value.as_slice(), b"x"].concat()).is_none());
         for bad_key in [&b""[..], b"acc1", b"acc1\0", b"acc1\0other", b"acc1\0MyTable"] {
-            assert!(decode_catalog_entry(bad_key, &value).is_none(), "{}", bad_key.escape_ascii());
+            let bad_key = [CATALOG_PREFIX, bad_key].concat();
+            assert!(decode_catalog_entry(&bad_key, &value).is_none(), "{}", bad_key.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn the_keys_of_the_engine_come_before_all_entities() {
+        assert_eq!(purge_key(TableId(5)), b"\0\0\0\0\0\0\0\0p\0\0\0\0\0\0\0\x05");
+        assert_eq!(decode_purge_key(&purge_key(TableId(5))), Some(TableId(5)));
+        assert_eq!(decode_purge_key(PURGE_PREFIX), None);
+        let first_entity = entity_key(TableId::FIRST, b"");
+        for key in [NEXT_TABLE_ID, LAST_STAMP, &catalog_key(&table()), &purge_key(TableId(u64::MAX))] {
+            assert!(key < first_entity.as_slice(), "{}", key.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn the_key_of_service_properties_names_the_account() {
+        let key = service_properties_key(&table().account);
+        assert_eq!(key, b"\0\0\0\0\0\0\0\0sacc1");
+        assert_eq!(decode_service_properties_key(&key), Some(table().account));
+        for bad_key in [&b"\0\0\0\0\0\0\0\0s"[..], b"\0\0\0\0\0\0\0\0sA", b"\0\0\0\0\0\0\0\0sacc1/", b"acc1"] {
+            assert!(decode_service_properties_key(bad_key).is_none(), "{}", bad_key.escape_ascii());
         }
     }
 

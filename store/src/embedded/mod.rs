@@ -17,6 +17,7 @@ mod journal;
 mod layout;
 mod open_error;
 mod preflight;
+mod properties_value;
 mod shared;
 mod storage;
 #[cfg(test)]
@@ -31,7 +32,8 @@ use crate::stamp::Stamps;
 use committer::{CommitRequest, Committer, Request};
 use fjall::PersistMode;
 use folder::Folder;
-use model::{AccountName, Clock, EntityKey, Mutation, Record, StoredAccessPolicies, TableName, Transaction, Written};
+use model::{AccountName, Clock, EntityKey, Mutation, Record, ServiceProperties, ServicePropertiesUpdate, TableName};
+use model::{StoredAccessPolicies, Transaction, Written};
 use preflight::CutOff;
 use shared::Shared;
 use std::io;
@@ -106,7 +108,7 @@ impl Embedded {
         };
         let storage = Storage::open(Folder::take(path)?, options.cache_bytes, cut_off)?;
         let recovered = storage.recover()?;
-        let shared = Arc::new(Shared::new(storage, recovered.catalog));
+        let shared = Arc::new(Shared::new(storage, recovered.catalog, recovered.properties));
         let thread_error = |error| OpenError::io("start a thread for", path, error);
 
         let (purges, wakes) = std_mpsc::channel();
@@ -223,11 +225,28 @@ impl Engine for Embedded {
         answered.await.unwrap_or_else(|_| Err(CommitError::Fault(self.no_answer())))
     }
 
+    fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.properties().get(account))
+    }
+
+    async fn update_service_properties(
+        &self,
+        account: &AccountName,
+        update: ServicePropertiesUpdate,
+    ) -> Result<(), Fault> {
+        let (answer, answered) = oneshot::channel();
+        self.request(Request::UpdateProperties(account.clone(), Box::new(update), answer)).await?;
+        answered.await.unwrap_or_else(|_| Err(self.no_answer()))
+    }
+
     async fn close(&self) -> Result<(), Fault> {
         self.shared.check_open()?;
-        // What is already queued is still answered; the queue is closed behind this request.
-        self.request(Request::Stop).await?;
         self.shared.closing.cancel();
+        // What is already queued is still answered; the committer closes the queue behind this request.
+        if let Some(requests) = &self.requests {
+            let _already_stopped = requests.send(Request::Stop).await;
+        }
         let (threads, shared) = (Arc::clone(&self.threads), Arc::clone(&self.shared));
         let ended = tokio::task::spawn_blocking(move || {
             threads.lock().unwrap_or_else(PoisonError::into_inner).join();

@@ -15,8 +15,8 @@ use xxhash_rust::xxh3::xxh3_128;
 /// The content of the library's version file for the format that this engine uses.
 const LIBRARY_VERSION: &[u8] = b"FJL\x03";
 
-/// The folders of the keyspaces are numbered; 0 is the library's own, and ours were created in order.
-const KEYSPACE_FOLDERS: [&str; 5] = ["0", "1", "2", "3", "4"];
+/// The folders of the keyspaces are numbered: 0 is the library's own, 1 is ours.
+const KEYSPACE_FOLDERS: [&str; 2] = ["0", "1"];
 
 /// Which damage at the end of the active journal is taken for writes that were cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use super::storage::Storage;
 use crate::catalog::Catalog;
 use crate::engine::{Cancellation, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::page::{PageBuilder, damaged, ranges_to_visit};
+use crate::properties::PropertiesOfAccounts;
 use fjall::Readable;
 use model::{EntityKey, Record};
 use std::sync::atomic::AtomicBool;
@@ -16,6 +17,8 @@ pub(super) struct Shared {
     pub(super) storage: Storage,
     /// Changed by the committer alone, after the change is durable.
     catalog: RwLock<Catalog<TableId>>,
+    /// Changed by the committer alone, after the change is durable.
+    properties: RwLock<PropertiesOfAccounts>,
     /// The engine takes no more work; long work stops soon.
     pub(super) closing: Cancellation,
     /// Something acknowledged is not synced yet; only with the durability `Interval`.
@@ -23,9 +26,9 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(storage: Storage, catalog: Catalog<TableId>) -> Self {
-        let catalog = RwLock::new(catalog);
-        Self { storage, catalog, closing: Cancellation::default(), is_unsynced: AtomicBool::new(false) }
+    pub(super) fn new(storage: Storage, catalog: Catalog<TableId>, properties: PropertiesOfAccounts) -> Self {
+        let (catalog, properties) = (RwLock::new(catalog), RwLock::new(properties));
+        Self { storage, catalog, properties, closing: Cancellation::default(), is_unsynced: AtomicBool::new(false) }
     }
 
     pub(super) fn catalog(&self) -> RwLockReadGuard<'_, Catalog<TableId>> {
@@ -35,6 +38,14 @@ impl Shared {
 
     pub(super) fn catalog_mut(&self) -> RwLockWriteGuard<'_, Catalog<TableId>> {
         self.catalog.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn properties(&self) -> RwLockReadGuard<'_, PropertiesOfAccounts> {
+        self.properties.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn properties_mut(&self) -> RwLockWriteGuard<'_, PropertiesOfAccounts> {
+        self.properties.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Refuses work when the engine is closing.
@@ -49,7 +60,7 @@ impl Shared {
         let snapshot = self.storage.db.snapshot();
         let id = self.table_id(table)?;
         let full_key = layout::entity_key(id, &key.encode());
-        let value = snapshot.get(&self.storage.entities, &full_key).map_err(read_fault)?;
+        let value = snapshot.get(&self.storage.data, &full_key).map_err(read_fault)?;
         let Some(value) = value else { return Ok(None) };
         let record = Record::from_bytes(value.to_vec());
         match record.view() {
@@ -78,7 +89,7 @@ impl Shared {
                 Some(end) => layout::entity_key(id, end),
                 None => id.next().to_bytes().to_vec(),
             };
-            for entry in snapshot.range(&self.storage.entities, start..end) {
+            for entry in snapshot.range(&self.storage.data, start..end) {
                 let (full_key, record) = entry.into_inner().map_err(read_fault)?;
                 let key = layout::key_in_table(&full_key).unwrap_or_default();
                 if page.visit(key, &record).map_err(ReadError::Fault)?.is_break() {

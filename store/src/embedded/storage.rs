@@ -6,7 +6,9 @@ use super::folder::Folder;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
 use super::preflight::{self, CutOff};
+use super::properties_value;
 use crate::catalog::Catalog;
+use crate::properties::PropertiesOfAccounts;
 use fjall::config::BlockSizePolicy;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 use model::DateTime;
@@ -17,20 +19,14 @@ use std::path::Path;
 const ENTITY_BLOCK_BYTES: u32 = 16 * 1024;
 /// Entities in memory before they are written to a sorted file, in bytes. Up to four such files may be waiting.
 const ENTITY_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
-/// The same for the small keyspaces. `meta` takes a few bytes with every group of commits, and a journal can only
-/// be deleted once all keyspaces have written what is in it, so this is small.
-const SMALL_MEMTABLE_BYTES: u64 = 4 * 1024 * 1024;
-/// Once the sealed journals have this many bytes, keyspaces that were not written out for long are, so that the
-/// journals can be deleted. It is the smallest size that the library takes: a start reads all journals.
+/// Once the journals that are full have this many bytes, what is only in them is written out so that they can be
+/// deleted. It is the smallest size that the library takes: a start reads all journals.
 const JOURNALS_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The open database. Its folder is given back when this is dropped.
 pub(super) struct Storage {
     pub(super) db: Database,
-    pub(super) meta: Keyspace,
-    pub(super) catalog: Keyspace,
-    pub(super) entities: Keyspace,
-    pub(super) purge: Keyspace,
+    pub(super) data: Keyspace,
     // Dropped last, so that nobody else takes the folder while the database is still being closed.
     _folder: Folder,
 }
@@ -38,6 +34,7 @@ pub(super) struct Storage {
 /// What the database holds for the start of the engine.
 pub(super) struct Recovered {
     pub(super) catalog: Catalog<TableId>,
+    pub(super) properties: PropertiesOfAccounts,
     pub(super) next_table_id: TableId,
     pub(super) last_stamp: DateTime,
 }
@@ -58,30 +55,23 @@ impl Storage {
                 .max_journaling_size(JOURNALS_BYTES)
                 .open()
         })?;
-        let is_new = folder.is_new();
-        let keyspace = |name: &str, options: fn() -> KeyspaceCreateOptions| {
-            if !is_new && !db.keyspace_exists(name) {
-                return Err(OpenError::damaged(&path, format!("the keyspace {name} is missing")));
-            }
-            guarded(&path, || db.keyspace(name, options))
-        };
-        let meta = keyspace(layout::META, small_options)?;
-        let catalog = keyspace(layout::CATALOG, small_options)?;
-        let entities = keyspace(layout::ENTITIES, entity_options)?;
-        let purge = keyspace(layout::PURGE, small_options)?;
-        if is_new {
+        if !folder.is_new() && !db.keyspace_exists(layout::KEYSPACE) {
+            return Err(OpenError::damaged(&path, "its keyspace is missing"));
+        }
+        let data = guarded(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
+        if folder.is_new() {
             folder.complete()?;
         }
-        Ok(Self { db, meta, catalog, entities, purge, _folder: folder })
+        Ok(Self { db, data, _folder: folder })
     }
 
     /// Reads what the engine keeps in memory.
     pub(super) fn recover(&self) -> Result<Recovered, OpenError> {
-        let path = self.catalog.path();
+        let path = self.data.path();
         let storage = |source| OpenError::Storage { path: path.to_owned(), source };
         let mut catalog = Catalog::default();
         let mut highest_id = None;
-        for entry in self.catalog.iter() {
+        for entry in self.data.prefix(layout::CATALOG_PREFIX) {
             let (key, value) = entry.into_inner().map_err(storage)?;
             let entry = layout::decode_catalog_entry(&key, &value)
                 .ok_or_else(|| OpenError::damaged(path, format!("the catalog entry {}", key.escape_ascii())))?;
@@ -89,25 +79,40 @@ impl Storage {
             catalog.set_policies(&entry.table, entry.policies);
             highest_id = highest_id.max(Some(entry.id));
         }
-        for entry in self.purge.iter() {
+        for entry in self.data.prefix(layout::PURGE_PREFIX) {
             let key = entry.key().map_err(storage)?;
-            let id = TableId::from_bytes(&key)
+            let id = layout::decode_purge_key(&key)
                 .ok_or_else(|| OpenError::damaged(path, format!("the purge marker {}", key.escape_ascii())))?;
             highest_id = highest_id.max(Some(id));
         }
-        let next_table_id = match self.meta.get(layout::NEXT_TABLE_ID).map_err(storage)? {
+        let next_table_id = match self.data.get(layout::NEXT_TABLE_ID).map_err(storage)? {
             Some(bytes) => TableId::from_bytes(&bytes),
             None => Some(TableId::FIRST),
         };
         let next_table_id = next_table_id
             .filter(|next| highest_id.is_none_or(|highest| highest < *next))
             .ok_or_else(|| OpenError::damaged(path, "the id of the next table is missing or was already given out"))?;
-        let last_stamp = match self.meta.get(layout::LAST_STAMP).map_err(storage)? {
+        let last_stamp = match self.data.get(layout::LAST_STAMP).map_err(storage)? {
             Some(bytes) => layout::decode_stamp(&bytes)
                 .ok_or_else(|| OpenError::damaged(path, "the highest Timestamp given out cannot be read"))?,
             None => DateTime::MIN,
         };
-        Ok(Recovered { catalog, next_table_id, last_stamp })
+        let properties = self.recover_properties()?;
+        Ok(Recovered { catalog, properties, next_table_id, last_stamp })
+    }
+
+    fn recover_properties(&self) -> Result<PropertiesOfAccounts, OpenError> {
+        let path = self.data.path();
+        let mut properties = PropertiesOfAccounts::default();
+        for entry in self.data.prefix(layout::SERVICE_PROPERTIES_PREFIX) {
+            let (key, value) =
+                entry.into_inner().map_err(|source| OpenError::Storage { path: path.to_owned(), source })?;
+            let decoded = layout::decode_service_properties_key(&key).zip(properties_value::decode(&value));
+            let (account, decoded) = decoded
+                .ok_or_else(|| OpenError::damaged(path, format!("the service properties {}", key.escape_ascii())))?;
+            properties.insert(&account, decoded);
+        }
+        Ok(properties)
     }
 }
 
@@ -117,14 +122,10 @@ impl Storage {
 /// cache reads four times less than with 64 KiB. Compression is the library's default: none in the two levels that
 /// are written most, LZ4 below. Filters stay on in the last level (`expect_point_read_hits` is off), because an
 /// insert asks for a key that is not there, and would have to read a block from disk to know.
-fn entity_options() -> KeyspaceCreateOptions {
+fn keyspace_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .data_block_size_policy(BlockSizePolicy::all(ENTITY_BLOCK_BYTES))
         .max_memtable_size(ENTITY_MEMTABLE_BYTES)
-}
-
-fn small_options() -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default().max_memtable_size(SMALL_MEMTABLE_BYTES)
 }
 
 /// Runs a part of the opening. The library panics on some damage, which is as much an error as what it returns.

@@ -1,5 +1,6 @@
 //! Tests that look inside the embedded engine: what is on disk, and what happens when something goes wrong.
 
+use super::layout::TableId;
 use super::*;
 use crate::engine::Cancellation;
 use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, RecordBuilder};
@@ -91,11 +92,16 @@ fn scan_all() -> Scan {
 async fn stored_after_purge(engine: &Embedded) -> usize {
     let storage = &engine.shared.storage;
     let began = Instant::now();
-    while !storage.purge.is_empty().unwrap() {
+    while storage.data.prefix(layout::PURGE_PREFIX).next().is_some() {
         assert!(began.elapsed() < Duration::from_secs(30), "the purge does not come to an end");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    storage.entities.len().unwrap()
+    stored(engine)
+}
+
+/// How many entities are on disk, of whatever table.
+fn stored(engine: &Embedded) -> usize {
+    engine.shared.storage.data.range(TableId::FIRST.to_bytes()..).count()
 }
 
 #[tokio::test]
@@ -154,7 +160,7 @@ async fn a_purge_goes_on_after_a_restart() {
     engine.delete_table(&table()).await.unwrap();
     engine.close().await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(2), "close waits for one step only: {:?}", began.elapsed());
-    let left = engine.shared.storage.entities.len().unwrap();
+    let left = stored(&engine);
     assert!(left > 0, "the purge was done before it could be interrupted");
     drop(engine);
     let engine = open(&folder);
@@ -184,7 +190,7 @@ async fn a_damaged_record_is_reported_and_never_skipped() {
     fill(&engine, 10).await;
     let id = engine.shared.catalog().get(&table()).unwrap().table;
     let stored_key = layout::entity_key(id, &key(5).encode());
-    engine.shared.storage.entities.insert(stored_key, b"garbage").unwrap();
+    engine.shared.storage.data.insert(stored_key, b"garbage").unwrap();
     assert!(matches!(count(&engine).await, Err(ReadError::Fault(Fault::Damaged(_)))));
     assert!(matches!(engine.get(&table(), &key(5)).await, Err(ReadError::Fault(Fault::Damaged(_)))));
     assert!(matches!(commit(&engine, merge(5)).await, Err(CommitError::Fault(Fault::Damaged(_)))));
@@ -215,9 +221,9 @@ async fn a_failed_write_is_a_fault_for_everyone_and_reads_go_on() {
     let engine = open(&folder);
     fill(&engine, 10).await;
     // Writing a sorted file fails when its folder is gone, after which the library refuses all further writes.
-    let entities = &engine.shared.storage.entities;
-    std::fs::remove_dir_all(entities.path().join("tables")).unwrap();
-    entities.rotate_memtable().unwrap();
+    let data = &engine.shared.storage.data;
+    std::fs::remove_dir_all(data.path().join("tables")).unwrap();
+    data.rotate_memtable().unwrap();
     let began = Instant::now();
     let answer = loop {
         match commit(&engine, upsert(1)).await {

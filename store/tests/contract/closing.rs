@@ -14,11 +14,17 @@ pub(crate) async fn every_call_after_close_answers_closed<E: Engine>(engine: Arc
     assert!(matches!(engine.delete_table(&table).await, Err(CatalogError::Fault(Fault::Closed))));
     assert!(matches!(engine.table(&table).await, Err(Fault::Closed)));
     assert!(matches!(engine.list_tables(&account, "", 1).await, Err(Fault::Closed)));
+    assert!(matches!(engine.policies(&table).await, Err(ReadError::Fault(Fault::Closed))));
+    let set = engine.set_policies(&table, crate::policies::policies(&["a"])).await;
+    assert!(matches!(set, Err(CatalogError::Fault(Fault::Closed))));
     assert!(matches!(engine.get(&table, &key("p", "r")).await, Err(ReadError::Fault(Fault::Closed))));
     let scan = engine.scan(&table, scan_all(), Kept::default()).await;
     assert!(matches!(scan, Err(ReadError::Fault(Fault::Closed))));
     let commit = commit_one(&*engine, &table, insert("p", "r2", 1)).await;
     assert!(matches!(commit, Err(CommitError::Fault(Fault::Closed))));
+    assert!(matches!(engine.service_properties(&account), Err(Fault::Closed)));
+    let update = engine.update_service_properties(&account, cors_update("*")).await;
+    assert!(matches!(update, Err(Fault::Closed)));
     assert!(matches!(engine.close().await, Err(Fault::Closed)));
 }
 

@@ -9,6 +9,8 @@ mod closing;
 mod isolation;
 mod mutations;
 mod pages;
+mod policies;
+mod properties;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -73,6 +75,13 @@ macro_rules! every_case {
                 a_get_never_goes_back,
                 a_page_is_one_snapshot,
                 what_was_acknowledged_is_seen_at_once;
+            policies:
+                policies_are_replaced_as_a_whole_and_seen_at_once,
+                policies_leave_the_entities_alone,
+                policies_go_with_their_table;
+            properties:
+                an_update_replaces_the_sections_it_has,
+                updates_of_different_sections_take_nothing_back;
             closing:
                 every_call_after_close_answers_closed,
                 commits_on_their_way_are_answered_when_the_engine_closes;

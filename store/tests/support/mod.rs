@@ -3,8 +3,11 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failure is a failed test")]
 
-use model::{AccountName, Clock, Condition, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange, KeyText};
-use model::{Mutation, Position, Record, RecordBuilder, TableName, Transaction, Written};
+use model::{
+    AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange,
+    KeyText,
+};
+use model::{Mutation, Position, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction, Written};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -66,6 +69,12 @@ pub(crate) fn upsert(partition: &str, row: &str, value: i64) -> Mutation {
 
 pub(crate) fn delete(partition: &str, row: &str) -> Mutation {
     Mutation::Delete { key: key(partition, row), condition: Condition::Any }
+}
+
+/// Sets one CORS rule, for an origin.
+pub(crate) fn cors_update(origin: &str) -> ServicePropertiesUpdate {
+    let rule = CorsRule::new(origin, "GET", "x-ms-*", "", 60).unwrap();
+    ServicePropertiesUpdate { cors: Some(CorsRules::new(vec![rule]).unwrap()), ..ServicePropertiesUpdate::default() }
 }
 
 pub(crate) async fn commit_one<E: Engine>(

@@ -1,0 +1,419 @@
+//! CORS rules of an account: their syntax and limits (specification 10 §2), and which of them decides about a
+//! request (10 §3, §5).
+//!
+//! Invariant: rules that exist keep every limit of 10 §2. This module must not know HTTP headers other than as texts.
+
+use crate::limits::{
+    CORS_HEADER_LITERALS_MAX, CORS_HEADER_PREFIXES_MAX, CORS_ITEM_CHARS_MAX, CORS_MAX_AGE_SECONDS_MAX,
+    CORS_ORIGINS_MAX, CORS_RULES_MAX, CORS_TEXT_BYTES_MAX,
+};
+use std::fmt;
+
+/// The methods that a rule may allow. The reference forgets PATCH in one of two places; clients merge with it.
+const METHODS: &[&str] = &["DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH"];
+
+/// Stands for any origin or any header, or, at the end of a header, for any rest.
+const WILDCARD: &str = "*";
+
+/// The CORS rules of an account, in the order in which they are looked at. There may be none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CorsRules(Box<[CorsRule]>);
+
+/// One CORS rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CorsRule {
+    origins: Box<[Box<str>]>,
+    methods: Box<[&'static str]>,
+    allowed_headers: HeaderPatterns,
+    exposed_headers: HeaderPatterns,
+    max_age_seconds: u32,
+}
+
+/// A list of header names, some of them only by their beginning.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeaderPatterns {
+    literals: Box<[Box<str>]>,
+    /// Without the asterisk; the empty prefix stands for any header.
+    prefixes: Box<[Box<str>]>,
+}
+
+/// Which limit of 10 §2 a rule breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CorsError {
+    /// More than 5 rules.
+    TooManyRules,
+    /// More than 2 KiB of text in all rules.
+    TooMuchText,
+    /// No origin, or more than 64.
+    Origins,
+    /// No method, or one that no rule can allow.
+    Methods,
+    /// More than 64 header names or 2 prefixes in a list.
+    Headers,
+    /// An origin or header of more than 256 characters, or with a control character.
+    Item,
+    /// An age beyond 31 bits.
+    MaxAge,
+}
+
+impl fmt::Display for CorsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooManyRules => "there are more than 5 CORS rules",
+            Self::TooMuchText => "the CORS rules have more than 2 KiB of text",
+            Self::Origins => "a CORS rule has no origin, or more than 64",
+            Self::Methods => "a CORS rule has no method, or an unknown one",
+            Self::Headers => "a CORS rule has a list of more than 64 headers or more than 2 prefixes",
+            Self::Item => "a CORS rule has an origin or header above 256 characters, or with a control character",
+            Self::MaxAge => "a CORS rule has an age beyond 31 bits",
+        })
+    }
+}
+
+impl std::error::Error for CorsError {}
+
+impl CorsRules {
+    /// Checks what concerns all rules together.
+    pub fn new(rules: Vec<CorsRule>) -> Result<Self, CorsError> {
+        if rules.len() > CORS_RULES_MAX {
+            return Err(CorsError::TooManyRules);
+        }
+        if rules.iter().map(CorsRule::text_bytes).sum::<usize>() > CORS_TEXT_BYTES_MAX {
+            return Err(CorsError::TooMuchText);
+        }
+        Ok(Self(rules.into()))
+    }
+
+    /// The rules in order.
+    pub fn as_slice(&self) -> &[CorsRule] {
+        &self.0
+    }
+
+    /// Whether there is no rule, so that CORS is disabled.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The rule that decides about an actual request: the first that has the origin and the method (10 §3).
+    ///
+    /// A request without an origin only matches rules for any origin (10 §5).
+    pub fn select(&self, origin: Option<&str>, method: &str) -> Option<&CorsRule> {
+        self.0.iter().find(|rule| rule.has_origin(origin) && rule.has_method(method))
+    }
+
+    /// The rule that allows a preflight request.
+    ///
+    /// Only the first rule with the origin and the method is asked about the headers: if it does not allow one of
+    /// them, no later rule is looked at (10 §3).
+    pub fn preflight<'h>(
+        &self,
+        origin: &str,
+        method: &str,
+        mut headers: impl Iterator<Item = &'h str>,
+    ) -> Option<&CorsRule> {
+        self.select(Some(origin), method).filter(|rule| headers.all(|header| rule.allowed_headers.matches(header)))
+    }
+
+    /// Whether an answer depends on the `Origin` of the request, so that a cache must not share it (table in 10 §5).
+    ///
+    /// `selected` is the rule that [`Self::select`] found for the request.
+    pub fn varies(&self, method: &str, selected: Option<&CorsRule>) -> bool {
+        let is_cacheable = matches!(method, "GET" | "HEAD");
+        is_cacheable && !self.is_empty() && selected.is_none_or(|rule| !rule.has_any_origin())
+    }
+}
+
+impl CorsRule {
+    /// Reads the lists of a rule, which are separated by commas.
+    ///
+    /// UNVERIFIED (10 §2): empty items of a list are ignored.
+    pub fn new(
+        origins: &str,
+        methods: &str,
+        allowed_headers: &str,
+        exposed_headers: &str,
+        max_age_seconds: u32,
+    ) -> Result<Self, CorsError> {
+        let origins = items(origins)
+            .map(|item| if fits(item) { Ok(Box::from(item)) } else { Err(CorsError::Item) })
+            .collect::<Result<Box<[_]>, _>>()?;
+        if origins.is_empty() || origins.len() > CORS_ORIGINS_MAX {
+            return Err(CorsError::Origins);
+        }
+        let known = |item: &str| METHODS.iter().find(|known| known.eq_ignore_ascii_case(item)).copied();
+        let methods: Option<Box<[_]>> = items(methods).map(known).collect();
+        let methods = methods.filter(|methods| !methods.is_empty()).ok_or(CorsError::Methods)?;
+        if max_age_seconds > CORS_MAX_AGE_SECONDS_MAX {
+            return Err(CorsError::MaxAge);
+        }
+        Ok(Self {
+            origins,
+            methods,
+            allowed_headers: HeaderPatterns::new(allowed_headers)?,
+            exposed_headers: HeaderPatterns::new(exposed_headers)?,
+            max_age_seconds,
+        })
+    }
+
+    /// The origins, separated by commas.
+    pub fn origins(&self) -> String {
+        self.origins.join(",")
+    }
+
+    /// The methods, separated by commas.
+    pub fn methods(&self) -> String {
+        self.methods.join(",")
+    }
+
+    /// The headers that a request may have.
+    pub fn allowed_headers(&self) -> &HeaderPatterns {
+        &self.allowed_headers
+    }
+
+    /// The headers of an answer that scripts may see.
+    pub fn exposed_headers(&self) -> &HeaderPatterns {
+        &self.exposed_headers
+    }
+
+    /// How long a browser may keep the answer to a preflight request, in seconds.
+    pub fn max_age_seconds(&self) -> u32 {
+        self.max_age_seconds
+    }
+
+    /// Whether the rule is for any origin.
+    pub fn has_any_origin(&self) -> bool {
+        self.origins.iter().any(|origin| &**origin == WILDCARD)
+    }
+
+    fn has_origin(&self, origin: Option<&str>) -> bool {
+        self.has_any_origin()
+            || origin.is_some_and(|origin| self.origins.iter().any(|pattern| origin_matches(pattern, origin)))
+    }
+
+    fn has_method(&self, method: &str) -> bool {
+        self.methods.iter().any(|known| known.eq_ignore_ascii_case(method))
+    }
+
+    /// The size of the rule as the limit for all rules counts it.
+    ///
+    /// UNVERIFIED (10 §2): that the text counts as it is stored, without blanks around the items.
+    fn text_bytes(&self) -> usize {
+        let headers = self.allowed_headers.to_string().len() + self.exposed_headers.to_string().len();
+        self.origins().len() + self.methods().len() + headers + self.max_age_seconds.to_string().len()
+    }
+}
+
+impl HeaderPatterns {
+    fn new(text: &str) -> Result<Self, CorsError> {
+        let (mut literals, mut prefixes) = (Vec::new(), Vec::new());
+        for item in items(text) {
+            if !fits(item) {
+                return Err(CorsError::Item);
+            }
+            match item.strip_suffix(WILDCARD) {
+                Some(prefix) => prefixes.push(Box::from(prefix)),
+                None => literals.push(Box::from(item)),
+            }
+        }
+        if literals.len() > CORS_HEADER_LITERALS_MAX || prefixes.len() > CORS_HEADER_PREFIXES_MAX {
+            return Err(CorsError::Headers);
+        }
+        Ok(Self { literals: literals.into(), prefixes: prefixes.into() })
+    }
+
+    /// Whether the list has a header, in whatever case.
+    pub fn matches(&self, header: &str) -> bool {
+        let begins_with = |prefix: &str| header.get(..prefix.len()).is_some_and(|h| h.eq_ignore_ascii_case(prefix));
+        self.literals.iter().any(|literal| literal.eq_ignore_ascii_case(header))
+            || self.prefixes.iter().any(|prefix| begins_with(prefix))
+    }
+
+    /// The headers of the list that are named in full.
+    pub fn literals(&self) -> impl Iterator<Item = &str> {
+        self.literals.iter().map(|literal| &**literal)
+    }
+}
+
+/// The list as the service shows it: separated by commas, whole names first and prefixes last (10 §1).
+impl fmt::Display for HeaderPatterns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let literals = self.literals.iter().map(|literal| (literal, ""));
+        let prefixes = self.prefixes.iter().map(|prefix| (prefix, WILDCARD));
+        for (index, (name, end)) in literals.chain(prefixes).enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{name}{end}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The items of a list that is separated by commas.
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+fn fits(item: &str) -> bool {
+    item.chars().count() <= CORS_ITEM_CHARS_MAX && !item.chars().any(char::is_control)
+}
+
+/// Whether an origin of a rule covers the origin of a request.
+///
+/// UNVERIFIED (10 §2): letter case counts, as the documentation says; browsers send hosts in lower case.
+fn origin_matches(pattern: &str, origin: &str) -> bool {
+    match pattern.split_once("*.") {
+        None => pattern == origin,
+        Some((scheme, rest)) => is_sub_domain(scheme, rest, origin),
+    }
+}
+
+/// Whether an origin is one or more labels below `rest`, which is a domain and perhaps a port.
+///
+/// UNVERIFIED (10 §2): the domain itself is not covered, and more than one label is.
+fn is_sub_domain(scheme: &str, rest: &str, origin: &str) -> bool {
+    let labels = origin
+        .strip_prefix(scheme)
+        .and_then(|host| host.strip_suffix(rest))
+        .and_then(|labels| labels.strip_suffix('.'))
+        .unwrap_or_default();
+    let is_label = |label: &str| !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    labels.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(origins: &str, methods: &str, headers: &str) -> CorsRule {
+        CorsRule::new(origins, methods, headers, "", 60).unwrap()
+    }
+
+    fn error(origins: &str, methods: &str, allowed: &str, exposed: &str) -> Option<CorsError> {
+        CorsRule::new(origins, methods, allowed, exposed, 0).err()
+    }
+
+    #[test]
+    fn lists_are_split_trimmed_and_ordered() {
+        let rule = CorsRule::new(
+            " https://a.example , * ",
+            "get, Put",
+            "x-ms-meta-data*,x-ms-meta-target*,x-ms-meta-xyz, x-ms-meta-foo",
+            "",
+            7,
+        )
+        .unwrap();
+        assert_eq!(rule.origins(), "https://a.example,*");
+        assert_eq!(rule.methods(), "GET,PUT");
+        // As the service was recorded to show what a client had sent in another order.
+        assert_eq!(rule.allowed_headers().to_string(), "x-ms-meta-xyz,x-ms-meta-foo,x-ms-meta-data*,x-ms-meta-target*");
+        assert_eq!(rule.exposed_headers().to_string(), "");
+        assert_eq!(rule.max_age_seconds(), 7);
+    }
+
+    #[test]
+    fn limits_of_one_rule() {
+        let many = |count: usize, item: &str| vec![item; count].join(",");
+        let long = |chars: usize| "ä".repeat(chars);
+        for (origins, methods, allowed, exposed, expected) in [
+            ("*", "GET", "", "", None),
+            ("", "GET", "", "", Some(CorsError::Origins)),
+            (" , ", "GET", "", "", Some(CorsError::Origins)),
+            (&many(64, "a"), "GET", "", "", None),
+            (&many(65, "a"), "GET", "", "", Some(CorsError::Origins)),
+            (&long(256), "GET", "", "", None),
+            (&long(257), "GET", "", "", Some(CorsError::Item)),
+            ("a\u{7}", "GET", "", "", Some(CorsError::Item)),
+            ("*", "", "", "", Some(CorsError::Methods)),
+            ("*", "GET,BREW", "", "", Some(CorsError::Methods)),
+            ("*", "DELETE,GET,HEAD,MERGE,POST,OPTIONS,PUT,PATCH", "", "", None),
+            ("*", "GET", &many(64, "h"), &many(64, "h"), None),
+            ("*", "GET", &many(65, "h"), "", Some(CorsError::Headers)),
+            ("*", "GET", "", &many(65, "h"), Some(CorsError::Headers)),
+            ("*", "GET", "a*,b*", "*,c*", None),
+            ("*", "GET", "a*,b*,c*", "", Some(CorsError::Headers)),
+            ("*", "GET", &long(257), "", Some(CorsError::Item)),
+        ] {
+            assert_eq!(error(origins, methods, allowed, exposed), expected, "{origins} {methods} {allowed} {exposed}");
+        }
+        assert!(CorsRule::new("*", "GET", "", "", CORS_MAX_AGE_SECONDS_MAX).is_ok());
+        assert_eq!(CorsRule::new("*", "GET", "", "", CORS_MAX_AGE_SECONDS_MAX + 1), Err(CorsError::MaxAge));
+    }
+
+    #[test]
+    fn limits_of_all_rules() {
+        assert!(CorsRules::new(vec![rule("*", "GET", ""); 5]).is_ok());
+        assert_eq!(CorsRules::new(vec![rule("*", "GET", ""); 6]), Err(CorsError::TooManyRules));
+        // Methods and age take five bytes of each rule.
+        let of_bytes = |bytes: usize| rule(&vec!["o".repeat(102); 10].join(",")[..bytes - 5], "GET", "");
+        assert!(CorsRules::new(vec![of_bytes(1024), of_bytes(1024)]).is_ok());
+        assert_eq!(CorsRules::new(vec![of_bytes(1024), of_bytes(1025)]), Err(CorsError::TooMuchText));
+    }
+
+    #[test]
+    fn origins() {
+        for (pattern, origin, expected) in [
+            ("*", "https://a.example", true),
+            ("*", "null", true),
+            ("https://a.example", "https://a.example", true),
+            ("https://a.example", "https://A.example", false),
+            ("https://a.example", "http://a.example", false),
+            ("https://a.example", "https://a.example:8443", false),
+            ("https://*.shop.example", "https://www.shop.example", true),
+            ("https://*.shop.example", "https://a.b.shop.example", true),
+            ("https://*.shop.example", "https://shop.example", false),
+            ("https://*.shop.example", "https://.shop.example", false),
+            ("https://*.shop.example", "https://a..shop.example", false),
+            ("https://*.shop.example", "https://evilshop.example", false),
+            ("https://*.shop.example", "https://evil.example/.shop.example", false),
+            ("https://*.shop.example", "https://user@a.shop.example", false),
+            ("https://*.shop.example", "http://www.shop.example", false),
+            ("https://*.shop.example", "https://www.shop.example:8443", false),
+            ("https://*.shop.example:8443", "https://www.shop.example:8443", true),
+        ] {
+            let rules = CorsRules::new(vec![rule(pattern, "GET", "")]).unwrap();
+            assert_eq!(rules.select(Some(origin), "GET").is_some(), expected, "{pattern} {origin}");
+        }
+    }
+
+    #[test]
+    fn the_first_rule_with_origin_and_method_decides_alone() {
+        let rules = CorsRules::new(vec![
+            rule("https://a.example", "PUT", "*"),
+            rule("https://a.example", "GET", "x-one,x-pre-*"),
+            rule("*", "GET", "*"),
+        ])
+        .unwrap();
+        let allowed = |origin, method, headers: &[&str]| rules.preflight(origin, method, headers.iter().copied());
+        assert_eq!(allowed("https://a.example", "GET", &[]), rules.as_slice().get(1));
+        assert!(allowed("https://a.example", "get", &["X-One", "x-PRE-a", "x-pre-"]).is_some());
+        // The third rule would allow the header, but it is the second one that decides.
+        assert!(allowed("https://a.example", "GET", &["x-two"]).is_none());
+        assert!(allowed("https://b.example", "GET", &["x-two"]).is_some());
+        assert!(allowed("https://b.example", "PUT", &[]).is_none());
+        assert!(allowed("https://a.example", "PUT", &["whatever"]).is_some());
+    }
+
+    #[test]
+    fn when_answers_vary() {
+        let none = CorsRules::default();
+        let exact = CorsRules::new(vec![rule("https://a.example", "GET,PUT", "")]).unwrap();
+        let any = CorsRules::new(vec![rule("*", "GET", "")]).unwrap();
+        let (a, b) = (Some("https://a.example"), Some("https://b.example"));
+        for (rules, origin, method, is_selected, varies) in [
+            (&none, None, "GET", false, false),
+            (&exact, None, "GET", false, true),
+            (&any, None, "GET", true, false),
+            (&none, a, "GET", false, false),
+            (&exact, a, "GET", true, true),
+            (&exact, b, "GET", false, true),
+            (&any, a, "GET", true, false),
+            (&exact, None, "HEAD", false, true),
+            (&exact, a, "PUT", true, false),
+            (&exact, b, "POST", false, false),
+            (&any, a, "HEAD", false, true),
+        ] {
+            let selected = rules.select(origin, method);
+            assert_eq!(selected.is_some(), is_selected, "{rules:?} {origin:?} {method}");
+            assert_eq!(rules.varies(method, selected), varies, "{rules:?} {origin:?} {method}");
+        }
+    }
+}

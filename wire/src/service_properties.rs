@@ -1,0 +1,294 @@
+//! Service properties as XML: the body of Get and Set Table Service Properties (specification 10 §1).
+//!
+//! Before version 2013-08-15 the document holds `Logging` and `Metrics` only, which are then the metrics by the hour.
+
+use crate::version::Version;
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, Malformed, escape};
+use model::cors::CorsError;
+use model::service_properties::{AnalyticsVersion, Logging, Metrics, MetricsLevel, RetentionDays};
+use model::{CorsRule, CorsRules, ServiceProperties, ServicePropertiesUpdate};
+use std::fmt;
+
+/// Why a document was refused. The client is told `InvalidXmlDocument` whatever it is; this is for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The text is not XML as this service reads it.
+    Malformed,
+    /// There is no section at all.
+    Empty,
+    /// This element does not belong where it is, or is there twice.
+    Unexpected(Box<str>),
+    /// This element is missing.
+    Missing(&'static str),
+    /// The text of this element is not a value of its type.
+    Value(&'static str),
+    /// `Days` beside `Enabled` that is false (recorded).
+    DaysWithoutRetention,
+    /// A limit of CORS rules is broken.
+    Cors(CorsError),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed => f.write_str("the body is not XML, or too deep or too large"),
+            Self::Empty => f.write_str("the document has no section"),
+            Self::Unexpected(name) => write!(f, "the element '{name}' is not known here, or is there twice"),
+            Self::Missing(name) => write!(f, "the element '{name}' is missing"),
+            Self::Value(name) => write!(f, "the value of '{name}' is not valid"),
+            Self::DaysWithoutRetention => f.write_str("there are 'Days' in a retention policy that is not enabled"),
+            Self::Cors(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<Malformed> for Refusal {
+    fn from(Malformed: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
+impl From<CorsError> for Refusal {
+    fn from(error: CorsError) -> Self {
+        Self::Cors(error)
+    }
+}
+
+/// Reads the sections that a client sets.
+pub fn read(body: &[u8], version: Version) -> Result<ServicePropertiesUpdate, Refusal> {
+    let root = Element::parse(body)?;
+    if &*root.name != "StorageServiceProperties" {
+        return Err(Refusal::Unexpected(root.name));
+    }
+    if version < Version::PARTIAL_PROPERTIES {
+        let [logging, metrics] = children(&root, ["Logging", "Metrics"])?;
+        return Ok(ServicePropertiesUpdate {
+            logging: Some(read_logging(required(logging, "Logging")?)?),
+            hour_metrics: Some(read_metrics(required(metrics, "Metrics")?)?),
+            ..ServicePropertiesUpdate::default()
+        });
+    }
+    let [logging, hour, minute, cors] = children(&root, ["Logging", "HourMetrics", "MinuteMetrics", "Cors"])?;
+    if root.children.is_empty() {
+        return Err(Refusal::Empty);
+    }
+    Ok(ServicePropertiesUpdate {
+        logging: logging.map(read_logging).transpose()?,
+        hour_metrics: hour.map(read_metrics).transpose()?,
+        minute_metrics: minute.map(read_metrics).transpose()?,
+        cors: cors.map(read_cors).transpose()?,
+    })
+}
+
+fn read_logging(section: &Element) -> Result<Logging, Refusal> {
+    let [version, read, write, delete, retention] =
+        children(section, ["Version", "Read", "Write", "Delete", "RetentionPolicy"])?;
+    Ok(Logging {
+        version: logging_version(value(required(version, "Version")?)?).ok_or(Refusal::Value("Version"))?,
+        read: boolean(read, "Read")?,
+        write: boolean(write, "Write")?,
+        delete: boolean(delete, "Delete")?,
+        retention: read_retention(required(retention, "RetentionPolicy")?)?,
+    })
+}
+
+/// UNVERIFIED (10 §1): that version 2.0 is taken for logging, and only there.
+fn logging_version(text: &str) -> Option<AnalyticsVersion> {
+    match text {
+        "1.0" => Some(AnalyticsVersion::V1),
+        "2.0" => Some(AnalyticsVersion::V2),
+        _ => None,
+    }
+}
+
+fn read_metrics(section: &Element) -> Result<Metrics, Refusal> {
+    let [version, enabled, apis, retention] =
+        children(section, ["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"])?;
+    if value(required(version, "Version")?)? != "1.0" {
+        return Err(Refusal::Value("Version"));
+    }
+    // Without metrics there is nothing to be included, so the element may be absent; if it is there, it is checked.
+    let level = match (boolean(enabled, "Enabled")?, apis) {
+        (false, None) => MetricsLevel::Off,
+        (is_enabled, apis) => match (is_enabled, boolean(apis, "IncludeAPIs")?) {
+            (false, _) => MetricsLevel::Off,
+            (true, false) => MetricsLevel::Service,
+            (true, true) => MetricsLevel::ServiceAndApi,
+        },
+    };
+    Ok(Metrics { level, retention: read_retention(required(retention, "RetentionPolicy")?)? })
+}
+
+fn read_retention(policy: &Element) -> Result<Option<RetentionDays>, Refusal> {
+    let [enabled, days] = children(policy, ["Enabled", "Days"])?;
+    match (boolean(enabled, "Enabled")?, days) {
+        (false, None) => Ok(None),
+        (false, Some(_)) => Err(Refusal::DaysWithoutRetention),
+        (true, days) => {
+            let days = number(required(days, "Days")?).and_then(|days| RetentionDays::new(u16::try_from(days).ok()?));
+            days.map(Some).ok_or(Refusal::Value("Days"))
+        }
+    }
+}
+
+fn read_cors(section: &Element) -> Result<CorsRules, Refusal> {
+    check_no_text(section)?;
+    let rules: Result<Vec<_>, Refusal> = section
+        .children
+        .iter()
+        .map(|child| if &*child.name == "CorsRule" { read_rule(child) } else { Err(unexpected(child)) })
+        .collect();
+    Ok(CorsRules::new(rules?)?)
+}
+
+fn read_rule(rule: &Element) -> Result<CorsRule, Refusal> {
+    const NAMES: [&str; 5] =
+        ["AllowedOrigins", "AllowedMethods", "AllowedHeaders", "ExposedHeaders", "MaxAgeInSeconds"];
+    let [origins, methods, allowed, exposed, age] = children(rule, NAMES)?;
+    let list = |element, name| value(required(element, name)?);
+    let age = number(required(age, "MaxAgeInSeconds")?).ok_or(Refusal::Value("MaxAgeInSeconds"))?;
+    Ok(CorsRule::new(
+        list(origins, "AllowedOrigins")?,
+        list(methods, "AllowedMethods")?,
+        list(allowed, "AllowedHeaders")?,
+        list(exposed, "ExposedHeaders")?,
+        age,
+    )?)
+}
+
+/// The children of an element by name; each may be there once, in any order, and no other.
+fn children<'e, const N: usize>(
+    element: &'e Element,
+    names: [&'static str; N],
+) -> Result<[Option<&'e Element>; N], Refusal> {
+    check_no_text(element)?;
+    let mut found = [None; N];
+    for child in &element.children {
+        let slot = names.iter().position(|name| *name == &*child.name).and_then(|at| found.get_mut(at));
+        if slot.is_none_or(|slot| slot.replace(child).is_some()) {
+            return Err(unexpected(child));
+        }
+    }
+    Ok(found)
+}
+
+fn unexpected(element: &Element) -> Refusal {
+    Refusal::Unexpected(element.name.clone())
+}
+
+/// An element that holds elements holds no text but blanks.
+fn check_no_text(element: &Element) -> Result<(), Refusal> {
+    if element.text.trim().is_empty() { Ok(()) } else { Err(unexpected(element)) }
+}
+
+fn required<'e>(element: Option<&'e Element>, name: &'static str) -> Result<&'e Element, Refusal> {
+    element.ok_or(Refusal::Missing(name))
+}
+
+/// The text of an element that holds nothing else, without blanks around it.
+fn value(element: &Element) -> Result<&str, Refusal> {
+    if element.children.is_empty() { Ok(element.text.trim()) } else { Err(unexpected(element)) }
+}
+
+/// A truth value in any letter case (recorded: `False`).
+fn boolean(element: Option<&Element>, name: &'static str) -> Result<bool, Refusal> {
+    let text = value(required(element, name)?)?;
+    match text {
+        _ if text.eq_ignore_ascii_case("true") => Ok(true),
+        _ if text.eq_ignore_ascii_case("false") => Ok(false),
+        _ => Err(Refusal::Value(name)),
+    }
+}
+
+/// A number without a sign.
+fn number(element: &Element) -> Option<u32> {
+    let text = value(element).ok()?;
+    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+/// The document as the service answers it, in the order of elements that was recorded.
+pub fn write(properties: &ServiceProperties, version: Version) -> Vec<u8> {
+    let mut out = format!("{BYTE_ORDER_MARK}{DECLARATION}<StorageServiceProperties>");
+    write_logging(&mut out, &properties.logging);
+    if version < Version::PARTIAL_PROPERTIES {
+        write_metrics(&mut out, "Metrics", &properties.hour_metrics);
+    } else {
+        write_metrics(&mut out, "HourMetrics", &properties.hour_metrics);
+        write_metrics(&mut out, "MinuteMetrics", &properties.minute_metrics);
+        write_cors(&mut out, &properties.cors);
+    }
+    out.push_str("</StorageServiceProperties>");
+    out.into_bytes()
+}
+
+fn write_logging(out: &mut String, logging: &Logging) {
+    out.push_str("<Logging>");
+    write_value(
+        out,
+        "Version",
+        match logging.version {
+            AnalyticsVersion::V1 => "1.0",
+            AnalyticsVersion::V2 => "2.0",
+        },
+    );
+    write_boolean(out, "Read", logging.read);
+    write_boolean(out, "Write", logging.write);
+    write_boolean(out, "Delete", logging.delete);
+    write_retention(out, logging.retention);
+    out.push_str("</Logging>");
+}
+
+fn write_metrics(out: &mut String, section: &str, metrics: &Metrics) {
+    out.extend(["<", section, ">"]);
+    write_value(out, "Version", "1.0");
+    write_boolean(out, "Enabled", metrics.level != MetricsLevel::Off);
+    if metrics.level != MetricsLevel::Off {
+        write_boolean(out, "IncludeAPIs", metrics.level == MetricsLevel::ServiceAndApi);
+    }
+    write_retention(out, metrics.retention);
+    out.extend(["</", section, ">"]);
+}
+
+fn write_retention(out: &mut String, days: Option<RetentionDays>) {
+    out.push_str("<RetentionPolicy>");
+    write_boolean(out, "Enabled", days.is_some());
+    if let Some(days) = days {
+        write_value(out, "Days", &days.get().to_string());
+    }
+    out.push_str("</RetentionPolicy>");
+}
+
+fn write_cors(out: &mut String, rules: &CorsRules) {
+    if rules.is_empty() {
+        out.push_str("<Cors />");
+        return;
+    }
+    out.push_str("<Cors>");
+    for rule in rules.as_slice() {
+        out.push_str("<CorsRule>");
+        write_value(out, "AllowedMethods", &rule.methods());
+        write_value(out, "AllowedOrigins", &rule.origins());
+        write_value(out, "AllowedHeaders", &rule.allowed_headers().to_string());
+        write_value(out, "ExposedHeaders", &rule.exposed_headers().to_string());
+        write_value(out, "MaxAgeInSeconds", &rule.max_age_seconds().to_string());
+        out.push_str("</CorsRule>");
+    }
+    out.push_str("</Cors>");
+}
+
+fn write_boolean(out: &mut String, name: &str, value: bool) {
+    write_value(out, name, if value { "true" } else { "false" });
+}
+
+fn write_value(out: &mut String, name: &str, value: &str) {
+    if value.is_empty() {
+        out.extend(["<", name, " />"]);
+    } else {
+        out.extend(["<", name, ">", &escape(value), "</", name, ">"]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Service statistics as XML: the body of Get Table Service Stats (specification 10 §6).
+
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION};
+use std::time::SystemTime;
+
+/// How far the secondary endpoint is behind the primary one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GeoReplication {
+    /// Reads of the secondary see every write before this instant.
+    Live(SystemTime),
+    /// The secondary is being filled for the first time.
+    Bootstrap,
+    /// The secondary cannot be reached.
+    Unavailable,
+}
+
+/// The document that the service answers.
+pub fn write(replication: GeoReplication) -> Vec<u8> {
+    let (status, time) = match replication {
+        GeoReplication::Live(time) => ("live", httpdate::fmt_http_date(time)),
+        GeoReplication::Bootstrap => ("bootstrap", String::new()),
+        GeoReplication::Unavailable => ("unavailable", String::new()),
+    };
+    format!(
+        "{BYTE_ORDER_MARK}{DECLARATION}<StorageServiceStats><GeoReplication><Status>{status}</Status>\
+         <LastSyncTime>{time}</LastSyncTime></GeoReplication></StorageServiceStats>"
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_document_to_the_byte() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_608_310_736_999);
+        for (replication, middle) in [
+            (GeoReplication::Live(time), "live</Status><LastSyncTime>Fri, 18 Dec 2020 16:58:56 GMT"),
+            (GeoReplication::Bootstrap, "bootstrap</Status><LastSyncTime>"),
+            (GeoReplication::Unavailable, "unavailable</Status><LastSyncTime>"),
+        ] {
+            let expected = format!(
+                "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?><StorageServiceStats><GeoReplication><Status>{middle}</LastSyncTime></GeoReplication></StorageServiceStats>"
+            );
+            assert_eq!(String::from_utf8(write(replication)).unwrap(), expected);
+        }
+    }
+}
