@@ -1,12 +1,10 @@
 // Pages and continuation tokens, over more entities than one answer may hold.
 
 import assert from "node:assert/strict";
-import { before, test } from "node:test";
+import { test } from "node:test";
 import { odata } from "@azure/data-tables";
 import { assertRefused, collect, rowKeysOf } from "../support/answers.js";
 import { newPartition, tableForFile } from "../support/target.js";
-
-const table = tableForFile("paging");
 
 const LARGE = newPartition();
 const SMALL = newPartition();
@@ -14,7 +12,7 @@ const LARGE_COUNT = 1050;
 const numbered = (count) => Array.from({ length: count }, (_, index) => String(index).padStart(5, "0"));
 
 // Transactions fill a partition a hundred entities at a time.
-async function fill(partitionKey, rowKeys) {
+async function fill(table, partitionKey, rowKeys) {
   for (let from = 0; from < rowKeys.length; from += 100) {
     const part = rowKeys.slice(from, from + 100);
     await table.submitTransaction(
@@ -23,9 +21,9 @@ async function fill(partitionKey, rowKeys) {
   }
 }
 
-before(async () => {
-  await fill(LARGE, numbered(LARGE_COUNT));
-  await fill(SMALL, numbered(100));
+const table = tableForFile("paging", async (table) => {
+  await fill(table, LARGE, numbered(LARGE_COUNT));
+  await fill(table, SMALL, numbered(100));
 });
 
 const inPartition = (partitionKey) => ({ queryOptions: { filter: odata`PartitionKey eq ${partitionKey}` } });
@@ -84,7 +82,7 @@ test("pages of a filtered projection", async () => {
 
 test("a token is a position: later inserts before it are not seen, deleted entities are skipped", async () => {
   const partitionKey = newPartition();
-  await fill(partitionKey, numbered(10));
+  await fill(table, partitionKey, numbered(10));
   const [first] = await collect(table.listEntities(inPartition(partitionKey)).byPage({ maxPageSize: 5 }));
   const { continuationToken } = first;
   await table.deleteEntity(partitionKey, "00005");
@@ -96,7 +94,7 @@ test("a token is a position: later inserts before it are not seen, deleted entit
 
 test("a token may outlive every entity after it", async () => {
   const partitionKey = newPartition();
-  await fill(partitionKey, numbered(4));
+  await fill(table, partitionKey, numbered(4));
   const [{ continuationToken }] = await collect(table.listEntities(inPartition(partitionKey)).byPage({ maxPageSize: 2 }));
   await table.submitTransaction(["00002", "00003"].map((rowKey) => ["delete", { partitionKey, rowKey }]));
   const rest = await collect(table.listEntities(inPartition(partitionKey)).byPage({ continuationToken }));

@@ -1,12 +1,11 @@
 // Filters and projections: literals of every type, logic, comparison rules and refusals.
 
 import assert from "node:assert/strict";
-import { before, test } from "node:test";
+import { test } from "node:test";
 import { odata } from "@azure/data-tables";
 import { NO_TABLE, assertRefused, collect, propertiesOf, rawAnswer, rowKeysOf } from "../support/answers.js";
 import { newPartition, tableClient, tableForFile, uniqueName } from "../support/target.js";
 
-const table = tableForFile("queries");
 const P = newPartition();
 const guid = "0b0c0d0e-1111-4222-8333-444455556666";
 const when = new Date("2024-05-06T07:08:09.123Z");
@@ -20,7 +19,7 @@ const entities = {
   e6: { S: "Apple" },
 };
 
-before(async () => {
+const table = tableForFile("queries", async (table) => {
   for (const [rowKey, properties] of Object.entries(entities)) {
     await table.createEntity({ partitionKey: P, rowKey, ...properties });
   }

@@ -39,10 +39,14 @@ export function uniqueName(tag) {
 }
 
 // One table serves a whole file: creating tables is slow in the cloud, and partitions isolate
-// the cases from each other just as well.
-export function tableForFile(tag) {
+// the cases from each other just as well. What `fill` puts into it is there before the first case: hooks of a
+// file are not waited for one after the other, so it is one hook that does both.
+export function tableForFile(tag, fill = async () => {}) {
   const client = tableClient(uniqueName(tag));
-  before(() => client.createTable());
+  before(async () => {
+    await client.createTable();
+    await fill(client);
+  });
   after(() => client.deleteTable());
   return client;
 }
