@@ -233,7 +233,8 @@ fn check_account(resources: Resources, permissions: Permissions, action: Action<
 /// What roles must hold for an action (09 §5).
 ///
 /// UNVERIFIED (09 §5): that a role on one table neither shows that table's entry in the list of tables nor creates the
-/// table. Both are refused, as the list of tables is.
+/// table: both are refused, as the list of tables is; and that policies need actions of their own, which only the owner's
+/// role has.
 fn check_roles(roles: &RoleScope, action: Action<'_>) -> Result<(), Denial> {
     let (needs, table) = match action {
         Action::GetServiceProperties | Action::GetServiceStats => (Needs::READ_SERVICE, None),

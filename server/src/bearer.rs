@@ -7,6 +7,7 @@ use crate::failure::{Failure, Layer};
 use crate::oauth::{OAuth, TokenError};
 use http::HeaderValue;
 use model::{Grant, Scope};
+use tracing::debug;
 use wire::{ErrorCode, Version};
 
 /// What stands behind the scheme Bearer, be it empty; `None` for another scheme.
@@ -17,6 +18,8 @@ pub(crate) fn credential(header: &HeaderValue) -> Option<&str> {
 }
 
 /// Checks the token of a request, and says what its principal may do.
+///
+/// UNVERIFIED (09 §9): that the date of the request is not looked at.
 pub(crate) async fn authenticate(
     accounts: &Accounts,
     oauth: &OAuth,
@@ -33,7 +36,9 @@ pub(crate) async fn authenticate(
     // Only whoever has a good token learns that there is no such account.
     let account = account.filter(|account| accounts.keys(account).is_some());
     let account = account.ok_or_else(|| Failure::authentication("there is no such account"))?;
-    Ok(Grant { account: account.clone(), scope: Scope::Roles(oauth.roles(&verified, account)) })
+    let roles = oauth.roles(&verified, account);
+    debug!("a token is taken for {account}: {}", roles.caller);
+    Ok(Grant { account: account.clone(), scope: Scope::Roles(roles) })
 }
 
 /// What a request without any credential is told (07 §9): where to get a token, if there is an issuer.

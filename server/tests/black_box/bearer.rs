@@ -250,8 +250,14 @@ fn roles() {
     assert_eq!(world.ask(&appender, "POST", "/orchard/harvest", second), fine(201));
     assert_eq!(world.ask(&appender, "PUT", ENTITY, "{}"), denied());
     assert_eq!(world.ask(&appender, "GET", ENTITY, ""), denied());
-    // The key of the account does not need roles.
-    assert_eq!(world.ask(&world.good("owner"), "DELETE", "/orchard/Tables('winter')", ""), fine(204));
+    // Policies, properties and statistics belong to owners.
+    let owner = world.good("owner");
+    for path in ["/orchard/harvest?comp=acl", "/orchard/?restype=service&comp=properties"] {
+        assert_eq!(world.ask(&writer, "GET", path, ""), denied(), "{path}");
+        assert_eq!(world.ask(&owner, "GET", path, ""), fine(200), "{path}");
+    }
+    assert_eq!(world.ask(&writer, "PUT", "/orchard/harvest?comp=acl", "<SignedIdentifiers/>"), denied());
+    assert_eq!(world.ask(&owner, "DELETE", "/orchard/Tables('winter')", ""), fine(204));
 }
 
 #[test]
