@@ -40,7 +40,8 @@ pub(crate) struct Envelope {
     pub(crate) preference: Option<Preference>,
     /// Whether the client reads JSON, for errors before a format was negotiated.
     pub(crate) accepts_json: bool,
-    /// Whether the answer comes from the front end, which speaks XML: operations on the account, preflight requests.
+    /// Whether the answer comes from the front end, which speaks XML: operations on the account and
+    /// on policies, preflight requests.
     pub(crate) is_front_end: bool,
     /// The properties of the account, if it has CORS rules, which every answer follows.
     pub(crate) cors: Option<Arc<ServiceProperties>>,
@@ -142,11 +143,11 @@ pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) 
         headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
     let mut response = respond(failure.error.code.status(), headers, Segments(VecDeque::from([Bytes::from(body)])));
-    if matches!(layer, Layer::Authentication | Layer::FrontEnd) {
+    if matches!(layer, Layer::Authentication | Layer::FrontEnd)
+        && let Ok(reason) = ReasonPhrase::try_from(failure.error.message.as_bytes())
+    {
         // The front end of the service repeats its message here (06 §1).
-        if let Ok(reason) = ReasonPhrase::try_from(failure.error.message.as_bytes()) {
-            response.extensions_mut().insert(reason);
-        }
+        response.extensions_mut().insert(reason);
     }
     response
 }

@@ -64,7 +64,7 @@ impl Operation<'_> {
         let is_read =
             matches!(self, Self::QueryTables | Self::GetTable(_) | Self::QueryEntities(_) | Self::GetEntity(_));
         let is_xml_read = matches!(self, Self::GetTableAcl(_) | Self::GetServiceProperties | Self::GetServiceStats);
-        !is_read && !is_xml_read && !matches!(self, Self::Batch)
+        !is_read && !is_xml_read && *self != Self::Batch
     }
 
     /// Whether a request has a body that matters.
@@ -76,14 +76,8 @@ impl Operation<'_> {
 
     /// Whether bodies and errors are XML whatever the client accepts (10).
     pub(crate) fn is_xml(&self) -> bool {
-        matches!(
-            self,
-            Self::GetTableAcl(_)
-                | Self::SetTableAcl(_)
-                | Self::GetServiceProperties
-                | Self::SetServiceProperties
-                | Self::GetServiceStats
-        )
+        let is_of_table = matches!(self, Self::GetTableAcl(_) | Self::SetTableAcl(_));
+        is_of_table || matches!(self, Self::GetServiceProperties | Self::SetServiceProperties | Self::GetServiceStats)
     }
 
     /// Whether a successful answer has a body, so that a format must be resolved for it.
@@ -149,18 +143,6 @@ pub(crate) fn route<'a>(
     }
 }
 
-/// The operations that `comp` names: they belong to tables and to the account.
-fn route_comp<'a>(method: &Method, resource: Resource<'a>, comp: &str) -> Result<Operation<'a>, ServiceError> {
-    match (comp, resource) {
-        ("acl", Resource::Entities(table)) => match *method {
-            Method::GET | Method::HEAD => Ok(Operation::GetTableAcl(table)),
-            Method::PUT => Ok(Operation::SetTableAcl(table)),
-            _ => Err(ErrorCode::UnsupportedHttpVerb.into()),
-        },
-        _ => Err(ErrorCode::InvalidQueryParameterValue.into()),
-    }
-}
-
 /// The operation that a method on the account itself asks for, by the query parameters of these names (10).
 ///
 /// UNVERIFIED (10): the code where one of the two parameters is missing.
@@ -183,6 +165,18 @@ pub(crate) fn route_service(
         _ => ErrorCode::InvalidQueryParameterValue,
     };
     Err(code.into())
+}
+
+/// The operations on tables that `comp` names.
+fn route_comp<'a>(method: &Method, resource: Resource<'a>, comp: &str) -> Result<Operation<'a>, ServiceError> {
+    match (comp, resource) {
+        ("acl", Resource::Entities(table)) => match *method {
+            Method::GET | Method::HEAD => Ok(Operation::GetTableAcl(table)),
+            Method::PUT => Ok(Operation::SetTableAcl(table)),
+            _ => Err(ErrorCode::UnsupportedHttpVerb.into()),
+        },
+        _ => Err(ErrorCode::InvalidQueryParameterValue.into()),
+    }
 }
 
 enum Verb {

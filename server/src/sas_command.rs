@@ -138,8 +138,8 @@ struct CommonArgs {
     #[arg(long, value_name = "1|2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     key: u8,
 
-    /// File with account names and keys, as the server takes it; without it, and without ROWHOUSE_ACCOUNT_KEYS in the
-    /// environment, the token is for the development account
+    /// File with account names and keys, as the server takes it; without it, and without keys in the environment,
+    /// the token is for the development account
     #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
     accounts: Option<PathBuf>,
 

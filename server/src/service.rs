@@ -146,21 +146,20 @@ impl<E: Engine> Service<E> {
         let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(http::HeaderValue::as_bytes);
         let method = effective_method(&parts.method, overrides).map_err(Failure::query)?;
         let (restype, comp) = (options.restype.as_deref(), options.comp.as_deref());
-        envelope.is_front_end = resource == Resource::Service && (restype.is_some() || comp.is_some());
+        envelope.is_front_end = is_of_front_end(&resource, restype, comp);
         let operation = match resource {
             Resource::Service => route_service(&method, restype, comp),
             resource => route(&method, resource, comp),
         };
         let operation = operation.map_err(Failure::query)?;
         *operation_name = operation.name();
-        envelope.is_front_end |= operation.is_xml();
         authorize(&grant, &operation, &headers)?;
         self.check_endpoint(&operation, &target).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
 
         let format = match operation {
             // Each part of a batch has a format of its own.
             Operation::Batch => wishes.default_part_format(),
-            // Not used: XML is the only form.
+            // What these answer is XML, and nobody asks for it.
             _ if operation.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if operation.answers_with_body() => resolved(wishes.answer_format())?,
             _ => resolved(wishes.empty_answer_format())?,
@@ -305,6 +304,15 @@ fn host(parts: &Parts) -> Result<&str, Failure> {
     let header = || parts.headers.get(http::header::HOST).and_then(|value| value.to_str().ok());
     let host = parts.uri.authority().map(http::uri::Authority::as_str).or_else(header).unwrap_or_default();
     if host.is_empty() { Err(Failure::at(Layer::FrontEnd, ErrorCode::HostInformationNotPresent)) } else { Ok(host) }
+}
+
+/// Whether the front end answers, in XML: operations on the account and on policies.
+fn is_of_front_end(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> bool {
+    match resource {
+        Resource::Service => restype.is_some() || comp.is_some(),
+        Resource::Entities(_) => comp == Some("acl"),
+        _ => false,
+    }
 }
 
 /// The version that the request names; `None` if it names none.

@@ -129,9 +129,8 @@ mod tests {
         let policy = |content: &str| {
             format!("<SignedIdentifiers><SignedIdentifier>{content}</SignedIdentifier></SignedIdentifiers>")
         };
-        let six =
-            ["0", "1", "2", "3", "4", "5"].map(|id| format!("<SignedIdentifier><Id>{id}</Id></SignedIdentifier>"));
-        let six = six.concat();
+        let one = |i: usize| format!("<SignedIdentifier><Id>{i}</Id></SignedIdentifier>");
+        let six = (0..6).map(one).collect::<Vec<_>>().concat();
         let long = "x".repeat(65);
         for body in [
             " ".to_owned(),

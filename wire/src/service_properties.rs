@@ -211,19 +211,19 @@ fn number(element: &Element) -> Option<u32> {
 /// The document as the service answers it, in the order of elements that was recorded.
 pub fn write(properties: &ServiceProperties, version: Version) -> Vec<u8> {
     let mut out = format!("{BYTE_ORDER_MARK}{DECLARATION}<StorageServiceProperties>");
-    write_logging(&mut out, &properties.logging);
+    write_logging(&mut out, properties.logging);
     if version < Version::PARTIAL_PROPERTIES {
-        write_metrics(&mut out, "Metrics", &properties.hour_metrics);
+        write_metrics(&mut out, "Metrics", properties.hour_metrics);
     } else {
-        write_metrics(&mut out, "HourMetrics", &properties.hour_metrics);
-        write_metrics(&mut out, "MinuteMetrics", &properties.minute_metrics);
+        write_metrics(&mut out, "HourMetrics", properties.hour_metrics);
+        write_metrics(&mut out, "MinuteMetrics", properties.minute_metrics);
         write_cors(&mut out, &properties.cors);
     }
     out.push_str("</StorageServiceProperties>");
     out.into_bytes()
 }
 
-fn write_logging(out: &mut String, logging: &Logging) {
+fn write_logging(out: &mut String, logging: Logging) {
     out.push_str("<Logging>");
     write_value(
         out,
@@ -240,7 +240,7 @@ fn write_logging(out: &mut String, logging: &Logging) {
     out.push_str("</Logging>");
 }
 
-fn write_metrics(out: &mut String, section: &str, metrics: &Metrics) {
+fn write_metrics(out: &mut String, section: &str, metrics: Metrics) {
     out.extend(["<", section, ">"]);
     write_value(out, "Version", "1.0");
     write_boolean(out, "Enabled", metrics.level != MetricsLevel::Off);

@@ -21,12 +21,12 @@ impl Version {
     pub const TABLE_SAS: Self = Self::of(2012, 2, 12);
     /// JSON and `Prefer`.
     pub const JSON: Self = Self::of(2013, 8, 15);
+    /// Service properties can be set in part, and hold CORS rules.
+    pub const PARTIAL_PROPERTIES: Self = Self::of(2013, 8, 15);
     /// The string to sign of a table SAS names the service.
     pub const SERVICE_IN_SAS: Self = Self::of(2015, 2, 21);
     /// Account SAS, and addresses and protocols in every SAS.
     pub const ACCOUNT_SAS: Self = Self::of(2015, 4, 5);
-    /// Service properties can be set in part, and hold CORS rules.
-    pub const PARTIAL_PROPERTIES: Self = Self::of(2013, 8, 15);
     /// `odata.etag` at minimal metadata.
     pub const ETAG_IN_MINIMAL: Self = Self::of(2015, 4, 5);
     /// Atom is gone.

@@ -20,7 +20,6 @@ pub(super) const LAST_STAMP: &[u8] = b"\0\0\0\0\0\0\0\0mlast-stamp";
 pub(super) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
 /// What the keys of the deleted tables begin with whose entities are still to be removed; the table id follows.
 pub(super) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
-
 /// What the keys of service properties begin with; the name of the account follows.
 pub(super) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
 
@@ -187,7 +186,7 @@ pub(super) fn decode_stamp(value: &[u8]) -> Option<DateTime> {
     DateTime::from_ticks(i64::from_be_bytes(value.try_into().ok()?))
 }
 
-/// The key in `meta` of the service properties of an account.
+/// The key of the service properties of an account.
 pub(super) fn service_properties_key(account: &AccountName) -> Vec<u8> {
     [SERVICE_PROPERTIES_PREFIX, account.as_str().as_bytes()].concat()
 }
