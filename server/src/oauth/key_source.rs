@@ -32,7 +32,7 @@ const REFRESH_TIME_MIN: Duration = Duration::from_secs(5 * 60);
 const REFRESH_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Time between looks at a file.
 const FILE_REFRESH_TIME: Duration = Duration::from_secs(60);
-/// Time before the first new attempt after a failure; it doubles up to the time between refreshes of a minute.
+/// Time before the first new attempt after a failure; it doubles up to a minute.
 const RETRY_TIME_MIN: Duration = Duration::from_secs(2);
 const RETRY_TIME_MAX: Duration = Duration::from_secs(60);
 /// Largest key file, in bytes: 1 MiB, as for documents that are fetched.
@@ -125,7 +125,11 @@ impl KeySource {
     }
 
     /// The key for a token, and the generation it is of. An unknown name may be that of a new key (09 §6 step 5).
-    pub(crate) async fn key(&self, id: Option<&str>, algorithm: Algorithm) -> Result<(Key, u64), TokenError> {
+    pub(crate) async fn key(
+        self: &Arc<Self>,
+        id: Option<&str>,
+        algorithm: Algorithm,
+    ) -> Result<(Key, u64), TokenError> {
         let current = self.current();
         let found = current.find(id, algorithm);
         let may_be_new = match &found {
@@ -151,14 +155,21 @@ impl KeySource {
         self.names.first().map_or("", String::as_str)
     }
 
-    async fn refresh_on_demand(&self, seen: u64) {
-        let mut last = self.turn.lock().await;
-        if self.current().generation != seen || last.is_some_and(|last| last.elapsed() < DEMAND_PAUSE) {
-            return;
-        }
-        *last = Some(Instant::now());
-        if let Err(error) = self.load().await {
-            warn!(issuer = self.name(), "the keys could not be refreshed: {error}");
+    /// Refreshes in a task of its own: a client that goes away would else use up the refresh of this minute, and stop it.
+    async fn refresh_on_demand(self: &Arc<Self>, seen: u64) {
+        let source = Arc::clone(self);
+        let refresh = tokio::spawn(async move {
+            let mut last = source.turn.lock().await;
+            if source.current().generation != seen || last.is_some_and(|last| last.elapsed() < DEMAND_PAUSE) {
+                return;
+            }
+            *last = Some(Instant::now());
+            if let Err(error) = source.load().await {
+                warn!(issuer = source.name(), "the keys could not be refreshed: {error}");
+            }
+        });
+        if let Err(error) = refresh.await {
+            warn!(issuer = self.name(), "the refresh of the keys broke off: {error}");
         }
     }
 
@@ -256,7 +267,7 @@ mod tests {
         let path = folder.path().join("keys.json");
         let (a, b, c) = (KeyPair::p256("a"), KeyPair::p256("b"), KeyPair::p256("c"));
         write(&path, &[&a]);
-        let source = KeySource::new(vec!["i".into()], Source::File(path.clone()), None);
+        let source = Arc::new(KeySource::new(vec!["i".into()], Source::File(path.clone()), None));
         assert_eq!(source.generation(), None);
         source.refresh().await.unwrap();
         assert_eq!(source.generation(), Some(1));
@@ -277,8 +288,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_client_that_goes_away_does_not_stop_the_refresh_it_caused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let (a, b) = (KeyPair::p256("a"), KeyPair::p256("b"));
+        write(&path, &[&a]);
+        let source = Arc::new(KeySource::new(vec!["i".into()], Source::File(path.clone()), None));
+        source.refresh().await.unwrap();
+        write(&path, &[&b]);
+        let gone = tokio::time::timeout(Duration::ZERO, source.key(Some("b"), Algorithm::Es256)).await;
+        assert!(gone.is_err());
+        assert!(source.key(Some("b"), Algorithm::Es256).await.is_ok());
+    }
+
+    #[tokio::test]
     async fn without_keys_nothing_is_said_about_a_token() {
-        let source = KeySource::new(vec!["i".into()], Source::File("/nowhere".into()), None);
+        let source = Arc::new(KeySource::new(vec!["i".into()], Source::File("/nowhere".into()), None));
         assert_eq!(source.key(None, Algorithm::Es256).await.err(), Some(TokenError::KeysUnavailable));
         let long_ago = Instant::now().checked_sub(STALE_TIME_MAX);
         let stale = Current { fetched: long_ago, ..Current::default() };
