@@ -49,3 +49,81 @@ async fn policies(engine: &impl Engine, account: &AccountName, table: &str) -> R
         Err(ReadError::Fault(fault)) => Err(fault.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::ConnectionInfo;
+    use http::HeaderMap;
+    use model::clock::SystemClock;
+    use model::{Scope, StoredAccessPolicy};
+    use std::net::Ipv4Addr;
+    use std::time::SystemTime;
+    use store::Memory;
+    use wire::QueryOptions;
+    use wire::sas::{Fields, parse_time};
+    use wire::signing::AccountKey;
+    use wire::target::Target;
+
+    const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
+
+    /// A token for a table, and the scope that the server gives it, or what it says in the log.
+    async fn scope(
+        engine: &Memory<SystemClock>,
+        account: &str,
+        key: &AccountKey,
+        policy: &str,
+    ) -> Result<Scope, String> {
+        let mut fields = Fields {
+            version: "2019-02-02".into(),
+            table: "Harvest".into(),
+            policy: policy.into(),
+            ..Fields::default()
+        };
+        if policy.is_empty() {
+            (fields.permissions, fields.expiry) = ("r".into(), "9999-12-31".into());
+        }
+        let query = fields.sign(account, key).unwrap();
+        let accounts = Accounts::from_environment_text(&format!("orchardacct:{KEY}")).unwrap();
+        let path = format!("/{account}/Harvest()");
+        let evidence = Evidence {
+            method: "GET",
+            target: &Target::parse("127.0.0.1", &path, &[]),
+            raw_query: &query,
+            options: &QueryOptions::parse(&query),
+            headers: &HeaderMap::new(),
+            version: None,
+            now: SystemTime::now(),
+            connection: ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false },
+        };
+        let grant = authenticate(engine, &accounts, &evidence).await;
+        grant.map(|grant| grant.scope).map_err(|failure| failure.source.unwrap().to_string())
+    }
+
+    #[tokio::test]
+    async fn nobody_can_sign_for_an_account_that_does_not_exist() {
+        let engine = Memory::new(SystemClock);
+        let key = AccountKey::parse(KEY).unwrap();
+        assert!(matches!(scope(&engine, "orchardacct", &key, "").await, Ok(Scope::Table { .. })));
+        for account in ["ghostacct", "orchardacct"] {
+            assert!(scope(&engine, account, &nobodys_key(), "").await.is_err(), "{account}");
+        }
+    }
+
+    #[tokio::test]
+    async fn policies_are_those_of_the_table_at_this_moment() {
+        let engine = Memory::new(SystemClock);
+        let (key, account) = (AccountKey::parse(KEY).unwrap(), AccountName::new("orchardacct").unwrap());
+        let table = TableKey { account, name: TableName::new("harvest").unwrap() };
+        let unknown = "the table has no stored access policy with the id of the signature";
+        assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()), "there is no table");
+        engine.create_table(&table).await.unwrap();
+        assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()));
+        let mut policy = StoredAccessPolicy::new("pol").unwrap();
+        (policy.permissions, policy.expiry) = (Some(model::Permissions::READ), parse_time("9999-12-31"));
+        engine.set_policies(&table, StoredAccessPolicies::new(vec![policy]).unwrap()).await.unwrap();
+        assert!(matches!(scope(&engine, "orchardacct", &key, "pol").await, Ok(Scope::Table { .. })));
+        engine.delete_table(&table).await.unwrap();
+        assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()));
+    }
+}

@@ -1,0 +1,49 @@
+//! Shared access signatures in query strings that anybody can send.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use model::{DateTime, Scope, StoredAccessPolicies};
+use std::net::Ipv4Addr;
+use wire::sas::{Circumstances, Fields, SasError, parse_time, verify};
+use wire::signing::AccountKey;
+
+const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
+
+// The first line is a query string; the others are the fields of a token that is then made.
+fuzz_target!(|text: &str| {
+    let key = AccountKey::parse(KEY).expect("Base64");
+    let keys = [key.clone()];
+    let (query, fields) = text.split_once('\n').unwrap_or((text, ""));
+    assert!(verify(query, "acct", &keys).is_err(), "nobody guesses a signature");
+    let mut lines = fields.split('\n');
+    let mut line = || lines.next().unwrap_or_default().into();
+    let fields = Fields {
+        version: line(),
+        table: line(),
+        permissions: line(),
+        start: line(),
+        expiry: line(),
+        start_partition: line(),
+        start_row: line(),
+        end_partition: line(),
+        end_row: line(),
+        sources: line(),
+        protocols: line(),
+        services: line(),
+        resources: line(),
+        ..Fields::default()
+    };
+    let Ok(token) = fields.sign("acct", &key) else { return };
+    assert!(verify(&token, "acu", &keys).is_err(), "a token is for one account");
+    let sas = match verify(&token, "acct", &keys) {
+        Err(error) => return assert!(!matches!(error, SasError::Signature(_)), "{token}"),
+        Ok(sas) => sas,
+    };
+    let now = parse_time("2031-03-14").expect("a date");
+    let used = Circumstances { now, source: Ipv4Addr::LOCALHOST.into(), is_https: true };
+    let scope = sas.scope(&StoredAccessPolicies::default(), used);
+    assert!(!matches!(scope, Ok(Scope::Owner)), "no token is as good as a key");
+    let long_ago = Circumstances { now: DateTime::MIN, ..used };
+    drop(verify(&token, "acct", &keys).map(|sas| sas.scope(&StoredAccessPolicies::default(), long_ago)));
+});
