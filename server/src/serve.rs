@@ -4,6 +4,7 @@ use crate::accounts::Accounts;
 use crate::cli::{DurabilityArg, LogFormat};
 use crate::config::{Config, Storage};
 use crate::listener::{self, Listening};
+use crate::oauth::OAuth;
 use crate::reload::{self, Live};
 use crate::service::Service;
 use crate::tls;
@@ -77,9 +78,14 @@ async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> a
             Some(live)
         }
     };
+    let oauth = match config.oauth {
+        None => None,
+        Some(oauth) => Some(OAuth::start(oauth).await?),
+    };
     let service = Arc::new(Service {
         engine,
         accounts,
+        oauth,
         domains: config.domains,
         query_time: config.query_time,
         secondary: config.secondary,
