@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use store::{Cancellation, CatalogError, Embedded, EmbeddedOptions, Engine, EntitySink, Scan, TableKey};
+use store::{CatalogError, Embedded, EmbeddedOptions, Engine, EntitySink, Scan, TableKey};
 use tokio::task::JoinSet;
 
 /// What the engine is asked to do.
@@ -242,7 +242,6 @@ fn whole_table() -> Scan {
         limit: usize::MAX,
         byte_budget: usize::MAX,
         deadline: Instant::now() + Duration::from_secs(600),
-        cancellation: Cancellation::default(),
     }
 }
 

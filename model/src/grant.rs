@@ -13,6 +13,7 @@ use crate::mutation::Mutation;
 use crate::name::AccountName;
 use crate::permissions::Permissions;
 use crate::range::KeyRange;
+use crate::roles::{Needs, RoleScope};
 use core::net::IpAddr;
 
 /// What a credential allows, and on which account.
@@ -45,6 +46,8 @@ pub enum Scope {
         /// What may be done with them.
         permissions: Permissions,
     },
+    /// A bearer token: what the roles of its principal allow.
+    Roles(RoleScope),
     /// A genuine credential that may not be used in this way at all.
     Nothing(Denial),
 }
@@ -74,9 +77,20 @@ pub enum Action<'a> {
     /// Create Table.
     CreateTable,
     /// Delete Table.
-    DeleteTable,
-    /// Get or Set Table ACL.
-    Policies,
+    DeleteTable {
+        /// The table that the request names; any text.
+        table: &'a str,
+    },
+    /// Get Table ACL.
+    GetPolicies {
+        /// The table that the request names; any text.
+        table: &'a str,
+    },
+    /// Set Table ACL.
+    SetPolicies {
+        /// The table that the request names; any text.
+        table: &'a str,
+    },
     /// Something with entities.
     Entities {
         /// The table that the request names; any text.
@@ -164,6 +178,7 @@ impl Grant {
             Scope::Owner => Ok(()),
             Scope::Table { table, permissions, range } => check_table(table, *permissions, range, action),
             Scope::Account { resources, permissions } => check_account(*resources, *permissions, action),
+            Scope::Roles(roles) => check_roles(roles, action),
             Scope::Nothing(denial) => Err(*denial),
         }
     }
@@ -171,7 +186,7 @@ impl Grant {
     /// The parts of ranges that a query may look at.
     pub fn confine(&self, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
         match &self.scope {
-            Scope::Owner | Scope::Account { .. } => ranges,
+            Scope::Owner | Scope::Account { .. } | Scope::Roles(_) => ranges,
             Scope::Table { range: own, .. } => {
                 ranges.iter().map(|range| range.intersect(own)).filter(|range| !range.is_empty()).collect()
             }
@@ -204,8 +219,8 @@ fn check_account(resources: Resources, permissions: Permissions, action: Action<
         Action::SetServiceProperties => (service, permissions.holds(Permissions::WRITE)),
         Action::QueryTables => (container || service, permissions.holds(Permissions::LIST)),
         Action::CreateTable => (container, permissions.holds_any(Permissions::CREATE.and(Permissions::WRITE))),
-        Action::DeleteTable => (container, permissions.holds(Permissions::DELETE)),
-        Action::Policies => return Err(Denial::Operation),
+        Action::DeleteTable { .. } => (container, permissions.holds(Permissions::DELETE)),
+        Action::GetPolicies { .. } | Action::SetPolicies { .. } => return Err(Denial::Operation),
         Action::Entities { access, .. } => (object, permissions.holds(access.needs())),
     };
     match (covers, permits) {
@@ -213,6 +228,29 @@ fn check_account(resources: Resources, permissions: Permissions, action: Action<
         (true, false) => Err(Denial::Permission),
         (true, true) => Ok(()),
     }
+}
+
+/// What roles must hold for an action (09 §5).
+///
+/// UNVERIFIED (09 §5): that a role on one table neither shows that table's entry in the list of tables nor creates the
+/// table: both are refused, as the list of tables is; and that policies need actions of their own, which only the owner's
+/// role has.
+fn check_roles(roles: &RoleScope, action: Action<'_>) -> Result<(), Denial> {
+    let (needs, table) = match action {
+        Action::GetServiceProperties | Action::GetServiceStats => (Needs::READ_SERVICE, None),
+        Action::SetServiceProperties => (Needs::WRITE_SERVICE, None),
+        Action::QueryTables => (Needs::READ_TABLES, None),
+        Action::CreateTable => (Needs::CREATE_TABLE, None),
+        Action::DeleteTable { table } => (Needs::DELETE_TABLE, Some(table)),
+        Action::GetPolicies { table } => (Needs::GET_POLICIES, Some(table)),
+        Action::SetPolicies { table } => (Needs::SET_POLICIES, Some(table)),
+        Action::Entities { table, access: Access::Read, .. } => (Needs::READ_ENTITIES, Some(table)),
+        Action::Entities { table, access: Access::Insert, .. } => (Needs::INSERT, Some(table)),
+        Action::Entities { table, access: Access::Update, .. } => (Needs::UPDATE, Some(table)),
+        Action::Entities { table, access: Access::Upsert, .. } => (Needs::UPSERT, Some(table)),
+        Action::Entities { table, access: Access::Delete, .. } => (Needs::DELETE, Some(table)),
+    };
+    if roles.permits(needs, table) { Ok(()) } else { Err(Denial::Permission) }
 }
 
 #[cfg(test)]
@@ -230,14 +268,15 @@ mod tests {
         (Access::Upsert, "au"),
         (Access::Delete, "d"),
     ];
-    const OTHER_ACTIONS: [Action<'static>; 7] = [
+    const OTHER_ACTIONS: [Action<'static>; 8] = [
         Action::GetServiceProperties,
         Action::SetServiceProperties,
         Action::GetServiceStats,
         Action::QueryTables,
         Action::CreateTable,
-        Action::DeleteTable,
-        Action::Policies,
+        Action::DeleteTable { table: "harvest" },
+        Action::GetPolicies { table: "harvest" },
+        Action::SetPolicies { table: "harvest" },
     ];
 
     fn grant(scope: Scope) -> Grant {
@@ -290,7 +329,7 @@ mod tests {
             (Action::GetServiceStats, "s", &["r"]),
             (Action::QueryTables, "cs", &["l"]),
             (Action::CreateTable, "c", &["c", "w"]),
-            (Action::DeleteTable, "c", &["d"]),
+            (Action::DeleteTable { table: "harvest" }, "c", &["d"]),
             (entities(Access::Read), "o", &["r"]),
             (entities(Access::Insert), "o", &["a"]),
             (entities(Access::Update), "o", &["u"]),
@@ -310,7 +349,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(on_account("sco", "rwdlacu").check(Action::Policies), Err(Operation));
+        assert_eq!(on_account("sco", "rwdlacu").check(Action::GetPolicies { table: "harvest" }), Err(Operation));
     }
 
     #[test]

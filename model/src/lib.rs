@@ -24,6 +24,7 @@ pub mod plan;
 pub mod policy;
 pub mod range;
 pub mod record;
+pub mod roles;
 pub mod service_properties;
 pub mod transaction;
 

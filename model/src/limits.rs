@@ -79,6 +79,12 @@ pub const CORS_ITEM_CHARS_MAX: usize = 256;
 pub const CORS_MAX_AGE_SECONDS_MAX: u32 = i32::MAX as u32;
 /// Largest body of an operation whose body is XML, in bytes: 1 MiB (10).
 pub const XML_BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Largest bearer token, in bytes: 16 KiB (09 §6).
+pub const BEARER_TOKEN_BYTES_MAX: usize = 16 * 1024;
+/// Default difference allowed between the clocks of an issuer and this server, in seconds (09 §6).
+pub const BEARER_LEEWAY_SECONDS_DEFAULT: u64 = 300;
+/// Largest difference that may be allowed, in seconds (09 §6).
+pub const BEARER_LEEWAY_SECONDS_MAX: u64 = 600;
 
 /// The number of bits of one UTF-16 code unit divided by eight: what one unit costs in the size formula.
 pub const UTF16_UNIT_BYTES: usize = 2;

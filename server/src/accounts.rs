@@ -144,8 +144,9 @@ mod tests {
 
     #[test]
     fn accounts_from_a_file_and_errors_that_show_no_key() {
-        let accounts =
-            |text: String| Accounts::from_file(&Files { paths: ["f".into()], contents: [text.into_bytes()] });
+        let accounts = |text: String| {
+            Accounts::from_file(&Files { paths: ["f".into()], contents: [text.into_bytes()], is_secret: true })
+        };
         let good = accounts(format!("[[account]]\nname = \"one\"\nkey1 = \"{KEY}\"\n")).unwrap();
         assert!(good.keys(&AccountName::new("one").unwrap()).is_some());
         for bad in [

@@ -3,8 +3,10 @@
 //! Runs before the body is read, and before anything is told about accounts, tables or versions.
 
 use crate::accounts::Accounts;
+use crate::bearer;
 use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
+use crate::oauth::OAuth;
 use crate::shared_access;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -15,15 +17,17 @@ use store::Engine;
 use wire::query::raw_comp;
 use wire::signing::{AccountKey, Authorization, Signed, any_verifies, parse_date};
 use wire::target::Target;
-use wire::{ErrorCode, QueryOptions};
+use wire::{ErrorCode, QueryOptions, Version};
 
-/// What a signature is checked against.
+/// What a credential is checked against.
 pub(crate) struct Evidence<'a> {
     pub(crate) method: &'a str,
     pub(crate) target: &'a Target<'a>,
     pub(crate) raw_query: &'a str,
     pub(crate) options: &'a QueryOptions<'a>,
     pub(crate) headers: &'a HeaderMap,
+    /// The version that the request names, if it can be read.
+    pub(crate) version: Option<Version>,
     pub(crate) now: SystemTime,
     pub(crate) connection: ConnectionInfo,
 }
@@ -37,13 +41,17 @@ const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 pub(crate) async fn authenticate(
     engine: &impl Engine,
     accounts: &Accounts,
+    oauth: Option<&OAuth>,
     evidence: &Evidence<'_>,
 ) -> Result<Grant, Failure> {
     match evidence.headers.get(AUTHORIZATION) {
-        Some(header) => shared_key(accounts, evidence, header),
+        Some(header) => match (bearer::credential(header), oauth) {
+            (Some(credential), Some(oauth)) => bearer::authenticate(accounts, oauth, credential, evidence).await,
+            // Without an issuer, Bearer is a scheme that is not known.
+            (Some(_), None) | (None, _) => shared_key(accounts, evidence, header),
+        },
         None if evidence.options.has_signature => shared_access::authenticate(engine, accounts, evidence).await,
-        // UNVERIFIED (07 §9): without a token issuer to name, no version gets the challenge of 401.
-        None => Err(Failure::authentication("the request is anonymous")),
+        None => Err(bearer::anonymous(oauth, evidence)),
     }
 }
 
@@ -184,6 +192,7 @@ mod tests {
             raw_query: "",
             options: &options,
             headers: &headers,
+            version: None,
             now,
             connection,
         };

@@ -7,7 +7,8 @@ use crate::call::{Call, Headers};
 use crate::failure::Failure;
 use crate::route::Operation;
 use model::grant::Access;
-use model::{Action, Denial, Grant};
+use model::{Action, Denial, Grant, Scope};
+use tracing::info;
 use wire::{ErrorCode, ServiceError};
 
 /// Asks whether an operation that comes alone is allowed.
@@ -17,19 +18,27 @@ pub(crate) fn authorize(grant: &Grant, operation: &Operation<'_>, headers: &Head
     let Some(action) = action(operation, headers) else { return Ok(()) };
     grant.check(action).map_err(|denial| match denial {
         Denial::Table => Failure::authentication("the address names another table than the shared access signature"),
-        denial => denied(denial),
+        denial => denied(grant, operation, denial),
     })
 }
 
 /// Asks whether an operation that stands in a batch is allowed.
 pub(crate) fn authorize_part(grant: &Grant, operation: &Operation<'_>, headers: &Headers<'_>) -> Result<(), Failure> {
-    action(operation, headers).map_or(Ok(()), |action| grant.check(action).map_err(denied))
+    let Some(action) = action(operation, headers) else { return Ok(()) };
+    grant.check(action).map_err(|denial| {
+        let failure = denied(grant, operation, denial);
+        // The failure of a part is answered inside the batch, so nobody else logs it.
+        if let Some(source) = &failure.source {
+            info!("{source}");
+        }
+        failure
+    })
 }
 
 impl Call<'_> {
     /// Asks whether something may be done to an entity.
     pub(crate) fn allow(&self, action: Action<'_>) -> Result<(), Failure> {
-        self.grant.check(action).map_err(denied)
+        self.grant.check(action).map_err(answer)
     }
 }
 
@@ -41,8 +50,9 @@ fn action<'o>(operation: &'o Operation<'_>, headers: &Headers<'_>) -> Option<Act
     match operation {
         Operation::QueryTables | Operation::GetTable(_) => Some(Action::QueryTables),
         Operation::CreateTable => Some(Action::CreateTable),
-        Operation::DeleteTable(_) => Some(Action::DeleteTable),
-        Operation::GetTableAcl(_) | Operation::SetTableAcl(_) => Some(Action::Policies),
+        Operation::DeleteTable(table) => Some(Action::DeleteTable { table }),
+        Operation::GetTableAcl(table) => Some(Action::GetPolicies { table }),
+        Operation::SetTableAcl(table) => Some(Action::SetPolicies { table }),
         Operation::QueryEntities(table) => entities(table, Access::Read),
         Operation::GetEntity(address) => entities(&address.table, Access::Read),
         Operation::InsertEntity(table) => entities(table, Access::Insert),
@@ -55,10 +65,21 @@ fn action<'o>(operation: &'o Operation<'_>, headers: &Headers<'_>) -> Option<Act
     }
 }
 
+/// The answer to a denial; the log is told who was denied what, as far as the credential says who.
+fn denied(grant: &Grant, operation: &Operation<'_>, denial: Denial) -> Failure {
+    let failure = answer(denial);
+    match &grant.scope {
+        Scope::Roles(roles) => {
+            failure.because(format!("{} on {} is denied to {}", operation.name(), grant.account, roles.caller))
+        }
+        Scope::Owner | Scope::Table { .. } | Scope::Account { .. } | Scope::Nothing(_) => failure,
+    }
+}
+
 /// The answer to a denial.
 ///
 /// UNVERIFIED (08 §6): the code of a write outside the key range, other than an insert.
-fn denied(denial: Denial) -> Failure {
+fn answer(denial: Denial) -> Failure {
     Failure::service(match denial {
         Denial::Source(address) => ServiceError::new(
             ErrorCode::AuthorizationSourceIPMismatch,
@@ -71,4 +92,29 @@ fn denied(denial: Denial) -> Failure {
         Denial::Operation | Denial::Table | Denial::Range => ErrorCode::AuthorizationFailure.into(),
         Denial::Invisible => ErrorCode::ResourceNotFound.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Layer;
+    use crate::route::EntityAddress;
+    use model::AccountName;
+    use model::roles::{DataActions, RoleScope};
+
+    #[test]
+    fn a_condition_makes_an_upsert_an_update() {
+        let mut roles = RoleScope::of("someone".into());
+        roles.allow(None, DataActions::UPDATE_ENTITIES);
+        let grant = Grant { account: AccountName::new("orchardacct").unwrap(), scope: Scope::Roles(roles) };
+        let address = || EntityAddress { table: "harvest".into(), partition: String::new(), row: String::new() };
+        for operation in [Operation::UpdateEntity(address()), Operation::MergeEntity(address())] {
+            let with = |if_match| authorize(&grant, &operation, &Headers { if_match, ..Headers::default() });
+            assert!(with(Some("*")).is_ok());
+            let failure = with(None).unwrap_err();
+            assert_eq!(failure.error.code, ErrorCode::AuthorizationPermissionMismatch);
+            assert_eq!(failure.layer, Layer::Service);
+            assert!(failure.source.unwrap().to_string().ends_with("on orchardacct is denied to someone"));
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The command line: flags, their environment twins, and the file that may stand in for them.
 
+use crate::oauth::OAuthSection;
 use crate::sas_command::SasArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
@@ -142,6 +143,10 @@ pub(crate) struct ServeArgs {
     /// Serve beyond this machine without TLS, for instance behind a proxy that has it
     #[arg(long, env = "ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub(crate) allow_plain_http_on_network: Option<bool>,
+
+    /// Bearer tokens; only in the file.
+    #[arg(skip)]
+    pub(crate) oauth: Option<OAuthSection>,
 }
 
 /// When a write is acknowledged.
@@ -203,6 +208,7 @@ impl ServeArgs {
                 .allow_development_key_on_network
                 .or(file.allow_development_key_on_network),
             allow_plain_http_on_network: self.allow_plain_http_on_network.or(file.allow_plain_http_on_network),
+            oauth: file.oauth,
         }
     }
 }

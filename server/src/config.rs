@@ -2,6 +2,7 @@
 
 use crate::accounts::Accounts;
 use crate::cli::{DurabilityArg, LogFormat, SecondaryArg, ServeArgs};
+use crate::oauth::OAuthConfig;
 use crate::reload::Files;
 use crate::tls;
 use anyhow::{Context, bail, ensure};
@@ -24,6 +25,8 @@ pub(crate) struct Config {
     pub(crate) account_file: Option<Files<1>>,
     /// The files of certificate and key, and what they became; `None` for plain HTTP.
     pub(crate) tls: Option<(Files<2>, ServerConfig)>,
+    /// Who may use bearer tokens; `None` if nobody may.
+    pub(crate) oauth: Option<OAuthConfig>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
     pub(crate) secondary: SecondaryArg,
@@ -62,6 +65,7 @@ impl Config {
         };
         exposure.check_accounts(&accounts)?;
         exposure.check_transport()?;
+        let oauth = args.oauth.as_ref().map(OAuthConfig::new).transpose()?;
         let query_seconds = args.query_seconds.unwrap_or(QUERY_EXECUTION_SECONDS_DEFAULT);
         ensure!(
             (1..=REQUEST_TIMEOUT_SECONDS_MAX).contains(&query_seconds),
@@ -86,6 +90,7 @@ impl Config {
             accounts,
             account_file,
             tls,
+            oauth,
             domains: args.domain.unwrap_or_default(),
             query_time: Duration::from_secs(query_seconds),
             // Whoever develops against this server finds both endpoints; nothing is shown that the primary hides.

@@ -55,6 +55,11 @@ impl Failure {
         }
     }
 
+    /// The same failure, with a reason for the log only.
+    pub(crate) fn because(self, reason: impl Into<String>) -> Self {
+        Self { source: Some(Box::new(Reason(reason.into()))), ..self }
+    }
+
     fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { error: ErrorCode::InternalError.into(), layer: Layer::Service, source: Some(source.into()) }
     }

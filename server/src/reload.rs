@@ -39,13 +39,15 @@ impl<T> Live<T> {
     }
 }
 
-/// Files that are read together, with what was in them. The last one holds secrets.
+/// Files that are read together, with what was in them.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Files<const N: usize> {
     /// Where they are.
     pub(crate) paths: [PathBuf; N],
     /// What was in them.
     pub(crate) contents: [Vec<u8>; N],
+    /// Whether the last one holds secrets, so that it is for the server's own eyes.
+    pub(crate) is_secret: bool,
 }
 
 /// Shows no contents: they are secret.
@@ -56,13 +58,22 @@ impl<const N: usize> fmt::Debug for Files<N> {
 }
 
 impl<const N: usize> Files<N> {
-    /// Reads the files.
+    /// Reads files of which the last holds secrets.
     pub(crate) fn read(paths: [PathBuf; N]) -> anyhow::Result<Self> {
+        Self::read_as(paths, true)
+    }
+
+    /// Reads files that everybody may see.
+    pub(crate) fn read_public(paths: [PathBuf; N]) -> anyhow::Result<Self> {
+        Self::read_as(paths, false)
+    }
+
+    fn read_as(paths: [PathBuf; N], is_secret: bool) -> anyhow::Result<Self> {
         let mut contents = std::array::from_fn(|_| Vec::new());
         for (path, content) in paths.iter().zip(&mut contents) {
             *content = read(path).with_context(|| format!("reading {}", path.display()))?;
         }
-        Ok(Self { paths, contents })
+        Ok(Self { paths, contents, is_secret })
     }
 
     fn names(&self) -> String {
@@ -88,8 +99,8 @@ pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
     make: impl Fn(&Files<N>) -> anyhow::Result<T> + Send + Sync + 'static,
 ) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup()).context("listening for SIGHUP")?;
-    warn_if_exposed(&files.paths);
-    let paths = files.paths.clone();
+    warn_if_exposed(&files);
+    let (paths, is_secret) = (files.paths.clone(), files.is_secret);
     let mut looks = Looks::new(Ok(files));
     tokio::spawn(async move {
         loop {
@@ -98,7 +109,7 @@ pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
                 () = tokio::time::sleep(LOOK_INTERVAL) => false,
             };
             let paths = paths.clone();
-            let look = tokio::task::spawn_blocking(move || look(paths)).await;
+            let look = tokio::task::spawn_blocking(move || look(paths, is_secret)).await;
             let look = look.unwrap_or_else(|error| Err(error.to_string()));
             if looks.is_due(&look, is_requested) {
                 take(what, &look, &live, &make);
@@ -136,11 +147,11 @@ impl<const N: usize> Looks<N> {
     }
 }
 
-fn look<const N: usize>(paths: [PathBuf; N]) -> Look<N> {
+fn look<const N: usize>(paths: [PathBuf; N], is_secret: bool) -> Look<N> {
     // A pipe can be read once only, and another look would wait for its writer for ever.
     match paths.iter().find(|path| std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())) {
         Some(path) => Err(format!("{} is not a regular file, so it is read at the start only", path.display())),
-        None => Files::read(paths).map_err(|error| format!("{error:#}")),
+        None => Files::read_as(paths, is_secret).map_err(|error| format!("{error:#}")),
     }
 }
 
@@ -153,7 +164,7 @@ fn take<T, const N: usize>(what: &str, look: &Look<N>, live: &Live<T>, make: &im
         Ok((files, value)) => {
             live.replace(value);
             info!("{what}: read again from {}, in force from now on", files.names());
-            warn_if_exposed(&files.paths);
+            warn_if_exposed(files);
         }
         Err(error) => {
             let error = format!("{error:#}").replace('\n', " ");
@@ -162,9 +173,8 @@ fn take<T, const N: usize>(what: &str, look: &Look<N>, live: &Live<T>, make: &im
     }
 }
 
-/// The last of the files is for the server's own eyes.
-fn warn_if_exposed(paths: &[PathBuf]) {
-    let Some(path) = paths.last() else { return };
+fn warn_if_exposed<const N: usize>(files: &Files<N>) {
+    let Some(path) = files.paths.last().filter(|_| files.is_secret) else { return };
     let is_exposed = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o007 != 0);
     if is_exposed {
         let path = path.display();
@@ -177,7 +187,7 @@ mod tests {
     use super::*;
 
     fn files(text: &str) -> Files<1> {
-        Files { paths: [PathBuf::from("f")], contents: [text.as_bytes().to_vec()] }
+        Files { paths: [PathBuf::from("f")], contents: [text.as_bytes().to_vec()], is_secret: true }
     }
 
     #[test]
@@ -223,8 +233,8 @@ mod tests {
 
     #[test]
     fn only_regular_files_of_a_bounded_size_are_read_again() {
-        assert!(look([PathBuf::from("/dev/zero")]).unwrap_err().contains("regular"));
-        assert!(look([PathBuf::from("/nowhere/at/all")]).unwrap_err().contains("/nowhere/at/all"));
+        assert!(look([PathBuf::from("/dev/zero")], true).unwrap_err().contains("regular"));
+        assert!(look([PathBuf::from("/nowhere/at/all")], true).unwrap_err().contains("/nowhere/at/all"));
         assert!(read(Path::new("/dev/zero")).unwrap_err().to_string().contains("larger"));
     }
 

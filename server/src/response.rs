@@ -3,7 +3,9 @@
 use crate::answer::Answer;
 use crate::failure::{Failure, Layer};
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION, SERVER, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION, SERVER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::ext::ReasonPhrase;
@@ -30,6 +32,8 @@ pub(crate) struct Envelope {
     pub(crate) client_request_id: Option<HeaderValue>,
     /// The version of the request, once the request was authenticated.
     pub(crate) version: Option<Version>,
+    /// Where to get a token, for those who need one.
+    pub(crate) challenge: Option<HeaderValue>,
     /// The format of the answer, once it was negotiated; errors take it too.
     pub(crate) format: Option<Format>,
     /// What the `Prefer` header asked for; errors repeat it.
@@ -131,6 +135,9 @@ pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) 
         if let Some(preference) = envelope.preference {
             headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(preference.applied()));
         }
+    }
+    if let (ErrorCode::AuthenticationNeeded, Some(challenge)) = (failure.error.code, &envelope.challenge) {
+        headers.insert(WWW_AUTHENTICATE, challenge.clone());
     }
     if failure.error.code == ErrorCode::ServerBusy {
         headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));

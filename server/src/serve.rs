@@ -4,12 +4,13 @@ use crate::accounts::Accounts;
 use crate::cli::{DurabilityArg, LogFormat};
 use crate::config::{Config, Storage};
 use crate::listener::{self, Listening};
+use crate::oauth::OAuth;
 use crate::reload::{self, Live};
 use crate::service::Service;
 use crate::tls;
 use anyhow::Context;
 use model::clock::SystemClock;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory};
@@ -77,9 +78,14 @@ async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> a
             Some(live)
         }
     };
+    let oauth = match config.oauth {
+        None => None,
+        Some(oauth) => Some(OAuth::start(oauth).await?),
+    };
     let service = Arc::new(Service {
         engine,
         accounts,
+        oauth,
         domains: config.domains,
         query_time: config.query_time,
         secondary: config.secondary,
@@ -97,12 +103,15 @@ async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> a
 }
 
 /// Tells people and programs that the server is ready and how to reach it.
+///
+/// Both lines go out at once, and a reader that has gone away is no reason not to serve.
 fn announce(endpoint: &str, connection_string: &str) -> anyhow::Result<()> {
+    let lines = format!("listening on {endpoint}\nconnection string: {connection_string}\n");
     let mut out = std::io::stdout().lock();
-    writeln!(out, "listening on {endpoint}")
-        .and_then(|()| writeln!(out, "connection string: {connection_string}"))
-        .and_then(|()| out.flush())
-        .context("writing to standard output")
+    match out.write_all(lines.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("writing to standard output"),
+        _ => Ok(()),
+    }
 }
 
 /// Done at the first SIGTERM or Ctrl-C.

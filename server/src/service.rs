@@ -12,6 +12,7 @@ use crate::cli::SecondaryArg;
 use crate::connection::ConnectionInfo;
 use crate::cors;
 use crate::failure::{Failure, Layer};
+use crate::oauth::OAuth;
 use crate::operations;
 use crate::operations::batch::Surroundings;
 use crate::reload::Live;
@@ -36,6 +37,8 @@ use wire::{ErrorCode, Format, MetadataLevel, QueryOptions, ServiceError, Version
 pub(crate) struct Service<E> {
     pub(crate) engine: E,
     pub(crate) accounts: Arc<Live<Accounts>>,
+    /// Who may use bearer tokens; `None` if nobody may.
+    pub(crate) oauth: Option<OAuth>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
     /// What the secondary endpoint serves.
@@ -114,10 +117,21 @@ impl<E: Engine> Service<E> {
         }
         let now = SystemTime::now();
         let method = parts.method.as_str();
-        let headers = &parts.headers;
-        let evidence = Evidence { method, target: &target, raw_query, options: &options, headers, now, connection };
-        let grant = authenticate(&self.engine, &self.accounts.current(), &evidence).await?;
-        let version = version(&parts.headers, &options)?;
+        let version = version(&parts.headers, &options);
+        let evidence = Evidence {
+            method,
+            target: &target,
+            raw_query,
+            options: &options,
+            headers: &parts.headers,
+            version: version.as_ref().ok().copied().flatten(),
+            now,
+            connection,
+        };
+        let oauth = self.oauth.as_ref();
+        envelope.challenge = oauth.and_then(OAuth::challenge).cloned();
+        let grant = authenticate(&self.engine, &self.accounts.current(), oauth, &evidence).await?;
+        let version = version?;
         envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         let version = version.unwrap_or(Version::OLDEST);
         check_client_request_id(&parts.headers)?;
@@ -276,6 +290,7 @@ fn envelope(headers: &HeaderMap) -> Envelope {
         request_id: uuid::Uuid::new_v4().hyphenated().to_string(),
         client_request_id: echoed_request_id(headers),
         version: None,
+        challenge: None,
         format: None,
         preference: None,
         is_front_end: false,

@@ -92,6 +92,7 @@ mod tests {
             raw_query: &query,
             options: &QueryOptions::parse(&query),
             headers: &HeaderMap::new(),
+            version: None,
             now: SystemTime::now(),
             connection: ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false },
         };

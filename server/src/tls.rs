@@ -94,7 +94,7 @@ mod tests {
     fn config(certificate: &str, key: &str) -> Result<ServerConfig, String> {
         let paths = [PathBuf::from("cert.pem"), PathBuf::from("key.pem")];
         let contents = [certificate.as_bytes().to_vec(), key.as_bytes().to_vec()];
-        server_config(&Files { paths, contents }).map_err(|error| format!("{error:#}"))
+        server_config(&Files { paths, contents, is_secret: true }).map_err(|error| format!("{error:#}"))
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
-use support::{Client, Response, Server};
+use support::{Client, Random, Response, Server};
 
 const ROUNDS: u64 = 4;
 const CLERKS: u64 = 5;
@@ -240,25 +240,4 @@ fn statuses(answer: &Response) -> Vec<u16> {
     assert_eq!(answer.status, 202, "{answer:?}");
     let text = std::str::from_utf8(&answer.body).unwrap();
     text.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()).collect()
-}
-
-/// Numbers that a seed determines (`SplitMix64`).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn upto(&mut self, most: i64) -> i64 {
-        i64::try_from(self.below(u64::try_from(most).unwrap() + 1)).unwrap()
-    }
 }

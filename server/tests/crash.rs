@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
-use support::{Client, Server};
+use support::{Client, Random, Server};
 
 const ROUNDS: u64 = 40;
 const WRITERS: u64 = 8;
@@ -288,22 +288,5 @@ impl Catalog {
         let differences: Vec<_> = stored.symmetric_difference(&self.tables).collect();
         assert!(differences.iter().all(|table| Some(*table) == doubt.as_ref()), "{differences:?} in round {round}");
         self.tables = stored;
-    }
-}
-
-/// Numbers that a seed determines (`SplitMix64`).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
     }
 }

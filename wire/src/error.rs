@@ -9,7 +9,7 @@ use model::DateTime;
 use std::borrow::Cow;
 
 macro_rules! error_codes {
-    ($($(#[$doc:meta])* $code:ident $status:literal $message:literal)*) => {
+    ($($(#[$doc:meta])* $code:ident $(as $name:literal)? $status:literal $message:literal)*) => {
         /// An error code of the Table service.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
@@ -22,7 +22,7 @@ macro_rules! error_codes {
 
             /// The name in error bodies and in the `x-ms-error-code` header.
             pub fn as_str(self) -> &'static str {
-                match self { $(Self::$code => stringify!($code),)* }
+                match self { $(Self::$code => code_name!($code $($name)?),)* }
             }
 
             /// The HTTP status that goes with the code.
@@ -38,6 +38,16 @@ macro_rules! error_codes {
     };
 }
 
+/// The name of a code where it differs from that of the variant, because one name goes with two statuses.
+macro_rules! code_name {
+    ($code:ident) => {
+        stringify!($code)
+    };
+    ($code:ident $name:literal) => {
+        $name
+    };
+}
+
 error_codes! {
     /// No access with account keys; see the challenge.
     AccountIsDisabled 403 "The specified account is disabled."
@@ -45,6 +55,8 @@ error_codes! {
     AtomFormatNotSupported 415 "Atom format is not supported."
     /// Signature, date or account of the request are wrong.
     AuthenticationFailed 403 "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
+    /// A token is missing or refused, and the answer says where to get one (07 §9, 09 §4).
+    AuthenticationNeeded as "InvalidAuthenticationInfo" 401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
     /// The credential does not reach this operation.
     AuthorizationFailure 403 "This request is not authorized to perform this operation."
     /// The credential lacks the permission.

@@ -1,6 +1,6 @@
 //! Merge Entity and Insert Or Merge Entity (specification 02 §5.3, §5.5).
 
-use super::commit;
+use super::commit_for_etag;
 use crate::answer::Answer;
 use crate::call::{Call, address_key};
 use crate::failure::Failure;
@@ -17,8 +17,7 @@ pub(crate) async fn run(
     address: &EntityAddress<'_>,
     body: &[u8],
 ) -> Result<Answer, Failure> {
-    let etag = commit(engine, call, &address.table, decode(call, address, body)?).await?;
-    Ok(Answer { etag, ..Answer::no_content() })
+    commit_for_etag(engine, call, &address.table, decode(call, address, body)?).await
 }
 
 /// The mutation that the request describes.

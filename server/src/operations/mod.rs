@@ -17,6 +17,7 @@ pub(crate) mod set_service_properties;
 pub(crate) mod set_table_acl;
 pub(crate) mod update_entity;
 
+use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::Failure;
 use model::{Action, DateTime, Mutation, Transaction, Written};
@@ -35,4 +36,15 @@ async fn commit(
         Written::Stored(timestamp) => Some(*timestamp),
         Written::Deleted => None,
     }))
+}
+
+/// Commits one mutation that is answered by the new ETag and nothing else.
+async fn commit_for_etag(
+    engine: &impl Engine,
+    call: &Call<'_>,
+    table: &str,
+    mutation: Mutation,
+) -> Result<Answer, Failure> {
+    let etag = commit(engine, call, table, mutation).await?;
+    Ok(Answer { etag, ..Answer::no_content() })
 }

@@ -1,6 +1,6 @@
 //! Update Entity and Insert Or Replace Entity (specification 02 §5.2, §5.4).
 
-use super::commit;
+use super::commit_for_etag;
 use super::merge_entity::decode_addressed;
 use crate::answer::Answer;
 use crate::call::Call;
@@ -16,8 +16,7 @@ pub(crate) async fn run(
     address: &EntityAddress<'_>,
     body: &[u8],
 ) -> Result<Answer, Failure> {
-    let etag = commit(engine, call, &address.table, decode(call, address, body)?).await?;
-    Ok(Answer { etag, ..Answer::no_content() })
+    commit_for_etag(engine, call, &address.table, decode(call, address, body)?).await
 }
 
 /// The mutation that the request describes.

@@ -133,6 +133,12 @@ impl Client {
         self.read_answer().expect("an answer")
     }
 
+    /// Sends a request as it is and waits for its answer.
+    pub(crate) fn send_text(&mut self, request: &str) -> Answer {
+        self.write(request);
+        self.read_answer().expect("an answer")
+    }
+
     /// Sends the head of a request alone, and waits until the server, which by then has checked the credential, asks for
     /// the body.
     pub(crate) fn send_head(&mut self, request: Request<'_>) {

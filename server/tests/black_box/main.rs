@@ -3,7 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "in a test, a panic is how a failure is told")]
 
 mod accounts;
+mod bearer;
 mod client;
+mod issuer;
+#[path = "../../src/oauth/minting.rs"]
+mod minting;
 mod process;
 mod settings;
 mod tls;

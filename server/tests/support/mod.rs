@@ -246,3 +246,27 @@ pub(crate) fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String
     lines.push("\r\n".to_owned());
     lines.join("\r\n")
 }
+
+/// Numbers that a seed determines (`SplitMix64`).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// The next number.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below a bound.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// A number from zero to the most.
+    pub(crate) fn upto(&mut self, most: i64) -> i64 {
+        i64::try_from(self.below(u64::try_from(most).unwrap() + 1)).unwrap()
+    }
+}

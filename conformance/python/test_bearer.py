@@ -1,0 +1,169 @@
+"""Bearer tokens through the official client, with an issuer and a server of the suite's own."""
+
+import os
+import time
+import uuid
+
+import pytest
+from azure.core.credentials import AccessToken
+from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
+from azure.data.tables import TableServiceClient
+
+pytest.importorskip("cryptography", reason="the package cryptography makes the keys of the issuer")
+from issuer import AUDIENCE, TENANT, Issuer, Server  # noqa: E402
+
+BINARY = os.environ.get("ROWHOUSE_BINARY")
+pytestmark = pytest.mark.skipif(not BINARY, reason="ROWHOUSE_BINARY does not name the server's binary")
+
+ACCOUNT = "devstoreaccount1"
+CONFIGURATION = """
+[oauth]
+authorization-uri = "https://login.example.net/{tenant}/oauth2/authorize"
+allow-plain-http-issuer-on-loopback = true
+[[oauth.issuers]]
+issuer = "{issuer}"
+[[oauth.assignments]]
+principal = {{ oid = "reader" }}
+role = "reader"
+scope = "{account}"
+[[oauth.assignments]]
+principal = {{ oid = "writer" }}
+role = "contributor"
+scope = "{account}"
+[[oauth.assignments]]
+principal = {{ oid = "local" }}
+role = "contributor"
+scope = "{account}/local*"
+"""
+
+
+class StaticCredential:
+    """Hands out tokens that were made before, one after the other, and remembers what it was asked for."""
+
+    def __init__(self, *tokens):
+        self.tokens = list(tokens)
+        self.asked = []
+
+    def get_token(self, *scopes, **options):
+        self.asked.append((scopes, options.get("tenant_id")))
+        token = self.tokens.pop(0) if len(self.tokens) > 1 else self.tokens[0]
+        return AccessToken(token, int(time.time()) + 3600)
+
+
+@pytest.fixture(scope="module")
+def issuer():
+    with Issuer() as issuer:
+        yield issuer
+
+
+@pytest.fixture(scope="module")
+def server(issuer, tmp_path_factory):
+    configuration = CONFIGURATION.format(tenant=TENANT, issuer=issuer.name, account=ACCOUNT)
+    with Server(BINARY, tmp_path_factory.mktemp("server"), configuration) as server:
+        yield server
+
+
+@pytest.fixture
+def connect(server):
+    """A maker of clients with a credential; they are closed at the end."""
+    clients = []
+
+    def make(credential, **options):
+        client = TableServiceClient(
+            f"{server.endpoint}/{ACCOUNT}", credential=credential, connection_verify=str(server.certificate),
+            retry_total=0, **options,
+        )
+        clients.append(client)
+        return client
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def service(connect, issuer):
+    """A maker of clients for a principal."""
+    return lambda oid, **options: connect(StaticCredential(issuer.token(oid)), **options)
+
+
+@pytest.fixture
+def table(service):
+    """A fresh table."""
+    name = "t" + uuid.uuid4().hex
+    service("writer").create_table(name)
+    yield name
+    service("writer").delete_table(name)
+
+
+def denied(call, *arguments, **options):
+    with pytest.raises(HttpResponseError) as raised:
+        call(*arguments, **options)
+    assert raised.value.status_code == 403
+    assert raised.value.response.headers["x-ms-error-code"] == "AuthorizationPermissionMismatch"
+
+
+ENTITY = {"PartitionKey": "p", "RowKey": "r", "n": 1}
+
+
+def test_a_writer_does_everything_with_tables_and_entities(service, table):
+    client = service("writer").get_table_client(table)
+    client.create_entity(ENTITY)
+    client.upsert_entity({**ENTITY, "n": 2})
+    client.update_entity({**ENTITY, "n": 3})
+    assert client.get_entity("p", "r")["n"] == 3
+    assert [entity["n"] for entity in client.query_entities("n eq 3")] == [3]
+    client.submit_transaction([("create", {"PartitionKey": "p", "RowKey": str(i)}) for i in range(3)])
+    assert len(list(client.list_entities())) == 4
+    client.delete_entity("p", "r")
+    assert table in [entry.name for entry in service("writer").list_tables()]
+
+
+def test_a_reader_reads_and_no_more(service, table):
+    service("writer").get_table_client(table).create_entity(ENTITY)
+    reader = service("reader")
+    client = reader.get_table_client(table)
+    assert client.get_entity("p", "r")["n"] == 1
+    assert len(list(client.list_entities())) == 1
+    assert table in [entry.name for entry in reader.list_tables()]
+    denied(client.create_entity, {"PartitionKey": "p", "RowKey": "other"})
+    denied(client.upsert_entity, ENTITY)
+    denied(client.update_entity, ENTITY)
+    denied(client.delete_entity, "p", "r")
+    denied(reader.create_table, "t" + uuid.uuid4().hex)
+    denied(reader.delete_table, table)
+    denied(client.get_table_access_policy)
+    with pytest.raises(HttpResponseError) as raised:
+        client.submit_transaction([("upsert", {"PartitionKey": "p", "RowKey": "other"})])
+    assert raised.value.status_code == 403
+    assert len(list(client.list_entities())) == 1, "nothing of the transaction may be applied"
+
+
+def test_a_role_on_some_tables(service, table):
+    name = "local" + uuid.uuid4().hex
+    service("writer").create_table(name)
+    local = service("local")
+    local.get_table_client(name).upsert_entity(ENTITY)
+    assert len(list(local.get_table_client(name).list_entities())) == 1
+    denied(local.get_table_client(table).get_entity, "p", "r")
+    denied(lambda: list(local.list_tables()))
+    local.delete_table(name)
+
+
+def test_nobody_without_a_role(service, table):
+    denied(service("stranger").get_table_client(table).get_entity, "p", "r")
+
+
+@pytest.mark.parametrize("version", ["2019-02-02", "2020-12-06"])
+def test_a_refused_token(connect, issuer, version):
+    client = connect(StaticCredential(issuer.token("reader", exp=1)), api_version=version)
+    with pytest.raises(ClientAuthenticationError) as raised:
+        list(client.list_tables())
+    expected = (401, "InvalidAuthenticationInfo") if version == "2020-12-06" else (403, "AuthenticationFailed")
+    assert (raised.value.status_code, raised.value.response.headers["x-ms-error-code"]) == expected
+
+
+def test_the_challenge_names_tenant_and_scope(connect, issuer):
+    credential = StaticCredential(issuer.token("reader", exp=1), issuer.token("reader"))
+    list(connect(credential, api_version="2020-12-06").list_tables())
+    assert credential.asked[-1] == ((f"{AUDIENCE}/.default",), TENANT)

@@ -1,0 +1,322 @@
+//! Who has which role where: assignments of the configuration, and roles that tokens name themselves
+//! (specification 09 §5).
+
+use super::claims::Principal;
+use crate::reload::Files;
+use anyhow::{Context, bail, ensure};
+use model::AccountName;
+use model::roles::{DataActions, RoleScope, TablePattern};
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashMap};
+
+/// The built-in roles: a short name, the name in Azure, and its id there.
+const BUILT_IN: [(&[&str], DataActions); 4] = [
+    (&["reader", "Storage Table Data Reader", "76199698-9eea-4c19-bc75-cec21354c6b6"], DataActions::READER),
+    (
+        &["contributor", "Storage Table Data Contributor", "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3"],
+        DataActions::CONTRIBUTOR,
+    ),
+    (&["delegator", "Storage Table Delegator", "965033a5-c8eb-4f35-b82f-fef460a3606d"], DataActions::DELEGATE),
+    (&["owner"], DataActions::ALL),
+];
+
+/// An assignment as it stands in a file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AssignmentSection {
+    principal: PrincipalSection,
+    role: String,
+    scope: String,
+}
+
+/// Whom an assignment means: all that is given must fit.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct PrincipalSection {
+    issuer: Option<String>,
+    oid: Option<String>,
+    sub: Option<String>,
+    #[serde(alias = "appid", alias = "azp", alias = "client_id")]
+    client: Option<String>,
+    group: Option<String>,
+    app_role: Option<String>,
+}
+
+/// A file of assignments.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AssignmentFile {
+    #[serde(default)]
+    assignments: Vec<AssignmentSection>,
+}
+
+/// The roles that can be assigned, by name.
+#[derive(Debug, Clone)]
+pub(crate) struct Roles(HashMap<String, DataActions>);
+
+/// Who has which role where.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Assignments(Vec<Assignment>);
+
+#[derive(Debug, Clone)]
+struct Assignment {
+    /// The place of the issuer in the configuration. Ids of one issuer say nothing about those of another.
+    issuer: usize,
+    principal: PrincipalSection,
+    actions: DataActions,
+    place: Place,
+}
+
+/// Where a role holds.
+#[derive(Debug, Clone)]
+struct Place {
+    account: AccountName,
+    /// The whole account if there are none.
+    tables: Option<TablePattern>,
+}
+
+impl Roles {
+    /// The built-in roles, and one's own: a name and the actions it allows.
+    pub(crate) fn new(own: &BTreeMap<String, Vec<String>>) -> anyhow::Result<Self> {
+        let built_in =
+            BUILT_IN.iter().flat_map(|(names, actions)| names.iter().map(|name| ((*name).to_owned(), *actions)));
+        let mut roles: HashMap<String, DataActions> = built_in.collect();
+        for (name, names) in own {
+            let mut actions = DataActions::NONE;
+            for action in names {
+                let action = DataActions::parse(action).with_context(|| {
+                    format!("role '{name}': the action '{action}' is none of {}", DataActions::names())
+                })?;
+                actions = actions.and(action);
+            }
+            ensure!(roles.insert(name.clone(), actions).is_none(), "the role '{name}' is built in");
+        }
+        Ok(Self(roles))
+    }
+
+    fn get(&self, name: &str) -> anyhow::Result<DataActions> {
+        self.0.get(name).copied().with_context(|| {
+            format!("there is no role '{name}'; built in are reader, contributor, delegator and owner")
+        })
+    }
+}
+
+impl Assignments {
+    /// Checks assignments. `issuers` are the names of each issuer of the configuration.
+    pub(crate) fn new(sections: &[AssignmentSection], roles: &Roles, issuers: &[&[String]]) -> anyhow::Result<Self> {
+        let assignment = |section: &AssignmentSection| -> anyhow::Result<Assignment> {
+            Ok(Assignment {
+                issuer: section.principal.issuer_place(issuers)?,
+                principal: section.principal.checked()?,
+                actions: roles.get(&section.role)?,
+                place: Place::parse(&section.scope)?,
+            })
+        };
+        let numbered = sections.iter().enumerate();
+        numbered
+            .map(|(index, section)| assignment(section).with_context(|| format!("assignment {}", index + 1)))
+            .collect::<anyhow::Result<_>>()
+            .map(Self)
+    }
+
+    /// Reads a file of `[[assignments]]`.
+    pub(crate) fn from_file(files: &Files<1>, roles: &Roles, issuers: &[&[String]]) -> anyhow::Result<Self> {
+        let ([path], [content]) = (&files.paths, &files.contents);
+        let text = std::str::from_utf8(content).context("the file is not UTF-8");
+        text.and_then(|text| Self::parse(text, roles, issuers)).with_context(|| path.display().to_string())
+    }
+
+    fn parse(text: &str, roles: &Roles, issuers: &[&[String]]) -> anyhow::Result<Self> {
+        let file: AssignmentFile = toml::from_str(text)?;
+        Self::new(&file.assignments, roles, issuers)
+    }
+
+    /// Lets the roles that an issuer's tokens name count at some places: those of the built-in names, and those that
+    /// the issuer calls otherwise.
+    pub(crate) fn map_claim(
+        &mut self,
+        issuer: usize,
+        scopes: &[String],
+        values: &BTreeMap<String, String>,
+        roles: &Roles,
+    ) -> anyhow::Result<()> {
+        ensure!(values.is_empty() || !scopes.is_empty(), "values have no effect without scopes");
+        let in_azure = BUILT_IN.iter().flat_map(|(names, actions)| {
+            names.iter().skip(1).filter(|name| !values.contains_key(**name)).map(|name| ((*name).to_owned(), *actions))
+        });
+        let mut mapped: Vec<(String, DataActions)> = in_azure.collect();
+        for (value, role) in values {
+            mapped.push((value.clone(), roles.get(role)?));
+        }
+        for scope in scopes {
+            let place = Place::parse(scope)?;
+            self.0.extend(mapped.iter().map(|(value, actions)| Assignment {
+                issuer,
+                principal: PrincipalSection { app_role: Some(value.clone()), ..PrincipalSection::default() },
+                actions: *actions,
+                place: place.clone(),
+            }));
+        }
+        Ok(())
+    }
+
+    /// Adds what a principal may do on an account.
+    pub(crate) fn allow(&self, scope: &mut RoleScope, issuer: usize, principal: &Principal, account: &AccountName) {
+        for assignment in &self.0 {
+            let is_here = assignment.issuer == issuer && assignment.place.account == *account;
+            if is_here && assignment.principal.means(principal) {
+                scope.allow(assignment.place.tables.as_ref(), assignment.actions);
+            }
+        }
+    }
+}
+
+impl PrincipalSection {
+    fn issuer_place(&self, issuers: &[&[String]]) -> anyhow::Result<usize> {
+        match (&self.issuer, issuers) {
+            (Some(name), _) => issuers
+                .iter()
+                .position(|names| names.contains(name))
+                .with_context(|| format!("there is no issuer '{name}'")),
+            (None, [_]) => Ok(0),
+            (None, _) => bail!("the principal needs an issuer, because there is more than one"),
+        }
+    }
+
+    fn checked(&self) -> anyhow::Result<Self> {
+        let given = [&self.oid, &self.sub, &self.client, &self.group, &self.app_role];
+        ensure!(
+            given.iter().any(|value| value.is_some()) && given.iter().all(|value| value.as_deref() != Some("")),
+            "a principal is one or more of oid, sub, client, group and app-role"
+        );
+        Ok(self.clone())
+    }
+
+    fn means(&self, principal: &Principal) -> bool {
+        let is = |own: &Option<String>, value: &Option<String>| own.is_none() || own == value;
+        let is_in = |own: &Option<String>, values: &[String]| own.as_ref().is_none_or(|own| values.contains(own));
+        is(&self.oid, &principal.oid)
+            && is(&self.sub, &principal.sub)
+            && is(&self.client, &principal.client)
+            && is_in(&self.group, &principal.groups)
+            && is_in(&self.app_role, &principal.roles)
+    }
+}
+
+impl Place {
+    /// Reads `account`, `account/table` or `account/start*`.
+    fn parse(scope: &str) -> anyhow::Result<Self> {
+        let (account, tables) =
+            scope.split_once('/').map_or((scope, None), |(account, tables)| (account, Some(tables)));
+        let parsed = match (AccountName::new(account), tables.map(TablePattern::parse)) {
+            (Some(account), None) => Some(Self { account, tables: None }),
+            (Some(account), Some(Some(tables))) => Some(Self { account, tables: Some(tables) }),
+            _ => None,
+        };
+        parsed
+            .with_context(|| format!("the scope '{scope}' is not of the form account, account/table or account/start*"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::roles::Needs;
+
+    fn issuers() -> Vec<Vec<String>> {
+        vec![vec!["https://one".into(), "https://uno".into()], vec!["https://two".into()]]
+    }
+
+    fn read(text: &str) -> anyhow::Result<Assignments> {
+        let own = BTreeMap::from([("appender".to_owned(), vec!["tables/entities/add/action".to_owned()])]);
+        let issuers = issuers();
+        let names: Vec<_> = issuers.iter().map(Vec::as_slice).collect();
+        Assignments::parse(text, &Roles::new(&own).unwrap(), &names)
+    }
+
+    fn permits(
+        assignments: &Assignments,
+        issuer: usize,
+        principal: &Principal,
+        needs: Needs,
+        table: Option<&str>,
+    ) -> bool {
+        let mut scope = RoleScope::of("x".into());
+        assignments.allow(&mut scope, issuer, principal, &AccountName::new("orchardacct").unwrap());
+        scope.permits(needs, table)
+    }
+
+    #[test]
+    fn principals_and_places() {
+        let assignments = read(
+            r#"
+            [[assignments]]
+            principal = { issuer = "https://uno", oid = "o", client = "c" }
+            role = "reader"
+            scope = "orchardacct"
+            [[assignments]]
+            principal = { issuer = "https://one", group = "g" }
+            role = "appender"
+            scope = "orchardacct/log*"
+            [[assignments]]
+            principal = { issuer = "https://one", app-role = "r" }
+            role = "owner"
+            scope = "otheracct"
+            "#,
+        )
+        .unwrap();
+        let all = Principal {
+            oid: Some("o".into()),
+            client: Some("c".into()),
+            groups: vec!["g".into()],
+            roles: vec!["r".into()],
+            ..Principal::default()
+        };
+        let reads = |issuer, principal: &Principal| permits(&assignments, issuer, principal, Needs::READ_TABLES, None);
+        assert!(reads(0, &all));
+        assert!(!reads(1, &all), "the same id from another issuer is somebody else");
+        assert!(!reads(0, &Principal { client: None, ..all.clone() }), "all that is given must fit");
+        assert!(!reads(0, &Principal { oid: None, sub: Some("o".into()), ..all.clone() }));
+        let inserts = |principal: &Principal, table| permits(&assignments, 0, principal, Needs::INSERT, Some(table));
+        assert!(inserts(&all, "Logs") && !inserts(&all, "harvest"));
+        assert!(!inserts(&Principal { groups: vec![], ..all.clone() }, "Logs"));
+        assert!(!permits(&assignments, 0, &all, Needs::READ_SERVICE, None), "owner of another account");
+    }
+
+    #[test]
+    fn roles_that_tokens_name() {
+        let roles = Roles::new(&BTreeMap::new()).unwrap();
+        let values = BTreeMap::from([("tables.write".to_owned(), "contributor".to_owned())]);
+        let mut assignments = Assignments::default();
+        assignments.map_claim(1, &["orchardacct/harvest".into()], &values, &roles).unwrap();
+        let principal = |role: &str| Principal { roles: vec![role.into()], ..Principal::default() };
+        let may = |issuer, role, needs, table| permits(&assignments, issuer, &principal(role), needs, Some(table));
+        assert!(may(1, "tables.write", Needs::UPSERT, "harvest"));
+        assert!(may(1, "Storage Table Data Reader", Needs::READ_ENTITIES, "harvest"));
+        assert!(!may(1, "Storage Table Data Reader", Needs::INSERT, "harvest"));
+        assert!(!may(1, "tables.write", Needs::UPSERT, "other"));
+        assert!(!may(0, "tables.write", Needs::UPSERT, "harvest"));
+        assert!(!may(1, "owner", Needs::READ_ENTITIES, "harvest"), "short names are for the configuration only");
+        assert!(assignments.map_claim(1, &[], &values, &roles).is_err());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let with = |principal: &str, role: &str, scope: &str| {
+            let text = format!("[[assignments]]\nprincipal = {principal}\nrole = \"{role}\"\nscope = \"{scope}\"");
+            format!("{:#}", read(&text).unwrap_err())
+        };
+        for (message, part) in [
+            (with("{ oid = \"o\" }", "reader", "orchardacct"), "needs an issuer"),
+            (with("{ issuer = \"https://three\", oid = \"o\" }", "reader", "orchardacct"), "no issuer 'https://three'"),
+            (with("{ issuer = \"https://one\" }", "reader", "orchardacct"), "one or more of"),
+            (with("{ issuer = \"https://one\", oid = \"\" }", "reader", "orchardacct"), "one or more of"),
+            (with("{ issuer = \"https://one\", upn = \"u\" }", "reader", "orchardacct"), "upn"),
+            (with("{ issuer = \"https://one\", oid = \"o\" }", "god", "orchardacct"), "no role 'god'"),
+            (with("{ issuer = \"https://one\", oid = \"o\" }", "reader", "*"), "the scope '*'"),
+            (with("{ issuer = \"https://one\", oid = \"o\" }", "reader", "orchardacct/"), "the scope"),
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}

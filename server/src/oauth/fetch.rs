@@ -1,0 +1,238 @@
+//! Documents of issuers over HTTPS: bounded in size, time and redirects.
+//!
+//! Plain HTTP is for issuers on this machine, and only if the configuration says so. No proxy is used, no cookie or
+//! credential is sent.
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CACHE_CONTROL, CONNECTION, HOST, LOCATION, USER_AGENT};
+use http::uri::Scheme;
+use http::{HeaderMap, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tracing::warn;
+
+/// Longest time for one document, redirects included (09 §6).
+const FETCH_TIME: Duration = Duration::from_secs(5);
+/// Largest document, in bytes: 1 MiB (09 §6).
+const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
+/// Most redirects that are followed, all to the same scheme (09 §6).
+const REDIRECTS_MAX: usize = 3;
+
+/// Fetches documents of issuers.
+pub(crate) struct Fetcher {
+    tls: TlsConnector,
+    allow_http_on_loopback: bool,
+}
+
+/// A document and how long it may be kept.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) body: Bytes,
+    /// The `max-age` that came with it.
+    pub(crate) max_age: Option<Duration>,
+}
+
+/// Why a document could not be fetched.
+#[derive(Debug)]
+pub(crate) enum FetchError {
+    /// Neither HTTPS nor plain HTTP to this machine with the switch that allows it.
+    Address(Uri),
+    Connection(std::io::Error),
+    Http(hyper::Error),
+    Status(StatusCode),
+    Redirect,
+    /// Above the limit of size, or broken off.
+    Body(Box<dyn std::error::Error + Send + Sync>),
+    TimedOut,
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(uri) => write!(
+                f,
+                "{uri} is not an https address (plain http needs allow-plain-http-issuer-on-loopback = true and a \
+                 loopback address)"
+            ),
+            Self::Connection(error) => write!(f, "connecting failed: {error}"),
+            Self::Http(error) => write!(f, "the answer could not be read: {error}"),
+            Self::Status(status) => write!(f, "the answer was {status}"),
+            Self::Redirect => write!(f, "it was redirected to another scheme, to nowhere, or too often"),
+            Self::Body(error) => write!(f, "the document could not be read: {error}"),
+            Self::TimedOut => write!(f, "there was no answer within {} s", FETCH_TIME.as_secs()),
+        }
+    }
+}
+
+impl std::error::Error for FetchError {}
+
+/// What one request came to.
+enum Step {
+    Done(Document),
+    Elsewhere(Uri),
+}
+
+impl Fetcher {
+    /// Trusts the certificate authorities of the system (or of `SSL_CERT_FILE`).
+    pub(crate) fn new(allow_http_on_loopback: bool) -> Result<Self, rustls::Error> {
+        let loaded = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        let (known, _) = roots.add_parsable_certificates(loaded.certs);
+        if known == 0 {
+            warn!("the system has no certificate authorities, so no issuer can be reached over https");
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Self { tls: TlsConnector::from(Arc::new(config)), allow_http_on_loopback })
+    }
+
+    /// Whether an address may be asked at all.
+    pub(crate) fn check(uri: &Uri, allow_http_on_loopback: bool) -> Result<(), FetchError> {
+        let is_https = uri.scheme() == Some(&Scheme::HTTPS);
+        let is_http_here = uri.scheme() == Some(&Scheme::HTTP) && allow_http_on_loopback && is_loopback(uri);
+        if (is_https || is_http_here) && uri.host().is_some_and(|host| !host.is_empty()) {
+            Ok(())
+        } else {
+            Err(FetchError::Address(uri.clone()))
+        }
+    }
+
+    /// Fetches a document.
+    pub(crate) async fn get(&self, uri: &Uri) -> Result<Document, FetchError> {
+        tokio::time::timeout(FETCH_TIME, self.follow(uri.clone())).await.map_err(|_| FetchError::TimedOut)?
+    }
+
+    async fn follow(&self, mut uri: Uri) -> Result<Document, FetchError> {
+        for _ in 0..=REDIRECTS_MAX {
+            match self.ask(&uri).await? {
+                Step::Done(document) => return Ok(document),
+                Step::Elsewhere(next) if next.scheme() == uri.scheme() => uri = next,
+                Step::Elsewhere(_) => return Err(FetchError::Redirect),
+            }
+        }
+        Err(FetchError::Redirect)
+    }
+
+    async fn ask(&self, uri: &Uri) -> Result<Step, FetchError> {
+        Self::check(uri, self.allow_http_on_loopback)?;
+        let is_https = uri.scheme() == Some(&Scheme::HTTPS);
+        let host = bare_host(uri).to_owned();
+        let port = uri.port_u16().unwrap_or(if is_https { 443 } else { 80 });
+        let stream = TcpStream::connect((host.as_str(), port)).await.map_err(FetchError::Connection)?;
+        let response = if is_https {
+            let name = ServerName::try_from(host).map_err(|_| FetchError::Address(uri.clone()))?;
+            exchange(self.tls.connect(name, stream).await.map_err(FetchError::Connection)?, uri).await?
+        } else {
+            exchange(stream, uri).await?
+        };
+        if response.status().is_redirection() {
+            return elsewhere(uri, response.headers()).map(Step::Elsewhere).ok_or(FetchError::Redirect);
+        }
+        if response.status() != StatusCode::OK {
+            return Err(FetchError::Status(response.status()));
+        }
+        let max_age = max_age(response.headers());
+        let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX).collect().await.map_err(FetchError::Body)?;
+        Ok(Step::Done(Document { body: body.to_bytes(), max_age }))
+    }
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    uri: &Uri,
+) -> Result<Response<Incoming>, FetchError> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(FetchError::Http)?;
+    // Ends by itself when the body was read or is no longer wanted.
+    tokio::spawn(connection);
+    let request = Request::get(uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str))
+        .header(HOST, uri.authority().map_or("", http::uri::Authority::as_str))
+        .header(ACCEPT, "application/json")
+        .header(CONNECTION, "close")
+        .header(USER_AGENT, concat!("Rowhouse/", env!("CARGO_PKG_VERSION")))
+        .body(Empty::<Bytes>::new())
+        .expect("the parts come from an address that was parsed");
+    sender.send_request(request).await.map_err(FetchError::Http)
+}
+
+fn is_loopback(uri: &Uri) -> bool {
+    let host = bare_host(uri);
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+/// The host without the brackets around IPv6 addresses.
+fn bare_host(uri: &Uri) -> &str {
+    let host = uri.host().unwrap_or_default();
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
+}
+
+/// Where a redirect leads: an address, or a path on the same host.
+fn elsewhere(uri: &Uri, headers: &HeaderMap) -> Option<Uri> {
+    let next: Uri = headers.get(LOCATION)?.to_str().ok()?.parse().ok()?;
+    if next.scheme().is_some() {
+        return Some(next);
+    }
+    let mut parts = next.into_parts();
+    (parts.scheme, parts.authority) = (uri.scheme().cloned(), uri.authority().cloned());
+    Uri::from_parts(parts).ok()
+}
+
+fn max_age(headers: &HeaderMap) -> Option<Duration> {
+    let directives = headers.get(CACHE_CONTROL)?.to_str().ok()?;
+    let age = directives.split(',').find_map(|directive| directive.trim().strip_prefix("max-age="))?;
+    age.parse().ok().map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn addresses_that_may_be_asked() {
+        for (address, plain, allowed) in [
+            ("https://login.example/keys", false, true),
+            ("http://login.example/keys", true, false),
+            ("http://127.0.0.1:9/keys", false, false),
+            ("http://127.0.0.1:9/keys", true, true),
+            ("http://[::1]:9/keys", true, true),
+            ("http://localhost/keys", true, true),
+            ("http://localhost.example/keys", true, false),
+            ("http://127.0.0.1.example/keys", true, false),
+            ("ftp://127.0.0.1/keys", true, false),
+            ("/keys", true, false),
+        ] {
+            assert_eq!(Fetcher::check(&address.parse().unwrap(), plain).is_ok(), allowed, "{address} {plain}");
+        }
+    }
+
+    #[test]
+    fn redirects_and_ages() {
+        let uri: Uri = "https://login.example:8443/a?b".parse().unwrap();
+        let to = |location: &'static str| {
+            let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(location))]);
+            elsewhere(&uri, &headers).map(|uri| uri.to_string())
+        };
+        assert_eq!(to("/keys?v=2").as_deref(), Some("https://login.example:8443/keys?v=2"));
+        assert_eq!(to("https://other.example/keys").as_deref(), Some("https://other.example/keys"));
+        assert_eq!(to(""), None);
+        let age =
+            |value: &'static str| max_age(&HeaderMap::from_iter([(CACHE_CONTROL, HeaderValue::from_static(value))]));
+        assert_eq!(age("public, max-age=600, must-revalidate"), Some(Duration::from_secs(600)));
+        assert_eq!(age("no-store"), None);
+        assert_eq!(age("max-age=soon"), None);
+    }
+}

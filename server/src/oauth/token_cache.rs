@@ -1,0 +1,102 @@
+//! Tokens that were found valid, by their digest, so that each is checked once in a while and not at every request.
+//!
+//! The cache never holds a token, and a change of the issuer's keys empties it of that issuer's tokens.
+
+use super::claims::Claims;
+use ring::digest::{SHA256, digest};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// Longest time that a token is believed without checking again (09 §6).
+const BELIEF_TIME_MAX: Duration = Duration::from_secs(5 * 60);
+/// Most tokens that are kept.
+const TOKENS_MAX: usize = 10_000;
+
+/// A token that was found valid.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    /// The place of the issuer in the configuration.
+    pub(crate) issuer: usize,
+    /// The generation of the issuer's keys.
+    pub(crate) generation: u64,
+    pub(crate) claims: Arc<Claims>,
+    until: SystemTime,
+}
+
+/// What a token is known by.
+pub(crate) type Digest = [u8; 32];
+
+/// The tokens that were found valid.
+#[derive(Default)]
+pub(crate) struct TokenCache(Mutex<HashMap<Digest, Known>>);
+
+/// What a token is known by.
+pub(crate) fn digest_of(token: &str) -> Digest {
+    digest(&SHA256, token.as_bytes()).as_ref().try_into().unwrap_or_default()
+}
+
+impl TokenCache {
+    /// What is known about a token, if that is still believed.
+    pub(crate) fn get(&self, digest: &Digest, now: SystemTime) -> Option<Known> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(digest).filter(|known| now < known.until).cloned()
+    }
+
+    /// Keeps a token that was just found valid.
+    pub(crate) fn insert(&self, digest: Digest, issuer: usize, generation: u64, claims: Arc<Claims>, now: SystemTime) {
+        let until = claims.expires.min(now + BELIEF_TIME_MAX);
+        if until <= now {
+            return;
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= TOKENS_MAX {
+            known.retain(|_, known| now < known.until);
+        }
+        if known.len() >= TOKENS_MAX {
+            // Only tokens of configured issuers come here, so this is rare, and costs a check of each.
+            known.clear();
+        }
+        known.insert(digest, Known { issuer, generation, claims, until });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::UNIX_EPOCH;
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn claims(expires: u64) -> Arc<Claims> {
+        Arc::new(Claims {
+            principal: super::super::claims::Principal::default(),
+            audiences: vec![],
+            expires: at(expires),
+        })
+    }
+
+    #[test]
+    fn tokens_are_believed_until_they_expire_and_no_longer_than_five_minutes() {
+        let cache = TokenCache::default();
+        let (short, long) = (digest_of("short"), digest_of("long"));
+        cache.insert(short, 0, 1, claims(1010), at(1000));
+        cache.insert(long, 0, 1, claims(9000), at(1000));
+        cache.insert(digest_of("expired"), 0, 1, claims(999), at(1000));
+        let known = |digest, seconds| cache.get(digest, at(seconds)).is_some();
+        assert!(known(&short, 1009) && !known(&short, 1010));
+        assert!(known(&long, 1299) && !known(&long, 1300));
+        assert!(!known(&digest_of("expired"), 1000));
+    }
+
+    #[test]
+    fn the_cache_is_bounded() {
+        let cache = TokenCache::default();
+        for number in 0..=TOKENS_MAX {
+            cache.insert(digest_of(&number.to_string()), 0, 1, claims(9000), at(1000));
+        }
+        assert!(cache.0.lock().unwrap().len() <= TOKENS_MAX);
+    }
+}

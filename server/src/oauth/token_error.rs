@@ -1,0 +1,58 @@
+//! Why a token was refused. The text is for the log; a client never sees it.
+
+use std::fmt;
+
+/// Why a token was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TokenError {
+    /// Above the limit of size.
+    TooLarge,
+    /// Not three parts in Base64 without padding, or a header or claim of a wrong type.
+    Malformed(&'static str),
+    /// A header that asks for what this server does not do.
+    Unsupported(&'static str),
+    /// An algorithm that the issuer's configuration does not allow.
+    Algorithm,
+    /// No configured issuer has exactly this name.
+    UnknownIssuer(String),
+    /// No key of the issuer fits the token.
+    UnknownKey,
+    /// The issuer's keys could not be had, so nothing can be said about the token.
+    KeysUnavailable,
+    /// The signature is not that of the key.
+    Signature,
+    Expired,
+    NotYetValid,
+    IssuedInTheFuture,
+    LivesTooLong,
+    Audience,
+    /// A directory (`tid`) that is not in the issuer's list.
+    Directory,
+    /// A client application that is not in the issuer's list.
+    Client,
+}
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge => f.write_str("the token is too large"),
+            Self::Malformed(what) => write!(f, "the token is malformed: {what}"),
+            Self::Unsupported(what) => write!(f, "the token needs what this server does not do: {what}"),
+            Self::Algorithm => f.write_str("the token's algorithm is not allowed for its issuer"),
+            // Quoted, because nobody has vouched for this text.
+            Self::UnknownIssuer(issuer) => write!(f, "Issuer validation failed. Issuer did not match: {issuer:?}"),
+            Self::UnknownKey => f.write_str("no key of the issuer fits the token"),
+            Self::KeysUnavailable => f.write_str("the keys of the token's issuer cannot be had"),
+            Self::Signature => f.write_str("the token's signature is wrong"),
+            Self::Expired => f.write_str("Lifetime validation failed. The token is expired."),
+            Self::NotYetValid => f.write_str("Lifetime validation failed. The token is not yet valid."),
+            Self::IssuedInTheFuture => f.write_str("Lifetime validation failed. The token was issued in the future."),
+            Self::LivesTooLong => f.write_str("Lifetime validation failed. The token lives longer than allowed."),
+            Self::Audience => f.write_str("Audience validation failed. Audience did not match."),
+            Self::Directory => f.write_str("the token's directory (tid) is not allowed"),
+            Self::Client => f.write_str("the token's client application is not allowed"),
+        }
+    }
+}
+
+impl std::error::Error for TokenError {}
