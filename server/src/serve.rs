@@ -10,7 +10,7 @@ use crate::service::Service;
 use crate::tls;
 use anyhow::Context;
 use model::clock::SystemClock;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory};
@@ -103,12 +103,15 @@ async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> a
 }
 
 /// Tells people and programs that the server is ready and how to reach it.
+///
+/// Both lines go out at once, and a reader that has gone away is no reason not to serve.
 fn announce(endpoint: &str, connection_string: &str) -> anyhow::Result<()> {
+    let lines = format!("listening on {endpoint}\nconnection string: {connection_string}\n");
     let mut out = std::io::stdout().lock();
-    writeln!(out, "listening on {endpoint}")
-        .and_then(|()| writeln!(out, "connection string: {connection_string}"))
-        .and_then(|()| out.flush())
-        .context("writing to standard output")
+    match out.write_all(lines.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("writing to standard output"),
+        _ => Ok(()),
+    }
 }
 
 /// Done at the first SIGTERM or Ctrl-C.

@@ -15,7 +15,6 @@ use std::fmt;
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Names a table of an account.
@@ -81,22 +80,6 @@ pub enum CommitError {
     Fault(Fault),
 }
 
-/// Tells a scan that nobody waits for its result any more.
-#[derive(Debug, Clone, Default)]
-pub struct Cancellation(Arc<AtomicBool>);
-
-impl Cancellation {
-    /// Asks the scan to stop soon.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the scan was asked to stop.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// What a page is to hold.
 #[derive(Debug, Clone)]
 pub struct Scan {
@@ -112,8 +95,6 @@ pub struct Scan {
     pub byte_budget: usize,
     /// The page ends at this instant at the latest, but not before one entity was examined.
     pub deadline: Instant,
-    /// The scan ends early, with an unspecified page, once this is cancelled.
-    pub cancellation: Cancellation,
 }
 
 /// How a page ended.
@@ -169,7 +150,7 @@ pub trait Engine: Send + Sync + 'static {
     /// The record of one entity.
     fn get(&self, table: &TableKey, key: &EntityKey) -> impl Future<Output = Result<Option<Record>, ReadError>> + Send;
 
-    /// Gives a page of entities to the sink, and returns the sink.
+    /// Gives a page of entities to the sink, and returns the sink. A scan whose future is dropped stops soon.
     fn scan<S: EntitySink>(
         &self,
         table: &TableKey,

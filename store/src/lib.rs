@@ -6,6 +6,7 @@
 //!
 //! This crate must not know HTTP, JSON or authorization.
 
+mod cancellation;
 mod catalog;
 pub mod embedded;
 pub mod engine;
@@ -15,7 +16,5 @@ mod properties;
 mod stamp;
 
 pub use embedded::{Durability, Embedded, EmbeddedOptions, OpenError};
-pub use engine::{
-    Cancellation, CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey,
-};
+pub use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 pub use memory::Memory;

@@ -157,7 +157,7 @@ impl<C: Clock> Engine for Memory<C> {
 
 fn page<S: EntitySink>(entities: &Entities, scan: Scan, sink: S) -> Result<(S, ScanEnd), Fault> {
     let ranges = ranges_to_visit(&scan);
-    let mut page = PageBuilder::new(scan, sink, &[]);
+    let mut page = PageBuilder::new(scan, sink, Vec::new());
     'page: for range in &ranges {
         let start = Bound::Included(range.start.as_slice());
         let end = range.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);

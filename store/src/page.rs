@@ -8,7 +8,8 @@
 //!
 //! This module must not know where entities come from.
 
-use crate::engine::{Cancellation, EntitySink, Fault, Scan, ScanEnd};
+use crate::cancellation::Cancellation;
+use crate::engine::{EntitySink, Fault, Scan, ScanEnd};
 use model::{EntityView, Filter, KeyRange, Position};
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -42,10 +43,8 @@ pub(crate) struct PageBuilder<S> {
 }
 
 impl<S: EntitySink> PageBuilder<S> {
-    /// An empty page, which also ends early when one of the engine's own cancellations asks for it.
-    pub(crate) fn new(scan: Scan, sink: S, engine_cancellations: &[Cancellation]) -> Self {
-        let mut cancellations = engine_cancellations.to_vec();
-        cancellations.push(scan.cancellation);
+    /// An empty page, which also ends early, as it is, when one of the cancellations asks for it.
+    pub(crate) fn new(scan: Scan, sink: S, cancellations: Vec<Cancellation>) -> Self {
         Self {
             sink,
             filter: scan.filter,

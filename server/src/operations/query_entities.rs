@@ -1,7 +1,8 @@
 //! Query Entities (specification 04).
 //!
 //! The scan gives each entity to a [`PageWriter`] while it stands where the engine keeps it, and the writer encodes it
-//! into the segments of the response body. So a page is in memory once, as what will be sent.
+//! into the segments of the response body. So a page is in memory once, as what will be sent. When the client goes away
+//! the future of the request is dropped, and the scan with it.
 
 use crate::answer::Answer;
 use crate::call::Call;
@@ -12,7 +13,7 @@ use model::plan::plan;
 use model::record::DamagedRecord;
 use model::{AccountName, EntityView, Position};
 use std::ops::ControlFlow;
-use store::{Cancellation, Engine, EntitySink, Scan};
+use store::{Engine, EntitySink, Scan};
 use tracing::debug;
 use wire::json::{Context, EntityForm, end_entity_set, write_entity_in_set, write_start_of_entity_set};
 use wire::{ErrorCode, MetadataLevel, QueryOptions, Select, continuation, filter};
@@ -30,17 +31,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str) -> R
     let kind = plan.kind;
     let ranges = call.grant.confine(plan.ranges);
     let range_count = ranges.len();
-    let cancellation = Cancellation::default();
-    let _stop_when_dropped = CancelOnDrop(cancellation.clone());
-    let scan = Scan {
-        ranges,
-        from,
-        filter,
-        limit,
-        byte_budget: PAGE_ENTITY_BYTES_MAX,
-        deadline: call.query_deadline,
-        cancellation,
-    };
+    let scan = Scan { ranges, from, filter, limit, byte_budget: PAGE_ENTITY_BYTES_MAX, deadline: call.query_deadline };
     let writer = PageWriter::new(call, table, select);
     let (writer, end) = engine.scan(&call.table(table)?, scan, writer).await?;
     debug!(
@@ -86,15 +77,6 @@ fn tokens(next: &Position) -> Vec<(&'static str, String)> {
             ("x-ms-continuation-nextrowkey", continuation::encode(&keys.row)),
         ]
     })
-}
-
-/// Stops a scan whose client went away: then the future that waits for it is dropped.
-struct CancelOnDrop(Cancellation);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
 }
 
 /// How large a segment of a page is before the next one is begun, in bytes.

@@ -25,9 +25,8 @@ mod tests;
 
 pub use open_error::OpenError;
 
-use crate::engine::{
-    Cancellation, CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey,
-};
+use crate::cancellation::Cancellation;
+use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::stamp::Stamps;
 use committer::{CommitRequest, Committer, Request};
 use fjall::PersistMode;

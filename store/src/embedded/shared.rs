@@ -3,8 +3,9 @@
 use super::group::storage_fault;
 use super::layout::{self, TableId};
 use super::storage::Storage;
+use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
-use crate::engine::{Cancellation, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::page::{PageBuilder, damaged, ranges_to_visit};
 use crate::properties::PropertiesOfAccounts;
 use fjall::Readable;
@@ -82,7 +83,7 @@ impl Shared {
         let snapshot = self.storage.db.snapshot();
         let id = self.table_id(table)?;
         let ranges = ranges_to_visit(&scan);
-        let mut page = PageBuilder::new(scan, sink, &[abandoned, self.closing.clone()]);
+        let mut page = PageBuilder::new(scan, sink, vec![abandoned, self.closing.clone()]);
         'page: for range in &ranges {
             let start = layout::entity_key(id, &range.start);
             let end = match &range.end {

@@ -2,7 +2,6 @@
 
 use super::layout::TableId;
 use super::*;
-use crate::engine::Cancellation;
 use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, RecordBuilder};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -84,7 +83,6 @@ fn scan_all() -> Scan {
         limit: usize::MAX,
         byte_budget: usize::MAX,
         deadline: Instant::now() + Duration::from_secs(60),
-        cancellation: Cancellation::default(),
     }
 }
 

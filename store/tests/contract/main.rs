@@ -68,8 +68,7 @@ macro_rules! every_case {
                 the_filter_decides_and_the_look_ahead_obeys_it,
                 pages_behind_each_other_give_every_entity_once,
                 a_deadline_in_the_past_still_makes_progress,
-                a_deadline_ends_a_long_scan_before_its_end,
-                a_cancelled_scan_ends_early;
+                a_deadline_ends_a_long_scan_before_its_end;
             isolation:
                 a_page_never_shows_part_of_a_transaction,
                 a_get_never_goes_back,

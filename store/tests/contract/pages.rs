@@ -6,7 +6,7 @@ use model::range::Edge;
 use model::{Filter, KeyRange, Mutation, Position, RecordBuilder, Transaction};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Cancellation, Engine, Scan, TableKey};
+use store::{Engine, Scan, TableKey};
 
 /// A table of these entities, as `partition/row`; the value of each is its place in the list.
 async fn with_entities<E: Engine>(engine: &E, entities: &[&str]) -> TableKey {
@@ -244,13 +244,4 @@ pub(crate) async fn a_deadline_ends_a_long_scan_before_its_end<E: Engine>(engine
     assert!(entities.is_empty() && end.examined >= 1 && end.examined < 10_000);
     let number = usize::try_from(end.examined).unwrap();
     assert_eq!(Some(next), at("p", &format!("{:03}-{:03}", number / 100, number % 100)), "the first not examined");
-}
-
-pub(crate) async fn a_cancelled_scan_ends_early<E: Engine>(engine: Arc<E>, _: ManualClock) {
-    let table = with_numbers(&*engine, 1000).await;
-    let cancellation = Cancellation::default();
-    cancellation.cancel();
-    let scan = Scan { cancellation, filter: Some(Filter::Constant(false)), ..scan_all() };
-    let (_, end) = page(&*engine, &table, scan).await;
-    assert!(end.examined <= 64, "{} were examined", end.examined);
 }

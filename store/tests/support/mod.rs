@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
-use store::{Cancellation, CommitError, Engine, EntitySink, Scan, ScanEnd, TableKey};
+use store::{CommitError, Engine, EntitySink, Scan, ScanEnd, TableKey};
 
 pub(crate) const ACCOUNT: &str = "account1";
 
@@ -137,7 +137,6 @@ pub(crate) fn scan_all() -> Scan {
         limit: usize::MAX,
         byte_budget: usize::MAX,
         deadline: Instant::now() + Duration::from_secs(60),
-        cancellation: Cancellation::default(),
     }
 }
 

@@ -1,0 +1,238 @@
+//! The command line.
+
+use crate::dataset::PER_PARTITION_DEFAULT;
+use crate::raw::RawWorkload;
+use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use crate::workload::{BATCH_ENTITIES, Workload};
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Parser, Subcommand};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Measures Table services, and what they are measured against
+///
+/// Figures of different machines say little, so every figure here has a reference that is measured on the same
+/// machine: a bare HTTP server (`floor`) and the storage engine alone (`raw`). `compare` runs all of them.
+#[derive(Debug, Parser)]
+#[command(name = "rowhouse-bench", version, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measure a workload against a server
+    ///
+    /// The table is created and filled if it is not there yet, and kept, so that the next run starts at once. Each
+    /// workload runs a quarter of the time before it is measured. Workloads that read, overwrite and insert have a table
+    /// each.
+    #[command(after_long_help = RUN_EXAMPLES)]
+    Run(Box<RunArgs>),
+    /// Run the reference server: bare HTTP/1.1, fixed answers, nothing kept
+    ///
+    /// It takes every request that `run` sends. It prints `listening on http://ADDR:PORT` and runs until it is
+    /// stopped.
+    Floor(FloorArgs),
+    /// Measure the embedded engine without HTTP
+    Raw(RawArgs),
+    /// Measure a Rowhouse server and its references in alternation, and print the ratios against their budgets
+    ///
+    /// Everything runs in child processes on temporary folders and free ports, and is gone afterwards. The figures
+    /// are medians over the rounds.
+    Compare(CompareArgs),
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  rowhouse serve --data /tmp/bench-data &
+  rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload get --connections 16 --pid $!
+      point reads on 16 connections, with what they cost the server
+  rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload query-filter --entities 1000000 --json
+      a filter over a million entities, for a program to read";
+
+/// A server, a workload and its size.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Address of the service, as behind `TableEndpoint=` in a connection string
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint: String,
+
+    /// The account
+    #[arg(long, default_value = DEVELOPMENT_ACCOUNT)]
+    pub(crate) account: String,
+
+    /// The account's key; other users of this machine can see it
+    #[arg(long, env = "ROWHOUSE_BENCH_KEY", default_value = DEVELOPMENT_KEY, hide_default_value = true, hide_env_values = true)]
+    pub(crate) key: String,
+
+    /// What is measured
+    #[arg(long, value_enum)]
+    pub(crate) workload: Workload,
+
+    #[command(flatten)]
+    pub(crate) size: SizeArgs,
+
+    /// Connections that work at a time
+    #[arg(long, default_value_t = 16, value_parser = connections())]
+    pub(crate) connections: u64,
+
+    /// Process id of the server, on this machine, whose processor time and memory are reported
+    #[arg(long)]
+    pub(crate) pid: Option<u32>,
+
+    /// Put load on a server beyond this machine
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
+}
+
+/// How much is measured, and for how long.
+#[derive(Debug, Args)]
+pub(crate) struct SizeArgs {
+    /// Entities in the table, of 1 KiB each
+    #[arg(long, default_value_t = 10_000, value_parser = entities())]
+    pub(crate) entities: u64,
+
+    /// Entities of one partition, a multiple of 100
+    #[arg(long, default_value_t = PER_PARTITION_DEFAULT, value_parser = per_partition)]
+    pub(crate) per_partition: u64,
+
+    /// How long to measure, in seconds
+    #[arg(long, default_value_t = 5, value_parser = seconds())]
+    pub(crate) seconds: u64,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The reference server.
+#[derive(Debug, Args)]
+pub(crate) struct FloorArgs {
+    /// Address and port; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDR:PORT")]
+    pub(crate) listen: SocketAddr,
+
+    /// Take requests without verifying their signature
+    #[arg(long)]
+    pub(crate) unsigned: bool,
+
+    /// Append what is written to this file and sync it, in groups, before it is acknowledged. The file is
+    /// overwritten; it must lie on the file system that is to be measured
+    #[arg(long, value_name = "FILE")]
+    pub(crate) durable: Option<PathBuf>,
+}
+
+/// The engine, a workload and its size.
+#[derive(Debug, Args)]
+pub(crate) struct RawArgs {
+    /// Data folder; created and filled if needed, and kept
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+
+    /// What is measured
+    #[arg(long, value_enum)]
+    pub(crate) workload: RawWorkload,
+
+    #[command(flatten)]
+    pub(crate) size: SizeArgs,
+
+    /// Tasks that work at a time [default: 64 for group64, 4 for batch100, else 1]
+    #[arg(long, value_parser = connections())]
+    pub(crate) tasks: Option<u64>,
+
+    /// Memory for cached data, in MiB
+    #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
+    pub(crate) cache_mib: u64,
+}
+
+/// A comparison.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The server [default: the file `rowhouse` beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) server_binary: Option<PathBuf>,
+
+    /// Where the temporary folders are made, on the disk to be measured [default: the system's]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+
+    /// Entities in the table
+    #[arg(long, default_value_t = 100_000, value_parser = entities())]
+    pub(crate) entities: u64,
+
+    /// How long each measurement takes, in seconds
+    #[arg(long, default_value_t = 3, value_parser = seconds())]
+    pub(crate) seconds: u64,
+
+    /// How often each measurement is made
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
+    pub(crate) rounds: u64,
+
+    /// One round of one second on 10,000 entities: whether it works, not how fast it is
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Measure only the lines whose name contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+
+    /// Measure this server as well; it must know the development account
+    #[arg(long, value_name = "URL")]
+    pub(crate) other: Option<String>,
+
+    /// Process id of the other server
+    #[arg(long, requires = "other")]
+    pub(crate) other_pid: Option<u32>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn entities() -> RangedU64ValueParser<u64> {
+    RangedU64ValueParser::new().range(BATCH_ENTITIES..=1_000_000_000)
+}
+
+fn connections() -> RangedU64ValueParser<u64> {
+    RangedU64ValueParser::new().range(1..=10_000)
+}
+
+fn seconds() -> RangedU64ValueParser<u64> {
+    RangedU64ValueParser::new().range(1..=24 * 3600)
+}
+
+/// The partition of a transaction must hold all of its entities.
+fn per_partition(text: &str) -> Result<u64, String> {
+    let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    if count > 0 && count.is_multiple_of(BATCH_ENTITIES) {
+        Ok(count)
+    } else {
+        Err("it is not a multiple of 100".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_refused() {
+        let run = |extra: &str| {
+            let line = format!("rowhouse-bench run --endpoint http://127.0.0.1:1 --workload get {extra}");
+            Cli::try_parse_from(line.split_whitespace())
+        };
+        for good in ["", "--entities 1000000 --per-partition 1000000", "--seconds 1 --connections 256 --json --pid 1"] {
+            assert!(run(good).is_ok(), "{good}");
+        }
+        for bad in ["--entities 99", "--connections 0", "--seconds 0", "--per-partition 150", "--workload put"] {
+            assert!(run(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Servers that run as children of a comparison.
+
+use crate::endpoint::Endpoint;
+use crate::process::Process;
+use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use crate::run::Target;
+use anyhow::{Context, ensure};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use wire::signing::AccountKey;
+
+/// How long a server may take until it listens.
+const START_TIME_MAX: Duration = Duration::from_secs(60);
+const ANNOUNCEMENT: &str = "listening on ";
+
+/// A running server. It is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    /// Where it is, and its process.
+    pub(crate) target: Target,
+    /// How long it took from the start of the process until it listened.
+    pub(crate) start_time: Duration,
+}
+
+impl Server {
+    /// Starts a program that says where it listens, and waits until it does.
+    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let began = Instant::now();
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {program}"))?;
+        let announced = first_line(&mut child);
+        let process = Process::new(child.id());
+        // From here on the child is killed whatever goes wrong.
+        let mut server =
+            Self { child, target: target("http://127.0.0.1:0", Some(process))?, start_time: Duration::ZERO };
+        let line = announced.recv_timeout(START_TIME_MAX).with_context(|| format!("{program} did not start"))?;
+        server.start_time = began.elapsed();
+        ensure!(line.starts_with(ANNOUNCEMENT), "{program} said '{line}' and not where it listens");
+        server.target = target(line.trim_start_matches(ANNOUNCEMENT), Some(process))?;
+        Ok(server)
+    }
+
+    /// How the server ended, if it is not running any more.
+    pub(crate) fn end(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself, which is as good.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// A server of the development account.
+pub(crate) fn target(url: &str, process: Option<Process>) -> anyhow::Result<Target> {
+    Ok(Target {
+        endpoint: Endpoint::parse(url, DEVELOPMENT_ACCOUNT, false)?,
+        account: DEVELOPMENT_ACCOUNT.to_owned(),
+        key: AccountKey::parse(DEVELOPMENT_KEY).context("the development key is Base64")?,
+        process,
+    })
+}
+
+/// The first line that a child prints. What follows is read too, so that the child is never held up.
+fn first_line(child: &mut Child) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    if let Some(output) = child.stdout.take() {
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                // Only the first line is waited for.
+                drop(sender.send(line));
+            }
+        });
+    }
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> anyhow::Result<Server> {
+        Server::start(Command::new("sh").args(["-c", script]))
+    }
+
+    #[test]
+    fn a_server_says_where_it_listens_and_is_gone_with_its_handle() {
+        let mut server = shell("echo listening on http://127.0.0.1:4567; echo more; exec sleep 600").unwrap();
+        assert_eq!(server.end(), None);
+        assert_eq!(server.target.endpoint.address.port(), 4567);
+        let process = server.target.process.unwrap();
+        assert!(process.cpu().is_ok());
+        drop(server);
+        assert!(process.cpu().is_err());
+    }
+
+    #[test]
+    fn a_program_that_is_no_server_is_an_error() {
+        for script in ["exit 1", "echo hello"] {
+            assert!(shell(script).is_err(), "{script}");
+        }
+        assert!(Server::start(&mut Command::new("/nonexistent/server")).is_err());
+    }
+}

@@ -1,0 +1,256 @@
+//! The entities that every measurement works on: 1 KiB of ten mixed properties, the same for every engine and server.
+//!
+//! Invariants:
+//!
+//! 1. An entity follows from its number (and a salt, where it is written again), so nothing has to be remembered.
+//! 2. The property `Count` of an entity is the last two digits of its number: comparing it selects 1 %.
+//! 3. The text and the record of an entity say the same.
+
+use crate::random::Random;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use model::{DateTime, EdmValue, EntityKey, Guid, KeyText, RecordBuilder};
+use std::io::Write;
+use std::ops::Range;
+
+/// The entities of one partition, unless asked for otherwise.
+pub(crate) const PER_PARTITION_DEFAULT: u64 = 1000;
+/// The filter that selects 1 % of the entities.
+pub(crate) const ONE_PERCENT_FILTER: &str = "Count eq 7";
+
+/// Text from which the properties are cut. It is much larger than a block of any storage library, so that
+/// compression finds in it what it finds in text, and no repetition of whole values.
+const POOL_BYTES: usize = 1 << 20;
+/// What is cut at one place of the pool for one entity.
+const CUT_BYTES: usize = 1024;
+const NAME: Range<usize> = 0..32;
+const DESCRIPTION: Range<usize> = 32..448;
+const NOTES: Range<usize> = 448..548;
+const IMAGE: Range<usize> = 548..620;
+/// Bytes of a record with its ten properties, about.
+const RECORD_BYTES: usize = 900;
+
+/// What measurements do with a table. Each kind has tables of its own, so that none changes what another finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Usage {
+    /// Its entities are as they were first written.
+    Read,
+    /// Its entities are written again and again; there are always the same.
+    Overwritten,
+    /// There are ever more entities.
+    Growing,
+}
+
+/// A set of entities that fills a table.
+#[derive(Debug)]
+pub(crate) struct Dataset {
+    /// How many entities there are; their numbers start at zero.
+    pub(crate) entities: u64,
+    /// How many entities of consecutive numbers share a partition.
+    pub(crate) per_partition: u64,
+    pool: Vec<u8>,
+}
+
+impl Dataset {
+    /// The entities 0 to `entities`, exclusive.
+    pub(crate) fn new(entities: u64, per_partition: u64) -> Self {
+        Self { entities, per_partition: per_partition.max(1), pool: words(POOL_BYTES) }
+    }
+
+    /// The table that holds this set, and what a measurement of this kind leaves in it.
+    pub(crate) fn table(&self, usage: Usage) -> String {
+        let usage = match usage {
+            Usage::Read => "",
+            Usage::Overwritten => "Overwritten",
+            Usage::Growing => "Growing",
+        };
+        format!("Bench{usage}{}P{}", self.entities, self.per_partition)
+    }
+
+    /// The partition key of an entity.
+    pub(crate) fn partition(&self, number: u64) -> String {
+        format!("p{:06}", number / self.per_partition)
+    }
+
+    /// The row key of an entity.
+    pub(crate) fn row(number: u64) -> String {
+        format!("{number:010}")
+    }
+
+    /// The key of an entity.
+    pub(crate) fn key(&self, number: u64) -> EntityKey {
+        entity_key(&self.partition(number), &Self::row(number))
+    }
+
+    /// How many of the entities [`ONE_PERCENT_FILTER`] selects.
+    pub(crate) fn one_percent(&self) -> u64 {
+        (self.entities + 92) / 100
+    }
+
+    /// Appends the members of an entity as JSON, without braces and keys.
+    pub(crate) fn write_members(&self, out: &mut Vec<u8>, number: u64, salt: u64) {
+        let mut is_first = true;
+        for (name, value) in self.properties(number, salt) {
+            if !std::mem::take(&mut is_first) {
+                out.push(b',');
+            }
+            write_member(out, name, value);
+        }
+    }
+
+    /// The record of an entity, before it is stamped.
+    pub(crate) fn record(&self, number: u64, salt: u64) -> RecordBuilder {
+        let mut builder = RecordBuilder::with_capacity(RECORD_BYTES);
+        for (name, value) in self.properties(number, salt) {
+            builder.push(name, value);
+        }
+        builder
+    }
+
+    fn properties(&self, number: u64, salt: u64) -> [(&'static str, EdmValue<'_>); 10] {
+        let mut random = Random::new(number.rotate_left(32) ^ salt);
+        let place = usize::try_from(random.below((POOL_BYTES - CUT_BYTES) as u64)).unwrap_or_default();
+        let bytes = |range: Range<usize>| self.pool.get(place + range.start..place + range.end).unwrap_or_default();
+        let text = |range| std::str::from_utf8(bytes(range)).unwrap_or_default();
+        let mut guid = [0; 16];
+        for (slot, byte) in guid.iter_mut().zip(random.next().to_le_bytes().into_iter().cycle()) {
+            *slot = byte;
+        }
+        // Some instant of the 21st century, to the microsecond.
+        let instant = 631_139_040_000_000_000 + random.below(3_000_000_000_000_000) * 10;
+        let (total, price) = (random.below(1 << 50), f64::from(random_u32(&mut random)) / 100.0);
+        [
+            ("Name", EdmValue::String(text(NAME))),
+            ("Description", EdmValue::String(text(DESCRIPTION))),
+            ("Notes", EdmValue::String(text(NOTES))),
+            ("Image", EdmValue::Binary(bytes(IMAGE))),
+            ("Count", EdmValue::Int32(i32::try_from(number % 100).unwrap_or_default())),
+            ("Total", EdmValue::Int64(i64::try_from(total).unwrap_or_default())),
+            ("Price", EdmValue::Double(price)),
+            ("Active", EdmValue::Boolean(random.below(2) == 1)),
+            (
+                "Created",
+                EdmValue::DateTime(DateTime::from_ticks(i64::try_from(instant).unwrap_or(0)).unwrap_or(DateTime::MIN)),
+            ),
+            ("Owner", EdmValue::Guid(Guid::from_bytes(guid))),
+        ]
+    }
+}
+
+/// A key from texts that follow the rules of keys.
+pub(crate) fn entity_key(partition: &str, row: &str) -> EntityKey {
+    let text = |text| KeyText::new(text).expect("generated keys are short letters and digits");
+    EntityKey { partition: text(partition), row: text(row) }
+}
+
+fn random_u32(random: &mut Random) -> u32 {
+    u32::try_from(random.below(10_000_000)).unwrap_or_default()
+}
+
+/// Words of letters, of which there are so many that they compress as text does, not better.
+fn words(bytes: usize) -> Vec<u8> {
+    let mut random = Random::new(7);
+    let vocabulary: Vec<Vec<u8>> = (0..4000)
+        .map(|_| (0..3 + random.below(8)).map(|_| b'a' + u8::try_from(random.below(26)).unwrap_or_default()).collect())
+        .collect();
+    let mut text = Vec::with_capacity(bytes + 16);
+    while text.len() < bytes {
+        let choice = usize::try_from(random.below(vocabulary.len() as u64)).unwrap_or_default();
+        text.extend_from_slice(vocabulary.get(choice).map(Vec::as_slice).unwrap_or_default());
+        text.push(b' ');
+    }
+    text.truncate(bytes);
+    text
+}
+
+/// Appends a member with its type annotation. Names and texts hold nothing that JSON escapes.
+fn write_member(out: &mut Vec<u8>, name: &str, value: EdmValue<'_>) {
+    let annotation = match value {
+        EdmValue::Binary(_) | EdmValue::DateTime(_) | EdmValue::Guid(_) | EdmValue::Int64(_) => {
+            Some(value.edm_type().name())
+        }
+        _ => None,
+    };
+    let quoted = annotation.is_some() || matches!(value, EdmValue::String(_));
+    out.push(b'"');
+    out.extend_from_slice(name.as_bytes());
+    if let Some(annotation) = annotation {
+        out.extend_from_slice(b"@odata.type\":\"");
+        out.extend_from_slice(annotation.as_bytes());
+        out.extend_from_slice(b"\",\"");
+        out.extend_from_slice(name.as_bytes());
+    }
+    out.extend_from_slice(if quoted { b"\":\"" } else { b"\":" });
+    match value {
+        EdmValue::String(text) => out.extend_from_slice(text.as_bytes()),
+        EdmValue::Binary(bytes) => {
+            let start = out.len();
+            out.resize(start + bytes.len().div_ceil(3) * 4, b'=');
+            let room = out.get_mut(start..).unwrap_or_default();
+            STANDARD.encode_slice(bytes, room).expect("the room is what the bytes take");
+        }
+        EdmValue::DateTime(instant) => instant.write_to(out),
+        EdmValue::Boolean(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+        EdmValue::Double(value) => write_text(out, format_args!("{value:?}")),
+        EdmValue::Guid(guid) => write_text(out, format_args!("{guid}")),
+        EdmValue::Int32(value) => write_text(out, format_args!("{value}")),
+        EdmValue::Int64(value) => write_text(out, format_args!("{value}")),
+    }
+    if quoted {
+        out.push(b'"');
+    }
+}
+
+fn write_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("writing to memory does not fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::json::{Keys, read_entity};
+
+    #[test]
+    fn the_body_and_the_record_say_the_same_in_1_kib_of_ten_properties() {
+        let dataset = Dataset::new(1000, 100);
+        for number in [0, 7, 123, 999] {
+            let mut body = b"{\"PartitionKey\":\"p000001\",\"RowKey\":\"0000000123\",".to_vec();
+            dataset.write_members(&mut body, number, 5);
+            body.push(b'}');
+            let read = read_entity(&body, Keys::InBody).unwrap();
+            assert_eq!(read.properties, dataset.record(number, 5), "{}", String::from_utf8_lossy(&body));
+            assert_eq!(read.properties.len(), 10);
+            assert!((1015..=1035).contains(&body.len()), "{}", body.len());
+        }
+    }
+
+    #[test]
+    fn entities_differ_by_number_and_by_salt() {
+        let dataset = Dataset::new(1000, 100);
+        assert_eq!(dataset.record(1, 0), Dataset::new(5, 5).record(1, 0));
+        assert_ne!(dataset.record(1, 0), dataset.record(2, 0));
+        assert_ne!(dataset.record(1, 0), dataset.record(1, 1));
+    }
+
+    #[test]
+    fn the_filter_selects_one_percent() {
+        let filter = wire::filter::parse(ONE_PERCENT_FILTER).unwrap();
+        for entities in [7, 8, 100, 1000, 1008] {
+            let dataset = Dataset::new(entities, 100);
+            let selected = (0..entities).filter(|number| {
+                let record = dataset.record(*number, 3).finish(DateTime::MIN);
+                let key = dataset.key(*number);
+                filter.matches(&model::EntityView::of(&key, &record).unwrap()).unwrap()
+            });
+            assert_eq!(selected.count() as u64, dataset.one_percent(), "of {entities}");
+        }
+    }
+
+    #[test]
+    fn keys_order_by_number() {
+        let dataset = Dataset::new(100_000, 1000);
+        let encoded: Vec<_> = [0, 999, 1000, 54_321, 99_999].map(|number| dataset.key(number).encode()).to_vec();
+        assert!(encoded.is_sorted());
+        assert_eq!(dataset.partition(1999), "p000001");
+    }
+}

@@ -1,0 +1,190 @@
+//! `floor`: the reference server. It does what no Table service can do without: HTTP/1.1, a signature, a sync.
+//!
+//! It answers every request of the load generator with the status and about the size that a Table service has, and
+//! keeps nothing. So `run` measures it like any other server.
+
+use crate::dataset::Dataset;
+use crate::group_log::GroupLog;
+use crate::workload::BATCH_ENTITIES;
+use anyhow::Context;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use model::{DateTime, EntityView};
+use std::convert::Infallible;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpStream};
+use wire::json::{Context as Addresses, EntityForm, write_entity_in_set};
+use wire::signing::{AccountKey, Authorization, Signed, any_verifies};
+
+/// Entities of the fixed page.
+const PAGE_ENTITIES: u64 = 1000;
+/// Longest body of a request, in bytes.
+const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// What the reference server does beside HTTP.
+#[derive(Debug)]
+pub(crate) struct Floor {
+    /// The key that requests must be signed with; `None` takes every request.
+    key: Option<AccountKey>,
+    /// Where bodies go before they are acknowledged; `None` drops them at once.
+    log: Option<GroupLog>,
+    entity: Bytes,
+    page: Bytes,
+    batch: Bytes,
+}
+
+impl Floor {
+    /// A reference server with its fixed answers.
+    pub(crate) fn new(key: Option<AccountKey>, log: Option<GroupLog>) -> Self {
+        let dataset = Dataset::new(PAGE_ENTITIES, PAGE_ENTITIES);
+        let entities: Vec<Vec<u8>> = (0..PAGE_ENTITIES).map(|number| entity(&dataset, number)).collect();
+        let page = [b"{\"value\":[".as_slice(), &entities.join(&b','), b"]}"].concat();
+        let part = "--changesetresponse\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+                    HTTP/1.1 204 No Content\r\nETag: W/\"datetime'2024-05-06T07%3A08%3A09.1234567Z'\"\r\n\r\n\r\n";
+        Self {
+            key,
+            log,
+            entity: Bytes::from(entities.into_iter().next().unwrap_or_default()),
+            page: Bytes::from(page),
+            batch: Bytes::from(part.repeat(usize::try_from(BATCH_ENTITIES).unwrap_or_default())),
+        }
+    }
+
+    /// Says where it listens, and serves until the process ends.
+    pub(crate) async fn serve(self, listen: SocketAddr) -> anyhow::Result<()> {
+        let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
+        writeln!(std::io::stdout().lock(), "listening on http://{}", listener.local_addr()?)?;
+        let floor = Arc::new(self);
+        loop {
+            let (stream, _) = listener.accept().await.context("accepting a connection")?;
+            tokio::spawn(connection(stream, Arc::clone(&floor)));
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (parts, body) = request.into_parts();
+        if self.key.as_ref().is_some_and(|key| !is_signed(&parts, key)) {
+            return empty(StatusCode::FORBIDDEN);
+        }
+        let path = parts.uri.path();
+        if parts.method == Method::GET {
+            let body = if path.ends_with("()") { &self.page } else { &self.entity };
+            return with_body(StatusCode::OK, "application/json;odata=minimalmetadata", body);
+        }
+        let Ok(body) = Limited::new(body, BODY_BYTES_MAX).collect().await else {
+            return empty(StatusCode::BAD_REQUEST);
+        };
+        if let Some(log) = &self.log
+            && log.append(body.to_bytes()).await.is_err()
+        {
+            return empty(StatusCode::INTERNAL_SERVER_ERROR);
+        }
+        if path.ends_with("/$batch") {
+            with_body(StatusCode::ACCEPTED, "multipart/mixed; boundary=batchresponse", &self.batch)
+        } else {
+            empty(StatusCode::NO_CONTENT)
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, floor: Arc<Floor>) {
+    let handler = service_fn(move |request| {
+        let floor = Arc::clone(&floor);
+        async move { Ok::<_, Infallible>(floor.answer(request).await) }
+    });
+    if stream.set_nodelay(true).is_ok() {
+        // A client may end a connection at any time.
+        drop(http1::Builder::new().serve_connection(TokioIo::new(stream), handler).await);
+    }
+}
+
+fn empty(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
+    response
+}
+
+fn with_body(status: StatusCode, content_type: &'static str, body: &Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.clone()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// Whether the request carries a Shared Key signature of this key.
+fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
+    let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let Some(authorization) = Authorization::parse(header(AUTHORIZATION.as_str())) else { return false };
+    let signed = Signed {
+        method: parts.method.as_str(),
+        content_md5: "",
+        content_type: header(CONTENT_TYPE.as_str()),
+        date: header("x-ms-date"),
+        account: authorization.account,
+        path: parts.uri.path(),
+        comp: None,
+    };
+    let text = signed.string_to_sign(authorization.scheme);
+    authorization.signature.is_some_and(|signature| any_verifies([key], &text, &signature))
+}
+
+/// An entity as a page shows it.
+fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
+    let (key, record) = (dataset.key(number), dataset.record(number, 0).finish(DateTime::MIN));
+    let account = model::AccountName::new(crate::request::DEVELOPMENT_ACCOUNT).expect("the name follows the rules");
+    let context = Addresses { base: "", account: &account, level: wire::MetadataLevel::Minimal };
+    let form = EntityForm { context, table: "Bench", select: None, etag_in_minimal: true };
+    let mut out = Vec::new();
+    let view = EntityView::of(&key, &record).expect("the record was just built");
+    write_entity_in_set(&mut out, &form, &view).expect("the record was just built");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::Endpoint;
+    use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Request as Sent, Signer};
+
+    #[test]
+    fn the_fixed_bodies_have_the_size_of_the_real_ones() {
+        let floor = Floor::new(None, None);
+        assert!((1110..1150).contains(&floor.entity.len()), "{}", floor.entity.len());
+        assert!((1_110_000..1_150_000).contains(&floor.page.len()), "{}", floor.page.len());
+        serde_json::from_slice::<serde_json::Value>(&floor.page).unwrap();
+        assert_eq!(memchr::memmem::find_iter(&floor.page, b"\"RowKey\":").count(), 1000);
+        assert_eq!(memchr::memmem::find_iter(&floor.batch, b"HTTP/1.1 204").count(), 100);
+    }
+
+    #[test]
+    fn only_signed_requests_are_taken() {
+        let key = AccountKey::parse(DEVELOPMENT_KEY).unwrap();
+        let endpoint = Endpoint::parse("http://127.0.0.1:1", DEVELOPMENT_ACCOUNT, false).unwrap();
+        let mut bytes = Vec::new();
+        Signer::new(endpoint, DEVELOPMENT_ACCOUNT, key.clone())
+            .write(&mut bytes, &Sent::with_json("PUT", b"/Bench(PartitionKey='p',RowKey='r')", "", b"{}"));
+        let mut headers = [httparse::EMPTY_HEADER; 32];
+        let mut parsed = httparse::Request::new(&mut headers);
+        assert!(parsed.parse(&bytes).unwrap().is_complete());
+        let mut request = Request::builder().method(parsed.method.unwrap()).uri(parsed.path.unwrap());
+        for header in parsed.headers.iter() {
+            request = request.header(header.name, header.value);
+        }
+        let (mut parts, ()) = request.body(()).unwrap().into_parts();
+        assert!(is_signed(&parts, &key));
+        assert!(!is_signed(&parts, &AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").unwrap()));
+        parts.method = Method::DELETE;
+        assert!(!is_signed(&parts, &key));
+        parts.headers.remove(AUTHORIZATION);
+        assert!(!is_signed(&parts, &key));
+    }
+}

@@ -1,0 +1,174 @@
+//! Many connections at work for a time: the phases of a run, and what they add up to.
+//!
+//! A phase ends when every operation that began in it has ended. So the processor time of the server between the
+//! ends of two phases belongs to exactly the operations that were counted.
+
+use crate::histogram::Histogram;
+use crate::workload::{Client, Failure, Task};
+use anyhow::Context;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+
+/// Threads of the generator. Each serves its share of the connections by itself, which costs less than sharing.
+const THREADS: usize = 2;
+/// An operation that takes longer is counted as an error, and its connection is given up.
+const OPERATION_TIME_MAX: Duration = Duration::from_secs(120);
+/// A connection gives up after this many failed operations without a success.
+const FAILURES_IN_A_ROW_MAX: u32 = 20;
+/// The pause after a connection failed.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What was counted in a phase.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally {
+    /// Operations that succeeded.
+    pub(crate) operations: u64,
+    /// Entities that they moved.
+    pub(crate) entities: u64,
+    /// Latencies of the operations that succeeded.
+    pub(crate) latencies: Histogram,
+    /// Operations that failed, by status or kind.
+    pub(crate) errors: BTreeMap<String, u64>,
+    /// The first failure, in words.
+    pub(crate) first_error: Option<String>,
+}
+
+impl Tally {
+    /// Counts an operation that succeeded.
+    pub(crate) fn succeeded(&mut self, entities: u64, latency: Duration) {
+        self.operations += 1;
+        self.entities += entities;
+        self.latencies.record(latency);
+    }
+
+    fn failed(&mut self, failure: &Failure) {
+        let kind = match failure {
+            Failure::Status(status, _) => status.to_string(),
+            Failure::Content(_) => "content".to_owned(),
+            Failure::Connection(error) => format!("connection: {}", error.kind()),
+        };
+        *self.errors.entry(kind).or_default() += 1;
+        self.first_error.get_or_insert_with(|| failure.to_string());
+    }
+
+    /// Adds what was counted elsewhere.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.operations += other.operations;
+        self.entities += other.entities;
+        self.latencies.merge(&other.latencies);
+        for (kind, count) in other.errors {
+            *self.errors.entry(kind).or_default() += count;
+        }
+        self.first_error = self.first_error.take().or(other.first_error);
+    }
+}
+
+/// The connections of a run, dealt to threads.
+#[derive(Debug)]
+pub(crate) struct Load {
+    lanes: Vec<Lane>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    runtime: Runtime,
+    clients: Vec<Client>,
+    tally: Arc<Mutex<Tally>>,
+}
+
+impl Load {
+    /// Deals the clients to threads.
+    pub(crate) fn new(clients: Vec<Client>) -> anyhow::Result<Self> {
+        let threads = THREADS.min(clients.len());
+        let mut lanes = Vec::with_capacity(threads);
+        for _ in 0..threads {
+            let runtime = Builder::new_current_thread().enable_all().build().context("starting a thread")?;
+            lanes.push(Lane { runtime, clients: Vec::new(), tally: Arc::default() });
+        }
+        for (index, client) in clients.into_iter().enumerate() {
+            if let Some(lane) = lanes.get_mut(index % threads) {
+                lane.clients.push(client);
+            }
+        }
+        Ok(Self { lanes })
+    }
+
+    /// Lets every connection do its task until the time is over or there is nothing left to do.
+    pub(crate) fn phase(&mut self, task: Task, time: Duration) -> (Tally, Duration) {
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            for lane in &mut self.lanes {
+                scope.spawn(move || lane.run(task, began + time));
+            }
+        });
+        let mut total = Tally::default();
+        for lane in &self.lanes {
+            total.merge(std::mem::take(&mut *lane.tally.lock().unwrap_or_else(PoisonError::into_inner)));
+        }
+        (total, began.elapsed())
+    }
+}
+
+impl Lane {
+    fn run(&mut self, task: Task, until: Instant) {
+        let clients = std::mem::take(&mut self.clients);
+        self.clients = self.runtime.block_on(async {
+            let mut running = JoinSet::new();
+            for client in clients {
+                running.spawn(work(client, task, until, Arc::clone(&self.tally)));
+            }
+            running.join_all().await
+        });
+    }
+}
+
+async fn work(mut client: Client, task: Task, until: Instant, tally: Arc<Mutex<Tally>>) -> Client {
+    let mut failures_in_a_row = 0;
+    while Instant::now() < until && failures_in_a_row < FAILURES_IN_A_ROW_MAX {
+        let began = Instant::now();
+        let result = tokio::time::timeout(OPERATION_TIME_MAX, client.operation(task)).await;
+        let latency = began.elapsed();
+        let result = result.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
+        // Only the tasks of this thread take this lock, and none holds it across a wait.
+        let count = |with: &dyn Fn(&mut Tally)| with(&mut tally.lock().unwrap_or_else(PoisonError::into_inner));
+        match result {
+            Ok(Some(entities)) => {
+                failures_in_a_row = 0;
+                count(&|tally| tally.succeeded(entities, latency));
+            }
+            Ok(None) => break,
+            Err(failure) => {
+                failures_in_a_row += 1;
+                count(&|tally| tally.failed(&failure));
+                if matches!(failure, Failure::Connection(_)) {
+                    tokio::time::sleep(RECONNECT_PAUSE).await;
+                }
+            }
+        }
+    }
+    client
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tallies_add_up() {
+        let mut one = Tally::default();
+        one.succeeded(1000, Duration::from_millis(2));
+        one.failed(&Failure::Status(503, "busy".to_owned()));
+        let mut other = Tally::default();
+        other.succeeded(500, Duration::from_millis(7));
+        other.failed(&Failure::Status(503, "still busy".to_owned()));
+        other.failed(&Failure::Content("an empty page".to_owned()));
+        one.merge(other);
+        assert_eq!((one.operations, one.entities), (2, 1500));
+        assert_eq!(one.errors, BTreeMap::from([("503".to_owned(), 2), ("content".to_owned(), 1)]));
+        assert_eq!(one.first_error.as_deref(), Some("status 503: busy"));
+        assert_eq!(one.latencies.max(), Duration::from_millis(7));
+    }
+}

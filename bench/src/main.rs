@@ -1,0 +1,109 @@
+//! `rowhouse-bench`: the load generator and its references.
+//!
+//! A figure means something only beside another one from the same machine and the same minute. So the generator
+//! (`run`), a server that does the least (`floor`) and the engine alone (`raw`) are one program, and `compare` runs
+//! them in alternation with the server.
+//!
+//! This crate must not know how a server or an engine does its work.
+
+mod cli;
+mod compare;
+mod connection;
+mod dataset;
+mod endpoint;
+mod floor;
+mod group_log;
+mod histogram;
+mod load;
+mod process;
+mod random;
+mod raw;
+mod report;
+mod request;
+mod run;
+mod workload;
+
+use anyhow::Context;
+use clap::Parser;
+use cli::{Cli, Command, FloorArgs, RawArgs, RunArgs};
+use endpoint::Endpoint;
+use process::Process;
+use report::Report;
+use run::{Measurement, Target};
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+use wire::signing::AccountKey;
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(args) => run_workload(&args),
+        Command::Floor(args) => serve_floor(args),
+        Command::Raw(args) => measure_raw(&args),
+        Command::Compare(args) => compare::run(&args),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let target = Target {
+        endpoint: Endpoint::parse(&args.endpoint, &args.account, args.allow_remote)?,
+        account: args.account.clone(),
+        key: AccountKey::parse(&args.key).context("the key is not Base64 of at least 16 bytes")?,
+        process: args.pid.map(Process::new),
+    };
+    let measurement = Measurement {
+        workload: args.workload,
+        entities: args.size.entities,
+        per_partition: args.size.per_partition,
+        connections: usize::try_from(args.connections)?,
+        time: Duration::from_secs(args.size.seconds),
+    };
+    print(&run::measure(&target, &measurement)?, args.size.json)
+}
+
+fn serve_floor(args: FloorArgs) -> anyhow::Result<ExitCode> {
+    let key = AccountKey::parse(request::DEVELOPMENT_KEY).context("the development key is Base64")?;
+    let log = args.durable.map(|path| group_log::GroupLog::create(&path).with_context(|| path.display().to_string()));
+    let floor = floor::Floor::new((!args.unsigned).then_some(key), log.transpose()?);
+    runtime()?.block_on(floor.serve(args.listen))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure_raw(args: &RawArgs) -> anyhow::Result<ExitCode> {
+    let measurement = raw::RawMeasurement {
+        workload: args.workload,
+        entities: args.size.entities,
+        per_partition: args.size.per_partition,
+        tasks: args.tasks.map(usize::try_from).transpose()?,
+        time: Duration::from_secs(args.size.seconds),
+        cache_bytes: args.cache_mib << 20,
+    };
+    print(&runtime()?.block_on(raw::measure(&args.data, &measurement))?, args.size.json)
+}
+
+/// The runtime of the references, which is that of the server.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")
+}
+
+fn print(report: &Report, json: bool) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
+    } else {
+        write!(out, "{report}")?;
+    }
+    Ok(if report.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[allow(clippy::print_stderr, reason = "the last words of the program go to the terminal")]
+fn complain(error: &anyhow::Error) {
+    eprintln!("rowhouse-bench: {error:#}");
+}

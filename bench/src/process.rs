@@ -1,0 +1,96 @@
+//! What a process has cost, from the accounts that Linux keeps of it under `/proc`.
+
+use anyhow::Context;
+use std::time::Duration;
+
+/// Linux shows processor time in ticks of 10 ms to every program, whatever its own clock is.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A process whose cost is read. The process may be this one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Process {
+    id: u32,
+}
+
+/// The memory of a process that is resident, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Resident {
+    pub(crate) now: u64,
+    pub(crate) peak: u64,
+}
+
+impl Process {
+    /// A process by its id.
+    pub(crate) fn new(id: u32) -> Self {
+        Self { id }
+    }
+
+    /// This process.
+    pub(crate) fn current() -> Self {
+        Self { id: std::process::id() }
+    }
+
+    /// Processor time of all threads so far, user and system.
+    pub(crate) fn cpu(self) -> anyhow::Result<Duration> {
+        let text = self.read("stat")?;
+        parse_cpu(&text).with_context(|| format!("/proc/{}/stat has an unknown form", self.id))
+    }
+
+    /// Resident memory.
+    pub(crate) fn resident(self) -> anyhow::Result<Resident> {
+        let text = self.read("status")?;
+        parse_resident(&text).with_context(|| format!("/proc/{}/status has an unknown form", self.id))
+    }
+
+    fn read(self, file: &str) -> anyhow::Result<String> {
+        let path = format!("/proc/{}/{file}", self.id);
+        std::fs::read_to_string(&path).with_context(|| format!("reading {path}; is the process running?"))
+    }
+}
+
+/// Reads `/proc/PID/stat`. The second field is a name that may hold blanks and parentheses.
+fn parse_cpu(stat: &str) -> Option<Duration> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    // The state, the third field of the file, is the first one here; the times are the 14th and 15th of the file.
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let user: u32 = fields.next()?.parse().ok()?;
+    let system: u32 = fields.next()?.parse().ok()?;
+    Some(TICK * user + TICK * system)
+}
+
+/// Reads `/proc/PID/status`.
+fn parse_resident(status: &str) -> Option<Resident> {
+    let kibibytes = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    };
+    Some(Resident { now: kibibytes("VmRSS:")? * 1024, peak: kibibytes("VmHWM:")? * 1024 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_of_a_process_with_an_odd_name() {
+        let stat = "4321 (odd ) name) S 1 4321 4321 0 -1 4194560 1200 0 3 0 150 25 7 8 20 0 9 0 777 1000 200 18446";
+        assert_eq!(parse_cpu(stat), Some(Duration::from_millis(1750)));
+        for malformed in ["", "1 (a) S 1", "1 (a) S 1 1 1 0 -1 0 0 0 0 0 x 25"] {
+            assert_eq!(parse_cpu(malformed), None, "{malformed}");
+        }
+    }
+
+    #[test]
+    fn resident_memory() {
+        let status = "Name:\trowhouse\nVmPeak:\t  900 kB\nVmHWM:\t     512 kB\nVmRSS:\t     256 kB\nThreads:\t4\n";
+        assert_eq!(parse_resident(status), Some(Resident { now: 256 * 1024, peak: 512 * 1024 }));
+        assert_eq!(parse_resident("Name:\tzombie\n"), None);
+    }
+
+    #[test]
+    fn this_process_has_accounts() {
+        assert!(Process::current().cpu().is_ok());
+        assert!(Process::current().resident().unwrap().now > 0);
+        assert!(Process::new(0).cpu().is_err());
+    }
+}

@@ -1,0 +1,298 @@
+//! `raw`: drives the embedded engine without HTTP, as the reference for everything that stands above it.
+
+use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage, entity_key};
+use crate::load::Tally;
+use crate::process::Process;
+use crate::random::Random;
+use crate::report::{Gauge, Report};
+use crate::request::DEVELOPMENT_ACCOUNT;
+use crate::workload::BATCH_ENTITIES;
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::ValueEnum;
+use model::clock::SystemClock;
+use model::limits::{PAGE_ENTITY_BYTES_MAX, PAGE_RESULTS_MAX};
+use model::{AccountName, EntityView, KeyRange, Mutation, Position, TableName, Transaction};
+use std::hint::black_box;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use store::{CatalogError, Embedded, EmbeddedOptions, Engine, EntitySink, Scan, TableKey};
+use tokio::task::JoinSet;
+
+/// What the engine is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RawWorkload {
+    /// Insert new entities in transactions of 100
+    Batch100,
+    /// Replace existing entities, one a transaction, by 64 tasks at a time
+    Group64,
+    /// Replace existing entities, one a transaction, by one task
+    Single,
+    /// Read existing entities by their keys
+    Get,
+    /// Read the table in pages of 1,000, looking at every value
+    Scan,
+    /// Read the table with a filter that selects 1 %
+    ScanFilter,
+    /// Read the table and do nothing with it: the engine iterating
+    Iterate,
+}
+
+impl RawWorkload {
+    fn usage(self) -> Usage {
+        match self {
+            Self::Batch100 => Usage::Growing,
+            Self::Group64 | Self::Single => Usage::Overwritten,
+            Self::Get | Self::Scan | Self::ScanFilter | Self::Iterate => Usage::Read,
+        }
+    }
+
+    /// How many tasks work at a time, unless asked for otherwise.
+    fn tasks(self) -> usize {
+        match self {
+            Self::Group64 => 64,
+            Self::Batch100 => 4,
+            _ => 1,
+        }
+    }
+}
+
+/// One measurement of the engine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RawMeasurement {
+    pub(crate) workload: RawWorkload,
+    pub(crate) entities: u64,
+    pub(crate) per_partition: u64,
+    pub(crate) tasks: Option<usize>,
+    pub(crate) time: Duration,
+    pub(crate) cache_bytes: u64,
+}
+
+/// The engine and what it works on.
+struct Bench {
+    engine: Embedded,
+    table: TableKey,
+    dataset: Dataset,
+    run: u64,
+    sequence: AtomicU64,
+}
+
+/// Opens the folder, fills the table if needed, warms up, and measures.
+pub(crate) async fn measure(folder: &Path, measurement: &RawMeasurement) -> anyhow::Result<Report> {
+    let RawMeasurement { workload, entities, per_partition, time, cache_bytes, .. } = *measurement;
+    let tasks = measurement.tasks.unwrap_or_else(|| workload.tasks());
+    let options = EmbeddedOptions { cache_bytes, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder, &options, SystemClock)?;
+    let dataset = Dataset::new(entities, per_partition);
+    let name = dataset.table(workload.usage());
+    let table = TableKey {
+        account: AccountName::new(DEVELOPMENT_ACCOUNT).context("the account's name follows the rules")?,
+        name: TableName::new(&name).map_err(|error| anyhow!("{name}: {error:?}"))?,
+    };
+    let run = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let bench = Arc::new(Bench { engine, table, dataset, run, sequence: AtomicU64::new(0) });
+    bench.fill().await?;
+    bench.phase(workload, tasks, time / 4).await?;
+    let gauge = Gauge::start(Some(Process::current()), None)?;
+    let began = Instant::now();
+    let tally = bench.phase(workload, tasks, time).await?;
+    let name = workload.to_possible_value().map_or_else(String::new, |value| format!("raw {}", value.get_name()));
+    let report = gauge.report(name, entities, tasks, tally, began.elapsed())?;
+    bench.engine.close().await.context("closing the data folder")?;
+    Ok(report)
+}
+
+impl Bench {
+    async fn fill(&self) -> anyhow::Result<()> {
+        match self.engine.create_table(&self.table).await {
+            Ok(()) | Err(CatalogError::AlreadyExists) => {}
+            Err(error) => bail!("creating the table: {error:?}"),
+        }
+        if self.get(self.dataset.entities - 1).await? == 1 {
+            return Ok(());
+        }
+        let mut first = 0;
+        while first < self.dataset.entities {
+            let end = (first + BATCH_ENTITIES).min(self.dataset.entities);
+            self.commit((first..end).map(|number| self.upsert(number, 0)).collect()).await?;
+            first = end;
+        }
+        Ok(())
+    }
+
+    /// Lets tasks work for a time, and at least once.
+    async fn phase(self: &Arc<Self>, workload: RawWorkload, tasks: usize, time: Duration) -> anyhow::Result<Tally> {
+        let until = Instant::now() + time;
+        let mut running = JoinSet::new();
+        for seed in 1..=tasks as u64 {
+            let bench = Arc::clone(self);
+            running.spawn(async move {
+                let (mut tally, mut random, mut from) = (Tally::default(), Random::new(seed), None);
+                loop {
+                    let began = Instant::now();
+                    let entities = bench.operation(workload, &mut random, &mut from).await?;
+                    tally.succeeded(entities, began.elapsed());
+                    if Instant::now() >= until {
+                        return anyhow::Ok(tally);
+                    }
+                }
+            });
+        }
+        let mut total = Tally::default();
+        while let Some(tally) = running.join_next().await {
+            total.merge(tally??);
+        }
+        Ok(total)
+    }
+
+    /// Does one operation; answers how many entities it moved or examined.
+    async fn operation(
+        &self,
+        workload: RawWorkload,
+        random: &mut Random,
+        from: &mut Option<Position>,
+    ) -> anyhow::Result<u64> {
+        let number = random.below(self.dataset.entities);
+        match workload {
+            RawWorkload::Batch100 => self.insert_batch(number).await,
+            RawWorkload::Group64 | RawWorkload::Single => {
+                self.commit(vec![self.upsert(number, random.next())]).await?;
+                Ok(1)
+            }
+            RawWorkload::Get => {
+                let found = self.get(number).await?;
+                ensure!(found == 1, "entity {number} is missing");
+                Ok(found)
+            }
+            RawWorkload::Scan => {
+                let scan = Scan { from: from.take(), ..page() };
+                let (looked, next, _) = self.scan(scan, Look { entities: 0 }).await?;
+                *from = next;
+                Ok(looked.entities)
+            }
+            RawWorkload::ScanFilter => self.filtered_scan().await,
+            RawWorkload::Iterate => Ok(self.scan(whole_table(), Nothing).await?.2),
+        }
+    }
+
+    async fn get(&self, number: u64) -> anyhow::Result<u64> {
+        let record = self.engine.get(&self.table, &self.dataset.key(number)).await;
+        let record = record.map_err(|error| anyhow!("reading an entity: {error:?}"))?;
+        Ok(u64::from(black_box(record).is_some()))
+    }
+
+    async fn insert_batch(&self, number: u64) -> anyhow::Result<u64> {
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("{}-{:x}-{sequence:x}", Dataset::row(number), self.run);
+        let partition = self.dataset.partition(number);
+        let mutations = (0..BATCH_ENTITIES).map(|index| Mutation::Insert {
+            key: entity_key(&partition, &format!("{prefix}-{index:02}")),
+            properties: self.dataset.record(sequence * BATCH_ENTITIES + index, 0),
+        });
+        self.commit(mutations.collect()).await?;
+        Ok(BATCH_ENTITIES)
+    }
+
+    fn upsert(&self, number: u64, salt: u64) -> Mutation {
+        Mutation::InsertOrReplace { key: self.dataset.key(number), properties: self.dataset.record(number, salt) }
+    }
+
+    async fn commit(&self, mutations: Vec<Mutation>) -> anyhow::Result<()> {
+        let transaction = Transaction::new(mutations).map_err(|error| anyhow!("a transaction: {error:?}"))?;
+        let written = self.engine.commit(&self.table, transaction).await;
+        written.map(drop).map_err(|error| anyhow!("writing: {error:?}"))
+    }
+
+    async fn filtered_scan(&self) -> anyhow::Result<u64> {
+        let filter = wire::filter::parse(ONE_PERCENT_FILTER).map_err(|error| anyhow!("the filter: {error:?}"))?;
+        let (mut from, mut selected, mut examined) = (None, 0, 0);
+        loop {
+            let scan = Scan { filter: Some(filter.clone()), from, ..page() };
+            let (looked, next, of) = self.scan(scan, Look { entities: 0 }).await?;
+            (from, selected, examined) = (next, selected + looked.entities, examined + of);
+            if from.is_none() {
+                break;
+            }
+        }
+        ensure!(selected == self.dataset.one_percent(), "the filter selected {selected} entities");
+        Ok(examined)
+    }
+
+    /// A page; answers the sink, where the next page begins, and how many entities were examined.
+    async fn scan<S: EntitySink>(&self, scan: Scan, sink: S) -> anyhow::Result<(S, Option<Position>, u64)> {
+        let page = self.engine.scan(&self.table, scan, sink).await;
+        let (sink, end) = page.map_err(|error| anyhow!("scanning: {error:?}"))?;
+        Ok((sink, end.next, end.examined))
+    }
+}
+
+/// A page as a server asks for it.
+fn page() -> Scan {
+    Scan { limit: PAGE_RESULTS_MAX, byte_budget: PAGE_ENTITY_BYTES_MAX, ..whole_table() }
+}
+
+/// Everything at once.
+fn whole_table() -> Scan {
+    Scan {
+        ranges: vec![KeyRange::all()],
+        from: None,
+        filter: None,
+        limit: usize::MAX,
+        byte_budget: usize::MAX,
+        deadline: Instant::now() + Duration::from_secs(600),
+    }
+}
+
+/// Does nothing with the entities.
+struct Nothing;
+
+impl EntitySink for Nothing {
+    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+        black_box(entity);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Looks at every value, the least that an encoder does.
+struct Look {
+    entities: u64,
+}
+
+impl EntitySink for Look {
+    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+        self.entities += 1;
+        for property in entity.record.properties().flatten() {
+            black_box(property.value().is_ok());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_workload_does_what_it_says() {
+        let folder = tempfile::tempdir().unwrap();
+        for workload in RawWorkload::value_variants() {
+            let measurement = RawMeasurement {
+                workload: *workload,
+                entities: 200,
+                per_partition: 100,
+                tasks: Some(1),
+                time: Duration::ZERO,
+                cache_bytes: 16 << 20,
+            };
+            let report = measure(folder.path(), &measurement).await.unwrap();
+            let expected = match workload {
+                RawWorkload::Batch100 => 100,
+                RawWorkload::Group64 | RawWorkload::Single | RawWorkload::Get => 1,
+                RawWorkload::Scan | RawWorkload::ScanFilter | RawWorkload::Iterate => 200,
+            };
+            assert_eq!((report.operations, report.entities), (1, expected), "{workload:?}");
+        }
+    }
+}

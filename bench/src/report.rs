@@ -1,0 +1,193 @@
+//! What a measurement found, for people and for programs.
+
+use crate::load::Tally;
+use crate::process::Process;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// The figures of one measurement. Times are in microseconds where the name does not say otherwise.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) workload: String,
+    /// Entities in the table before the measurement.
+    pub(crate) table_entities: u64,
+    /// Connections, or tasks where there are none.
+    pub(crate) connections: usize,
+    pub(crate) seconds: f64,
+    pub(crate) operations: u64,
+    pub(crate) entities: u64,
+    pub(crate) operations_per_second: f64,
+    pub(crate) entities_per_second: f64,
+    pub(crate) latency_us: Latency,
+    pub(crate) errors: BTreeMap<String, u64>,
+    pub(crate) first_error: Option<String>,
+    /// Processor time of what was measured, if its process was named.
+    pub(crate) cpu: Option<Cpu>,
+    /// Processor time of the generator for an operation.
+    pub(crate) generator_cpu_us_per_operation: Option<f64>,
+    pub(crate) resident_mib: Option<f64>,
+    pub(crate) peak_resident_mib: Option<f64>,
+}
+
+/// Quantiles of the latency of operations.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Latency {
+    pub(crate) p50: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+    pub(crate) max: f64,
+}
+
+/// Processor time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Cpu {
+    pub(crate) us_per_operation: f64,
+    pub(crate) us_per_entity: f64,
+    pub(crate) cores_busy: f64,
+}
+
+/// Measures around a piece of work: its time, and what two processes spend on it.
+#[derive(Debug)]
+pub(crate) struct Gauge {
+    measured: Option<(Process, Duration)>,
+    generator: Option<(Process, Duration)>,
+}
+
+impl Gauge {
+    /// Starts measuring.
+    pub(crate) fn start(measured: Option<Process>, generator: Option<Process>) -> anyhow::Result<Self> {
+        let read = |process: Option<Process>| process.map(|p| anyhow::Ok((p, p.cpu()?))).transpose();
+        Ok(Self { measured: read(measured)?, generator: read(generator)? })
+    }
+
+    /// What was measured since the start.
+    pub(crate) fn report(
+        self,
+        workload: String,
+        table_entities: u64,
+        connections: usize,
+        tally: Tally,
+        wall: Duration,
+    ) -> anyhow::Result<Report> {
+        let spent = |since: Option<(Process, Duration)>| {
+            since.map(|(process, before)| anyhow::Ok(process.cpu()?.saturating_sub(before))).transpose()
+        };
+        let resident = self.measured.map(|(process, _)| process.resident()).transpose()?;
+        let (measured, generator) = (spent(self.measured)?, spent(self.generator)?);
+        let quantile = |share| micros(tally.latencies.per_mille(share));
+        Ok(Report {
+            workload,
+            table_entities,
+            connections,
+            seconds: wall.as_secs_f64(),
+            operations: tally.operations,
+            entities: tally.entities,
+            operations_per_second: ratio(as_f64(tally.operations), wall.as_secs_f64()),
+            entities_per_second: ratio(as_f64(tally.entities), wall.as_secs_f64()),
+            latency_us: Latency {
+                p50: quantile(500),
+                p95: quantile(950),
+                p99: quantile(990),
+                p999: quantile(999),
+                max: micros(tally.latencies.max()),
+            },
+            cpu: measured.map(|cpu| Cpu {
+                us_per_operation: ratio(micros(cpu), as_f64(tally.operations)),
+                us_per_entity: ratio(micros(cpu), as_f64(tally.entities)),
+                cores_busy: ratio(cpu.as_secs_f64(), wall.as_secs_f64()),
+            }),
+            generator_cpu_us_per_operation: generator.map(|cpu| ratio(micros(cpu), as_f64(tally.operations))),
+            errors: tally.errors,
+            first_error: tally.first_error,
+            resident_mib: resident.map(|resident| mebibytes(resident.now)),
+            peak_resident_mib: resident.map(|resident| mebibytes(resident.peak)),
+        })
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Bytes as MiB.
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
+    as_f64(bytes) / (1024.0 * 1024.0)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}: {} connections, table of {} entities, {:.1} s",
+            self.workload, self.connections, self.table_entities, self.seconds
+        )?;
+        writeln!(f, "  operations  {:>12.0} /s   ({} in all)", self.operations_per_second, self.operations)?;
+        writeln!(f, "  entities    {:>12.0} /s   ({} in all)", self.entities_per_second, self.entities)?;
+        let Latency { p50, p95, p99, p999, max } = &self.latency_us;
+        writeln!(f, "  latency     p50 {p50:.0}  p95 {p95:.0}  p99 {p99:.0}  p99.9 {p999:.0}  max {max:.0} µs")?;
+        if let Some(Cpu { us_per_operation, us_per_entity, cores_busy }) = &self.cpu {
+            writeln!(
+                f,
+                "  CPU         {us_per_operation:.2} µs an operation, {us_per_entity:.2} µs an entity ({cores_busy:.2} cores)"
+            )?;
+        }
+        if let Some(cost) = self.generator_cpu_us_per_operation {
+            writeln!(f, "  generator   {cost:.2} µs CPU an operation")?;
+        }
+        if let (Some(now), Some(peak)) = (self.resident_mib, self.peak_resident_mib) {
+            writeln!(f, "  resident    {now:.1} MiB, peak {peak:.1} MiB")?;
+        }
+        for (kind, count) in &self.errors {
+            writeln!(f, "  errors      {kind}: {count}")?;
+        }
+        if let Some(first) = &self.first_error {
+            writeln!(f, "  first error {first}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_text_and_json() {
+        let mut tally = Tally::default();
+        tally.succeeded(1000, Duration::from_micros(250));
+        tally.succeeded(1000, Duration::from_micros(350));
+        tally.errors.insert("503".to_owned(), 3);
+        let gauge = Gauge::start(Some(Process::current()), None).unwrap();
+        let report = gauge.report("query-page".to_owned(), 5000, 4, tally, Duration::from_millis(500)).unwrap();
+        assert!((report.operations_per_second - 4.0).abs() < 1e-9);
+        assert!((report.entities_per_second - 4000.0).abs() < 1e-9);
+        assert!((report.latency_us.max - 350.0).abs() < 1e-9);
+        let text = report.to_string();
+        for part in ["query-page: 4 connections, table of 5000 entities", "4000 /s", "503: 3", "resident"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        let json = serde_json::to_string(&report).unwrap();
+        let back: Report = serde_json::from_str(&json).unwrap();
+        assert_eq!((back.operations, back.errors.len()), (2, 1));
+    }
+
+    #[test]
+    fn nothing_done_is_zero_and_not_a_division_by_zero() {
+        let gauge = Gauge::start(Some(Process::current()), None).unwrap();
+        let report = gauge.report("get".to_owned(), 1, 1, Tally::default(), Duration::ZERO).unwrap();
+        assert!(report.cpu.unwrap().us_per_operation.abs() < f64::EPSILON);
+        assert!(report.operations_per_second.abs() < f64::EPSILON);
+    }
+}

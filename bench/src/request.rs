@@ -1,0 +1,169 @@
+//! Building signed requests, each into one buffer that is sent at once.
+//!
+//! This module must not know connections or workloads.
+
+use crate::endpoint::Endpoint;
+use std::io::Write;
+use std::time::{Duration, Instant, SystemTime};
+use wire::signing::{AccountKey, Scheme, Signed};
+
+/// The name of the well-known development account.
+pub(crate) const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+/// Its key. It is public and protects nothing.
+pub(crate) const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// The service version of the requests, the one that current client libraries speak.
+const VERSION: &str = "2019-02-02";
+/// How long a date is used for before a new one is written.
+const DATE_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// What a request says beside what every request says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    /// The path behind that of the account, encoded: `/Tables`.
+    pub(crate) path: &'a [u8],
+    /// The query with its question mark, encoded, or nothing.
+    pub(crate) query: &'a str,
+    /// Complete header lines, each with its line end.
+    pub(crate) headers: &'a str,
+    pub(crate) content_type: &'a str,
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// A request for a JSON answer.
+    pub(crate) fn get(path: &'a [u8], query: &'a str) -> Self {
+        Self { method: "GET", path, query, headers: "", content_type: "", body: b"" }
+    }
+
+    /// A request with a JSON body.
+    pub(crate) fn with_json(method: &'a str, path: &'a [u8], headers: &'a str, body: &'a [u8]) -> Self {
+        Self { method, path, query: "", headers, content_type: "application/json", body }
+    }
+}
+
+/// Signs requests for one account.
+#[derive(Debug, Clone)]
+pub(crate) struct Signer {
+    pub(crate) endpoint: Endpoint,
+    account: String,
+    key: AccountKey,
+    date: String,
+    dated: Instant,
+}
+
+impl Signer {
+    /// A signer with one of the account's keys.
+    pub(crate) fn new(endpoint: Endpoint, account: &str, key: AccountKey) -> Self {
+        Self { endpoint, account: account.to_owned(), key, date: date(), dated: Instant::now() }
+    }
+
+    /// Writes a request, replacing what the buffer holds.
+    pub(crate) fn write(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
+        if self.dated.elapsed() > DATE_AGE_MAX {
+            (self.date, self.dated) = (date(), Instant::now());
+        }
+        out.clear();
+        let Request { method, query, headers, content_type, body, .. } = request;
+        out.extend_from_slice(method.as_bytes());
+        out.push(b' ');
+        let path_at = out.len();
+        out.extend_from_slice(self.endpoint.base_path.as_bytes());
+        out.extend_from_slice(request.path);
+        let path = std::str::from_utf8(out.get(path_at..).unwrap_or_default()).unwrap_or_default();
+        let signed = Signed {
+            method,
+            content_md5: "",
+            content_type,
+            date: &self.date,
+            account: &self.account,
+            path,
+            comp: None,
+        };
+        let signature = self.key.sign(&signed.string_to_sign(Scheme::SharedKey));
+        for part in [
+            query,
+            " HTTP/1.1\r\nHost: ",
+            &self.endpoint.host,
+            "\r\nAccept: application/json;odata=minimalmetadata\r\nx-ms-version: ",
+            VERSION,
+            "\r\nx-ms-date: ",
+            &self.date,
+            "\r\nAuthorization: SharedKey ",
+            &self.account,
+            ":",
+            &signature,
+            "\r\n",
+            headers,
+        ] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        if !content_type.is_empty() {
+            let length = body.len();
+            write!(out, "Content-Type: {content_type}\r\nContent-Length: {length}\r\n")
+                .expect("writing to memory does not fail");
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(body);
+    }
+}
+
+fn date() -> String {
+    httpdate::fmt_http_date(SystemTime::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::signing::{Authorization, any_verifies, parse_date};
+
+    /// Judges a request as a server does: by what is on the wire alone.
+    fn is_accepted(bytes: &[u8]) -> bool {
+        let mut headers = [httparse::EMPTY_HEADER; 32];
+        let mut request = httparse::Request::new(&mut headers);
+        let head = request.parse(bytes).unwrap().unwrap();
+        let header = |name: &str| {
+            let found = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+            found.map_or("", |header| std::str::from_utf8(header.value).unwrap())
+        };
+        let target = request.path.unwrap();
+        let authorization = Authorization::parse(header("authorization")).unwrap();
+        let signed = Signed {
+            method: request.method.unwrap(),
+            content_md5: "",
+            content_type: header("content-type"),
+            date: header("x-ms-date"),
+            account: authorization.account,
+            path: target.split('?').next().unwrap(),
+            comp: None,
+        };
+        let length = header("content-length");
+        assert_eq!(bytes.len() - head, if length.is_empty() { 0 } else { length.parse().unwrap() });
+        assert!(parse_date(header("x-ms-date")).is_some());
+        assert_eq!(authorization.account, DEVELOPMENT_ACCOUNT);
+        let key = AccountKey::parse(DEVELOPMENT_KEY).unwrap();
+        any_verifies([&key], &signed.string_to_sign(Scheme::SharedKey), &authorization.signature.unwrap())
+    }
+
+    #[test]
+    fn requests_are_signed_as_the_service_wants() {
+        let endpoint = Endpoint::parse("http://127.0.0.1:10002", DEVELOPMENT_ACCOUNT, false).unwrap();
+        let mut signer = Signer::new(endpoint, DEVELOPMENT_ACCOUNT, AccountKey::parse(DEVELOPMENT_KEY).unwrap());
+        let mut buffer = b"left over from the last request".to_vec();
+        let path = b"/Bench(PartitionKey='a%20b''c',RowKey='1')";
+        for request in [
+            Request::get(path, ""),
+            Request::get(b"/Bench()", "?$filter=Count%20eq%207"),
+            Request::with_json("PUT", path, "If-Match: *\r\n", b"{}"),
+            Request { content_type: "multipart/mixed; boundary=b", ..Request::with_json("POST", b"/$batch", "", b"x") },
+        ] {
+            signer.write(&mut buffer, &request);
+            assert!(is_accepted(&buffer), "{}", String::from_utf8_lossy(&buffer));
+            let tampered: Vec<u8> = String::from_utf8(buffer.clone()).unwrap().replace("Bench", "Bunch").into_bytes();
+            assert_eq!(is_accepted(&tampered), buffer == tampered, "the path is covered by the signature");
+        }
+        assert!(buffer.starts_with(b"POST /devstoreaccount1/$batch HTTP/1.1\r\nHost: 127.0.0.1:10002\r\n"));
+    }
+}

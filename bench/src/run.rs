@@ -1,0 +1,114 @@
+//! `run`: measures a workload against a server.
+
+use crate::dataset::Dataset;
+use crate::endpoint::Endpoint;
+use crate::load::Load;
+use crate::process::Process;
+use crate::report::{Gauge, Report};
+use crate::request::Signer;
+use crate::workload::{Client, Failure, Plan, Task, Workload};
+use anyhow::{bail, ensure};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use wire::signing::AccountKey;
+
+/// Connections that fill a table, by transactions and one by one.
+const FILL_BATCH_CONNECTIONS: usize = 4;
+const FILL_SINGLE_CONNECTIONS: usize = 64;
+/// Filling gives up after this time.
+const FILL_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
+/// How long the workload runs before it is measured, as a share of the time it is measured.
+const WARM_UP_SHARE: u32 = 4;
+
+/// A server to measure, and whose requests it takes.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) account: String,
+    pub(crate) key: AccountKey,
+    /// The process of the server, if its cost is to be measured.
+    pub(crate) process: Option<Process>,
+}
+
+/// One measurement.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measurement {
+    pub(crate) workload: Workload,
+    pub(crate) entities: u64,
+    pub(crate) per_partition: u64,
+    pub(crate) connections: usize,
+    pub(crate) time: Duration,
+}
+
+/// Fills the table if needed, warms up, and measures.
+pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Result<Report> {
+    let Measurement { workload, entities, connections, time, .. } = *measurement;
+    fill(target, measurement)?;
+    let plan = plan(measurement, 0);
+    let mut load = Load::new(clients(target, &plan, connections))?;
+    let task = Task::Workload(workload);
+    let (warm_up, _) = load.phase(task, time / WARM_UP_SHARE);
+    if warm_up.operations == 0 {
+        bail!(
+            "nothing of {} succeeded: {}",
+            workload.name(),
+            warm_up.first_error.as_deref().unwrap_or("no operation ended in time")
+        );
+    }
+    let gauge = Gauge::start(target.process, Some(Process::current()))?;
+    let (tally, wall) = load.phase(task, time);
+    gauge.report(workload.name(), entities, connections, tally, wall)
+}
+
+/// Makes sure that the table of a measurement exists and holds its entities.
+pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result<()> {
+    let first = plan(measurement, 0);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut scout = Client::new(Arc::clone(&first), signer(target), 0);
+    let last = measurement.entities - 1;
+    let is_filled = runtime.block_on(async {
+        scout.create_table().await?;
+        // The table is filled in order, so the last entity tells of all.
+        Ok(scout.has(0).await? && scout.has(last).await?)
+    });
+    let is_filled = is_filled.map_err(|failure: Failure| anyhow::anyhow!("preparing the table: {failure}"))?;
+    if is_filled {
+        return Ok(());
+    }
+    let in_batches = runtime.block_on(scout.operation(Task::Fill { in_batches: true }));
+    let (in_batches, from) = match in_batches {
+        Ok(_) => (true, crate::workload::BATCH_ENTITIES),
+        // A server without transactions gets the entities one by one.
+        Err(Failure::Status(..)) => (false, 0),
+        Err(failure) => bail!("filling the table: {failure}"),
+    };
+    let connections = if in_batches { FILL_BATCH_CONNECTIONS } else { FILL_SINGLE_CONNECTIONS };
+    let rest = plan(measurement, from);
+    let (tally, _) = Load::new(clients(target, &rest, connections))?.phase(Task::Fill { in_batches }, FILL_TIME_MAX);
+    ensure!(
+        tally.errors.is_empty(),
+        "filling the table: {:?}, first {}",
+        tally.errors,
+        tally.first_error.unwrap_or_default()
+    );
+    Ok(())
+}
+
+fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
+    let dataset = Dataset::new(measurement.entities, measurement.per_partition);
+    let table = dataset.table(measurement.workload.usage());
+    let run = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs() * 1000 + u64::from(time.subsec_millis()));
+    Arc::new(Plan { dataset, table, run, sequence: AtomicU64::new(sequence) })
+}
+
+fn clients(target: &Target, plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
+    let seeds = 1..=connections as u64;
+    seeds.map(|seed| Client::new(Arc::clone(plan), signer(target), seed)).collect()
+}
+
+fn signer(target: &Target) -> Signer {
+    Signer::new(target.endpoint.clone(), &target.account, target.key.clone())
+}

@@ -1,0 +1,411 @@
+//! What one connection does: it builds the requests of a workload one after another, and judges the answers.
+//!
+//! An operation is a request, except that a filtered query is one operation with all its pages. An answer that is
+//! not what the operation must bring counts as an error, so that nothing is fast because it is wrong.
+
+use crate::connection::Connection;
+use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage};
+use crate::random::Random;
+use crate::request::{Request, Signer};
+use clap::ValueEnum;
+use memchr::memmem;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::uri::write_entity_address;
+
+/// Entities of one transaction, the most that the service takes.
+pub(crate) const BATCH_ENTITIES: u64 = 100;
+/// Entities of the small ranges of the mixed workload.
+const RANGE_ENTITIES: u64 = 100;
+/// Bytes of an error body that are shown.
+const SHOWN_BYTES_MAX: usize = 400;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Workload {
+    /// Insert new entities, one a request
+    Insert,
+    /// Replace existing entities (Insert Or Replace), one a request
+    Upsert,
+    /// Change two properties of existing entities (Merge, If-Match: *), one a request
+    Merge,
+    /// Read existing entities by their keys
+    Get,
+    /// Read the whole table in pages of 1,000 entities
+    QueryPage,
+    /// Read the 1 % of the table that a filter on a property selects; an entity examined counts as an entity
+    QueryFilter,
+    /// Insert new entities in transactions of 100
+    Batch100,
+    /// 80 % get, 15 % upsert, 5 % ranges of 100 entities
+    Mixed,
+}
+
+impl Workload {
+    /// What the workload does with its table.
+    pub(crate) fn usage(self) -> Usage {
+        match self {
+            Self::Get | Self::QueryPage | Self::QueryFilter => Usage::Read,
+            Self::Upsert | Self::Merge | Self::Mixed => Usage::Overwritten,
+            Self::Insert | Self::Batch100 => Usage::Growing,
+        }
+    }
+
+    /// The name on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// What a connection does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// A workload, without end.
+    Workload(Workload),
+    /// Writes the dataset, in transactions or one by one, until it is complete.
+    Fill { in_batches: bool },
+}
+
+/// What the connections of a run share.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) dataset: Dataset,
+    pub(crate) table: String,
+    /// Tells the entities that this run inserts from those of other runs.
+    pub(crate) run: u64,
+    /// Numbers what is inserted or filled.
+    pub(crate) sequence: AtomicU64,
+}
+
+/// Why an operation failed. It sorts by kind in the report.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The answer has a status that the operation does not expect, and this body.
+    Status(u16, String),
+    /// The answer has the right status and the wrong content.
+    Content(String),
+    /// There was no answer.
+    Connection(std::io::Error),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status, body) => write!(f, "status {status}: {body}"),
+            Self::Content(what) => f.write_str(what),
+            Self::Connection(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Connection(error)
+    }
+}
+
+/// What an answer brought.
+struct Outcome {
+    entities: u64,
+    next: Option<(String, Option<String>)>,
+}
+
+/// One connection and what it needs to build requests.
+#[derive(Debug)]
+pub(crate) struct Client {
+    plan: Arc<Plan>,
+    signer: Signer,
+    random: Random,
+    connection: Option<Connection>,
+    /// Where the next page of the table begins.
+    page: String,
+    request: Vec<u8>,
+    path: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Client {
+    /// A client that connects when it is used.
+    pub(crate) fn new(plan: Arc<Plan>, signer: Signer, seed: u64) -> Self {
+        let (connection, page, request, path, body) = Default::default();
+        Self { plan, signer, random: Random::new(seed), connection, page, request, path, body }
+    }
+
+    /// Does one operation; answers how many entities it moved, or `None` if there is nothing left to do.
+    pub(crate) async fn operation(&mut self, task: Task) -> Result<Option<u64>, Failure> {
+        let workload = match task {
+            Task::Fill { in_batches } => return self.fill(in_batches).await,
+            Task::Workload(Workload::Mixed) => match self.random.below(100) {
+                0..80 => Workload::Get,
+                80..95 => Workload::Upsert,
+                _ => return self.range().await.map(Some),
+            },
+            Task::Workload(workload) => workload,
+        };
+        let number = self.random.below(self.plan.dataset.entities);
+        let entities = match workload {
+            Workload::Get => {
+                self.address(number);
+                let path = std::mem::take(&mut self.path);
+                let outcome = self.exchange(&Request::get(&path, ""), 200, b"\"RowKey\":").await;
+                self.path = path;
+                one(outcome?.entities)?
+            }
+            Workload::Insert => self.insert(number).await?,
+            Workload::Upsert => self.upsert(number).await?,
+            Workload::Merge => self.merge(number).await?,
+            Workload::QueryPage => self.page().await?,
+            Workload::QueryFilter => self.filtered_scan().await?,
+            Workload::Batch100 => self.insert_batch(number).await?,
+            Workload::Mixed => 0,
+        };
+        Ok(Some(entities))
+    }
+
+    /// Creates the table unless it exists.
+    pub(crate) async fn create_table(&mut self) -> Result<(), Failure> {
+        let body = format!("{{\"TableName\":\"{}\"}}", self.plan.table).into_bytes();
+        let request = Request::with_json("POST", b"/Tables", "Prefer: return-no-content\r\n", &body);
+        match self.exchange(&request, 204, b"").await {
+            Err(Failure::Status(409, _)) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Whether the table has this entity.
+    pub(crate) async fn has(&mut self, number: u64) -> Result<bool, Failure> {
+        self.address(number);
+        let path = self.path.clone();
+        match self.exchange(&Request::get(&path, "?$select=RowKey"), 200, b"").await {
+            Ok(_) => Ok(true),
+            Err(Failure::Status(404, _)) => Ok(false),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Writes the next entities of the dataset.
+    async fn fill(&mut self, in_batches: bool) -> Result<Option<u64>, Failure> {
+        let step = if in_batches { BATCH_ENTITIES } else { 1 };
+        let first = self.plan.sequence.fetch_add(step, Ordering::Relaxed);
+        let numbers = first..(first + step).min(self.plan.dataset.entities);
+        if numbers.is_empty() {
+            return Ok(None);
+        }
+        if !in_batches {
+            return self.put(first, 0).await.map(Some);
+        }
+        let plan = Arc::clone(&self.plan);
+        let partition = plan.dataset.partition(first);
+        let count = numbers.end - numbers.start;
+        let parts = numbers.map(|number| ("PUT", Dataset::row(number), number));
+        self.batch(&partition, parts).await?;
+        Ok(Some(count))
+    }
+
+    async fn insert(&mut self, number: u64) -> Result<u64, Failure> {
+        let plan = Arc::clone(&self.plan);
+        let sequence = plan.sequence.fetch_add(1, Ordering::Relaxed);
+        let row = format!("{}-{:x}-{sequence:x}", Dataset::row(number), plan.run);
+        self.body.clear();
+        write_entity(&mut self.body, &plan.dataset, &plan.dataset.partition(number), &row, number, sequence);
+        let body = std::mem::take(&mut self.body);
+        let path = format!("/{}", plan.table);
+        let request = Request::with_json("POST", path.as_bytes(), "Prefer: return-no-content\r\n", &body);
+        let outcome = self.exchange(&request, 204, b"").await;
+        self.body = body;
+        outcome.map(|_| 1)
+    }
+
+    async fn upsert(&mut self, number: u64) -> Result<u64, Failure> {
+        let salt = self.random.next();
+        self.put(number, salt).await
+    }
+
+    async fn put(&mut self, number: u64, salt: u64) -> Result<u64, Failure> {
+        let plan = Arc::clone(&self.plan);
+        self.body.clear();
+        self.body.push(b'{');
+        plan.dataset.write_members(&mut self.body, number, salt);
+        self.body.push(b'}');
+        self.write_addressed("PUT", "", number).await
+    }
+
+    async fn merge(&mut self, number: u64) -> Result<u64, Failure> {
+        let total = self.random.below(1 << 50);
+        self.body.clear();
+        write!(self.body, "{{\"Total@odata.type\":\"Edm.Int64\",\"Total\":\"{total}\",\"Active\":true}}")?;
+        self.write_addressed("MERGE", "If-Match: *\r\n", number).await
+    }
+
+    async fn write_addressed(&mut self, method: &str, headers: &str, number: u64) -> Result<u64, Failure> {
+        self.address(number);
+        let (path, body) = (std::mem::take(&mut self.path), std::mem::take(&mut self.body));
+        let outcome = self.exchange(&Request::with_json(method, &path, headers, &body), 204, b"").await;
+        (self.path, self.body) = (path, body);
+        outcome.map(|_| 1)
+    }
+
+    async fn page(&mut self) -> Result<u64, Failure> {
+        let path = format!("/{}()", self.plan.table);
+        let query = if self.page.is_empty() { String::new() } else { format!("?{}", self.page) };
+        let outcome = self.exchange(&Request::get(path.as_bytes(), &query), 200, b"\"RowKey\":").await?;
+        self.page = outcome.next.map_or_else(String::new, |next| continuation(&next));
+        if outcome.entities == 0 { Err(Failure::Content("an empty page".to_owned())) } else { Ok(outcome.entities) }
+    }
+
+    /// All pages of a query; answers how many entities the server had to examine.
+    async fn filtered_scan(&mut self) -> Result<u64, Failure> {
+        let path = format!("/{}()", self.plan.table);
+        let first = format!("?$filter={}", utf8_percent_encode(ONE_PERCENT_FILTER, NON_ALPHANUMERIC));
+        let (mut query, mut selected) = (first.clone(), 0);
+        loop {
+            let outcome = self.exchange(&Request::get(path.as_bytes(), &query), 200, b"\"RowKey\":").await?;
+            selected += outcome.entities;
+            match outcome.next {
+                Some(next) => query = format!("{first}&{}", continuation(&next)),
+                None => break,
+            }
+        }
+        let expected = self.plan.dataset.one_percent();
+        if selected != expected {
+            return Err(Failure::Content(format!("the filter selected {selected} entities, not {expected}")));
+        }
+        Ok(self.plan.dataset.entities)
+    }
+
+    /// A range of row keys inside one partition.
+    async fn range(&mut self) -> Result<u64, Failure> {
+        let plan = Arc::clone(&self.plan);
+        let first = self.random.below(plan.dataset.entities) / RANGE_ENTITIES * RANGE_ENTITIES;
+        let (partition, from, to) =
+            (plan.dataset.partition(first), Dataset::row(first), Dataset::row(first + RANGE_ENTITIES));
+        let filter = format!("PartitionKey eq '{partition}' and RowKey ge '{from}' and RowKey lt '{to}'");
+        let (path, query) =
+            (format!("/{}()", plan.table), format!("?$filter={}", utf8_percent_encode(&filter, NON_ALPHANUMERIC)));
+        Ok(self.exchange(&Request::get(path.as_bytes(), &query), 200, b"\"RowKey\":").await?.entities)
+    }
+
+    async fn insert_batch(&mut self, number: u64) -> Result<u64, Failure> {
+        let plan = Arc::clone(&self.plan);
+        let sequence = plan.sequence.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("{}-{:x}-{sequence:x}", Dataset::row(number), plan.run);
+        let salt = sequence * BATCH_ENTITIES;
+        let parts = (0..BATCH_ENTITIES).map(|index| ("POST", format!("{prefix}-{index:02}"), salt + index));
+        self.batch(&plan.dataset.partition(number), parts).await
+    }
+
+    /// Sends a transaction of inserts (POST) or upserts (PUT) of these row keys and entity numbers.
+    async fn batch(
+        &mut self,
+        partition: &str,
+        parts: impl Iterator<Item = (&'static str, String, u64)>,
+    ) -> Result<u64, Failure> {
+        let plan = Arc::clone(&self.plan);
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        body.extend_from_slice(b"--batch\r\nContent-Type: multipart/mixed; boundary=changeset\r\n\r\n");
+        let mut count = 0;
+        for (method, row, number) in parts {
+            count += 1;
+            write!(
+                body,
+                "--changeset\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+                 {method} http://{}{}/",
+                self.signer.endpoint.host, self.signer.endpoint.base_path
+            )?;
+            if method == "POST" {
+                body.extend_from_slice(plan.table.as_bytes());
+            } else {
+                write_entity_address(&mut body, &plan.table, partition, &row);
+            }
+            body.extend_from_slice(
+                b" HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\n\
+                  Prefer: return-no-content\r\nDataServiceVersion: 3.0;\r\n\r\n",
+            );
+            write_entity(&mut body, &plan.dataset, partition, &row, number, 0);
+            body.extend_from_slice(b"\r\n");
+        }
+        body.extend_from_slice(b"--changeset--\r\n--batch--\r\n");
+        let request = Request {
+            content_type: "multipart/mixed; boundary=batch",
+            ..Request::with_json("POST", b"/$batch", "", &body)
+        };
+        let outcome = self.exchange(&request, 202, b"HTTP/1.1 204").await;
+        self.body = body;
+        match outcome?.entities {
+            stored if stored == count => Ok(stored),
+            stored => Err(Failure::Content(format!("{stored} of {count} operations of a batch succeeded"))),
+        }
+    }
+
+    /// Writes the path of an entity.
+    fn address(&mut self, number: u64) {
+        self.path.clear();
+        self.path.push(b'/');
+        let dataset = &self.plan.dataset;
+        write_entity_address(&mut self.path, &self.plan.table, &dataset.partition(number), &Dataset::row(number));
+    }
+
+    /// Sends a request and expects this status; counts how often the mark of an entity stands in the body.
+    async fn exchange(&mut self, request: &Request<'_>, status: u16, mark: &[u8]) -> Result<Outcome, Failure> {
+        self.signer.write(&mut self.request, request);
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => Connection::open(self.signer.endpoint.address).await?,
+        };
+        // Until the answer is complete the connection is not kept, so that a failure opens a new one.
+        let answer = connection.exchange(&self.request).await?;
+        let closes = answer.closes;
+        let result = if answer.status == status {
+            let entities = if mark.is_empty() { 0 } else { memmem::find_iter(answer.body, mark).count() as u64 };
+            Ok(Outcome { entities, next: answer.next })
+        } else {
+            let shown = answer.body.get(..SHOWN_BYTES_MAX).unwrap_or(answer.body);
+            Err(Failure::Status(answer.status, String::from_utf8_lossy(shown).into_owned()))
+        };
+        if !closes {
+            self.connection = Some(connection);
+        }
+        result
+    }
+}
+
+fn one(entities: u64) -> Result<u64, Failure> {
+    if entities == 1 { Ok(1) } else { Err(Failure::Content("the answer is not one entity".to_owned())) }
+}
+
+fn write_entity(out: &mut Vec<u8>, dataset: &Dataset, partition: &str, row: &str, number: u64, salt: u64) {
+    for part in ["{\"PartitionKey\":\"", partition, "\",\"RowKey\":\"", row, "\","] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    dataset.write_members(out, number, salt);
+    out.push(b'}');
+}
+
+/// The query options that go on behind a page.
+fn continuation((partition, row): &(String, Option<String>)) -> String {
+    let encode = |token: &str| utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
+    let row = row.as_ref().map_or_else(String::new, |row| format!("&NextRowKey={}", encode(row)));
+    format!("NextPartitionKey={}{row}", encode(partition))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn continuation_tokens_become_query_options() {
+        let next = ("1!4!cA--".to_owned(), Some("1!4!cg--".to_owned()));
+        assert_eq!(continuation(&next), "NextPartitionKey=1%214%21cA%2D%2D&NextRowKey=1%214%21cg%2D%2D");
+        assert_eq!(continuation(&("p".to_owned(), None)), "NextPartitionKey=p");
+    }
+
+    #[test]
+    fn workloads_are_named_as_on_the_command_line() {
+        assert_eq!(Workload::QueryPage.name(), "query-page");
+        assert_eq!(Workload::Batch100.name(), "batch100");
+    }
+}
