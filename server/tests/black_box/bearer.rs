@@ -346,7 +346,7 @@ fn an_issuer_that_is_down() {
         folder.write("rowhouse.toml", &section("allow-bearer-over-plain-http = true", &issuer, &Issuer::start(&[])));
     let accounts = folder.write("accounts", &account_file("orchard", &key(1), &key(2)));
     let server = Server::start(&["--listen", "127.0.0.1:0", "--config", &config, "--accounts", &accounts], &[]);
-    assert!(server.log().contains("tokens are refused until the keys can be fetched"), "{}", server.log());
+    server.wait_for_log(0, "tokens are refused until the keys can be fetched");
     let token = rsa.sign(&header("RS256", &rsa), &issuer.claims("reader", &json!({})));
     let list = || {
         let text = request(&format!("Authorization: Bearer {token}\r\n"), NEW, "GET", "/orchard/Tables", "");
