@@ -3,7 +3,7 @@
 //! The pure part is `wire::sas`; this module brings in the account's keys, the table's policies, and the circumstances.
 
 use crate::accounts::Accounts;
-use crate::authentication::{Evidence, nobodys_key};
+use crate::authentication::{Evidence, nobodys_keys};
 use crate::failure::Failure;
 use model::{AccountName, DateTime, Grant, StoredAccessPolicies, TableName};
 use store::{Engine, ReadError, TableKey};
@@ -20,7 +20,7 @@ pub(crate) async fn authenticate(
     let account = evidence.target.account.as_ref();
     let keys = account.and_then(|account| accounts.keys(account));
     let name = account.map_or("", AccountName::as_str);
-    let sas = verify(evidence.raw_query, name, keys.unwrap_or(&[nobodys_key()]));
+    let sas = verify(evidence.raw_query, name, keys.unwrap_or(&nobodys_keys()));
     let (Ok(sas), Some(account), Some(_)) = (&sas, account, keys) else {
         return Err(Failure::authentication(match sas {
             Err(error) => error.to_string(),
@@ -106,7 +106,7 @@ mod tests {
         let key = AccountKey::parse(KEY).unwrap();
         assert!(matches!(scope(&engine, "orchardacct", &key, "").await, Ok(Scope::Table { .. })));
         for account in ["ghostacct", "orchardacct"] {
-            assert!(scope(&engine, account, &nobodys_key(), "").await.is_err(), "{account}");
+            assert!(scope(&engine, account, &nobodys_keys()[0], "").await.is_err(), "{account}");
         }
     }
 
