@@ -68,8 +68,8 @@ impl DateTime {
     ///
     /// Source: 01 §6.1. A date alone is not accepted.
     pub fn parse(text: &str) -> Result<Self, DateTimeError> {
-        let mut cursor = Digits { rest: text.as_bytes() };
-        let ticks = cursor.instant().ok_or(DateTimeError::Malformed)?;
+        let mut digits = Digits { rest: text.as_bytes() };
+        let ticks = digits.instant().ok_or(DateTimeError::Malformed)?;
         if (0..=TICKS_MAX).contains(&ticks) {
             Ok(Self(ticks))
         } else {
