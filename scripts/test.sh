@@ -168,7 +168,7 @@ fi
 python_cases() {
     local status=0 log=$scratch/python.log
     start_server "$@"
-    TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider conformance/python \
+    ROWHOUSE_BINARY=$server TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider conformance/python \
         >"$log" 2>&1 || status=$?
     tail -n 1 "$log" | tr ',' '\n' >"$scratch/python.count"
     passed=$((passed + $(count "$scratch/python.count" '^[= ]*([0-9]+) passed.*')))
@@ -215,7 +215,8 @@ else
         (cd $javascript && npm ci --no-audit --no-fund --loglevel=error)
         cp $javascript/package-lock.json $javascript/node_modules/installed-lock.json
     fi
-    start_server --data "$scratch/data-javascript"
+    # The client asks for statistics on the primary endpoint in path style.
+    start_server --data "$scratch/data-javascript" --stats-on-primary
     status=0 log=$scratch/javascript.log
     (cd $javascript && TABLES_ENDPOINT=$endpoint node --test --test-reporter=tap) >"$log" 2>&1 || status=$?
     passed=$((passed + $(count "$log" '^# pass ([0-9]+)$')))
