@@ -97,24 +97,25 @@ impl DateTime {
         self.write(out, b":", FractionDigits::None);
     }
 
+    /// Every entity of a page is written with two or more of these, so digits are made by constant divisors.
     fn write(self, out: &mut Vec<u8>, colon: &[u8], fraction: FractionDigits) {
         let (year, month, day) = civil(self.0.div_euclid(TICKS_PER_DAY));
         let of_day = self.0.rem_euclid(TICKS_PER_DAY);
-        let (seconds, ticks) = (of_day / TICKS_PER_SECOND, of_day % TICKS_PER_SECOND);
-        push_digits(out, i64::from(year), 4);
+        let (seconds, ticks) = (small(of_day / TICKS_PER_SECOND), small(of_day % TICKS_PER_SECOND));
+        push_digits::<4>(out, u32::try_from(year).unwrap_or(0));
         out.push(b'-');
-        push_digits(out, i64::from(month), 2);
+        push_digits::<2>(out, u32::from(month));
         out.push(b'-');
-        push_digits(out, i64::from(day), 2);
+        push_digits::<2>(out, u32::from(day));
         out.push(b'T');
-        push_digits(out, seconds / 3600, 2);
+        push_digits::<2>(out, seconds / 3600);
         out.extend_from_slice(colon);
-        push_digits(out, seconds / 60 % 60, 2);
+        push_digits::<2>(out, seconds / 60 % 60);
         out.extend_from_slice(colon);
-        push_digits(out, seconds % 60, 2);
+        push_digits::<2>(out, seconds % 60);
         if matches!(fraction, FractionDigits::Seven) || (matches!(fraction, FractionDigits::Trimmed) && ticks != 0) {
             out.push(b'.');
-            push_digits(out, ticks, 7);
+            push_digits::<7>(out, ticks);
             if matches!(fraction, FractionDigits::Trimmed) {
                 while out.last() == Some(&b'0') {
                     out.pop();
@@ -140,11 +141,20 @@ enum FractionDigits {
     Seven,
 }
 
-fn push_digits(out: &mut Vec<u8>, value: i64, width: u32) {
-    for place in (0..width).rev() {
-        let digit = value / 10_i64.pow(place) % 10;
-        out.push(b'0' + u8::try_from(digit).expect("a digit is below ten"));
+/// Seconds of a day and ticks of a second are far below 2^32.
+fn small(value: i64) -> u32 {
+    u32::try_from(value).unwrap_or(0)
+}
+
+/// Appends a number with leading zeros.
+fn push_digits<const WIDTH: usize>(out: &mut Vec<u8>, value: u32) {
+    let mut digits = [b'0'; WIDTH];
+    let mut left = value;
+    for digit in digits.iter_mut().rev() {
+        *digit += u8::try_from(left % 10).unwrap_or(0);
+        left /= 10;
     }
+    out.extend_from_slice(&digits);
 }
 
 /// The calendar date of a day counted from 1601-01-01.

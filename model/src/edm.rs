@@ -21,6 +21,12 @@ impl Guid {
         &self.0
     }
 
+    /// Appends the text form.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+        out.extend_from_slice(uuid::Uuid::from_bytes(self.0).hyphenated().encode_lower(&mut text).as_bytes());
+    }
+
     /// Reads the hyphenated form in either letter case; no braces, no other form.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != uuid::fmt::Hyphenated::LENGTH {

@@ -237,7 +237,7 @@ fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
         EdmValue::Double(double) => write_json_double(out, double),
         EdmValue::Guid(guid) => {
             out.push(b'"');
-            out.extend_from_slice(guid.to_string().as_bytes());
+            guid.write_to(out);
             out.push(b'"');
         }
         EdmValue::Int32(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
@@ -334,16 +334,31 @@ pub fn write_json_string(out: &mut Vec<u8>, text: &str) {
 }
 
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    let mut plain_from = 0;
-    for (at, c) in text.char_indices() {
-        if matches!(c, ' '..='~') && c != '"' && c != '\\' {
-            continue;
+    let mut rest = text;
+    while let Some(at) = first_escaped(rest.as_bytes()) {
+        // The bytes in front are ASCII, so a character begins here.
+        let (plain, escaped) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        out.extend_from_slice(plain.as_bytes());
+        let mut characters = escaped.chars();
+        if let Some(c) = characters.next() {
+            write_escape(out, c);
         }
-        out.extend_from_slice(text.as_bytes().get(plain_from..at).unwrap_or_default());
-        plain_from = at + c.len_utf8();
-        write_escape(out, c);
+        rest = characters.as_str();
     }
-    out.extend_from_slice(text.as_bytes().get(plain_from..).unwrap_or_default());
+    out.extend_from_slice(rest.as_bytes());
+}
+
+/// Where the first byte stands that cannot be written as it is.
+///
+/// Whole groups of bytes are asked at once, without a branch for each, since most texts need no escape at all.
+fn first_escaped(bytes: &[u8]) -> Option<usize> {
+    const GROUP_BYTES: usize = 32;
+    let is_escaped = |b: u8| !(b' '..=b'~').contains(&b) || b == b'"' || b == b'\\';
+    let (groups, tail) = bytes.as_chunks::<GROUP_BYTES>();
+    let plain = groups.iter().take_while(|group| !group.iter().fold(false, |any, b| any | is_escaped(*b))).count();
+    let from = plain * GROUP_BYTES;
+    let rest = if plain == groups.len() { tail } else { bytes.get(from..).unwrap_or_default() };
+    rest.iter().position(|b| is_escaped(*b)).map(|at| from + at)
 }
 
 fn write_escape(out: &mut Vec<u8>, c: char) {
