@@ -49,7 +49,6 @@ struct Row {
 /// What runs during a comparison.
 struct Bench {
     program: PathBuf,
-    folder: TempDir,
     floor: Server,
     durable_floor: Server,
     server: Server,
@@ -57,6 +56,8 @@ struct Bench {
     entities: u64,
     time: Duration,
     rounds: u64,
+    // Dropped last, so that it is not taken away from under a running server.
+    folder: TempDir,
 }
 
 /// Runs the comparison and prints its table.
