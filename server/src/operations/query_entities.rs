@@ -15,7 +15,7 @@ use model::{AccountName, EntityView, Position};
 use std::ops::ControlFlow;
 use store::{Engine, EntitySink, Scan};
 use tracing::debug;
-use wire::json::{Context, EntityForm, end_entity_set, write_entity_in_set, write_start_of_entity_set};
+use wire::json::{Context, EntityForm, Repeats, end_entity_set, write_entity_in_set, write_start_of_entity_set};
 use wire::{ErrorCode, MetadataLevel, QueryOptions, Select, continuation, filter};
 
 /// Answers one page of the entities that match.
@@ -90,6 +90,7 @@ struct PageWriter {
     level: MetadataLevel,
     etag_in_minimal: bool,
     select: Option<Select>,
+    repeats: Repeats,
     full: Vec<Bytes>,
     open: Vec<u8>,
     entities: u64,
@@ -109,6 +110,7 @@ impl PageWriter {
             level,
             etag_in_minimal,
             select,
+            repeats: Repeats::default(),
             full: Vec::new(),
             open,
             entities: 0,
@@ -143,7 +145,7 @@ impl EntitySink for PageWriter {
             etag_in_minimal: self.etag_in_minimal,
         };
         self.entities += 1;
-        match write_entity_in_set(&mut self.open, &form, entity) {
+        match write_entity_in_set(&mut self.open, &form, entity, &mut self.repeats) {
             Ok(()) => ControlFlow::Continue(()),
             Err(damage) => {
                 self.damage = Some(damage);
