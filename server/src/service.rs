@@ -16,6 +16,7 @@ use crate::oauth::OAuth;
 use crate::operations;
 use crate::operations::batch::Surroundings;
 use crate::reload::Live;
+use crate::request_id::RequestId;
 use crate::response::{self, Envelope, Segments, X_MS_CLIENT_REQUEST_ID, echoed_request_id};
 use crate::route::{Operation, effective_method, route, route_service};
 use bytes::Bytes;
@@ -74,6 +75,7 @@ impl<E: Engine> Service<E> {
         let mut response = match result {
             Ok(answer) => response::of_answer(answer, &envelope),
             Err(BodyFailure::Answer(failure)) => {
+                envelope.accepts_json = accepts_json(&parts.headers);
                 log_failure(&failure, &envelope);
                 response::of_failure(&failure, &envelope, DateTime::from_system_time(SystemTime::now()))
             }
@@ -87,7 +89,7 @@ impl<E: Engine> Service<E> {
             target: "rowhouse::access",
             method = parts.method.as_str(), path = parts.uri.path(), operation, status = response.status().as_u16(),
             microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
-            request_id = envelope.request_id,
+            request_id = envelope.request_id.as_str(),
         );
         Ok(response)
     }
@@ -171,19 +173,20 @@ impl<E: Engine> Service<E> {
             version,
             base: &base,
             headers,
-            options: options.clone(),
+            options: &options,
             format,
             preference: envelope.preference,
             query_deadline: started + timeout.min(self.query_time),
         };
-        let body = self.read_body(&operation, parts, body, headers.content_type, &wishes).await?;
+        let body = self.read_body(&operation, parts, body, headers.content_type, &wishes, started).await?;
         let surroundings = Surroundings {
             domains: &self.domains,
             is_secondary: target.secondary,
-            request_id: &envelope.request_id,
+            request_id: envelope.request_id.as_str(),
             now: DateTime::from_system_time(now),
         };
-        match tokio::time::timeout(timeout + QUERY_GRACE, self.run(&call, operation, &surroundings, &body)).await {
+        let run = self.run(&call, operation, &surroundings, &body);
+        match tokio::time::timeout_at((started + timeout + QUERY_GRACE).into(), run).await {
             Ok(result) => result.map_err(BodyFailure::Answer),
             Err(_) => Err(Failure::service(ErrorCode::OperationTimedOut).into()),
         }
@@ -197,6 +200,7 @@ impl<E: Engine> Service<E> {
         body: Incoming,
         content_type: Option<&str>,
         wishes: &Wishes<'_>,
+        began: Instant,
     ) -> Result<Bytes, BodyFailure> {
         if !operation.has_body() {
             return Ok(Bytes::new());
@@ -215,7 +219,7 @@ impl<E: Engine> Service<E> {
         if content_type.is_some() {
             check(None)?;
         }
-        let body = body::read(body).await?;
+        let body = body::read(body, began).await?;
         if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
@@ -285,9 +289,8 @@ const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 
 fn envelope(headers: &HeaderMap) -> Envelope {
-    let accept = headers.get(http::header::ACCEPT).map(http::HeaderValue::as_bytes).unwrap_or_default();
     Envelope {
-        request_id: uuid::Uuid::new_v4().hyphenated().to_string(),
+        request_id: RequestId::new(),
         client_request_id: echoed_request_id(headers),
         version: None,
         challenge: None,
@@ -295,8 +298,14 @@ fn envelope(headers: &HeaderMap) -> Envelope {
         preference: None,
         is_front_end: false,
         cors: None,
-        accepts_json: accept.to_ascii_lowercase().windows(b"application/json".len()).any(|w| w == b"application/json"),
+        accepts_json: false,
     }
+}
+
+/// Whether the client reads JSON, as far as can be said before a format is negotiated.
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let accept = headers.get(http::header::ACCEPT).map(http::HeaderValue::as_bytes).unwrap_or_default();
+    accept.windows(b"application/json".len()).any(|w| w.eq_ignore_ascii_case(b"application/json"))
 }
 
 /// The host that the client addressed: of the target if that is absolute, else of the `Host` header.

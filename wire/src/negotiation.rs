@@ -130,13 +130,18 @@ impl Wishes<'_> {
     ///
     /// A body without `Content-Type` is taken as JSON if it looks like JSON (UNVERIFIED).
     pub fn check_body_format(&self, content_type: Option<&str>, first_byte: Option<u8>) -> Result<Format, ErrorCode> {
-        let media_type = content_type.map(|t| t.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
-        let format = match media_type.as_deref() {
-            Some("application/json") => Format::Json(MetadataLevel::Minimal),
-            Some("application/atom+xml" | "application/xml") => Format::Atom,
-            None | Some("") if first_byte == Some(b'<') => Format::Atom,
-            None | Some("") => Format::Json(MetadataLevel::Minimal),
-            Some(_) => return Err(ErrorCode::MediaTypeNotSupported),
+        let media_type = content_type.map_or("", |t| t.split(';').next().unwrap_or_default().trim());
+        let is = |name: &str| media_type.eq_ignore_ascii_case(name);
+        let format = if is("application/json") {
+            Format::Json(MetadataLevel::Minimal)
+        } else if is("application/atom+xml") || is("application/xml") {
+            Format::Atom
+        } else if !media_type.is_empty() {
+            return Err(ErrorCode::MediaTypeNotSupported);
+        } else if first_byte == Some(b'<') {
+            Format::Atom
+        } else {
+            Format::Json(MetadataLevel::Minimal)
         };
         match format {
             Format::Json(_) if !self.speaks_json() => Err(ErrorCode::JsonFormatNotSupported),
@@ -175,30 +180,39 @@ fn first_supported(ranges: &str) -> Option<Wanted> {
 /// A media range and its quality in thousandths; `None` if it is not one that the service knows.
 fn media_range(range: &str) -> Option<(Wanted, u32)> {
     let mut parts = range.split(';');
-    let media_type = parts.next()?.trim().to_ascii_lowercase();
+    let media_type = parts.next()?.trim();
     let (mut level, mut quality) = (None, 1000);
     for parameter in parts {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        let value = value.trim().trim_matches('"').to_ascii_lowercase();
-        match name.trim().to_ascii_lowercase().as_str() {
-            "odata" => level = Some(value),
-            "q" => quality = thousandths(&value)?,
-            _ => {}
+        let (name, value) = (name.trim(), value.trim().trim_matches('"'));
+        if name.eq_ignore_ascii_case("odata") {
+            level = Some(value);
+        } else if name.eq_ignore_ascii_case("q") {
+            quality = thousandths(value)?;
         }
     }
-    let wanted = match media_type.as_str() {
-        "application/json" | "json" => match level.as_deref() {
-            None | Some("minimalmetadata") => Wanted::Json(MetadataLevel::Minimal),
-            Some("nometadata") => Wanted::Json(MetadataLevel::None),
-            Some("fullmetadata") => Wanted::Json(MetadataLevel::Full),
-            Some("verbose") => Wanted::JsonVerbose,
-            Some(_) => return None,
-        },
-        "application/atom+xml" | "application/xml" | "atom" => Wanted::Atom,
-        "*/*" | "application/*" => Wanted::Anything,
-        _ => return None,
+    let is_one_of = |names: &[&str]| names.iter().any(|name| media_type.eq_ignore_ascii_case(name));
+    let wanted = if is_one_of(&["application/json", "json"]) {
+        json_level(level.unwrap_or("minimalmetadata"))?
+    } else if is_one_of(&["application/atom+xml", "application/xml", "atom"]) {
+        Wanted::Atom
+    } else if is_one_of(&["*/*", "application/*"]) {
+        Wanted::Anything
+    } else {
+        return None;
     };
     Some((wanted, quality))
+}
+
+/// What the parameter `odata` of a JSON media type asks for.
+fn json_level(level: &str) -> Option<Wanted> {
+    let levels = [
+        ("minimalmetadata", Wanted::Json(MetadataLevel::Minimal)),
+        ("nometadata", Wanted::Json(MetadataLevel::None)),
+        ("fullmetadata", Wanted::Json(MetadataLevel::Full)),
+        ("verbose", Wanted::JsonVerbose),
+    ];
+    levels.into_iter().find(|(name, _)| level.eq_ignore_ascii_case(name)).map(|(_, wanted)| wanted)
 }
 
 /// A quality value such as `0.8`, in thousandths.
@@ -225,10 +239,9 @@ impl Preference {
         if version < Version::JSON {
             return None;
         }
-        header?.split([',', ';']).find_map(|preference| match preference.trim().to_ascii_lowercase().as_str() {
-            "return-no-content" => Some(Self::NoContent),
-            "return-content" => Some(Self::Content),
-            _ => None,
+        header?.split([',', ';']).find_map(|named| {
+            let named = named.trim();
+            [Self::NoContent, Self::Content].into_iter().find(|known| named.eq_ignore_ascii_case(known.applied()))
         })
     }
 

@@ -4,7 +4,7 @@
 //! This module must not know the storage library.
 
 use crate::engine::TableKey;
-use model::{AccountName, DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy, TableName};
+use model::{AccountName, DateTime, EntityKey, Permissions, StoredAccessPolicies, StoredAccessPolicy, TableName};
 
 /// The one keyspace. Each keyspace would cost about 17 more syncs when a folder is created, and would keep journals
 /// from being deleted until it has been written out too.
@@ -60,6 +60,21 @@ impl TableId {
 /// The key of an entity: table id, then its key bytes inside the table.
 pub(super) fn entity_key(table: TableId, key: &[u8]) -> Vec<u8> {
     [table.to_bytes().as_slice(), key].concat()
+}
+
+/// Appends what [`entity_key`] returns.
+pub(super) fn write_entity_key(out: &mut Vec<u8>, table: TableId, key: &[u8]) {
+    out.extend_from_slice(&table.to_bytes());
+    out.extend_from_slice(key);
+}
+
+/// The key of an entity of which the two keys are at hand.
+pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
+    let (partition, row) = (key.partition.as_str(), key.row.as_str());
+    let mut full_key = Vec::with_capacity(size_of::<TableId>() + partition.len() + 1 + row.len());
+    full_key.extend_from_slice(&table.to_bytes());
+    key.encode_to(&mut full_key);
+    full_key
 }
 
 /// The key bytes inside the table of the key of an entity.
@@ -199,6 +214,7 @@ pub(super) fn decode_service_properties_key(key: &[u8]) -> Option<AccountName> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::KeyText;
 
     fn table() -> TableKey {
         TableKey { account: AccountName::new("acc1").unwrap(), name: TableName::new("MyTable").unwrap() }
@@ -283,5 +299,7 @@ mod tests {
         assert_eq!(key, b"\0\0\0\0\0\0\x01\x02p\0r");
         assert_eq!(key_in_table(&key), Some(&b"p\0r"[..]));
         assert_eq!(key_in_table(b"short"), None);
+        let text = |text| KeyText::new(text).unwrap();
+        assert_eq!(key_of_entity(TableId(0x0102), &EntityKey { partition: text("p"), row: text("r") }), key);
     }
 }

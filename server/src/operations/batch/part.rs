@@ -57,7 +57,7 @@ impl<'a> Part<'a> {
             version: batch.version,
             base: batch.base,
             headers: self.headers,
-            options: self.options.clone(),
+            options: &self.options,
             format,
             preference: self.preference,
             query_deadline: batch.query_deadline,
