@@ -142,7 +142,9 @@ impl<E: Engine> Service<E> {
         envelope.preference = Preference::parse(version, headers.prefer);
         let wishes = Call::wishes(version, &headers, &options).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         // Errors about the address come before those about the format, and are already written in it.
-        envelope.format = wishes.empty_answer_format().ok();
+        let answer_format = wishes.answer_format();
+        let empty_answer_format = wishes.empty_answer_format_beside(answer_format);
+        envelope.format = empty_answer_format.ok();
         options.check().map_err(Failure::query)?;
         let resource = target.resource().map_err(Failure::query)?;
         let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(http::HeaderValue::as_bytes);
@@ -163,11 +165,11 @@ impl<E: Engine> Service<E> {
             Operation::Batch => wishes.default_part_format(),
             // What these answer is XML, and nobody asks for it.
             _ if operation.is_xml() => Format::Json(MetadataLevel::Minimal),
-            _ if operation.answers_with_body() => resolved(wishes.answer_format())?,
-            _ => resolved(wishes.empty_answer_format())?,
+            _ if operation.answers_with_body() => resolved(answer_format)?,
+            _ => resolved(empty_answer_format)?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;
-        let base = format!("{}://{host}{}", connection.scheme(), target.base_path);
+        let base = [connection.scheme(), "://", host, target.base_path].concat();
         let call = Call {
             grant,
             version,

@@ -111,10 +111,15 @@ impl Wishes<'_> {
     ///
     /// UNVERIFIED (03 §1.3): whether a missing `Accept` is refused on operations with empty answers.
     pub fn empty_answer_format(&self) -> Result<Format, ErrorCode> {
+        self.empty_answer_format_beside(self.answer_format())
+    }
+
+    /// As [`Self::empty_answer_format`], where that of an answer with a body is known.
+    pub fn empty_answer_format_beside(&self, answer_format: Result<Format, ErrorCode>) -> Result<Format, ErrorCode> {
         if self.accept.is_none() && self.format.is_none() && self.version >= Version::NO_ATOM {
             return Ok(Format::Json(MetadataLevel::Minimal));
         }
-        self.answer_format()
+        answer_format
     }
 
     /// The format for the parts of a batch that name none. Nothing is refused for what the batch itself names (03 §1.3).
