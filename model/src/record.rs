@@ -318,7 +318,9 @@ impl RecordBuilder {
         let mut properties: Vec<Property<'_>> = self.properties().filter_map(Result::ok).collect();
         properties.sort_unstable_by_key(Property::name_bytes);
         let mut ordered = Self::with_capacity(self.bytes.len());
-        for (name, value) in properties.iter().filter_map(|property| Some((property.name().ok()?, property.value().ok()?))) {
+        for (name, value) in
+            properties.iter().filter_map(|property| Some((property.name().ok()?, property.value().ok()?)))
+        {
             ordered.push(name, value);
         }
         Self { count: self.count, formula_bytes: self.formula_bytes, excess: self.excess, ..ordered }

@@ -3,7 +3,7 @@
 mod read;
 mod write;
 
-pub use read::{BodyError, EntityBody, Keys, read_entity, read_table};
+pub use read::{read_entity, read_table};
 pub use write::{
     Context, EntityForm, end_entity_set, write_entity_in_set, write_json_string, write_single_entity,
     write_single_table, write_start_of_entity_set, write_table_set,

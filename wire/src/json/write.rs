@@ -6,7 +6,6 @@ use crate::select::Select;
 use crate::uri::{write_entity_address, write_table_address};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::limits::SELECT_PROPERTIES_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::DamagedRecord;
 use model::{AccountName, EdmType, EdmValue, EntityView};
@@ -108,35 +107,21 @@ fn write_members(out: &mut Vec<u8>, form: &EntityForm<'_>, entity: &EntityView<'
     Ok(())
 }
 
-/// The selected properties in the order of the entity, then the selected names that the entity lacks, as null.
+/// The selected properties, then the selected names that the entity lacks, as null.
 fn write_selected(
     out: &mut Vec<u8>,
     form: &EntityForm<'_>,
     entity: &EntityView<'_>,
     select: &Select,
 ) -> Result<(), DamagedRecord> {
-    let mut present = [false; SELECT_PROPERTIES_MAX];
-    let mut selected = |name: &[u8]| match select.place(name) {
-        Some(place) => {
-            if let Some(slot) = present.get_mut(place) {
-                *slot = true;
-            }
-            true
-        }
-        None => false,
-    };
-    write_keys(out, form, entity, |name| selected(name.as_bytes()));
-    for property in entity.record.properties() {
-        let property = property?;
-        if selected(property.name_bytes()) {
-            write_property(out, form.context.level, property.name()?, property.value()?);
-        }
+    write_keys(out, form, entity, |name| select.has(name));
+    let projection = select.project(entity.record)?;
+    for property in projection.present {
+        write_property(out, form.context.level, property.name()?, property.value()?);
     }
-    for (name, present) in select.names().iter().zip(present) {
-        if !present {
-            write_json_string(out, name);
-            out.extend_from_slice(b":null,");
-        }
+    for name in projection.missing {
+        write_json_string(out, name);
+        out.extend_from_slice(b":null,");
     }
     Ok(())
 }
@@ -173,12 +158,7 @@ fn write_type_and_id(out: &mut Vec<u8>, form: &EntityForm<'_>, address: impl Fn(
     out.extend_from_slice(b"\",");
 }
 
-fn write_keys(
-    out: &mut Vec<u8>,
-    form: &EntityForm<'_>,
-    entity: &EntityView<'_>,
-    mut selected: impl FnMut(&str) -> bool,
-) {
+fn write_keys(out: &mut Vec<u8>, form: &EntityForm<'_>, entity: &EntityView<'_>, selected: impl Fn(&str) -> bool) {
     if selected(PARTITION_KEY) {
         out.extend_from_slice(b"\"PartitionKey\":");
         write_json_string(out, &entity.key.partition);
@@ -387,7 +367,8 @@ fn write_escape(out: &mut Vec<u8>, c: char) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::{Keys, read_entity};
+    use crate::entity_body::Keys;
+    use crate::json::read_entity;
     use model::{DateTime, EntityKey, KeyText, Record};
     use proptest::prelude::*;
 
