@@ -1,6 +1,7 @@
 //! Entities and tables in whichever format a request has: the one place that chooses between JSON and Atom.
 
 use crate::entity_body::{BodyError, EntityBody, Keys};
+pub use crate::json::Repeats;
 use crate::negotiation::{Format, MetadataLevel};
 use crate::select::Select;
 use crate::version::Version;
@@ -93,10 +94,13 @@ pub fn write_start_of_entity_set(out: &mut Vec<u8>, form: &EntityForm<'_>, is_em
 }
 
 /// Writes one entity of a set.
+///
+/// `repeats` is kept from one entity of the set to the next.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,
     form: &EntityForm<'_>,
     entity: &EntityView<'_>,
+    repeats: &mut Repeats,
     is_first: bool,
 ) -> Result<(), DamagedRecord> {
     match form.form.format {
@@ -104,7 +108,7 @@ pub fn write_entity_in_set(
             if !is_first {
                 out.push(b',');
             }
-            json::write_entity_in_set(out, &form.json(level), entity)
+            json::write_entity_in_set(out, &form.json(level), entity, repeats)
         }
         Format::Atom => atom::write_entity_in_feed(out, &form.atom(), entity),
     }
