@@ -6,7 +6,7 @@ mod repeats;
 mod write;
 
 pub use escape::write_json_string;
-pub use read::{BodyError, EntityBody, Keys, read_entity, read_table};
+pub use read::{read_entity, read_table};
 pub use repeats::Repeats;
 pub use write::{
     Context, EntityForm, end_entity_set, write_entity_in_set, write_single_entity, write_single_table,

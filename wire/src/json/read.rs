@@ -1,68 +1,16 @@
 //! Request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
 
-use crate::error::{ErrorCode, ServiceError};
+use crate::entity_body::{BodyError, EntityBody, Keys, check_name, datetime, key};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use memchr::memchr;
-use model::datetime::DateTimeError;
-use model::key::KeyError;
-use model::name::{PARTITION_KEY, PropertyNameError, ROW_KEY, TIMESTAMP, check_property_name};
-use model::{DateTime, EdmType, EdmValue, Guid, KeyText, RecordBuilder};
+use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use model::{EdmType, EdmValue, Guid, RecordBuilder};
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-
-/// Where the keys of an entity stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keys {
-    /// In the body, which must have both.
-    InBody,
-    /// In the target; the body may repeat them.
-    InTarget,
-}
-
-/// An entity as a request body describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EntityBody {
-    /// The partition key, if the body has one.
-    pub partition: Option<KeyText>,
-    /// The row key, if the body has one.
-    pub row: Option<KeyText>,
-    /// The custom properties, without those that are null.
-    pub properties: RecordBuilder,
-}
-
-/// Why a body describes no entity, in the order in which the checks are made (06 §6, step 9).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BodyError {
-    /// It is not the expected JSON, or a value does not fit its type.
-    Malformed,
-    /// A key is missing or null.
-    KeyMissing,
-    /// A property name is longer than 255 characters.
-    PropertyNameTooLong,
-    /// A property name is not an identifier.
-    PropertyNameInvalid,
-    /// A key holds a forbidden character, or a date lies before 1601: the name and the value as quoted.
-    OutOfRange(String, String),
-    /// A key is longer than 512 characters.
-    KeyTooLong,
-}
-
-impl From<BodyError> for ServiceError {
-    fn from(error: BodyError) -> Self {
-        match error {
-            BodyError::Malformed => Self::malformed_body(),
-            BodyError::KeyMissing => ErrorCode::PropertiesNeedValue.into(),
-            BodyError::PropertyNameTooLong => ErrorCode::PropertyNameTooLong.into(),
-            BodyError::PropertyNameInvalid => ErrorCode::PropertyNameInvalid.into(),
-            BodyError::OutOfRange(name, value) => Self::out_of_range(&name, &value),
-            BodyError::KeyTooLong => ErrorCode::PropertyValueTooLarge.into(),
-        }
-    }
-}
 
 /// Reads the body of an insert, update, merge or upsert.
 pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
@@ -72,10 +20,7 @@ pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
         return Err(BodyError::KeyMissing);
     }
     for (name, _) in &members.properties {
-        check_property_name(name).map_err(|error| match error {
-            PropertyNameError::TooLong => BodyError::PropertyNameTooLong,
-            PropertyNameError::Invalid => BodyError::PropertyNameInvalid,
-        })?;
+        check_name(name)?;
     }
     let partition = partition.map(|text| key(PARTITION_KEY, &text)).transpose()?;
     let row = row.map(|text| key(ROW_KEY, &text)).transpose()?;
@@ -258,13 +203,6 @@ fn string(raw: &str) -> Result<Cow<'_, str>, BodyError> {
     serde_json::from_str::<Text<'_>>(raw).map(|text| text.0).map_err(|_| BodyError::Malformed)
 }
 
-fn key(name: &str, text: &str) -> Result<KeyText, BodyError> {
-    KeyText::new(text).map_err(|error| match error {
-        KeyError::TooLong => BodyError::KeyTooLong,
-        KeyError::Slash | KeyError::ForbiddenCharacter => BodyError::OutOfRange(name.to_owned(), text.to_owned()),
-    })
-}
-
 /// Appends a property in its declared type, or in the type that follows from its JSON form (01 §6).
 fn push_property(
     properties: &mut RecordBuilder,
@@ -315,13 +253,6 @@ fn boolean(text: &str) -> Option<bool> {
         "false" | "False" => Some(false),
         _ => None,
     }
-}
-
-fn datetime(name: &str, text: &str) -> Result<DateTime, BodyError> {
-    DateTime::parse(text).map_err(|error| match error {
-        DateTimeError::Malformed => BodyError::Malformed,
-        DateTimeError::OutOfRange(quoted) => BodyError::OutOfRange(name.to_owned(), quoted),
-    })
 }
 
 /// A double; NaN and the infinities have names, and only between quotes. JSON does not keep the sign of zero (01 §6.2).

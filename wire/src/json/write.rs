@@ -9,7 +9,6 @@ use crate::uri::{write_entity_address, write_table_address};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::datetime::InstantText;
-use model::limits::SELECT_PROPERTIES_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Property};
 use model::{AccountName, EdmType, EdmValue, EntityView};
@@ -120,7 +119,7 @@ fn write_members(
     Ok(())
 }
 
-/// The selected properties in the order of the entity, then the selected names that the entity lacks, as null.
+/// The selected properties, then the selected names that the entity lacks, as null.
 fn write_selected(
     out: &mut Vec<u8>,
     form: &EntityForm<'_>,
@@ -129,28 +128,14 @@ fn write_selected(
     select: &Select,
     properties: &mut PropertyWriter<'_>,
 ) -> Result<(), DamagedRecord> {
-    let mut present = [false; SELECT_PROPERTIES_MAX];
-    let mut selected = |name: &[u8]| match select.place(name) {
-        Some(place) => {
-            if let Some(slot) = present.get_mut(place) {
-                *slot = true;
-            }
-            true
-        }
-        None => false,
-    };
-    write_keys(out, form, entity, timestamp, |name| selected(name.as_bytes()));
-    for property in entity.record.properties() {
-        let property = property?;
-        if selected(property.name_bytes()) {
-            properties.write(out, &property)?;
-        }
+    write_keys(out, form, entity, timestamp, |name| select.has(name));
+    let projection = select.project(entity.record)?;
+    for property in &projection.present {
+        properties.write(out, property)?;
     }
-    for (name, present) in select.names().iter().zip(present) {
-        if !present {
-            write_json_string(out, name);
-            out.extend_from_slice(b":null,");
-        }
+    for name in projection.missing {
+        write_json_string(out, name);
+        out.extend_from_slice(b":null,");
     }
     Ok(())
 }
@@ -192,7 +177,7 @@ fn write_keys(
     form: &EntityForm<'_>,
     entity: &EntityView<'_>,
     timestamp: &InstantText,
-    mut selected: impl FnMut(&str) -> bool,
+    selected: impl Fn(&str) -> bool,
 ) {
     if selected(PARTITION_KEY) {
         out.extend_from_slice(b"\"PartitionKey\":");
@@ -381,7 +366,8 @@ fn write_table_members(out: &mut Vec<u8>, context: &Context<'_>, table: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::{Keys, read_entity};
+    use crate::entity_body::Keys;
+    use crate::json::read_entity;
     use model::{DateTime, EntityKey, KeyText, Record};
     use proptest::prelude::*;
 
