@@ -194,7 +194,11 @@ fn insert_bytes(headers: &mut HeaderMap, name: HeaderName, value: &[u8]) {
 }
 
 fn respond(status: u16, mut headers: HeaderMap, body: Segments) -> Response<Segments> {
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    let length = match body.len() {
+        0 => HeaderValue::from_static("0"),
+        length => HeaderValue::from(length),
+    };
+    headers.insert(CONTENT_LENGTH, length);
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     *response.headers_mut() = headers;
