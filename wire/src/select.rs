@@ -54,10 +54,15 @@ impl Select {
     }
 
     /// The place of a name in the list, if it is selected by name.
-    fn place(&self, name: &[u8]) -> Option<usize> {
+    pub fn place(&self, name: &[u8]) -> Option<usize> {
         let found =
             self.by_name.binary_search_by(|i| self.names.get(*i).map_or(&[][..], |known| known.as_bytes()).cmp(name));
         found.ok().and_then(|at| self.by_name.get(at)).copied()
+    }
+
+    /// The names in the order of the list.
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// Whether a name is selected.

@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use store::{Engine, EntitySink, Scan};
 use tracing::debug;
 use wire::negotiation::Content;
-use wire::payload::{EntityForm, Form, end_entity_set, write_entity_in_set, write_start_of_entity_set};
+use wire::payload::{EntityForm, Form, Repeats, end_entity_set, write_entity_in_set, write_start_of_entity_set};
 use wire::{ErrorCode, Format, QueryOptions, Select, Version, continuation, filter};
 
 /// Answers one page of the entities that match.
@@ -83,8 +83,8 @@ fn tokens(next: &Position) -> Vec<(&'static str, String)> {
 /// How large a segment of a page is before the next one is begun, in bytes.
 const SEGMENT_BYTES: usize = 64 * 1024;
 
-/// Encodes entities into the segments of a response body.
-struct PageWriter {
+/// How the entities of a page are written; owned, since the scan may outlive the call.
+struct PageForm {
     base: String,
     account: AccountName,
     table: String,
@@ -92,6 +92,25 @@ struct PageWriter {
     version: Version,
     now: DateTime,
     select: Option<Select>,
+}
+
+impl PageForm {
+    fn entity_form(&self) -> EntityForm<'_> {
+        let form = Form {
+            base: &self.base,
+            account: &self.account,
+            format: self.format,
+            version: self.version,
+            now: self.now,
+        };
+        EntityForm { form, table: &self.table, select: self.select.as_ref() }
+    }
+}
+
+/// Encodes entities into the segments of a response body.
+struct PageWriter {
+    form: PageForm,
+    repeats: Repeats,
     full: Vec<Bytes>,
     open: Vec<u8>,
     entities: u64,
@@ -100,7 +119,7 @@ struct PageWriter {
 
 impl PageWriter {
     fn new(call: &Call<'_>, table: &str, select: Option<Select>) -> Self {
-        Self {
+        let form = PageForm {
             base: call.base.to_owned(),
             account: call.grant.account.clone(),
             table: table.to_owned(),
@@ -108,11 +127,9 @@ impl PageWriter {
             version: call.version,
             now: call.now,
             select,
-            full: Vec::new(),
-            open: Vec::with_capacity(4096),
-            entities: 0,
-            damage: None,
-        }
+        };
+        let (repeats, full, open) = (Repeats::default(), Vec::new(), Vec::with_capacity(4096));
+        Self { form, repeats, full, open, entities: 0, damage: None }
     }
 
     fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
@@ -120,23 +137,11 @@ impl PageWriter {
             return Err(damage.into());
         }
         if self.entities == 0 {
-            self.write(|out, form| write_start_of_entity_set(out, form, true));
+            write_start_of_entity_set(&mut self.open, &self.form.entity_form(), true);
         }
-        end_entity_set(&mut self.open, self.format);
+        end_entity_set(&mut self.open, self.form.format);
         self.full.push(Bytes::from(self.open));
         Ok(self.full)
-    }
-
-    /// Writes into the open segment, in the form of this page.
-    fn write<T>(&mut self, write: impl FnOnce(&mut Vec<u8>, &EntityForm<'_>) -> T) -> T {
-        let form = Form {
-            base: &self.base,
-            account: &self.account,
-            format: self.format,
-            version: self.version,
-            now: self.now,
-        };
-        write(&mut self.open, &EntityForm { form, table: &self.table, select: self.select.as_ref() })
     }
 }
 
@@ -146,12 +151,13 @@ impl EntitySink for PageWriter {
             let full = std::mem::replace(&mut self.open, Vec::with_capacity(SEGMENT_BYTES + SEGMENT_BYTES / 8));
             self.full.push(Bytes::from(full));
         }
+        let form = self.form.entity_form();
         let is_first = self.entities == 0;
         if is_first {
-            self.write(|out, form| write_start_of_entity_set(out, form, false));
+            write_start_of_entity_set(&mut self.open, &form, false);
         }
         self.entities += 1;
-        match self.write(|out, form| write_entity_in_set(out, form, entity, is_first)) {
+        match write_entity_in_set(&mut self.open, &form, entity, &mut self.repeats, is_first) {
             Ok(()) => ControlFlow::Continue(()),
             Err(damage) => {
                 self.damage = Some(damage);
