@@ -64,6 +64,30 @@ def test_what_is_answered_with_atom(wire, shared, key, accept, version):
     assert refused.header("Content-Type") == ERROR
 
 
+SPELLED = ["application/atom+xml;type=feed", "application/atom+xml; charset=utf-8", "APPLICATION/ATOM+XML", "text/html,application/atom+xml",
+           "application/atom+xml,application/atomsvc+xml,application/xml"]
+
+
+@pytest.mark.parametrize("accept", SPELLED)
+def test_spelling_of_accept(shared, accept):
+    answer = AtomTable(shared).query({"$top": 1}, accept=accept)
+    assert check_status(answer, 200).header("Content-Type") == FEED
+
+
+@pytest.mark.parametrize("accept", ["text/html", "image/png, text/plain"])
+def test_unknown_accept(shared, accept):
+    check_problem(AtomTable(shared).query(accept=accept), 415, "MediaTypeNotSupported")
+
+
+@pytest.mark.parametrize("accept", ACCEPTS)
+def test_failed_authentication(shared, accept):
+    """It is told before the format of the answer is known, in the form of the front end."""
+    headers = {"Accept": ACCEPTS[accept], "Authorization": f"SharedKey {shared.wire.account}:AAAA"}
+    answer = AtomTable(shared).query(headers=headers)
+    check_problem(answer, 403, "AuthenticationFailed", form="front")
+    assert answer.header("Content-Type") == "application/xml" and answer.header("x-ms-version") is None
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_upsert_came_with_2011_08_18(shared, key, version):
     table = AtomTable(shared)

@@ -20,7 +20,7 @@ function hostStyle() {
   if (ENDPOINT.pathname === "/") return ENDPOINT.origin;
   const ordinary = dns.lookup;
   dns.lookup = (name, ...more) => ordinary(name.endsWith(LOCAL_SUFFIX) ? ENDPOINT.hostname : name, ...more);
-  return `${ENDPOINT.protocol}//${ACCOUNT}${LOCAL_SUFFIX}:${ENDPOINT.port}`;
+  return `${ENDPOINT.protocol}//${ACCOUNT}${LOCAL_SUFFIX}${ENDPOINT.port && `:${ENDPOINT.port}`}`;
 }
 
 const HOST_STYLE = hostStyle();
