@@ -134,6 +134,7 @@ def test_write_under_condition(service, shared, key, name):
         with pytest.raises(Failure) as caught:
             write(shared, key, "r", {"A": 3}, if_match=stale)
         assert "UpdateConditionNotSatisfied" in str(caught.value) and "Precondition Failed" in str(caught.value)
+        assert getattr(caught.value, "status_code", 412) == 412
     assert properties(service.get_entity(shared, key, "r")) == kept
     write(shared, key, "r", {"A": 4}, if_match="*")
     assert properties(service.get_entity(shared, key, "r"))["A"] == 4
