@@ -322,19 +322,15 @@ fn is_of_front_end(resource: &Resource<'_>, restype: Option<&str>, comp: Option<
 /// The version that the request names; `None` if it names none.
 ///
 /// Where the credential stands in the address, so may the version, and the one of the signature is the last resort
-/// (08 §10); one before 2014-02-14 is always that of the signature (02 §7).
+/// (08 §10, which goes before 02 §7: no signature binds a request to its own version).
 fn version(headers: &HeaderMap, options: &QueryOptions<'_>) -> Result<Option<Version>, Failure> {
     let is_signed = options.has_signature && !headers.contains_key(http::header::AUTHORIZATION);
-    let signed = options.signed_version.as_deref().and_then(Version::parse).filter(|_| is_signed);
-    if signed.is_some_and(|version| version < Version::API_VERSION) {
-        return Ok(signed);
-    }
     if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
         let version = Version::parse(text).map(Some);
         return version.ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
     }
     if is_signed && !headers.contains_key(X_MS_VERSION) {
-        return Ok(signed);
+        return Ok(options.signed_version.as_deref().and_then(Version::parse));
     }
     let Some(value) = headers.get(X_MS_VERSION) else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| Version::parse(text.trim()));

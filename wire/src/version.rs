@@ -23,8 +23,6 @@ impl Version {
     pub const JSON: Self = Self::of(2013, 8, 15);
     /// Service properties can be set in part, and hold CORS rules.
     pub const PARTIAL_PROPERTIES: Self = Self::of(2013, 8, 15);
-    /// A request with a signature names its version beside it.
-    pub const API_VERSION: Self = Self::of(2014, 2, 14);
     /// The string to sign of a table SAS names the service.
     pub const SERVICE_IN_SAS: Self = Self::of(2015, 2, 21);
     /// Account SAS, and addresses and protocols in every SAS.
@@ -82,7 +80,7 @@ const KNOWN: &[Version] = &[
     Version::UPSERT,
     Version::TABLE_SAS,
     Version::JSON,
-    Version::API_VERSION,
+    Version::of(2014, 2, 14),
     Version::SERVICE_IN_SAS,
     Version::ETAG_IN_MINIMAL,
     Version::of(2015, 7, 8),
