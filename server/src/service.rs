@@ -7,7 +7,7 @@ use crate::answer::Answer;
 use crate::authentication::{Evidence, authenticate};
 use crate::authorization::authorize;
 use crate::body::{self, BodyFailure};
-use crate::call::{Call, Headers, resolved};
+use crate::call::{Call, Headers, joined_accept, resolved};
 use crate::cli::SecondaryArg;
 use crate::connection::ConnectionInfo;
 use crate::cors;
@@ -138,13 +138,12 @@ impl<E: Engine> Service<E> {
         let version = version.unwrap_or(Version::OLDEST);
         check_client_request_id(&parts.headers)?;
 
-        let headers = Headers::of(&parts.headers).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
-        envelope.preference = Preference::parse(version, headers.prefer);
+        let accept = joined_accept(&parts.headers).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
+        let headers = Headers::of(&parts.headers, accept.as_deref()).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         let wishes = Call::wishes(version, &headers, &options).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         // Errors about the address come before those about the format, and are already written in it.
-        let answer_format = wishes.answer_format();
-        let empty_answer_format = wishes.empty_answer_format_beside(answer_format);
-        envelope.format = empty_answer_format.ok();
+        let has_answer = matches!(parts.method, Method::GET | Method::POST);
+        envelope.format = if has_answer { wishes.answer_format() } else { wishes.empty_answer_format() }.ok();
         options.check().map_err(Failure::query)?;
         let resource = target.resource().map_err(Failure::query)?;
         let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(http::HeaderValue::as_bytes);
@@ -157,6 +156,9 @@ impl<E: Engine> Service<E> {
         };
         let operation = operation.map_err(Failure::query)?;
         *operation_name = operation.name();
+        if operation.has_preference() {
+            envelope.preference = Preference::parse(wishes.data_service_version, headers.prefer);
+        }
         authorize(&grant, &operation, &headers)?;
         self.check_endpoint(&operation, &target).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
 
@@ -165,8 +167,8 @@ impl<E: Engine> Service<E> {
             Operation::Batch => wishes.default_part_format(),
             // What these answer is XML, and nobody asks for it.
             _ if operation.is_xml() => Format::Json(MetadataLevel::Minimal),
-            _ if operation.answers_with_body() => resolved(answer_format)?,
-            _ => resolved(empty_answer_format)?,
+            _ if operation.answers_with_body() => resolved(wishes.answer_format())?,
+            _ => resolved(wishes.empty_answer_format())?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;
         let base = [connection.scheme(), "://", host, target.base_path].concat();
@@ -217,21 +219,16 @@ impl<E: Engine> Service<E> {
         if !is_framed && !headers.contains_key(http::header::TRANSFER_ENCODING) {
             return Err(Failure::query(ErrorCode::MissingContentLengthHeader).into());
         }
-        let check = |first| match operation {
-            // Each part of a batch has a format of its own.
-            Operation::Batch => Ok(unread),
-            // Recorded: any `Content-Type` goes with an XML document, also that of Atom.
-            _ if operation.is_xml() => Ok(unread),
-            _ => resolved(wishes.check_body_format(content_type, first)),
-        };
-        if content_type.is_some() {
-            check(None)?;
+        // Each part of a batch has a format of its own, and any `Content-Type` goes with an XML document (recorded).
+        let has_format = !(operation.is_xml() || *operation == Operation::Batch);
+        if has_format {
+            wishes.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
         }
         let body = body::read(body, began).await?;
         if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
-        let format = check(body.first().copied())?;
+        let format = if has_format { resolved(wishes.body_format(content_type, &body))? } else { unread };
         let md5 = headers.get("content-md5").and_then(|value| value.to_str().ok());
         body::check_md5(md5, &body).map_err(Failure::service)?;
         Ok((body, format))
@@ -335,7 +332,7 @@ fn is_of_front_end(resource: &Resource<'_>, restype: Option<&str>, comp: Option<
 /// The version that the request names; `None` if it names none.
 ///
 /// Where the credential stands in the address, so may the version, and the one of the signature is the last resort
-/// (08 §10).
+/// (08 §10, which goes before 02 §7: no signature binds a request to its own version).
 fn version(headers: &HeaderMap, options: &QueryOptions<'_>) -> Result<Option<Version>, Failure> {
     let is_signed = options.has_signature && !headers.contains_key(http::header::AUTHORIZATION);
     if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
