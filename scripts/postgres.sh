@@ -47,7 +47,8 @@ max_connections = 300
 max_wal_size = 4GB
 log_line_prefix = '%m [%p] '
 EOF
-chmod 0755 "$folder"
+# Whoever is named so needs a password.
+sed -i '1i host all guarded all scram-sha-256' data/pg_hba.conf
 
 child=
 stop() {

@@ -90,12 +90,14 @@ impl<C: Clock> Postgres<C> {
     /// A database that does not answer is tried for ten seconds.
     pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
         let settings = Settings::new(&options.url, options.password.as_deref())?;
-        let began = Instant::now();
+        let (began, mut is_said) = (Instant::now(), false);
         let dialect = loop {
             match prepare(&settings, options.distribute).await {
                 Ok(dialect) => break dialect,
                 Err(error) if error.may_pass() && began.elapsed() < OPEN_TIME_MAX => {
-                    tracing::warn!(%error, "waiting for the database");
+                    if !std::mem::replace(&mut is_said, true) {
+                        tracing::warn!(%error, "waiting for the database");
+                    }
                     tokio::time::sleep(OPEN_WAIT).await;
                 }
                 Err(error) => return Err(error),
@@ -132,6 +134,9 @@ async fn prepare(settings: &Settings, distribute: bool) -> Result<Dialect, Store
         }
     });
     let dialect = Dialect::of(&client, &settings.place).await?;
+    if distribute {
+        schema::check_citus(&client, &settings.place).await?;
+    }
     schema::migrate(&client, dialect, &settings.place).await?;
     if distribute {
         schema::distribute(&client, &settings.place).await?;

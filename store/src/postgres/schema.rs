@@ -119,14 +119,19 @@ fn is_a_race(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| RACES.contains(code))
 }
 
+/// Refuses a database without Citus.
+pub(super) async fn check_citus(client: &Client, place: &str) -> Result<(), StoreError> {
+    let citus = client.query_opt("SELECT 1 FROM pg_extension WHERE extname = 'citus'", &[]).await;
+    match citus.map_err(|error| StoreError::of(place, &error))? {
+        Some(_) => Ok(()),
+        None => Err(StoreError::NotCitus { place: place.to_owned() }),
+    }
+}
+
 /// Spreads the entities over the workers of Citus by their partition; what is small and asked for everywhere is copied
 /// to each. Tables that are already spread stay as they are.
 pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
     let error = |error| StoreError::of(place, &error);
-    let citus = client.query_opt("SELECT 1 FROM pg_extension WHERE extname = 'citus'", &[]).await.map_err(error)?;
-    if citus.is_none() {
-        return Err(StoreError::NotCitus { place: place.to_owned() });
-    }
     client.batch_execute("BEGIN").await.map_err(error)?;
     client.query_one(&format!("{READ_VERSION} FOR UPDATE"), &[]).await.map_err(error)?;
     let steps = [
