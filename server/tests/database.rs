@@ -205,3 +205,57 @@ fn wait_for_database(server: &Server) {
         thread::sleep(Duration::from_millis(20));
     }
 }
+
+/// Gives the database a certificate for `localhost`, and answers it as PEM.
+fn encrypt(cluster: &Cluster) -> String {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    for (name, content) in [("server.crt", made.cert.pem()), ("server.key", made.signing_key.serialize_pem())] {
+        let content = content.trim().replace('\n', "\\n");
+        // Written by the database, so that the file is its own.
+        let write = format!("COPY (SELECT E'{content}') TO PROGRAM 'umask 077; sed \"s/\\\\\\\\n/\\n/g\" > {name}'");
+        cluster.sql("postgres", &write);
+    }
+    cluster.sql("postgres", "ALTER SYSTEM SET ssl = on");
+    cluster.sql("postgres", "SELECT pg_reload_conf()");
+    made.cert.pem()
+}
+
+#[test]
+fn tls_to_the_database_is_as_strict_as_it_is_asked_to_be() {
+    let Some(cluster) = Cluster::start() else { return };
+    let database = cluster.database();
+    let plain = refusal(&["--store", &format!("{database}?sslmode=require")], "");
+    assert!(plain.contains("there is no TLS with the database") && plain.contains("ssl = on"), "{plain}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let right = file("right.pem", &encrypt(&cluster));
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let wrong = file("wrong.pem", &other.cert.pem());
+    let named = database.replace("127.0.0.1", "localhost");
+    let encrypted = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                     WHERE ssl AND application_name = 'rowhouse'";
+    for address in [
+        format!("{database}?sslmode=require"),
+        format!("{database}?sslmode=verify-ca&sslrootcert={right}"),
+        format!("{named}?sslmode=verify-full&sslrootcert={right}"),
+    ] {
+        let server = Server::start(&["--store", &address]);
+        assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200, "{address}");
+        assert_ne!(cluster.sql("postgres", encrypted).trim(), "0", "{address}");
+        assert!(server.stop().0.success());
+    }
+    for address in [
+        format!("{named}?sslmode=verify-full&sslrootcert={wrong}"),
+        format!("{named}?sslmode=require&sslrootcert={wrong}"),
+        // The certificate is not for this name.
+        format!("{database}?sslmode=verify-full&sslrootcert={right}"),
+        format!("{named}?sslmode=verify-full"),
+    ] {
+        let refused = refusal(&["--store", &address], "");
+        assert!(refused.contains("certificate"), "{address}: {refused}");
+    }
+}

@@ -1,6 +1,6 @@
 //! What a failure of the database means, and when the same is tried again.
 //!
-//! Invariant: [`Trouble::Again`] says that nothing happened. Whoever cannot know that says [`Trouble::Fault`].
+//! Invariant: [`Trouble::Again`] and [`Trouble::Elsewhere`] say that nothing happened. Whoever cannot know that says [`Trouble::Fault`].
 
 use crate::engine::Fault;
 use std::error::Error;
@@ -24,6 +24,8 @@ const WAIT_MAX: Duration = Duration::from_millis(250);
 pub(super) enum Trouble {
     /// Nothing happened, and another attempt may succeed.
     Again(Box<dyn Error + Send + Sync>),
+    /// The same over another connection: this one is gone, or leads to a database that does not write any more.
+    Elsewhere(Box<dyn Error + Send + Sync>),
     /// Another attempt is no use, or what happened is not known.
     Fault(Fault),
 }
@@ -32,12 +34,13 @@ impl Trouble {
     /// The trouble with a statement that has no effect before a commit that was not sent yet.
     pub(super) fn before_commit(error: &tokio_postgres::Error) -> Self {
         let reason = Box::new(Reason(describe(error)));
-        let is_again = match error.code() {
-            Some(code) => may_pass(code),
+        match error.code() {
+            Some(code) if PASSING.contains(code) => Self::Again(reason),
+            Some(code) if PASSING_ELSEWHERE.contains(code) || code.code().starts_with("08") => Self::Elsewhere(reason),
+            Some(_) => Self::Fault(Fault::Storage(reason)),
             // No answer: the connection broke.
-            None => true,
-        };
-        if is_again { Self::Again(reason) } else { Self::Fault(Fault::Storage(reason)) }
+            None => Self::Elsewhere(reason),
+        }
     }
 
     /// The trouble with a statement that takes effect by itself, or with a commit.
@@ -60,27 +63,27 @@ impl Trouble {
     }
 }
 
-/// Whether the reason for which a statement was refused may be gone at the next attempt.
-fn may_pass(code: &SqlState) -> bool {
-    const PASSING: [SqlState; 12] = [
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::LOCK_NOT_AVAILABLE,
-        SqlState::QUERY_CANCELED,
-        SqlState::ADMIN_SHUTDOWN,
-        SqlState::CRASH_SHUTDOWN,
-        SqlState::CANNOT_CONNECT_NOW,
-        SqlState::TOO_MANY_CONNECTIONS,
-        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-        // Two inserts of one key, of which the other was first.
-        SqlState::UNIQUE_VIOLATION,
-        // The guard of an insert, see `statements::GUARD`.
-        SqlState::DIVISION_BY_ZERO,
-        // The database was made a replica, and its successor takes over.
-        SqlState::READ_ONLY_SQL_TRANSACTION,
-    ];
-    PASSING.contains(code) || code.code().starts_with("08")
-}
+/// Reasons for which a statement is refused that may be gone at the next attempt.
+const PASSING: [SqlState; 6] = [
+    SqlState::T_R_SERIALIZATION_FAILURE,
+    SqlState::T_R_DEADLOCK_DETECTED,
+    SqlState::LOCK_NOT_AVAILABLE,
+    SqlState::QUERY_CANCELED,
+    // Two inserts of one key, of which the other was first.
+    SqlState::UNIQUE_VIOLATION,
+    // The guard of an insert, see `statements::GUARD`.
+    SqlState::DIVISION_BY_ZERO,
+];
+/// Those that only another connection leaves behind.
+const PASSING_ELSEWHERE: [SqlState; 6] = [
+    SqlState::ADMIN_SHUTDOWN,
+    SqlState::CRASH_SHUTDOWN,
+    SqlState::CANNOT_CONNECT_NOW,
+    SqlState::TOO_MANY_CONNECTIONS,
+    SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+    // The database was made a replica, and another one took its place.
+    SqlState::READ_ONLY_SQL_TRANSACTION,
+];
 
 /// The attempts of one operation.
 pub(super) struct Attempts {
@@ -97,7 +100,7 @@ impl Attempts {
     pub(super) async fn next(&mut self, trouble: Trouble) -> Result<(), Fault> {
         let reason = match trouble {
             Trouble::Fault(fault) => return Err(fault),
-            Trouble::Again(reason) => reason,
+            Trouble::Again(reason) | Trouble::Elsewhere(reason) => reason,
         };
         if self.began.elapsed() >= ATTEMPTS_TIME_MAX {
             return Err(Fault::Unavailable(reason));

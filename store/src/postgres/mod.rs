@@ -34,6 +34,8 @@ mod schema;
 mod settings;
 mod shared;
 mod statements;
+#[cfg(test)]
+mod tests;
 mod tls;
 
 pub use open_error::StoreError;

@@ -22,8 +22,15 @@ pub enum StoreError {
         /// What is wrong with it.
         what: String,
     },
-    /// Nobody answers, or TLS cannot be agreed on.
+    /// Nobody answers.
     Unreachable {
+        /// Hosts, ports and database.
+        place: String,
+        /// The reason.
+        what: String,
+    },
+    /// The database answers, and there is no TLS with it as was asked for.
+    Tls {
         /// Hosts, ports and database.
         place: String,
         /// The reason.
@@ -83,6 +90,7 @@ impl StoreError {
             Some(&SqlState::INVALID_CATALOG_NAME) => Self::NoDatabase { place },
             Some(&(SqlState::CANNOT_CONNECT_NOW | SqlState::TOO_MANY_CONNECTIONS)) => Self::Unreachable { place, what },
             Some(_) => Self::Statement { place, what },
+            None if what.contains("TLS") => Self::Tls { place, what },
             // The library has no kind for a password that is asked for and was not given.
             None if what.contains("password") => Self::LoginRefused { place, what },
             None => Self::Unreachable { place, what },
@@ -106,7 +114,13 @@ impl fmt::Display for StoreError {
             Self::Unreachable { place, what } => write!(
                 f,
                 "cannot connect to the database {place}: {what}; check that PostgreSQL runs there, that host and port \
-                 are right, that no firewall is between, and that sslmode is what the database offers"
+                 are right, and that no firewall is between"
+            ),
+            Self::Tls { place, what } => write!(
+                f,
+                "there is no TLS with the database {place} as the address asks for it: {what}; check that the database \
+                 has ssl = on, that sslrootcert names the authority of its certificate, and that with verify-full the \
+                 certificate is for this host"
             ),
             Self::LoginRefused { place, what } => write!(
                 f,

@@ -206,7 +206,7 @@ async fn visit<S: EntitySink>(
 /// A page that broke off. Nothing happened, and the client may ask again.
 fn broken(error: &Error) -> ReadError {
     ReadError::Fault(match Trouble::before_commit(error) {
-        Trouble::Again(reason) => Fault::Unavailable(reason),
+        Trouble::Again(reason) | Trouble::Elsewhere(reason) => Fault::Unavailable(reason),
         Trouble::Fault(fault) => fault,
     })
 }
