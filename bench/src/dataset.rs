@@ -208,7 +208,8 @@ fn write_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::json::{Keys, read_entity};
+    use wire::entity_body::Keys;
+    use wire::json::read_entity;
 
     #[test]
     fn the_body_and_the_record_say_the_same_in_1_kib_of_ten_properties() {

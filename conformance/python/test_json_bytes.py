@@ -118,9 +118,9 @@ def test_empty_table_set(wire, level):
 
 # $select: the suffix of odata.metadata and the members that follow odata.etag (03 §3.5, 04 §4).
 SELECTS = {
-    "two": ("Model,Doors", "Model,Doors", '"Model":"Kestrel","Doors":4'),
-    "order-of-the-entity": ("Doors,Model", "Doors,Model", '"Model":"Kestrel","Doors":4'),
-    "blank-after-comma": ("Model, Doors", "Model,%20Doors", '"Model":"Kestrel","Doors":4'),
+    "two": ("Model,Doors", "Model,Doors", '"Doors":4,"Model":"Kestrel"'),
+    "order-of-the-names": ("Doors,Model", "Doors,Model", '"Doors":4,"Model":"Kestrel"'),
+    "blank-after-comma": ("Model, Doors", "Model,%20Doors", '"Doors":4,"Model":"Kestrel"'),
     "keys": ("PartitionKey,RowKey,Doors", "PartitionKey,RowKey,Doors", '"PartitionKey":"cars","RowKey":"0007","Doors":4'),
     "typed": ("Serial", "Serial", '"Serial@odata.type":"Edm.Int64","Serial":"9007199254740993"'),
     "missing-last": ("Doors,Missing", "Doors,Missing", '"Doors":4,"Missing":null'),

@@ -77,51 +77,81 @@ impl DateTime {
         }
     }
 
+    /// The text form of the protocol: trailing zeros of the fraction are cut (01 §6.1).
+    pub fn text(self) -> InstantText {
+        let (year, month, day) = civil(self.0.div_euclid(TICKS_PER_DAY));
+        let of_day = self.0.rem_euclid(TICKS_PER_DAY);
+        let (seconds, ticks) = (small(of_day / TICKS_PER_SECOND), small(of_day % TICKS_PER_SECOND));
+        let year = u32::try_from(year).unwrap_or(0);
+        let ([y1, y2], [y3, y4]) = (pair(year / 100), pair(year % 100));
+        let ([m1, m2], [d1, d2], [h1, h2]) = (pair(month.into()), pair(day.into()), pair(seconds / 3600));
+        let ([f1, f2], [f3, f4], [f5, f6]) = (pair(ticks / 100_000), pair(ticks / 1000 % 100), pair(ticks / 10 % 100));
+        let [_, f7] = pair(ticks % 10);
+        InstantText {
+            hour: [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2],
+            minute: pair(seconds / 60 % 60),
+            second: pair(seconds % 60),
+            fraction: [b'.', f1, f2, f3, f4, f5, f6, f7],
+        }
+    }
+
     /// Appends the text form of the protocol: trailing zeros of the fraction are cut (01 §6.1).
     pub fn write_to(self, out: &mut Vec<u8>) {
-        self.write(out, b":", FractionDigits::Trimmed);
+        self.text().write_to(out);
     }
 
     /// Appends the form that stands inside an ETag: as [`Self::write_to`], each `:` as `%3A` (01 §8).
     pub fn write_etag_to(self, out: &mut Vec<u8>) {
-        self.write(out, b"%3A", FractionDigits::Trimmed);
+        self.text().write_etag_to(out);
     }
 
     /// Appends the form with exactly seven fractional digits, as in error bodies and policies (03 §6).
     pub fn write_seven_digits_to(self, out: &mut Vec<u8>) {
-        self.write(out, b":", FractionDigits::Seven);
+        let text = self.text();
+        text.write(out, b":", &text.fraction);
     }
 
     /// Appends the form with whole seconds, as in Atom's `updated` (03 §5.3).
     pub fn write_whole_seconds_to(self, out: &mut Vec<u8>) {
-        self.write(out, b":", FractionDigits::None);
+        self.text().write(out, b":", b"");
+    }
+}
+
+/// The digits of an instant, made once for the two forms in which every entity of a page shows its Timestamp.
+#[derive(Debug, Clone, Copy)]
+pub struct InstantText {
+    /// Date and hour: `2021-03-04T05`.
+    hour: [u8; 13],
+    minute: [u8; 2],
+    second: [u8; 2],
+    /// All seven digits, behind a point.
+    fraction: [u8; 8],
+}
+
+impl InstantText {
+    /// Appends what [`DateTime::write_to`] appends.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        self.write(out, b":", self.trimmed_fraction());
     }
 
-    /// Every entity of a page is written with two or more of these, so digits are made by constant divisors.
-    fn write(self, out: &mut Vec<u8>, colon: &[u8], fraction: FractionDigits) {
-        let (year, month, day) = civil(self.0.div_euclid(TICKS_PER_DAY));
-        let of_day = self.0.rem_euclid(TICKS_PER_DAY);
-        let (seconds, ticks) = (small(of_day / TICKS_PER_SECOND), small(of_day % TICKS_PER_SECOND));
-        push_digits::<4>(out, u32::try_from(year).unwrap_or(0));
-        out.push(b'-');
-        push_digits::<2>(out, u32::from(month));
-        out.push(b'-');
-        push_digits::<2>(out, u32::from(day));
-        out.push(b'T');
-        push_digits::<2>(out, seconds / 3600);
+    /// Appends what [`DateTime::write_etag_to`] appends.
+    pub fn write_etag_to(&self, out: &mut Vec<u8>) {
+        self.write(out, b"%3A", self.trimmed_fraction());
+    }
+
+    fn trimmed_fraction(&self) -> &[u8] {
+        let zeros = self.fraction.iter().rev().take_while(|digit| **digit == b'0').count();
+        let kept = if zeros == 7 { 0 } else { self.fraction.len() - zeros };
+        self.fraction.get(..kept).unwrap_or_default()
+    }
+
+    fn write<const N: usize>(&self, out: &mut Vec<u8>, colon: &[u8; N], fraction: &[u8]) {
+        out.extend_from_slice(&self.hour);
         out.extend_from_slice(colon);
-        push_digits::<2>(out, seconds / 60 % 60);
+        out.extend_from_slice(&self.minute);
         out.extend_from_slice(colon);
-        push_digits::<2>(out, seconds % 60);
-        if matches!(fraction, FractionDigits::Seven) || (matches!(fraction, FractionDigits::Trimmed) && ticks != 0) {
-            out.push(b'.');
-            push_digits::<7>(out, ticks);
-            if matches!(fraction, FractionDigits::Trimmed) {
-                while out.last() == Some(&b'0') {
-                    out.pop();
-                }
-            }
-        }
+        out.extend_from_slice(&self.second);
+        out.extend_from_slice(fraction);
         out.push(b'Z');
     }
 }
@@ -134,27 +164,14 @@ impl fmt::Display for DateTime {
     }
 }
 
-#[derive(Clone, Copy)]
-enum FractionDigits {
-    None,
-    Trimmed,
-    Seven,
-}
-
 /// Seconds of a day and ticks of a second are far below 2^32.
 fn small(value: i64) -> u32 {
     u32::try_from(value).unwrap_or(0)
 }
 
-/// Appends a number with leading zeros.
-fn push_digits<const WIDTH: usize>(out: &mut Vec<u8>, value: u32) {
-    let mut digits = [b'0'; WIDTH];
-    let mut left = value;
-    for digit in digits.iter_mut().rev() {
-        *digit += u8::try_from(left % 10).unwrap_or(0);
-        left /= 10;
-    }
-    out.extend_from_slice(&digits);
+/// The two digits of a number below 100.
+fn pair(number: u32) -> [u8; 2] {
+    [number / 10, number % 10].map(|digit| b'0' + u8::try_from(digit).unwrap_or(0))
 }
 
 /// The calendar date of a day counted from 1601-01-01.

@@ -79,6 +79,14 @@ pub const CORS_ITEM_CHARS_MAX: usize = 256;
 pub const CORS_MAX_AGE_SECONDS_MAX: u32 = i32::MAX as u32;
 /// Largest body of an operation whose body is XML, in bytes: 1 MiB (10).
 pub const XML_BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Deepest nesting of the elements of an Atom entry. Those of client libraries have four levels.
+pub const ATOM_DEPTH_MAX: usize = 16;
+/// Most attributes of one element of an Atom entry. Those of client libraries have four.
+pub const ATOM_ATTRIBUTES_MAX: usize = 32;
+/// Most namespaces that an Atom entry declares, counting those in scope.
+pub const ATOM_NAMESPACES_MAX: usize = 32;
+/// Most properties that are read of an Atom entry; an entity has fewer.
+pub const ATOM_PROPERTIES_MAX: usize = 4096;
 /// Largest bearer token, in bytes: 16 KiB (09 §6).
 pub const BEARER_TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// Default difference allowed between the clocks of an issuer and this server, in seconds (09 §6).
@@ -93,5 +101,6 @@ const _: () = assert!(KEY_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == 1024);
 const _: () = assert!(STRING_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == BINARY_BYTES_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX <= PAGE_ENTITY_BYTES_MAX);
+const _: () = assert!(CUSTOM_PROPERTIES_MAX < ATOM_PROPERTIES_MAX);
 const _: () = assert!(XML_BODY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
 const _: () = assert!(QUERY_EXECUTION_SECONDS_DEFAULT < REQUEST_TIMEOUT_SECONDS_MAX);

@@ -308,6 +308,26 @@ impl RecordBuilder {
         }
     }
 
+    /// The same properties in the ordinal order of their names, compared by bytes.
+    ///
+    /// Damaged properties, which a builder never holds, stay where they are.
+    #[must_use]
+    pub fn ordered(self) -> Self {
+        let names = || self.properties().filter_map(Result::ok).map(|property| property.name_bytes());
+        if names().is_sorted() {
+            return self;
+        }
+        let mut properties: Vec<Property<'_>> = self.properties().filter_map(Result::ok).collect();
+        properties.sort_unstable_by_key(Property::name_bytes);
+        let mut ordered = Self::with_capacity(self.bytes.len());
+        for (name, value) in
+            properties.iter().filter_map(|property| Some((property.name().ok()?, property.value().ok()?)))
+        {
+            ordered.push(name, value);
+        }
+        Self { count: self.count, formula_bytes: self.formula_bytes, excess: self.excess, ..ordered }
+    }
+
     /// The finished record, last written at this instant.
     pub fn finish(mut self, timestamp: DateTime) -> Record {
         let count = u8::try_from(self.count.min(CUSTOM_PROPERTIES_MAX)).expect("the limit fits one byte");

@@ -5,12 +5,12 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use model::key::KeyError;
 use model::name::TableNameError;
-use model::{Condition, EntityKey, Grant, KeyText, TableName};
+use model::{Condition, DateTime, EntityKey, Grant, KeyText, TableName};
 use std::time::Instant;
 use store::TableKey;
-use wire::json::{Context, EntityForm};
-use wire::negotiation::{DataServiceVersion, Preference, Wishes};
-use wire::{ErrorCode, Format, MetadataLevel, QueryOptions, Select, ServiceError, Version};
+use wire::negotiation::{Content, DataServiceVersion, Preference, Wishes};
+use wire::payload::{EntityForm, Form};
+use wire::{ErrorCode, Format, QueryOptions, Select, ServiceError, Version};
 
 /// The headers that operations look at, those of a request or of a part of a batch.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,12 +51,18 @@ pub(crate) struct Call<'a> {
     pub(crate) grant: Grant,
     /// The service version.
     pub(crate) version: Version,
+    /// The effective data service version.
+    pub(crate) data_service_version: DataServiceVersion,
+    /// The time of the request.
+    pub(crate) now: DateTime,
     /// Scheme, host and, in path style, account: what addresses in answers start with.
     pub(crate) base: &'a str,
     pub(crate) headers: Headers<'a>,
     pub(crate) options: QueryOptions<'a>,
     /// The format of the answer.
     pub(crate) format: Format,
+    /// The format of the body, where there is one.
+    pub(crate) body_format: Format,
     /// What the `Prefer` header asks for.
     pub(crate) preference: Option<Preference>,
     /// A query answers by then, with a continuation token if it is not done.
@@ -75,25 +81,36 @@ impl Call<'_> {
         Ok(Wishes { version, data_service_version, accept: headers.accept, format: options.format.as_deref() })
     }
 
-    /// The metadata level of the answer.
-    ///
-    /// Atom answers are refused before an operation runs, so there is always one.
-    pub(crate) fn level(&self) -> MetadataLevel {
-        match self.format {
-            Format::Json(level) => level,
-            Format::Atom => MetadataLevel::Minimal,
+    /// How the answer is written.
+    pub(crate) fn form(&self) -> Form<'_> {
+        Form {
+            base: self.base,
+            account: &self.grant.account,
+            format: self.format,
+            version: self.version,
+            now: self.now,
         }
-    }
-
-    /// What addresses in the answer are made of.
-    pub(crate) fn context(&self) -> Context<'_> {
-        Context { base: self.base, account: &self.grant.account, level: self.level() }
     }
 
     /// How entities of a table are written.
     pub(crate) fn entity_form<'f>(&'f self, table: &'f str, select: Option<&'f Select>) -> EntityForm<'f> {
-        let etag_in_minimal = self.version >= Version::ETAG_IN_MINIMAL;
-        EntityForm { context: self.context(), table, select, etag_in_minimal }
+        EntityForm { form: self.form(), table, select }
+    }
+
+    /// The media type of the answer.
+    pub(crate) fn content_type(&self, content: Content) -> &'static str {
+        self.format.content_type(content)
+    }
+
+    /// Which properties the client wants; `None` for all, without a word about it.
+    ///
+    /// UNVERIFIED (02 §7, §8): the code for a projection where the version or the data service version has none.
+    pub(crate) fn select(&self) -> Result<Option<Select>, ServiceError> {
+        let Some(list) = self.options.select.as_deref() else { return Ok(None) };
+        if self.version < Version::UPSERT || self.data_service_version < DataServiceVersion::V2 {
+            return Err(ErrorCode::InvalidInput.into());
+        }
+        Select::parse(list).map(Some)
     }
 
     /// The table of an entity operation. A name that no table can have names a table that does not exist.
@@ -127,13 +144,8 @@ impl Call<'_> {
     }
 }
 
-/// This server reads and writes JSON only, in every version; a request for Atom is answered as versions from
-/// 2015-12-11 on answer it.
+/// A format, or the answer to a request for one that the version does not have.
 pub(crate) fn resolved(format: Result<Format, ErrorCode>) -> Result<Format, Failure> {
-    let format = match format {
-        Ok(Format::Atom) => Err(ErrorCode::AtomFormatNotSupported),
-        other => other,
-    };
     format.map_err(|code| Failure::at(Layer::Format, code))
 }
 

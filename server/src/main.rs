@@ -36,6 +36,9 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => Config::from_environment(*args).and_then(serve::run),

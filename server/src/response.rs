@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use wire::error::write_error_body;
-use wire::negotiation::Preference;
+use wire::negotiation::{Content, Preference};
 use wire::{ErrorBody, ErrorCode, Format, Version};
 
 const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
@@ -160,8 +160,8 @@ fn error_form(layer: Layer, code: ErrorCode, envelope: &Envelope) -> (ErrorBody,
         (Layer::Format, _) if code == ErrorCode::JsonFormatNotSupported => (ErrorBody::PrefixedXml, "application/xml"),
         // The one media type that was recorded with a blank.
         (Layer::Format, _) => (ErrorBody::ODataXml, "application/xml; charset=utf-8"),
-        (_, Some(format @ Format::Json(_))) => (ErrorBody::Json, format.content_type()),
-        (_, Some(Format::Atom) | None) => (ErrorBody::ODataXml, "application/xml;charset=utf-8"),
+        (_, Some(format @ Format::Json(_))) => (ErrorBody::Json, format.content_type(Content::Error)),
+        (_, Some(Format::Atom) | None) => (ErrorBody::ODataXml, Format::Atom.content_type(Content::Error)),
     }
 }
 

@@ -166,22 +166,25 @@ impl<E: Engine> Service<E> {
         };
         let timeout = options.timeout().map_err(Failure::query)?;
         let base = format!("{}://{host}{}", connection.scheme(), target.base_path);
+        let (body, body_format) = self.read_body(&operation, parts, body, headers.content_type, &wishes).await?;
         let call = Call {
             grant,
             version,
+            data_service_version: wishes.data_service_version,
+            now: DateTime::from_system_time(now),
             base: &base,
             headers,
             options: options.clone(),
             format,
+            body_format,
             preference: envelope.preference,
             query_deadline: started + timeout.min(self.query_time),
         };
-        let body = self.read_body(&operation, parts, body, headers.content_type, &wishes).await?;
         let surroundings = Surroundings {
             domains: &self.domains,
             is_secondary: target.secondary,
             request_id: &envelope.request_id,
-            now: DateTime::from_system_time(now),
+            now: call.now,
         };
         match tokio::time::timeout(timeout + QUERY_GRACE, self.run(&call, operation, &surroundings, &body)).await {
             Ok(result) => result.map_err(BodyFailure::Answer),
@@ -189,7 +192,7 @@ impl<E: Engine> Service<E> {
         }
     }
 
-    /// Reads and checks the body of an operation that has one.
+    /// Reads and checks the body of an operation that has one, and says in which format it is.
     async fn read_body(
         &self,
         operation: &Operation<'_>,
@@ -197,9 +200,10 @@ impl<E: Engine> Service<E> {
         body: Incoming,
         content_type: Option<&str>,
         wishes: &Wishes<'_>,
-    ) -> Result<Bytes, BodyFailure> {
+    ) -> Result<(Bytes, Format), BodyFailure> {
+        let unread = Format::Json(MetadataLevel::Minimal);
         if !operation.has_body() {
-            return Ok(Bytes::new());
+            return Ok((Bytes::new(), unread));
         }
         let headers = &parts.headers;
         let is_framed = headers.contains_key(http::header::CONTENT_LENGTH) || !body.is_end_stream();
@@ -207,10 +211,11 @@ impl<E: Engine> Service<E> {
             return Err(Failure::query(ErrorCode::MissingContentLengthHeader).into());
         }
         let check = |first| match operation {
-            Operation::Batch => Ok(()),
+            // Each part of a batch has a format of its own.
+            Operation::Batch => Ok(unread),
             // Recorded: any `Content-Type` goes with an XML document, also that of Atom.
-            _ if operation.is_xml() => Ok(()),
-            _ => resolved(wishes.check_body_format(content_type, first)).map(|_| ()),
+            _ if operation.is_xml() => Ok(unread),
+            _ => resolved(wishes.check_body_format(content_type, first)),
         };
         if content_type.is_some() {
             check(None)?;
@@ -219,10 +224,10 @@ impl<E: Engine> Service<E> {
         if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
-        check(body.first().copied())?;
+        let format = check(body.first().copied())?;
         let md5 = headers.get("content-md5").and_then(|value| value.to_str().ok());
         body::check_md5(md5, &body).map_err(Failure::service)?;
-        Ok(body)
+        Ok((body, format))
     }
 
     async fn run(

@@ -1,19 +1,22 @@
 //! The wire protocol of the Table service: bytes to model and back, as pure functions.
 //!
 //! Server and client share this crate. It knows request targets, query options, filter text, JSON,
-//! batches, continuation tokens, signatures, policies, service properties, versions, media types, error codes and
+//! Atom, batches, continuation tokens, signatures, policies, service properties, versions, media types, error codes and
 //! their bodies.
 //!
 //! It must not know sockets, HTTP libraries, storage or configuration.
 
 pub mod acl;
+pub mod atom;
 pub mod batch;
 pub mod continuation;
+pub mod entity_body;
 pub mod error;
 pub mod filter;
 pub mod json;
 pub mod negotiation;
 pub mod number;
+pub mod payload;
 pub mod query;
 pub mod sas;
 pub mod select;

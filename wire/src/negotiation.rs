@@ -23,14 +23,29 @@ pub enum Format {
     Atom,
 }
 
+/// What an answer holds, which Atom tells apart by media type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// One entity or table.
+    Entry,
+    /// Any number of them.
+    Set,
+    /// An error.
+    Error,
+}
+
 impl Format {
-    /// The `Content-Type` of a JSON answer, exactly as the service names it.
-    pub fn content_type(self) -> &'static str {
-        match self {
-            Self::Json(MetadataLevel::None) => "application/json;odata=nometadata;streaming=true;charset=utf-8",
-            Self::Json(MetadataLevel::Minimal) => "application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
-            Self::Json(MetadataLevel::Full) => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
-            Self::Atom => "application/atom+xml;charset=utf-8",
+    /// The `Content-Type` of an answer, exactly as the service names it (03 §1.1).
+    pub fn content_type(self, content: Content) -> &'static str {
+        match (self, content) {
+            (Self::Json(MetadataLevel::None), _) => "application/json;odata=nometadata;streaming=true;charset=utf-8",
+            (Self::Json(MetadataLevel::Minimal), _) => {
+                "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"
+            }
+            (Self::Json(MetadataLevel::Full), _) => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
+            (Self::Atom, Content::Entry) => "application/atom+xml;type=entry;charset=utf-8",
+            (Self::Atom, Content::Set) => "application/atom+xml;type=feed;charset=utf-8",
+            (Self::Atom, Content::Error) => "application/xml;charset=utf-8",
         }
     }
 }
@@ -44,6 +59,17 @@ impl DataServiceVersion {
     pub const V3: Self = Self(30);
     /// 2.0: projection.
     pub const V2: Self = Self(20);
+    /// 1.0: what every version of the service understands.
+    pub const V1: Self = Self(10);
+
+    /// The number as headers have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V3 => "3.0",
+            Self::V2 => "2.0",
+            _ => "1.0",
+        }
+    }
 
     /// The effective version of a request: `MaxDataServiceVersion` decides if both headers are present;
     /// without either it follows from the service version (02 §8).
@@ -58,14 +84,14 @@ impl DataServiceVersion {
             Some(text) => Self::parse(text).ok_or(ErrorCode::InvalidHeaderValue),
             None if version >= Version::JSON => Ok(Self::V3),
             None if version >= Version::UPSERT => Ok(Self::V2),
-            None => Ok(Self(10)),
+            None => Ok(Self::V1),
         }
     }
 
     fn parse(text: &str) -> Option<Self> {
         let number = text.split(';').next()?.trim();
         match number {
-            "1.0" | "1" => Some(Self(10)),
+            "1.0" | "1" => Some(Self::V1),
             "2.0" | "2" => Some(Self::V2),
             "3.0" | "3" => Some(Self::V3),
             _ => None,

@@ -1,6 +1,7 @@
 //! The text of doubles (specification 01 §6.2, 03 §3.6).
 
 use std::num::FpCategory;
+use std::ops::Range;
 
 /// Appends the shortest text that reads back to the same double, in the layout of the service:
 /// `5.0`, `-0.25`, `1E+300`, `1E-05`.
@@ -14,26 +15,57 @@ pub fn write_double(out: &mut Vec<u8>, value: f64) {
     if value.is_sign_negative() {
         out.push(b'-');
     }
-    let mut buffer = zmij::Buffer::new();
-    let (digits, exponent) = digits_of(buffer.format_finite(value.abs()));
-    layout(out, &digits, exponent);
+    let (size, mut buffer) = (value.abs(), zmij::Buffer::new());
+    let text = buffer.format_finite(size);
+    if PLAIN.contains(&size) {
+        // The library's layout of these is the same.
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        let mut digits = Digits::default();
+        let exponent = digits.read(text);
+        layout(out, digits.as_bytes(), exponent);
+    }
 }
 
-/// The significant digits of a plain or scientific text, and the power of ten of the first one.
-fn digits_of(text: &str) -> (Vec<u8>, i32) {
-    let (mantissa, power) = match text.split_once(['e', 'E']) {
-        Some((mantissa, power)) => (mantissa, power.parse().unwrap_or(0)),
-        None => (text, 0),
-    };
-    let point = mantissa.find('.').unwrap_or(mantissa.len());
-    let mut digits: Vec<u8> = mantissa.bytes().filter(u8::is_ascii_digit).collect();
-    let leading = digits.iter().take_while(|d| **d == b'0').count().min(digits.len().saturating_sub(1));
-    digits.drain(..leading);
-    while digits.len() > 1 && digits.last() == Some(&b'0') {
-        digits.pop();
+/// What has a whole part of few digits, and few zeros behind the point.
+const PLAIN: Range<f64> = 0.001..1e15;
+
+/// The most significant digits that a double needs, and as many zeros as may stand around them.
+const DIGITS_MAX: usize = 32;
+
+/// The significant digits of a number.
+#[derive(Default)]
+struct Digits {
+    digits: [u8; DIGITS_MAX],
+    length: usize,
+}
+
+impl Digits {
+    fn as_bytes(&self) -> &[u8] {
+        self.digits.get(..self.length).unwrap_or_default()
     }
-    let exponent = i32::try_from(point).unwrap_or(0) - 1 - i32::try_from(leading).unwrap_or(0) + power;
-    (digits, exponent)
+
+    /// Reads a plain or scientific text of at least one digit; answers the power of ten of the first significant one.
+    fn read(&mut self, text: &str) -> i32 {
+        let (mantissa, power) = match text.split_once(['e', 'E']) {
+            Some((mantissa, power)) => (mantissa, power.parse().unwrap_or(0)),
+            None => (text, 0),
+        };
+        let point = mantissa.find('.').unwrap_or(mantissa.len());
+        let mut leading = 0;
+        for digit in mantissa.bytes().filter(u8::is_ascii_digit) {
+            if self.length == 0 && digit == b'0' {
+                leading += 1;
+            } else if let Some(slot) = self.digits.get_mut(self.length) {
+                *slot = digit;
+                self.length += 1;
+            }
+        }
+        while self.length > 1 && self.as_bytes().ends_with(b"0") {
+            self.length -= 1;
+        }
+        i32::try_from(point).unwrap_or(0) - 1 - leading + power
+    }
 }
 
 /// Exponents from 15 up and below -5 are scientific, as .NET's round-trip format prints them.
@@ -93,6 +125,8 @@ mod tests {
             (3.1, "3.1"),
             (0.5, "0.5"),
             (0.001, "0.001"),
+            (0.000_999, "0.000999"),
+            (999_999_999_999_999.9, "999999999999999.9"),
             (0.000_01, "0.00001"),
             (0.000_001, "1E-06"),
             (123_456.75, "123456.75"),
@@ -109,6 +143,18 @@ mod tests {
     }
 
     proptest! {
+        /// The numbers whose text is taken as the library makes it.
+        #[test]
+        fn plain_numbers_have_the_layout_of_all_others(value in 0.001..1e15_f64, whole in 1.0..1e15_f64, places in 0..4) {
+            for value in [value, whole.trunc(), whole.trunc() / 10_f64.powi(places)] {
+                let mut digits = Digits::default();
+                let exponent = digits.read(zmij::Buffer::new().format_finite(value));
+                let mut out = Vec::new();
+                layout(&mut out, digits.as_bytes(), exponent);
+                prop_assert_eq!(text(value), String::from_utf8(out).unwrap());
+            }
+        }
+
         #[test]
         fn the_text_reads_back_to_the_same_double(value in any::<f64>().prop_filter("finite", |v| v.is_finite())) {
             let read: f64 = text(value).parse().unwrap();

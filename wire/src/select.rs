@@ -3,6 +3,17 @@
 use crate::error::{ErrorCode, ServiceError};
 use crate::uri::encode_list;
 use model::limits::SELECT_PROPERTIES_MAX;
+use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use model::record::{DamagedRecord, Property, RecordView};
+
+/// What a projection makes of an entity.
+#[derive(Debug)]
+pub(crate) struct Projection<'s, 'e> {
+    /// The properties that it shows, without those of the system.
+    pub(crate) present: Vec<Property<'e>>,
+    /// The names that it shows as null.
+    pub(crate) missing: Vec<&'s str>,
+}
 
 /// Which properties an answer holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +65,30 @@ impl Select {
         &self.names
     }
 
+    /// Whether a name is selected.
+    pub fn has(&self, name: &str) -> bool {
+        self.is_all() || self.place(name.as_bytes()).is_some()
+    }
+
+    /// The selected custom properties of an entity in the ordinal order of their names, and the selected names that
+    /// the entity lacks.
+    ///
+    /// Recorded: an entity that was inserted with `sex` before `age`, and is shown so without projection, shows `age`
+    /// before `sex` with one, whatever the order of the list.
+    pub(crate) fn project<'e>(&self, record: RecordView<'e>) -> Result<Projection<'_, 'e>, DamagedRecord> {
+        let mut found: Vec<Option<Property<'e>>> = vec![None; self.names.len()];
+        for property in record.properties() {
+            let property = property?;
+            if let Some(slot) = self.place(property.name_bytes()).and_then(|place| found.get_mut(place)) {
+                *slot = Some(property);
+            }
+        }
+        let present = self.by_name.iter().filter_map(|i| found.get(*i).copied().flatten()).collect();
+        let is_system = |name: &str| matches!(name, PARTITION_KEY | ROW_KEY | TIMESTAMP);
+        let lacking = self.names.iter().zip(&found).filter(|(name, found)| found.is_none() && !is_system(name));
+        Ok(Projection { present, missing: lacking.map(|(name, _)| name.as_str()).collect() })
+    }
+
     /// The list as it is shown in `odata.metadata`.
     pub fn shown(&self) -> &str {
         &self.shown
@@ -67,7 +102,7 @@ mod tests {
     #[test]
     fn names_are_trimmed_and_kept_once() {
         let select = Select::parse("age, sex,age").unwrap();
-        assert_eq!(select.names(), ["age", "sex"]);
+        assert_eq!(select.names, ["age", "sex"]);
         assert_eq!(select.shown(), "age,%20sex,age");
         assert_eq!((select.place(b"sex"), select.place(b"age"), select.place(b"x")), (Some(1), Some(0), None));
         assert!(Select::parse("").unwrap().is_all());

@@ -8,7 +8,7 @@
 //! This module must not know what a document means.
 
 use quick_xml::Reader;
-use quick_xml::events::{BytesRef, Event};
+use quick_xml::events::Event;
 
 /// Most elements of a document. The largest of the service has fewer than a hundred.
 const ELEMENTS_MAX: usize = 1000;
@@ -70,7 +70,10 @@ impl Element {
                 }
                 Event::Text(text) => innermost.text.push_str(&text.xml10_content()),
                 Event::CData(text) => innermost.text.push_str(&text.xml10_content()),
-                Event::GeneralRef(reference) => innermost.text.push(referred(&reference)?),
+                Event::GeneralRef(reference) => {
+                    let character = referred(&reference).filter(|c| is_character(*c));
+                    innermost.text.push(character.ok_or(Malformed)?);
+                }
                 Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
                 Event::DocType(_) => return Err(Malformed),
                 Event::Eof => break,
@@ -87,23 +90,25 @@ impl Element {
     }
 }
 
-/// The character that a reference stands for.
-fn referred(reference: &BytesRef<'_>) -> Result<char, Malformed> {
-    if let Some(character) = reference.resolve_char_ref().map_err(|_| Malformed)? {
-        return if is_character(character) { Ok(character) } else { Err(Malformed) };
+/// The character that a reference stands for, be it one that XML 1.0 can hold or not.
+pub(crate) fn referred(reference: &str) -> Option<char> {
+    if let Some(number) = reference.strip_prefix('#') {
+        let (digits, radix) = number.strip_prefix('x').map_or((number, 10), |digits| (digits, 16));
+        let is_number = digits.bytes().all(|b| b.is_ascii_hexdigit());
+        return u32::from_str_radix(digits, radix).ok().filter(|_| is_number).and_then(char::from_u32);
     }
-    match &**reference {
-        "amp" => Ok('&'),
-        "lt" => Ok('<'),
-        "gt" => Ok('>'),
-        "quot" => Ok('"'),
-        "apos" => Ok('\''),
-        _ => Err(Malformed),
+    match reference {
+        "amp" => Some('&'),
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "quot" => Some('"'),
+        "apos" => Some('\''),
+        _ => None,
     }
 }
 
 /// Whether XML 1.0 can hold a character, by itself or by a reference.
-fn is_character(c: char) -> bool {
+pub(crate) fn is_character(c: char) -> bool {
     !matches!(c, '\0'..='\x08' | '\x0B' | '\x0C' | '\x0E'..='\x1F' | '\u{FFFE}' | '\u{FFFF}')
 }
 

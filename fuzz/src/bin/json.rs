@@ -6,9 +6,8 @@ use libfuzzer_sys::{Corpus, fuzz_target};
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::{AccountName, DateTime, EdmValue, EntityKey, EntityView, KeyText, Record};
 use wire::MetadataLevel;
-use wire::json::{
-    Context, EntityBody, EntityForm, Keys, read_entity, read_table, write_single_entity, write_single_table,
-};
+use wire::entity_body::{EntityBody, Keys};
+use wire::json::{Context, EntityForm, read_entity, read_table, write_single_entity, write_single_table};
 
 fuzz_target!(|body: &[u8]| -> Corpus {
     if let Ok(Some(table)) = read_table(body) {

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::negotiation::{DataServiceVersion, Preference, Wishes};
+use wire::negotiation::{Content, DataServiceVersion, Preference, Wishes};
 use wire::{Format, Version};
 
 // One line each: version, the two data service versions, Accept, $format, Content-Type, Prefer. An empty line is an
@@ -17,7 +17,7 @@ fuzz_target!(|text: &str| {
     let wishes = Wishes { version, data_service_version, accept: line(), format: line() };
     let speaks_json = data_service_version >= DataServiceVersion::V3;
     if let (true, Ok(format @ Format::Json(_))) = (speaks_json, wishes.answer_format()) {
-        let repeated = Wishes { accept: Some(format.content_type()), format: None, ..wishes };
+        let repeated = Wishes { accept: Some(format.content_type(Content::Entry)), format: None, ..wishes };
         assert_eq!(repeated.answer_format(), Ok(format));
         assert_eq!(wishes.empty_answer_format(), Ok(format));
     }

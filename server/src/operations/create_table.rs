@@ -6,13 +6,14 @@ use crate::failure::Failure;
 use model::TableName;
 use model::name::TableNameError;
 use store::{Engine, TableKey};
-use wire::json::{read_table, write_single_table};
+use wire::negotiation::Content;
+use wire::payload::{read_table, write_single_table};
 use wire::uri::write_table_address;
 use wire::{ErrorCode, ServiceError};
 
 /// Creates a table.
 pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, body: &[u8]) -> Result<Answer, Failure> {
-    let name = read_table(body).map_err(Failure::service)?;
+    let name = read_table(call.body_format, body).map_err(Failure::service)?;
     // UNVERIFIED (01 §2): the code for a body without a name.
     let name = name.ok_or_else(|| Failure::service(ErrorCode::PropertiesNeedValue))?;
     let name = TableName::new(&name).map_err(|error| Failure::service(name_error(error)))?;
@@ -20,9 +21,9 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, body: &[u8]) -> R
     engine.create_table(&table).await?;
     let mut location = format!("{}/", call.base).into_bytes();
     write_table_address(&mut location, table.name.as_str());
-    Ok(Answer::created(call.preference, location, call.format.content_type(), || {
+    Ok(Answer::created(call.preference, location, call.content_type(Content::Entry), || {
         let mut body = Vec::new();
-        write_single_table(&mut body, &call.context(), table.name.as_str());
+        write_single_table(&mut body, call.form(), table.name.as_str());
         body
     }))
 }

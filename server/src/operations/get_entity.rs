@@ -8,16 +8,16 @@ use bytes::Bytes;
 use model::grant::Access;
 use model::{Action, EntityView};
 use store::Engine;
-use wire::json::write_single_entity;
-use wire::{ErrorCode, Select};
+use wire::ErrorCode;
+use wire::negotiation::Content;
+use wire::payload::write_single_entity;
 
 /// Reads one entity.
 ///
 /// An empty `$select` is no projection here (02 §5.7); on a set it is shown in the context address.
 pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, address: &EntityAddress<'_>) -> Result<Answer, Failure> {
     call.options.check_supported().map_err(Failure::service)?;
-    let select = call.options.select.as_deref().filter(|list| !list.trim().is_empty());
-    let select = select.map(Select::parse).transpose().map_err(Failure::service)?;
+    let select = call.select().map_err(Failure::service)?.filter(|select| !select.is_all());
     let key = address_key(&address.partition, &address.row, ErrorCode::ResourceNotFound).map_err(Failure::query)?;
     call.allow(Action::Entities { table: &address.table, access: Access::Read, key: Some(&key) })?;
     let table = call.table(&address.table)?;
@@ -25,6 +25,6 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, address: &EntityA
     let view = EntityView::of(&key, &record)?;
     let mut body = Vec::with_capacity(record.as_bytes().len() * 2 + 512);
     write_single_entity(&mut body, &call.entity_form(&address.table, select.as_ref()), &view)?;
-    let answer = Answer::ok(call.format.content_type(), vec![Bytes::from(body)]);
+    let answer = Answer::ok(call.content_type(Content::Entry), vec![Bytes::from(body)]);
     Ok(Answer { etag: Some(view.record.timestamp()), ..answer })
 }

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use model::TableName;
 use store::{Engine, TableKey};
 use wire::ErrorCode;
-use wire::json::write_single_table;
+use wire::negotiation::Content;
+use wire::payload::write_single_table;
 
 /// Answers the entry with the spelling of the table's creation.
 pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, name: &str) -> Result<Answer, Failure> {
@@ -16,6 +17,6 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, name: &str) -> Re
     let table = TableKey { account: call.grant.account.clone(), name };
     let spelling = engine.table(&table).await?.ok_or_else(not_found)?;
     let mut body = Vec::new();
-    write_single_table(&mut body, &call.context(), spelling.as_str());
-    Ok(Answer::ok(call.format.content_type(), vec![Bytes::from(body)]))
+    write_single_table(&mut body, call.form(), spelling.as_str());
+    Ok(Answer::ok(call.content_type(Content::Entry), vec![Bytes::from(body)]))
 }

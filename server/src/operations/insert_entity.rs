@@ -7,13 +7,14 @@ use crate::failure::Failure;
 use model::{DateTime, EntityKey, EntityView, Mutation, Record, RecordBuilder};
 use store::Engine;
 use wire::ErrorCode;
-use wire::json::{Keys, read_entity, write_single_entity};
-use wire::negotiation::Preference;
+use wire::entity_body::Keys;
+use wire::negotiation::{Content, Preference};
+use wire::payload::{read_entity, write_single_entity};
 use wire::uri::write_entity_address;
 
 /// Inserts an entity whose keys stand in the body.
 pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str, body: &[u8]) -> Result<Answer, Failure> {
-    let (key, properties) = decode(body)?;
+    let (key, properties) = decode(call, body)?;
     // The answer shows the entity, so a copy stays here.
     let echo = (call.preference != Some(Preference::NoContent)).then(|| properties.clone());
     let mutation = Mutation::Insert { key: key.clone(), properties };
@@ -22,8 +23,8 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str, body
 }
 
 /// The entity that the body describes.
-pub(crate) fn decode(body: &[u8]) -> Result<(EntityKey, RecordBuilder), Failure> {
-    let entity = read_entity(body, Keys::InBody).map_err(Failure::service)?;
+pub(crate) fn decode(call: &Call<'_>, body: &[u8]) -> Result<(EntityKey, RecordBuilder), Failure> {
+    let entity = read_entity(call.body_format, body, Keys::InBody).map_err(Failure::service)?;
     match (entity.partition, entity.row) {
         (Some(partition), Some(row)) => Ok((EntityKey { partition, row }, entity.properties)),
         _ => Err(Failure::service(ErrorCode::PropertiesNeedValue)),
@@ -46,6 +47,6 @@ pub(crate) fn answer(
         content.reserve(record.as_bytes().len() * 2);
         write_single_entity(&mut content, &call.entity_form(table, None), &EntityView::of(key, &record)?)?;
     }
-    let created = Answer::created(call.preference, location, call.format.content_type(), || content);
+    let created = Answer::created(call.preference, location, call.content_type(Content::Entry), || content);
     Ok(Answer { etag: Some(timestamp), ..created })
 }

@@ -7,7 +7,8 @@ use crate::failure::Failure;
 use crate::route::EntityAddress;
 use model::{Condition, EntityKey, Mutation, RecordBuilder};
 use store::Engine;
-use wire::json::{EntityBody, Keys, read_entity};
+use wire::entity_body::{EntityBody, Keys};
+use wire::payload::read_entity;
 use wire::{ErrorCode, ServiceError, Version};
 
 /// Sets properties of an entity; without `If-Match` it may be new.
@@ -42,7 +43,7 @@ pub(crate) fn decode_addressed(
         None => ErrorCode::PropertyValueTooLarge,
     };
     let key = address_key(&address.partition, &address.row, too_long).map_err(Failure::query)?;
-    let entity = read_entity(body, Keys::InTarget).map_err(Failure::service)?;
+    let entity = read_entity(call.body_format, body, Keys::InTarget).map_err(Failure::service)?;
     check_body_keys(&key, &entity).map_err(Failure::service)?;
     let condition = call.condition(method).map_err(Failure::service)?;
     if condition.is_none() && call.version < Version::UPSERT {

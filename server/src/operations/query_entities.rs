@@ -11,12 +11,13 @@ use bytes::Bytes;
 use model::limits::PAGE_ENTITY_BYTES_MAX;
 use model::plan::plan;
 use model::record::DamagedRecord;
-use model::{AccountName, EntityView, Position};
+use model::{AccountName, DateTime, EntityView, Position};
 use std::ops::ControlFlow;
 use store::{Engine, EntitySink, Scan};
 use tracing::debug;
-use wire::json::{Context, EntityForm, end_entity_set, write_entity_in_set, write_start_of_entity_set};
-use wire::{ErrorCode, MetadataLevel, QueryOptions, Select, continuation, filter};
+use wire::negotiation::Content;
+use wire::payload::{EntityForm, Form, Repeats, end_entity_set, write_entity_in_set, write_start_of_entity_set};
+use wire::{ErrorCode, Format, QueryOptions, Select, Version, continuation, filter};
 
 /// Answers one page of the entities that match.
 pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
@@ -25,7 +26,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str) -> R
     let limit = options.top().map_err(Failure::service)?;
     options.check_supported().map_err(Failure::service)?;
     let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default()).map_err(filter_failure)?;
-    let select = options.select.as_deref().map(Select::parse).transpose().map_err(Failure::service)?;
+    let select = call.select().map_err(Failure::service)?;
     let from = position(options)?;
     let plan = plan(filter.as_ref());
     let kind = plan.kind;
@@ -43,7 +44,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str) -> R
     let next = end.next.filter(|_| limit > 0);
     Ok(Answer {
         continuation: next.as_ref().map_or_else(Vec::new, tokens),
-        ..Answer::ok(call.format.content_type(), segments)
+        ..Answer::ok(call.content_type(Content::Set), segments)
     })
 }
 
@@ -82,14 +83,34 @@ fn tokens(next: &Position) -> Vec<(&'static str, String)> {
 /// How large a segment of a page is before the next one is begun, in bytes.
 const SEGMENT_BYTES: usize = 64 * 1024;
 
-/// Encodes entities into the segments of a response body.
-struct PageWriter {
+/// How the entities of a page are written; owned, since the scan may outlive the call.
+struct PageForm {
     base: String,
     account: AccountName,
     table: String,
-    level: MetadataLevel,
-    etag_in_minimal: bool,
+    format: Format,
+    version: Version,
+    now: DateTime,
     select: Option<Select>,
+}
+
+impl PageForm {
+    fn entity_form(&self) -> EntityForm<'_> {
+        let form = Form {
+            base: &self.base,
+            account: &self.account,
+            format: self.format,
+            version: self.version,
+            now: self.now,
+        };
+        EntityForm { form, table: &self.table, select: self.select.as_ref() }
+    }
+}
+
+/// Encodes entities into the segments of a response body.
+struct PageWriter {
+    form: PageForm,
+    repeats: Repeats,
     full: Vec<Bytes>,
     open: Vec<u8>,
     entities: u64,
@@ -98,29 +119,27 @@ struct PageWriter {
 
 impl PageWriter {
     fn new(call: &Call<'_>, table: &str, select: Option<Select>) -> Self {
-        let form = call.entity_form(table, select.as_ref());
-        let mut open = Vec::with_capacity(4096);
-        write_start_of_entity_set(&mut open, &form);
-        let (level, etag_in_minimal) = (form.context.level, form.etag_in_minimal);
-        Self {
+        let form = PageForm {
             base: call.base.to_owned(),
             account: call.grant.account.clone(),
             table: table.to_owned(),
-            level,
-            etag_in_minimal,
+            format: call.format,
+            version: call.version,
+            now: call.now,
             select,
-            full: Vec::new(),
-            open,
-            entities: 0,
-            damage: None,
-        }
+        };
+        let (repeats, full, open) = (Repeats::default(), Vec::new(), Vec::with_capacity(4096));
+        Self { form, repeats, full, open, entities: 0, damage: None }
     }
 
     fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
         if let Some(damage) = self.damage {
             return Err(damage.into());
         }
-        end_entity_set(&mut self.open);
+        if self.entities == 0 {
+            write_start_of_entity_set(&mut self.open, &self.form.entity_form(), true);
+        }
+        end_entity_set(&mut self.open, self.form.format);
         self.full.push(Bytes::from(self.open));
         Ok(self.full)
     }
@@ -132,18 +151,13 @@ impl EntitySink for PageWriter {
             let full = std::mem::replace(&mut self.open, Vec::with_capacity(SEGMENT_BYTES + SEGMENT_BYTES / 8));
             self.full.push(Bytes::from(full));
         }
-        if self.entities > 0 {
-            self.open.push(b',');
+        let form = self.form.entity_form();
+        let is_first = self.entities == 0;
+        if is_first {
+            write_start_of_entity_set(&mut self.open, &form, false);
         }
-        let context = Context { base: &self.base, account: &self.account, level: self.level };
-        let form = EntityForm {
-            context,
-            table: &self.table,
-            select: self.select.as_ref(),
-            etag_in_minimal: self.etag_in_minimal,
-        };
         self.entities += 1;
-        match write_entity_in_set(&mut self.open, &form, entity) {
+        match write_entity_in_set(&mut self.open, &form, entity, &mut self.repeats, is_first) {
             Ok(()) => ControlFlow::Continue(()),
             Err(damage) => {
                 self.damage = Some(damage);

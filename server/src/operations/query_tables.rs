@@ -8,7 +8,8 @@ use model::limits::PAGE_RESULTS_MAX;
 use model::plan::plan_tables;
 use model::{Filter, TableName};
 use store::Engine;
-use wire::json::write_table_set;
+use wire::negotiation::Content;
+use wire::payload::write_table_set;
 use wire::{ErrorCode, QueryOptions, continuation, filter};
 
 /// Answers one page of the tables that match, in the order of their folded names.
@@ -20,10 +21,10 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>) -> Result<Answer,
     check_properties(filter.as_ref())?;
     let (tables, next) = page(engine, call, filter.as_ref(), limit).await?;
     let mut body = Vec::with_capacity(tables.len() * 40 + 256);
-    write_table_set(&mut body, &call.context(), tables.iter().map(TableName::as_str));
+    write_table_set(&mut body, call.form(), tables.iter().map(TableName::as_str));
     let continuation =
         next.map(|name| ("x-ms-continuation-nexttablename", continuation::encode(name.folded()))).into_iter().collect();
-    Ok(Answer { continuation, ..Answer::ok(call.format.content_type(), vec![Bytes::from(body)]) })
+    Ok(Answer { continuation, ..Answer::ok(call.content_type(Content::Set), vec![Bytes::from(body)]) })
 }
 
 /// The service answers 500 to a filter on another property (04 §7); the request is at fault, so this answers 400.

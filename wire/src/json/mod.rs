@@ -1,10 +1,14 @@
 //! JSON of the Table service: OData version 3 at three metadata levels (specification 03 §2, §3).
 
+mod escape;
 mod read;
+mod repeats;
 mod write;
 
-pub use read::{BodyError, EntityBody, Keys, read_entity, read_table};
+pub use escape::write_json_string;
+pub use read::{read_entity, read_table};
+pub use repeats::Repeats;
 pub use write::{
-    Context, EntityForm, end_entity_set, write_entity_in_set, write_json_string, write_single_entity,
-    write_single_table, write_start_of_entity_set, write_table_set,
+    Context, EntityForm, end_entity_set, write_entity_in_set, write_single_entity, write_single_table,
+    write_start_of_entity_set, write_table_set,
 };

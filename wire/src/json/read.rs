@@ -1,67 +1,16 @@
 //! Request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
 
-use crate::error::{ErrorCode, ServiceError};
+use crate::entity_body::{BodyError, EntityBody, Keys, check_name, datetime, key};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::datetime::DateTimeError;
-use model::key::KeyError;
-use model::name::{PARTITION_KEY, PropertyNameError, ROW_KEY, TIMESTAMP, check_property_name};
-use model::{DateTime, EdmType, EdmValue, Guid, KeyText, RecordBuilder};
+use memchr::memchr;
+use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use model::{EdmType, EdmValue, Guid, RecordBuilder};
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
-
-/// Where the keys of an entity stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keys {
-    /// In the body, which must have both.
-    InBody,
-    /// In the target; the body may repeat them.
-    InTarget,
-}
-
-/// An entity as a request body describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EntityBody {
-    /// The partition key, if the body has one.
-    pub partition: Option<KeyText>,
-    /// The row key, if the body has one.
-    pub row: Option<KeyText>,
-    /// The custom properties, without those that are null.
-    pub properties: RecordBuilder,
-}
-
-/// Why a body describes no entity, in the order in which the checks are made (06 §6, step 9).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BodyError {
-    /// It is not the expected JSON, or a value does not fit its type.
-    Malformed,
-    /// A key is missing or null.
-    KeyMissing,
-    /// A property name is longer than 255 characters.
-    PropertyNameTooLong,
-    /// A property name is not an identifier.
-    PropertyNameInvalid,
-    /// A key holds a forbidden character, or a date lies before 1601: the name and the value as quoted.
-    OutOfRange(String, String),
-    /// A key is longer than 512 characters.
-    KeyTooLong,
-}
-
-impl From<BodyError> for ServiceError {
-    fn from(error: BodyError) -> Self {
-        match error {
-            BodyError::Malformed => Self::malformed_body(),
-            BodyError::KeyMissing => ErrorCode::PropertiesNeedValue.into(),
-            BodyError::PropertyNameTooLong => ErrorCode::PropertyNameTooLong.into(),
-            BodyError::PropertyNameInvalid => ErrorCode::PropertyNameInvalid.into(),
-            BodyError::OutOfRange(name, value) => Self::out_of_range(&name, &value),
-            BodyError::KeyTooLong => ErrorCode::PropertyValueTooLarge.into(),
-        }
-    }
-}
 
 /// Reads the body of an insert, update, merge or upsert.
 pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
@@ -71,16 +20,14 @@ pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
         return Err(BodyError::KeyMissing);
     }
     for (name, _) in &members.properties {
-        check_property_name(name).map_err(|error| match error {
-            PropertyNameError::TooLong => BodyError::PropertyNameTooLong,
-            PropertyNameError::Invalid => BodyError::PropertyNameInvalid,
-        })?;
+        check_name(name)?;
     }
     let partition = partition.map(|text| key(PARTITION_KEY, &text)).transpose()?;
     let row = row.map(|text| key(ROW_KEY, &text)).transpose()?;
     let mut properties = RecordBuilder::with_capacity(body.len());
+    let annotations = members.annotations_by_name();
     for (name, raw) in &members.properties {
-        push_property(&mut properties, name, raw, members.annotation(name)?)?;
+        push_property(&mut properties, name, raw, annotations.of(name)?)?;
     }
     Ok(EntityBody { partition, row, properties })
 }
@@ -97,7 +44,6 @@ pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
 }
 
 /// The members of an object: properties with their raw values, and type annotations.
-#[derive(Default)]
 struct Members<'a> {
     properties: Vec<(Cow<'a, str>, &'a str)>,
     keys: Vec<(&'static str, &'a str)>,
@@ -105,6 +51,8 @@ struct Members<'a> {
 }
 
 const TYPE_ANNOTATION: &str = "@odata.type";
+/// Up to this many names are compared one with another, which is faster than anything that orders them.
+const FEW_NAMES: usize = 24;
 
 impl<'a> Members<'a> {
     fn read(body: &'a [u8]) -> Result<Self, BodyError> {
@@ -121,7 +69,11 @@ impl<'a> Members<'a> {
         if let Some(property) = name.strip_suffix(TYPE_ANNOTATION) {
             // An annotation of an annotation is dropped with the annotation itself.
             if !property.contains('@') && !property.starts_with("odata.") {
-                let property = Cow::Owned(property.to_owned());
+                let length = property.len();
+                let property = match name {
+                    Cow::Borrowed(name) => Cow::Borrowed(name.get(..length).unwrap_or_default()),
+                    Cow::Owned(name) => Cow::Owned(name.get(..length).unwrap_or_default().to_owned()),
+                };
                 self.annotations.push((property, raw));
             }
         } else if name.starts_with("odata.") || name.contains("@odata.") || name == TIMESTAMP {
@@ -139,15 +91,24 @@ impl<'a> Members<'a> {
     ///
     /// UNVERIFIED (01 §4): the documentation has a code of its own, which nobody has seen.
     fn check_duplicates(&self) -> Result<(), BodyError> {
-        let mut names = HashSet::with_capacity(self.properties.len());
-        let unique = self.properties.iter().all(|(name, _)| names.insert(name.as_ref()));
-        let mut keys = HashSet::new();
-        if unique && self.keys.iter().all(|(name, _)| keys.insert(*name)) { Ok(()) } else { Err(BodyError::Malformed) }
+        let unique = if self.properties.len() <= FEW_NAMES {
+            let mut names = self.properties.iter().map(|(name, _)| name);
+            std::iter::from_fn(|| names.next().map(|name| (name, names.clone())))
+                .all(|(name, mut others)| others.all(|other| other != name))
+        } else {
+            let mut names: Vec<&str> = self.properties.iter().map(|(name, _)| name.as_ref()).collect();
+            names.sort_unstable();
+            names.is_sorted_by(|one, next| one != next)
+        };
+        let count = |key: &str| self.keys.iter().filter(|(name, _)| *name == key).count();
+        if unique && count(PARTITION_KEY) <= 1 && count(ROW_KEY) <= 1 { Ok(()) } else { Err(BodyError::Malformed) }
     }
 
     /// The text of a key; a null key counts as missing.
     fn key(&self, name: &str) -> Result<Option<Cow<'a, str>>, BodyError> {
-        if self.annotation(name)?.is_some_and(|edm_type| edm_type != EdmType::String) {
+        let declared = self.annotations.iter().rev().find(|(known, _)| known == name);
+        let declared = declared.map(|(_, raw)| annotated_type(raw)).transpose()?;
+        if declared.is_some_and(|edm_type| edm_type != EdmType::String) {
             return Err(BodyError::Malformed);
         }
         match self.keys.iter().find(|(known, _)| *known == name) {
@@ -157,13 +118,34 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// The type that an annotation declares for a property; the last one counts.
-    fn annotation(&self, name: &str) -> Result<Option<EdmType>, BodyError> {
-        match self.annotations.iter().rev().find(|(known, _)| known == name) {
-            None => Ok(None),
-            Some((_, raw)) => EdmType::from_name(&string(raw)?).map(Some).ok_or(BodyError::Malformed),
+    fn annotations_by_name(&self) -> Annotations<'_> {
+        if self.annotations.len() <= FEW_NAMES {
+            Annotations::Few(&self.annotations)
+        } else {
+            Annotations::Many(self.annotations.iter().map(|(name, raw)| (name.as_ref(), *raw)).collect())
         }
     }
+}
+
+/// The raw types that annotations declare, by the name of the property; the last one of a name counts.
+enum Annotations<'m> {
+    Few(&'m [(Cow<'m, str>, &'m str)]),
+    Many(HashMap<&'m str, &'m str>),
+}
+
+impl Annotations<'_> {
+    /// The type that is declared for a property.
+    fn of(&self, name: &str) -> Result<Option<EdmType>, BodyError> {
+        let raw = match self {
+            Self::Few(list) => list.iter().rev().find(|(known, _)| known == name).map(|(_, raw)| *raw),
+            Self::Many(map) => map.get(name).copied(),
+        };
+        raw.map(annotated_type).transpose()
+    }
+}
+
+fn annotated_type(raw: &str) -> Result<EdmType, BodyError> {
+    EdmType::from_name(&string(raw)?).ok_or(BodyError::Malformed)
 }
 
 struct MembersVisitor;
@@ -176,7 +158,8 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-        let mut members = Members::default();
+        let (properties, annotations) = (Vec::with_capacity(16), Vec::with_capacity(8));
+        let mut members = Members { properties, keys: Vec::with_capacity(2), annotations };
         while let Some(name) = map.next_key::<Text<'de>>()? {
             let raw: &RawValue = map.next_value()?;
             members.add(name.0, raw.get());
@@ -210,15 +193,14 @@ impl<'de> serde::Deserialize<'de> for Text<'de> {
     }
 }
 
+/// The text of a raw value, if that is a string.
 fn string(raw: &str) -> Result<Cow<'_, str>, BodyError> {
+    let quoted = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
+    // The value was read once already, so without an escape there is nothing left to check.
+    if let Some(text) = quoted.filter(|text| memchr(b'\\', text.as_bytes()).is_none()) {
+        return Ok(Cow::Borrowed(text));
+    }
     serde_json::from_str::<Text<'_>>(raw).map(|text| text.0).map_err(|_| BodyError::Malformed)
-}
-
-fn key(name: &str, text: &str) -> Result<KeyText, BodyError> {
-    KeyText::new(text).map_err(|error| match error {
-        KeyError::TooLong => BodyError::KeyTooLong,
-        KeyError::Slash | KeyError::ForbiddenCharacter => BodyError::OutOfRange(name.to_owned(), text.to_owned()),
-    })
 }
 
 /// Appends a property in its declared type, or in the type that follows from its JSON form (01 §6).
@@ -271,13 +253,6 @@ fn boolean(text: &str) -> Option<bool> {
         "false" | "False" => Some(false),
         _ => None,
     }
-}
-
-fn datetime(name: &str, text: &str) -> Result<DateTime, BodyError> {
-    DateTime::parse(text).map_err(|error| match error {
-        DateTimeError::Malformed => BodyError::Malformed,
-        DateTimeError::OutOfRange(quoted) => BodyError::OutOfRange(name.to_owned(), quoted),
-    })
 }
 
 /// A double; NaN and the infinities have names, and only between quotes. JSON does not keep the sign of zero (01 §6.2).

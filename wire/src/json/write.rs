@@ -1,14 +1,16 @@
 //! Answers, byte for byte in the order and spelling of the service (specification 03 §3).
 
+use super::escape::{write_escaped, write_escaped_bytes, write_json_string};
+use super::repeats::Repeats;
 use crate::negotiation::MetadataLevel;
 use crate::number::write_double;
 use crate::select::Select;
 use crate::uri::{write_entity_address, write_table_address};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::limits::SELECT_PROPERTIES_MAX;
+use model::datetime::InstantText;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
-use model::record::DamagedRecord;
+use model::record::{DamagedRecord, Property};
 use model::{AccountName, EdmType, EdmValue, EntityView};
 
 /// What the addresses in an answer are made of.
@@ -46,7 +48,7 @@ pub fn write_single_entity(
         write_context_address(out, form, b"/@Element");
         out.push(b',');
     }
-    write_members(out, form, entity)?;
+    write_members(out, form, entity, None)?;
     close_object(out);
     Ok(())
 }
@@ -62,13 +64,16 @@ pub fn write_start_of_entity_set(out: &mut Vec<u8>, form: &EntityForm<'_>) {
 }
 
 /// Writes one entity of a set; the caller separates entities by commas.
+///
+/// `repeats` is kept from one entity of the set to the next, all of which have the same form.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,
     form: &EntityForm<'_>,
     entity: &EntityView<'_>,
+    repeats: &mut Repeats,
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
-    write_members(out, form, entity)?;
+    write_members(out, form, entity, Some(repeats))?;
     close_object(out);
     Ok(())
 }
@@ -93,55 +98,49 @@ fn write_context_address(out: &mut Vec<u8>, form: &EntityForm<'_>, suffix: &[u8]
 }
 
 /// Every member of an entity, each followed by a comma.
-fn write_members(out: &mut Vec<u8>, form: &EntityForm<'_>, entity: &EntityView<'_>) -> Result<(), DamagedRecord> {
-    write_annotations(out, form, entity);
+fn write_members(
+    out: &mut Vec<u8>,
+    form: &EntityForm<'_>,
+    entity: &EntityView<'_>,
+    repeats: Option<&mut Repeats>,
+) -> Result<(), DamagedRecord> {
+    let timestamp = entity.record.timestamp().text();
+    write_annotations(out, form, entity, &timestamp);
+    let mut properties = PropertyWriter { level: form.context.level, repeats, place: 0 };
     match form.select.filter(|select| !select.is_all()) {
         None => {
-            write_keys(out, form, entity, |_| true);
+            write_keys(out, form, entity, &timestamp, |_| true);
             for property in entity.record.properties() {
-                let property = property?;
-                write_property(out, form.context.level, property.name()?, property.value()?);
+                properties.write(out, &property?)?;
             }
         }
-        Some(select) => write_selected(out, form, entity, select)?,
+        Some(select) => write_selected(out, form, entity, &timestamp, select, &mut properties)?,
     }
     Ok(())
 }
 
-/// The selected properties in the order of the entity, then the selected names that the entity lacks, as null.
+/// The selected properties, then the selected names that the entity lacks, as null.
 fn write_selected(
     out: &mut Vec<u8>,
     form: &EntityForm<'_>,
     entity: &EntityView<'_>,
+    timestamp: &InstantText,
     select: &Select,
+    properties: &mut PropertyWriter<'_>,
 ) -> Result<(), DamagedRecord> {
-    let mut present = [false; SELECT_PROPERTIES_MAX];
-    let mut selected = |name: &[u8]| match select.place(name) {
-        Some(place) => {
-            if let Some(slot) = present.get_mut(place) {
-                *slot = true;
-            }
-            true
-        }
-        None => false,
-    };
-    write_keys(out, form, entity, |name| selected(name.as_bytes()));
-    for property in entity.record.properties() {
-        let property = property?;
-        if selected(property.name_bytes()) {
-            write_property(out, form.context.level, property.name()?, property.value()?);
-        }
+    write_keys(out, form, entity, timestamp, |name| select.has(name));
+    let projection = select.project(entity.record)?;
+    for property in &projection.present {
+        properties.write(out, property)?;
     }
-    for (name, present) in select.names().iter().zip(present) {
-        if !present {
-            write_json_string(out, name);
-            out.extend_from_slice(b":null,");
-        }
+    for name in projection.missing {
+        write_json_string(out, name);
+        out.extend_from_slice(b":null,");
     }
     Ok(())
 }
 
-fn write_annotations(out: &mut Vec<u8>, form: &EntityForm<'_>, entity: &EntityView<'_>) {
+fn write_annotations(out: &mut Vec<u8>, form: &EntityForm<'_>, entity: &EntityView<'_>, timestamp: &InstantText) {
     let full = form.context.level == MetadataLevel::Full;
     let address = |out: &mut Vec<u8>| {
         write_entity_address(out, form.table, &entity.key.partition, &entity.key.row);
@@ -151,7 +150,7 @@ fn write_annotations(out: &mut Vec<u8>, form: &EntityForm<'_>, entity: &EntityVi
     }
     if full || (form.etag_in_minimal && form.context.level == MetadataLevel::Minimal) {
         out.extend_from_slice(b"\"odata.etag\":\"W/\\\"datetime'");
-        entity.record.timestamp().write_etag_to(out);
+        timestamp.write_etag_to(out);
         out.extend_from_slice(b"'\\\"\",");
     }
     if full {
@@ -177,7 +176,8 @@ fn write_keys(
     out: &mut Vec<u8>,
     form: &EntityForm<'_>,
     entity: &EntityView<'_>,
-    mut selected: impl FnMut(&str) -> bool,
+    timestamp: &InstantText,
+    selected: impl Fn(&str) -> bool,
 ) {
     if selected(PARTITION_KEY) {
         out.extend_from_slice(b"\"PartitionKey\":");
@@ -194,37 +194,73 @@ fn write_keys(
             out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
         }
         out.extend_from_slice(b"\"Timestamp\":\"");
-        entity.record.timestamp().write_to(out);
+        timestamp.write_to(out);
         out.extend_from_slice(b"\",");
     }
 }
 
-/// A property with its type annotation where the level has one, and a comma.
-fn write_property(out: &mut Vec<u8>, level: MetadataLevel, name: &str, value: EdmValue<'_>) {
-    if level != MetadataLevel::None && is_annotated(value) {
-        out.push(b'"');
-        write_escaped(out, name);
-        out.extend_from_slice(b"@odata.type\":\"");
-        out.extend_from_slice(value.edm_type().name().as_bytes());
-        out.extend_from_slice(b"\",");
+/// Writes the properties of one entity after another.
+struct PropertyWriter<'r> {
+    level: MetadataLevel,
+    /// What the entity before had; `None` if there is only one.
+    repeats: Option<&'r mut Repeats>,
+    /// How many properties of the entity were written.
+    place: usize,
+}
+
+impl PropertyWriter<'_> {
+    /// A property with its type annotation where the level has one, and a comma.
+    fn write(&mut self, out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
+        let is_annotated = self.level != MetadataLevel::None && is_annotated(property)?;
+        let known = self.repeats.as_ref().and_then(|known| known.beginning(self.place, property, is_annotated));
+        if let Some(text) = known {
+            out.extend_from_slice(text);
+        } else {
+            let start = out.len();
+            write_beginning(out, property, is_annotated)?;
+            if let Some(repeats) = &mut self.repeats {
+                repeats.keep(self.place, property, is_annotated, out.get(start..).unwrap_or_default());
+            }
+        }
+        self.place += 1;
+        write_value(out, property)?;
+        out.push(b',');
+        Ok(())
     }
-    write_json_string(out, name);
-    out.push(b':');
-    write_value(out, value);
-    out.push(b',');
+}
+
+/// What stands in front of the value: the type annotation if there is one, and the name.
+fn write_beginning(out: &mut Vec<u8>, property: &Property<'_>, is_annotated: bool) -> Result<(), DamagedRecord> {
+    out.push(b'"');
+    if is_annotated {
+        write_escaped_bytes(out, property.name_bytes())?;
+        out.extend_from_slice(b"@odata.type\":\"");
+        out.extend_from_slice(property.edm_type().name().as_bytes());
+        out.extend_from_slice(b"\",\"");
+    }
+    write_escaped_bytes(out, property.name_bytes())?;
+    out.extend_from_slice(b"\":");
+    Ok(())
 }
 
 /// Types that JSON cannot tell apart carry an annotation (03 §3.4).
-fn is_annotated(value: EdmValue<'_>) -> bool {
-    match value.edm_type() {
+fn is_annotated(property: &Property<'_>) -> Result<bool, DamagedRecord> {
+    Ok(match property.edm_type() {
         EdmType::Binary | EdmType::DateTime | EdmType::Guid | EdmType::Int64 => true,
-        EdmType::Double => matches!(value, EdmValue::Double(double) if !double.is_finite()),
+        EdmType::Double => matches!(property.value()?, EdmValue::Double(double) if !double.is_finite()),
         EdmType::String | EdmType::Boolean | EdmType::Int32 => false,
-    }
+    })
 }
 
-fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
-    match value {
+fn write_value(out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
+    if property.edm_type() == EdmType::String {
+        // Whether the bytes are text at all is known for most of them once no escape was found.
+        out.push(b'"');
+        write_escaped_bytes(out, property.value_bytes())?;
+        out.push(b'"');
+        return Ok(());
+    }
+    match property.value()? {
         EdmValue::String(text) => write_json_string(out, text),
         EdmValue::Binary(bytes) => write_base64(out, bytes),
         EdmValue::Boolean(true) => out.extend_from_slice(b"true"),
@@ -247,6 +283,7 @@ fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
             out.push(b'"');
         }
     }
+    Ok(())
 }
 
 /// NaN and the infinities are strings; JSON does not show the sign of zero (01 §6.2).
@@ -326,68 +363,11 @@ fn write_table_members(out: &mut Vec<u8>, context: &Context<'_>, table: &str) {
     out.push(b',');
 }
 
-/// Writes a quoted string. Everything beyond ASCII is escaped, as the service does (03 §3.6).
-pub fn write_json_string(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
-    write_escaped(out, text);
-    out.push(b'"');
-}
-
-fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    let mut rest = text;
-    while let Some(at) = first_escaped(rest.as_bytes()) {
-        // The bytes in front are ASCII, so a character begins here.
-        let (plain, escaped) = rest.split_at_checked(at).unwrap_or((rest, ""));
-        out.extend_from_slice(plain.as_bytes());
-        let mut characters = escaped.chars();
-        if let Some(c) = characters.next() {
-            write_escape(out, c);
-        }
-        rest = characters.as_str();
-    }
-    out.extend_from_slice(rest.as_bytes());
-}
-
-/// Where the first byte stands that cannot be written as it is.
-///
-/// Whole groups of bytes are asked at once, without a branch for each, since most texts need no escape at all.
-fn first_escaped(bytes: &[u8]) -> Option<usize> {
-    const GROUP_BYTES: usize = 32;
-    let is_escaped = |b: u8| !(b' '..=b'~').contains(&b) || b == b'"' || b == b'\\';
-    let (groups, tail) = bytes.as_chunks::<GROUP_BYTES>();
-    let plain = groups.iter().take_while(|group| !group.iter().fold(false, |any, b| any | is_escaped(*b))).count();
-    let from = plain * GROUP_BYTES;
-    let rest = if plain == groups.len() { tail } else { bytes.get(from..).unwrap_or_default() };
-    rest.iter().position(|b| is_escaped(*b)).map(|at| from + at)
-}
-
-fn write_escape(out: &mut Vec<u8>, c: char) {
-    let short = match c {
-        '"' => b'"',
-        '\\' => b'\\',
-        '\n' => b'n',
-        '\r' => b'r',
-        '\t' => b't',
-        '\u{8}' => b'b',
-        '\u{C}' => b'f',
-        _ => {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                out.extend_from_slice(b"\\u");
-                for shift in [12, 8, 4, 0] {
-                    let digit = u32::from(*unit >> shift & 0xF);
-                    out.push(u8::try_from(char::from_digit(digit, 16).unwrap_or('0')).unwrap_or(b'0'));
-                }
-            }
-            return;
-        }
-    };
-    out.extend_from_slice(&[b'\\', short]);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::{Keys, read_entity};
+    use crate::entity_body::Keys;
+    use crate::json::read_entity;
     use model::{DateTime, EntityKey, KeyText, Record};
     use proptest::prelude::*;
 
@@ -470,7 +450,8 @@ mod tests {
         assert_eq!(out, br#"{"odata.metadata":"http://h/acct/$metadata#cars","value":[]}"#);
         let mut out = Vec::new();
         let (key, record) = (key("", ""), record("{}"));
-        write_entity_in_set(&mut out, &form, &EntityView::of(&key, &record).unwrap()).unwrap();
+        let view = EntityView::of(&key, &record).unwrap();
+        write_entity_in_set(&mut out, &form, &view, &mut Repeats::default()).unwrap();
         assert_eq!(out, br#"{"PartitionKey":"","RowKey":"","Timestamp":"2023-11-05T06:31:02.1234567Z"}"#);
     }
 
@@ -504,13 +485,6 @@ mod tests {
             text(MetadataLevel::Full, Some(&["a1x"])),
             r#"{"odata.metadata":"B/$metadata#Tables","value":[{"odata.type":"acct.Tables","odata.id":"B/Tables('a1x')","odata.editLink":"Tables('a1x')","TableName":"a1x"}]}"#
         );
-    }
-
-    #[test]
-    fn strings_are_escaped_as_the_service_escapes_them() {
-        let mut out = Vec::new();
-        write_json_string(&mut out, "a\"\\/'<>&\n\u{1}\u{7f}é😀");
-        assert_eq!(String::from_utf8(out).unwrap(), r#""a\"\\/'<>&\n\u0001\u007f\u00e9\ud83d\ude00""#);
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Layer};
 use bytes::Bytes;
 use wire::batch::{PartHead, end, start_changeset, start_part, write_head};
 use wire::error::write_error_body;
-use wire::negotiation::Preference;
+use wire::negotiation::{Content, DataServiceVersion, Preference};
 use wire::{ErrorBody, ErrorCode, Format, ServiceError};
 
 /// Segments of a body above this size are not copied, in bytes.
@@ -61,9 +61,11 @@ impl Answers {
     }
 
     /// Writes the answer to an operation that succeeded.
-    pub(super) fn success(&mut self, content_id: Option<&str>, answer: Answer) {
-        // Updates and deletes came before version 3.0 and were left as they were (05 §4).
-        let is_of_version_3 = answer.content.is_some() || answer.location.is_some();
+    ///
+    /// UNVERIFIED (05 §4): the data service version of an Atom entity at other versions than 2.0.
+    pub(super) fn success(&mut self, content_id: Option<&str>, version: DataServiceVersion, answer: Answer) {
+        // Updates and deletes came first and were left as they were (05 §4).
+        let is_of_version = answer.content.is_some() || answer.location.is_some();
         let continuation: Vec<_> =
             answer.continuation.into_iter().map(|(name, token)| (spelled(name), token)).collect();
         let (content_type, segments) = answer.content.map_or((None, Vec::new()), |(t, segments)| (Some(t), segments));
@@ -73,7 +75,7 @@ impl Answers {
             has_nosniff: true,
             has_no_cache: true,
             preference: answer.preference,
-            data_service_version: if is_of_version_3 { "3.0" } else { "1.0" },
+            data_service_version: if is_of_version { version } else { DataServiceVersion::V1 }.as_str(),
             content_type: content_type.as_deref(),
             location: answer.location.as_deref(),
             has_data_service_id: answer.has_data_service_id,
@@ -93,7 +95,7 @@ impl Answers {
     ) {
         let (body, content_type, data_service_version) = match (layer, form.format) {
             (Layer::Format, _) | (_, Some(Format::Atom) | None) => (ErrorBody::ODataXml, ODATA_XML, "1.0"),
-            (_, Some(format @ Format::Json(_))) => (ErrorBody::Json, format.content_type(), "3.0"),
+            (_, Some(format @ Format::Json(_))) => (ErrorBody::Json, format.content_type(Content::Error), "3.0"),
         };
         let head = PartHead {
             status: error.code.status(),

@@ -85,7 +85,7 @@ async fn run_query<'a>(
 ) -> Result<(), Failure> {
     let part = Part::new(batch, surroundings, request);
     match query(engine, batch, &part).await {
-        Ok(answer) => answers.success(request.content_id, answer),
+        Ok(answer) => answers.success(request.content_id, part.data_service_version(batch), answer),
         Err(failure) if is_fault(&failure) => return Err(failure),
         Err(failure) => {
             let form = FailureForm {
@@ -168,7 +168,7 @@ async fn run_changeset<'a>(
     match execute(engine, batch, &parts, changeset.is_too_long).await {
         Ok(done) => {
             for (part, answer) in parts.iter().zip(done) {
-                answers.success(part.request.content_id, answer);
+                answers.success(part.request.content_id, part.data_service_version(batch), answer);
             }
         }
         Err(Stop::Refused(refused)) => answer_refused(batch, surroundings, &parts, &refused, answers),
@@ -301,7 +301,7 @@ fn decode<'p>(batch: &'p Call<'_>, part: &'p Part<'_>) -> Result<(Step<'p>, Muta
     let body = part.request.body;
     let (table, mutation, inserted) = match operation {
         Operation::InsertEntity(table) => {
-            let (key, properties) = insert_entity::decode(body)?;
+            let (key, properties) = insert_entity::decode(&call, body)?;
             let echo = (call.preference != Some(Preference::NoContent)).then(|| properties.clone());
             let inserted = Some((key.clone(), echo));
             (table, Mutation::Insert { key, properties }, inserted)

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::route::{Operation, effective_method, route};
 use http::Method;
 use wire::batch::{InnerTarget, NotOfAccount, PartRequest};
-use wire::negotiation::Preference;
+use wire::negotiation::{DataServiceVersion, Preference};
 use wire::{ErrorCode, Format, QueryOptions, Resource, ServiceError};
 
 /// An operation of a batch, and what its headers say about the answer.
@@ -41,9 +41,15 @@ impl<'a> Part<'a> {
         let wishes = Call::wishes(batch.version, &self.headers, &self.options).map_err(Failure::query)?;
         let is_silent = self.headers.accept.is_none_or(|accept| accept.trim().is_empty());
         if is_silent && self.options.format.is_none() {
-            return resolved(Ok(batch.format));
+            return Ok(batch.format);
         }
         resolved(wishes.answer_format())
+    }
+
+    /// The data service version in which an answer that succeeds is.
+    pub(super) fn data_service_version(&self, batch: &Call<'_>) -> DataServiceVersion {
+        Call::wishes(batch.version, &self.headers, &self.options)
+            .map_or(DataServiceVersion::V1, |wishes| wishes.data_service_version)
     }
 
     /// What the part asks for, in the order of the checks of a request that comes alone (06 §6).
@@ -52,21 +58,26 @@ impl<'a> Part<'a> {
         let operation = self.operation(target.path).map_err(Failure::query)?;
         authorize_part(&batch.grant, &operation, &self.headers)?;
         let format = self.format(batch)?;
+        let wishes = Call::wishes(batch.version, &self.headers, &self.options).map_err(Failure::query)?;
+        let first = self.request.body.first().copied();
+        let body_format = if operation.has_body() {
+            resolved(wishes.check_body_format(self.headers.content_type, first))?
+        } else {
+            format
+        };
         let call = Call {
             grant: batch.grant.clone(),
             version: batch.version,
+            data_service_version: wishes.data_service_version,
+            now: batch.now,
             base: batch.base,
             headers: self.headers,
             options: self.options.clone(),
             format,
+            body_format,
             preference: self.preference,
             query_deadline: batch.query_deadline,
         };
-        if operation.has_body() {
-            let wishes = Call::wishes(batch.version, &self.headers, &self.options).map_err(Failure::query)?;
-            let first = self.request.body.first().copied();
-            resolved(wishes.check_body_format(self.headers.content_type, first))?;
-        }
         Ok((call, operation))
     }
 

@@ -1,0 +1,151 @@
+"""Golden exchanges: for each operation, format and class of versions one request and its answer, kept in `../golden`.
+
+A file holds the bytes of a request and, behind a line of its own, those of the answer; what differs from run to run stands
+in braces, and so do the signature and the date of the request. Header names of an answer are in lower case and in order,
+and the headers that frame a body are left out, since how it is framed is the transport's affair.
+
+GOLDEN=write writes the answers of the endpoint into the files. Review every line of what changes against the specification.
+"""
+
+import http.client
+import io
+import os
+import pathlib
+import re
+
+import pytest
+
+from conftest import create_table, delete_table, unique_name
+from service_document import LOGGING, NO_METRICS, cors, restored, rule, set_sections
+from wire import now_text
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "golden"
+ANSWER = b"\n=== answer ===\n"
+CASES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.http"))
+FRAMING = {"content-length", "transfer-encoding", "connection", "keep-alive"}
+
+# An entity with a property of every type, and one with few.
+ENTITIES = [
+    '{"PartitionKey":"cars","RowKey":"0007","Model":"Kestrel <é> & \\"co\\"","Doors":4,"Weight":981.5,"Ready":true,'
+    '"Serial@odata.type":"Edm.Int64","Serial":"9007199254740993",'
+    '"Built@odata.type":"Edm.DateTime","Built":"2023-11-05T06:30:00Z",'
+    '"Tag@odata.type":"Edm.Guid","Tag":"0b0c0d0e-1111-4222-8333-444455556666",'
+    '"Blob@odata.type":"Edm.Binary","Blob":"AQIDBA==","Blank":" x ","Empty":""}',
+    '{"PartitionKey":"cars","RowKey":"it\'s 8","Model":"Merlin"}',
+]
+
+POLICIES = (
+    '<?xml version="1.0" encoding="utf-8"?><SignedIdentifiers><SignedIdentifier><Id>pol1</Id><AccessPolicy>'
+    "<Start>2024-01-01T00:00:00Z</Start><Expiry>2024-02-01T00:00:00Z</Expiry><Permission>ra</Permission>"
+    "</AccessPolicy></SignedIdentifier></SignedIdentifiers>"
+)
+
+# What differs from run to run, and the name that stands for it.
+VARIABLE = [
+    (rb"datetime'[0-9T.%AZ-]+'", b"datetime'{etag}'"),
+    (rb'("Timestamp":")[0-9T:.Z-]+"', rb'\1{timestamp}"'),
+    (rb'(<d:Timestamp m:type="Edm.DateTime">)[0-9T:.Z-]+<', rb"\1{timestamp}<"),
+    (rb"<updated>[0-9T:Z-]+<", b"<updated>{updated}<"),
+    (rb"RequestId:[0-9a-f-]{36}", b"RequestId:{guid}"),
+    (rb"Time:[0-9-]{10}T[0-9:]{8}\.[0-9]{7}Z", b"Time:{time}"),
+    (rb"(batchresponse|changesetresponse)_[0-9a-f-]{36}", rb"\1_{guid}"),
+    (rb"<LastSyncTime>[^<]+<", b"<LastSyncTime>{date}<"),
+]
+
+
+@pytest.fixture
+def places(wire):
+    """What stands for the names in braces of a request: a table with two entities, and a name that is free."""
+    table, free = create_table(wire, unique_name()), unique_name()
+    for entity in ENTITIES:
+        answer = table.insert(entity.encode("utf-8"))
+        assert answer.status == 201, answer
+    etag = table.point("cars", "0007").header("ETag")
+    yield {"prefix": wire.prefix, "host": wire.netloc, "base": wire.base, "account": wire.account,
+           "table": table.name, "new": free, "etag": etag, "date": now_text()}
+    for name in (table.name, free):
+        delete_table(wire, name)
+
+
+@pytest.fixture
+def account_state(wire, case):
+    """Service properties that an exchange shows or needs, taken back afterwards."""
+    if "service_properties" not in case and "preflight" not in case:
+        yield
+        return
+    with restored(wire):
+        metrics = [f"<{name}>{NO_METRICS}</{name}>" for name in ("HourMetrics", "MinuteMetrics")]
+        set_sections(wire, LOGGING, *metrics, cors(rule("https://here.example", "GET,PUT", "x-ms-*", "etag", 77)))
+        yield
+
+
+def signed(wire, request):
+    """The request with its signature, which covers the date, the media type and the target as they are sent."""
+    if b"{signature}" not in request:
+        return request
+    head = request.partition(b"\r\n\r\n")[0].decode("utf-8")
+    line, *headers = head.split("\r\n")
+    method, target, _ = line.split(" ")
+    merged = dict(header.split(": ", 1) for header in headers)
+    value = wire.authorization(method, target, {**merged, "Authorization": ""})
+    return request.replace(b"SharedKey {signature}", value.encode("ascii"))
+
+
+class Received:
+    """Bytes in the place of a socket, for the standard library's reader."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def makefile(self, _):
+        return io.BytesIO(self.data)
+
+
+def answered(wire, places, data, method):
+    """The bytes of an answer, with names in braces in the place of what differs from run to run."""
+    response = http.client.HTTPResponse(Received(data), method=method)
+    response.begin()
+    lines = [f"HTTP/1.1 {response.status} {response.reason}"]
+    headers = sorted((name.lower(), value) for name, value in response.getheaders())
+    for name, value in headers:
+        if name in FRAMING:
+            continue
+        shown = {"date": "{date}", "server": "{server}", "x-ms-request-id": "{guid}"}.get(name, value)
+        lines.append(f"{name}: {shown}")
+    text = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + response.read()
+    for value, name in [(wire.base, "base"), (wire.netloc, "host"), (places["table"], "table"), (places["new"], "new"),
+                        (wire.account, "account")]:
+        text = text.replace(value.encode("ascii"), b"{" + name.encode("ascii") + b"}")
+    for pattern, replacement in VARIABLE:
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_exchange(wire, places, account_state, case):
+    path = FOLDER / case
+    stored, separator, expected = path.read_bytes().partition(ANSWER)
+    assert separator or os.environ.get("GOLDEN") == "write", f"{case} has no answer"
+    if case.startswith("get_table_acl/"):
+        answer = wire.send("PUT", f"/{places['table']}?comp=acl", POLICIES)
+        assert answer.status == 204, answer
+    request = stored
+    for name, value in places.items():
+        request = request.replace(b"{" + name.encode("ascii") + b"}", value.encode("ascii"))
+    body = request.partition(b"\r\n\r\n")[2]
+    request = request.replace(b"{length}", str(len(body)).encode("ascii"))
+    method = request.split(b" ", 1)[0].decode("ascii")
+    got = answered(wire, places, wire.talk(signed(wire, request)), method)
+    if os.environ.get("GOLDEN") == "write":
+        path.write_bytes(stored + ANSWER + got)
+        return
+    assert got.decode("utf-8") == expected.decode("utf-8")
+
+
+def test_there_is_an_exchange_of_every_operation():
+    operations = {case.split("/")[0] for case in CASES}
+    assert operations >= {
+        "batch", "create_table", "delete_entity", "delete_table", "errors", "get_entity", "get_service_properties",
+        "get_service_stats", "get_table", "get_table_acl", "insert_entity", "insert_or_merge_entity",
+        "insert_or_replace_entity", "merge_entity", "preflight", "query_entities", "query_tables",
+        "set_service_properties", "set_table_acl", "update_entity"}

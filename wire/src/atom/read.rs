@@ -1,0 +1,457 @@
+//! Request bodies: an Atom entry becomes a record (specification 03 §5.2).
+//!
+//! Invariants:
+//!
+//! 1. Reading is one pass over the body, in time linear in its size: depth and attributes are bounded, and nothing is
+//!    expanded but the five predefined entities and references to characters.
+//! 2. There is no document type, so there are no entities of the document's own, inside or outside.
+//! 3. Names are compared by namespace; prefixes are the client's own affair.
+
+use super::value::push_value;
+use super::{ATOM, DATA, METADATA};
+use crate::entity_body::{BodyError, EntityBody, Keys, check_name, key};
+use crate::xml::{BYTE_ORDER_MARK, is_character, referred};
+use model::limits::{ATOM_ATTRIBUTES_MAX, ATOM_DEPTH_MAX, ATOM_NAMESPACES_MAX, ATOM_PROPERTIES_MAX};
+use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use model::{EdmType, RecordBuilder};
+use quick_xml::NsReader;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::name::{Namespace, ResolveResult};
+use std::collections::HashSet;
+
+/// Reads the body of an insert, update, merge or upsert.
+pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
+    let members = Members::read(body)?;
+    let (partition, row) = (members.key(PARTITION_KEY)?, members.key(ROW_KEY)?);
+    if keys == Keys::InBody && (partition.is_none() || row.is_none()) {
+        return Err(BodyError::KeyMissing);
+    }
+    let custom = || members.0.iter().filter(|member| !is_of_system(&member.name));
+    for member in custom() {
+        check_name(&member.name)?;
+    }
+    let partition = partition.map(|text| key(PARTITION_KEY, text)).transpose()?;
+    let row = row.map(|text| key(ROW_KEY, text)).transpose()?;
+    let mut properties = RecordBuilder::with_capacity(body.len());
+    for member in custom() {
+        let edm_type = member.edm_type()?;
+        if !member.is_null {
+            push_value(&mut properties, &member.name, edm_type, &member.text)?;
+        }
+    }
+    Ok(EntityBody { partition, row, properties })
+}
+
+/// Reads the body of Create Table: the table's name as it stands, if there is one.
+pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
+    Members::read(body)?.key("TableName").map(|name| name.map(str::to_owned))
+}
+
+fn is_of_system(name: &str) -> bool {
+    name == PARTITION_KEY || name == ROW_KEY || name == TIMESTAMP
+}
+
+/// The elements of `m:properties`, in order, no name twice.
+struct Members(Vec<Member>);
+
+/// One property as the body has it.
+struct Member {
+    name: String,
+    /// The value of `m:type`.
+    declared: Option<String>,
+    is_null: bool,
+    text: String,
+}
+
+impl Member {
+    /// The declared type; without one it is a string.
+    fn edm_type(&self) -> Result<EdmType, BodyError> {
+        match &self.declared {
+            None => Ok(EdmType::String),
+            Some(name) => EdmType::from_name(name).ok_or(BodyError::Malformed),
+        }
+    }
+}
+
+impl Members {
+    fn read(body: &[u8]) -> Result<Self, BodyError> {
+        let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
+        if !text.chars().all(is_character) {
+            return Err(BodyError::Malformed);
+        }
+        let members = EntryReader::new(text).read().ok_or(BodyError::Malformed)?;
+        let mut names = HashSet::with_capacity(members.len());
+        if members.iter().all(|member| names.insert(member.name.as_str())) {
+            return Ok(Self(members));
+        }
+        Err(BodyError::Malformed)
+    }
+
+    /// The text of a key, or of a table's name; one that is null counts as missing.
+    fn key(&self, name: &str) -> Result<Option<&str>, BodyError> {
+        let Some(member) = self.0.iter().find(|member| member.name == name) else { return Ok(None) };
+        if member.edm_type()? != EdmType::String {
+            return Err(BodyError::Malformed);
+        }
+        Ok((!member.is_null).then_some(member.text.as_str()))
+    }
+}
+
+/// Where in an entry the reader stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Outside the root element.
+    Document,
+    /// Directly inside `entry`.
+    Entry,
+    /// Directly inside the `content` of the entry.
+    Content,
+    /// Directly inside `m:properties`.
+    Properties,
+    /// Inside a property, the last of the members.
+    Property,
+    /// Inside an element that says nothing about the entity.
+    Other,
+}
+
+/// Reads one entry; every method answers `None` where the document is not one.
+struct EntryReader<'a> {
+    reader: NsReader<&'a [u8]>,
+    /// The open elements, the outermost first, with the document around them.
+    open: Vec<Place>,
+    members: Vec<Member>,
+    has_root: bool,
+    has_properties: bool,
+}
+
+impl<'a> EntryReader<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut reader = NsReader::from_str(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text));
+        reader.resolver_mut().set_max_namespace_bindings(ATOM_NAMESPACES_MAX);
+        Self { reader, open: vec![Place::Document], members: Vec::new(), has_root: false, has_properties: false }
+    }
+
+    fn read(mut self) -> Option<Vec<Member>> {
+        loop {
+            match self.reader.read_event().ok()? {
+                Event::Start(tag) => {
+                    let place = self.start(&tag)?;
+                    self.open.push(place);
+                }
+                Event::Empty(tag) => drop(self.start(&tag)?),
+                Event::End(_) => drop(self.open.pop()?),
+                Event::Text(text) => self.text(&text.xml10_content())?,
+                Event::CData(text) => self.text(&text.xml10_content())?,
+                Event::GeneralRef(reference) => {
+                    let character = referred(&reference)?;
+                    self.text(character.encode_utf8(&mut [0; 4]))?;
+                }
+                Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
+                Event::DocType(_) => return None,
+                Event::Eof => break,
+            }
+        }
+        (self.open == [Place::Document] && self.has_properties).then_some(self.members)
+    }
+
+    /// Takes a start tag, and answers where its content stands.
+    fn start(&mut self, tag: &BytesStart<'_>) -> Option<Place> {
+        if self.open.len() > ATOM_DEPTH_MAX {
+            return None;
+        }
+        let (namespace, name) = self.reader.resolver().resolve_element(tag.name());
+        let ResolveResult::Bound(Namespace(namespace)) = namespace else {
+            // A prefix that nothing declares; no prefix and no namespace is an element of another vocabulary.
+            return if namespace == ResolveResult::Unbound { self.other() } else { None };
+        };
+        match (self.open.last()?, namespace, name.into_inner()) {
+            (Place::Document, ATOM, "entry") if !self.has_root => {
+                self.has_root = true;
+                Some(Place::Entry)
+            }
+            (Place::Document | Place::Property, ..) => None,
+            (Place::Entry, ATOM, "content") => Some(Place::Content),
+            (Place::Content, METADATA, "properties") if !self.has_properties => {
+                self.has_properties = true;
+                Some(Place::Properties)
+            }
+            (Place::Properties, DATA, name) => {
+                let name = name.to_owned();
+                let member = self.member(name, tag)?;
+                if self.members.len() == ATOM_PROPERTIES_MAX {
+                    return None;
+                }
+                self.members.push(member);
+                Some(Place::Property)
+            }
+            _ => self.other(),
+        }
+    }
+
+    /// An element that says nothing about the entity, which may stand anywhere but around the entry and in a value.
+    fn other(&self) -> Option<Place> {
+        let may_stand = !matches!(self.open.last()?, Place::Document | Place::Property);
+        may_stand.then_some(Place::Other)
+    }
+
+    /// A property without its text, by its attributes.
+    fn member(&self, name: String, tag: &BytesStart<'_>) -> Option<Member> {
+        let mut member = Member { name, declared: None, is_null: false, text: String::new() };
+        for (count, attribute) in tag.attributes().enumerate() {
+            if count == ATOM_ATTRIBUTES_MAX {
+                return None;
+            }
+            let attribute = attribute.ok()?;
+            let (namespace, local) = self.reader.resolver().resolve_attribute(attribute.key);
+            if namespace != ResolveResult::Bound(Namespace(METADATA)) {
+                continue;
+            }
+            let value = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).ok()?;
+            match local.into_inner() {
+                "type" => member.declared = Some(value.into_owned()),
+                "null" => member.is_null = boolean(&value)?,
+                _ => {}
+            }
+        }
+        Some(member)
+    }
+
+    fn text(&mut self, text: &str) -> Option<()> {
+        match self.open.last()? {
+            Place::Property => self.members.last_mut()?.text.push_str(text),
+            Place::Document if !text.trim().is_empty() => return None,
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "true" | "1" => Some(true),
+        "false" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::DateTime;
+    use proptest::prelude::*;
+    use std::fmt::Write as _;
+
+    const NAMESPACES: &str = r#"xmlns:d="http://schemas.microsoft.com/ado/2007/08/dataservices" xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata" xmlns="http://www.w3.org/2005/Atom""#;
+
+    /// The entry of a client library around properties.
+    fn entry(properties: &str) -> String {
+        format!(
+            "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\n<entry {NAMESPACES} >\n<title /><updated>2015-06-23T00:26:34.150517+00:00</updated><author><name /></author><id />\n<content type=\"application/xml\">\n    <m:properties xml:space=\"preserve\">{properties}</m:properties></content></entry>"
+        )
+    }
+
+    fn read(body: &str) -> Result<Vec<(String, String)>, BodyError> {
+        let entity = read_entity(body.as_bytes(), Keys::InTarget)?;
+        let show = |property: model::record::Property<'_>| {
+            (property.name().unwrap().to_owned(), format!("{:?}", property.value().unwrap()))
+        };
+        Ok(entity.properties.properties().map(|property| show(property.unwrap())).collect())
+    }
+
+    fn one(property: &str) -> Result<String, BodyError> {
+        read(&entry(property)).map(|list| {
+            assert_eq!(list.len(), 1, "{property}");
+            list[0].1.clone()
+        })
+    }
+
+    #[test]
+    fn values_of_every_type() {
+        for (property, expected) in [
+            ("<d:a>x</d:a>", "String(\"x\")"),
+            ("<d:a m:type=\"Edm.String\"> x </d:a>", "String(\" x \")"),
+            ("<d:a />", "String(\"\")"),
+            ("<d:a></d:a>", "String(\"\")"),
+            ("<d:a xml:space=\"preserve\"> </d:a>", "String(\" \")"),
+            ("<d:a>a&lt;b&amp;&gt;&quot;&apos;&#x41;&#66;</d:a>", "String(\"a<b&>\\\"'AB\")"),
+            ("<d:a><![CDATA[<x> & ]]>y<!-- not this --></d:a>", "String(\"<x> & y\")"),
+            ("<d:a>&#x1;&#0;</d:a>", "String(\"\\u{1}\\0\")"),
+            ("<d:a>1\r\n2&#xD;\n3</d:a>", "String(\"1\\n2\\r\\n3\")"),
+            ("<d:a m:type='Edm.Int32'> 4 </d:a>", "Int32(4)"),
+            ("<d:a m:type=\"Edm.Int64\">-9223372036854775808</d:a>", "Int64(-9223372036854775808)"),
+            ("<d:a m:type=\"Edm.Double\">-INF</d:a>", "Double(-inf)"),
+            ("<d:a m:type=\"Edm.Double\">Infinity</d:a>", "Double(inf)"),
+            ("<d:a m:type=\"Edm.Double\">NaN</d:a>", "Double(NaN)"),
+            ("<d:a m:type=\"Edm.Double\">-0</d:a>", "Double(-0.0)"),
+            ("<d:a m:type=\"Edm.Double\">1.5E+3</d:a>", "Double(1500.0)"),
+            ("<d:a m:type=\"Edm.Boolean\">1</d:a>", "Boolean(true)"),
+            ("<d:a m:type=\"Edm.Boolean\">false</d:a>", "Boolean(false)"),
+            ("<d:a m:type=\"Edm.Binary\">AQID\n BA==</d:a>", "Binary([1, 2, 3, 4])"),
+            ("<d:a m:type=\"Edm.Binary\" />", "Binary([])"),
+            ("<d:a m:type=\"Edm.Guid\" m:null=\"false\">0B0C0D0E-1111-4222-8333-444455556666</d:a>", "Guid"),
+            ("<d:a m:type=\"Edm.DateTime\">2015-06-23T00:26:35+00:00</d:a>", "DateTime"),
+            ("<d:é>non-ASCII</d:é>", "String(\"non-ASCII\")"),
+        ] {
+            let got = one(property).unwrap_or_else(|error| panic!("{property}: {error:?}"));
+            assert!(got.starts_with(expected), "{property}: {got}");
+        }
+    }
+
+    #[test]
+    fn nulls_the_timestamp_and_other_elements_are_not_stored() {
+        let body = entry(
+            "<d:Timestamp m:type=\"Edm.DateTime\">nonsense</d:Timestamp><d:a m:type=\"Edm.Guid\" m:null=\"true\" /> <!-- c --><d:b m:null=\"1\">x</d:b>\n<other>text<deep /></other><m:c>x</m:c>",
+        );
+        assert_eq!(read(&body), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn prefixes_are_free() {
+        let body = "\u{FEFF}<a:entry xmlns:a='http://www.w3.org/2005/Atom'><a:content><properties xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata' xmlns:x='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata'><PartitionKey xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices'>p</PartitionKey><v:n xmlns:v='http://schemas.microsoft.com/ado/2007/08/dataservices' x:type='Edm.Int32'>5</v:n></properties></a:content></a:entry>";
+        assert_eq!(read(body), Ok(vec![("n".to_owned(), "Int32(5)".to_owned())]));
+        let entity = read_entity(body.as_bytes(), Keys::InTarget).unwrap();
+        assert_eq!(entity.partition.unwrap().as_str(), "p");
+    }
+
+    #[test]
+    fn what_is_no_entry_is_malformed() {
+        for body in [
+            "",
+            "{}",
+            "<entry/>",
+            "<entry xmlns=\"http://www.w3.org/2005/Atom\"/>",
+            "<feed xmlns=\"http://www.w3.org/2005/Atom\"/>",
+            &entry("").replace("<m:properties", "<m:other").replace("</m:properties", "</m:other"),
+            &entry("").replace("</entry>", ""),
+            &entry("").replace("</entry>", "</entry><entry/>"),
+            &entry("").replace("</entry>", "</entry>x"),
+            &format!("<!DOCTYPE entry>{}", entry("")),
+            &entry("<d:a>").replace("</m:", "</d:"),
+            &entry("<d:a>x</d:b>"),
+            &entry("<d:a>x<d:b/></d:a>"),
+            &entry("<d:a>1</d:a><d:a>2</d:a>"),
+            &entry("<d:PartitionKey>1</d:PartitionKey><d:PartitionKey>2</d:PartitionKey>"),
+            &entry("<d:PartitionKey m:type=\"Edm.Int32\">1</d:PartitionKey>"),
+            &entry("<e:a>x</e:a>"),
+            &entry("<d:a>&nbsp;</d:a>"),
+            &entry("<d:a>&#xD800;</d:a>"),
+            &entry("<d:a>&#x+41;</d:a>"),
+            &entry("<d:a>\u{1}</d:a>"),
+            &entry("<d:a>a & b</d:a>"),
+            &entry("<d:a m:type=\"Edm.Decimal\">1</d:a>"),
+            &entry("<d:a m:type=\"Edm.Decimal\" m:null=\"true\" />"),
+            &entry("<d:a m:null=\"perhaps\" />"),
+            &entry("<d:a m:null=\"true\" m:null=\"true\" />"),
+            &entry("<d:a m:type=\"Edm.Int32\" />"),
+            &entry("<d:a m:type=\"Edm.Int32\">2147483648</d:a>"),
+            &entry("<d:a m:type=\"Edm.Double\">inf</d:a>"),
+            &entry("<d:a m:type=\"Edm.Double\"></d:a>"),
+            &entry("<d:a m:type=\"Edm.Boolean\">yes</d:a>"),
+            &entry("<d:a m:type=\"Edm.Guid\">x</d:a>"),
+            &entry("<d:a m:type=\"Edm.Binary\">A</d:a>"),
+            &entry("<d:a m:type=\"Edm.DateTime\">2015</d:a>"),
+        ] {
+            assert_eq!(read(body), Err(BodyError::Malformed), "{body}");
+        }
+        assert_eq!(read_entity(b"<a>\xFF</a>", Keys::InTarget), Err(BodyError::Malformed));
+    }
+
+    #[test]
+    fn other_errors_are_those_of_json() {
+        let keys = "<d:PartitionKey>p</d:PartitionKey><d:RowKey>r</d:RowKey>";
+        for (properties, expected) in [
+            ("<d:RowKey>r</d:RowKey>".to_owned(), BodyError::KeyMissing),
+            (keys.replace("<d:RowKey>r</d:RowKey>", "<d:RowKey m:null=\"true\" />"), BodyError::KeyMissing),
+            (format!("{keys}<d:a-b>1</d:a-b>"), BodyError::PropertyNameInvalid),
+            (format!("{keys}<d:{0}>1</d:{0}>", "n".repeat(256)), BodyError::PropertyNameTooLong),
+            (keys.replace(">p<", ">a/<"), BodyError::OutOfRange("PartitionKey".into(), "a/".into())),
+            (keys.replace(">r<", ">\t<"), BodyError::OutOfRange("RowKey".into(), "\t".into())),
+            (keys.replace(">p<", &format!(">{}<", "k".repeat(513))), BodyError::KeyTooLong),
+            (
+                format!("{keys}<d:d m:type=\"Edm.DateTime\">1600-01-01T00:00:00Z</d:d>"),
+                BodyError::OutOfRange("d".into(), "01/01/1600 00:00:00".into()),
+            ),
+        ] {
+            assert_eq!(read_entity(entry(&properties).as_bytes(), Keys::InBody), Err(expected), "{properties}");
+        }
+    }
+
+    /// Entities that stand for ten others each, nine levels deep.
+    #[test]
+    fn a_billion_laughs_are_refused_at_the_document_type() {
+        let mut document_type = String::from("<!DOCTYPE entry [<!ENTITY l0 \"lol\">");
+        for level in 1..10 {
+            write!(document_type, "<!ENTITY l{level} \"{}\">", format!("&l{};", level - 1).repeat(10)).unwrap();
+        }
+        document_type.push_str("]>");
+        assert_eq!(read(&format!("{document_type}{}", entry("<d:a>&l9;</d:a>"))), Err(BodyError::Malformed));
+        let quadratic = format!("<!DOCTYPE entry [<!ENTITY a \"{}\">]>", "a".repeat(100_000));
+        let laughs = entry(&format!("<d:a>{}</d:a>", "&a;".repeat(100_000)));
+        assert_eq!(read(&format!("{quadratic}{laughs}")), Err(BodyError::Malformed));
+        for external in ["SYSTEM \"file:///etc/passwd\"", "PUBLIC \"x\" \"http://127.0.0.1/x\""] {
+            let document = format!("<!DOCTYPE entry [<!ENTITY a {external}>]>{}", entry("<d:a>&a;</d:a>"));
+            assert_eq!(read(&document), Err(BodyError::Malformed));
+            let subset = format!("<!DOCTYPE entry {external}>{}", entry("<d:a>x</d:a>"));
+            assert_eq!(read(&subset), Err(BodyError::Malformed));
+        }
+    }
+
+    /// Each of these documents is as large as a request may be, and would take minutes if reading were not linear.
+    #[test]
+    fn blow_ups_are_refused_or_read_in_one_pass() {
+        const SIZE: usize = model::limits::REQUEST_BODY_BYTES_MAX;
+        let repeat = |text: &str| text.repeat(SIZE / text.len() / 2);
+        let numbered = |from: &str, to: &str| {
+            let mut out = String::new();
+            for number in 0..SIZE / 32 {
+                write!(out, "{from}{number}{to}").unwrap();
+            }
+            out
+        };
+        for (name, body) in [
+            ("depth", entry(&format!("{}{}", repeat("<a>"), repeat("</a>")))),
+            ("depth in a value", entry(&format!("<d:a>{}{}</d:a>", repeat("<a>"), repeat("</a>")))),
+            ("attributes", entry(&format!("<d:a {}>x</d:a>", numbered("m:a", "=\"x\" ")))),
+            ("namespaces", entry(&format!("<d:a {}>x</d:a>", numbered("xmlns:a", "=\"x\" ")))),
+            ("properties", entry(&numbered("<d:a", " />"))),
+            ("the same property", entry(&repeat("<d:a/>"))),
+            ("an open tag", format!("<entry {}", repeat("a"))),
+            ("open comments", entry(&repeat("<!-- "))),
+            ("open sections", entry(&format!("<d:a>{}", repeat("<![CDATA[")))),
+            ("ampersands", entry(&format!("<d:a>{}</d:a>", repeat("&")))),
+        ] {
+            assert_eq!(read(&body), Err(BodyError::Malformed), "{name}");
+        }
+        for (name, property) in [
+            ("references", format!("<d:a>{}</d:a>", repeat("&amp;"))),
+            ("sections", format!("<d:a>{}</d:a>", repeat("<![CDATA[x]]>"))),
+            ("comments", format!("<d:a>{}</d:a>", repeat("<!---->"))),
+            ("text", format!("<d:a>{}</d:a>", repeat("x"))),
+            ("namespaces one behind the other", numbered("<o xmlns:a", "='x'><d:b xmlns:c='y'/></o>")),
+        ] {
+            assert!(read(&entry(&property)).is_ok(), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_causes_a_panic(parts in proptest::collection::vec(prop_oneof![
+            Just("<d:a>"), Just("</d:a>"), Just("<d:b m:type=\"Edm.Int32\">"), Just("</d:b>"), Just("<d:c m:null=\"true\"/>"),
+            Just("1"), Just("&#"), Just("x41;"), Just("<![CDATA["), Just("]]>"), Just("<!--"), Just("-->"), Just("<?x"), Just("?>"),
+            Just("</m:properties>"), Just("\u{E9}"),
+        ], 0..12)) {
+            let _ = read_entity(entry(&parts.concat()).as_bytes(), Keys::InTarget);
+            let _ = read_entity(parts.concat().as_bytes(), Keys::InTarget);
+        }
+
+        #[test]
+        fn integers_and_doubles(number in any::<i64>(), double in any::<f64>()) {
+            let text = format!("<d:n m:type=\"Edm.Int64\">{number}</d:n><d:f m:type=\"Edm.Double\">{double}</d:f>");
+            let entity = read_entity(entry(&text).as_bytes(), Keys::InTarget);
+            prop_assume!(double.is_finite());
+            let record = entity.unwrap().properties.finish(DateTime::MIN);
+            prop_assert_eq!(record.view().unwrap().get("n").unwrap(), Some(model::EdmValue::Int64(number)));
+            prop_assert_eq!(record.view().unwrap().get("f").unwrap(), Some(model::EdmValue::Double(double)));
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Answers, in the order and spelling of the service (specification 03 §5.3, §5.4).
+
+use super::value::{is_blank, write_attribute, write_text, write_value};
+use super::{ATOM, DATA, METADATA, SCHEME};
+use crate::select::Select;
+use crate::uri::{write_entity_address, write_table_address};
+use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use model::record::DamagedRecord;
+use model::{AccountName, DateTime, EdmType, EdmValue, EntityView};
+
+/// What every document says.
+#[derive(Debug, Clone, Copy)]
+pub struct Form<'a> {
+    /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
+    pub base: &'a str,
+    /// The account.
+    pub account: &'a AccountName,
+    /// The time of the answer.
+    pub updated: DateTime,
+    /// Whether elements stand in the order of versions before 2013-08-15.
+    pub is_old: bool,
+}
+
+/// How entities of one table are written.
+#[derive(Debug, Clone, Copy)]
+pub struct EntityForm<'a> {
+    /// What every document says.
+    pub form: Form<'a>,
+    /// The table, as the request spells it.
+    pub table: &'a str,
+    /// Which properties are written; `None` writes all.
+    pub select: Option<&'a Select>,
+}
+
+/// Writes one entity as a document.
+pub fn write_single_entity(
+    out: &mut Vec<u8>,
+    form: &EntityForm<'_>,
+    entity: &EntityView<'_>,
+) -> Result<(), DamagedRecord> {
+    write_declaration(out, form.form);
+    start_root(out, form.form, "entry");
+    write_entity(out, form, entity)
+}
+
+/// Writes one entity of a feed.
+pub fn write_entity_in_feed(
+    out: &mut Vec<u8>,
+    form: &EntityForm<'_>,
+    entity: &EntityView<'_>,
+) -> Result<(), DamagedRecord> {
+    out.extend_from_slice(b"<entry");
+    write_entity(out, form, entity)
+}
+
+/// Writes what stands before the first entity of a feed.
+pub fn write_start_of_entity_feed(out: &mut Vec<u8>, form: &EntityForm<'_>, is_empty: bool) {
+    start_feed(out, form.form, form.table, is_empty);
+}
+
+/// Writes what stands behind the last entry of a feed.
+pub fn end_feed(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"</feed>");
+}
+
+/// Writes the answer to Create Table and to the read of one table entry.
+pub fn write_single_table(out: &mut Vec<u8>, form: Form<'_>, table: &str) {
+    write_declaration(out, form);
+    start_root(out, form, "entry");
+    write_table(out, form, table);
+}
+
+/// Writes the answer to Query Tables.
+pub fn write_table_feed<'t>(out: &mut Vec<u8>, form: Form<'_>, tables: impl Iterator<Item = &'t str>) {
+    let mut tables = tables.peekable();
+    start_feed(out, form, "Tables", tables.peek().is_none());
+    for table in tables {
+        out.extend_from_slice(b"<entry");
+        write_table(out, form, table);
+    }
+    end_feed(out);
+}
+
+fn write_declaration(out: &mut Vec<u8>, form: Form<'_>) {
+    let standalone = if form.is_old { " standalone=\"yes\"" } else { "" };
+    push(out, &["<?xml version=\"1.0\" encoding=\"utf-8\"", standalone, "?>"]);
+}
+
+/// The start of a root element's tag, up to the last attribute that every document has.
+fn start_root(out: &mut Vec<u8>, form: Form<'_>, name: &str) {
+    push(out, &["<", name, " xml:base=\""]);
+    write_attribute(out, form.base);
+    push(out, &["/\" xmlns=\"", ATOM, "\" xmlns:d=\"", DATA, "\" xmlns:m=\"", METADATA, "\""]);
+}
+
+/// UNVERIFIED (03 §5.4): that an empty feed names an author, as Atom asks, and where.
+fn start_feed(out: &mut Vec<u8>, form: Form<'_>, name: &str, is_empty: bool) {
+    write_declaration(out, form);
+    start_root(out, form, "feed");
+    out.push(b'>');
+    let id = |out: &mut Vec<u8>| {
+        out.extend_from_slice(b"<id>");
+        write_text(out, form.base);
+        push(out, &["/", name, "</id>"]);
+    };
+    let title = |out: &mut Vec<u8>| push(out, &["<title type=\"text\">", name, "</title>"]);
+    if form.is_old {
+        title(out);
+        id(out);
+    } else {
+        id(out);
+        title(out);
+    }
+    write_updated(out, form);
+    if is_empty {
+        out.extend_from_slice(AUTHOR);
+    }
+    push(out, &["<link rel=\"self\" title=\"", name, "\" href=\"", name, "\" />"]);
+}
+
+const AUTHOR: &[u8] = b"<author><name /></author>";
+
+fn write_updated(out: &mut Vec<u8>, form: Form<'_>) {
+    out.extend_from_slice(b"<updated>");
+    form.updated.write_whole_seconds_to(out);
+    out.extend_from_slice(b"</updated>");
+}
+
+/// An entity from behind the attributes of its start tag that are not its own.
+fn write_entity(out: &mut Vec<u8>, form: &EntityForm<'_>, entity: &EntityView<'_>) -> Result<(), DamagedRecord> {
+    out.extend_from_slice(b" m:etag=\"W/&quot;datetime'");
+    entity.record.timestamp().write_etag_to(out);
+    out.extend_from_slice(b"'&quot;\">");
+    let address = |out: &mut Vec<u8>| {
+        write_entity_address(out, form.table, &entity.key.partition, &entity.key.row);
+    };
+    write_metadata(out, form.form, form.table, address);
+    write_properties(out, form, entity)?;
+    end_entry(out);
+    Ok(())
+}
+
+/// A table from behind the attributes of its start tag.
+fn write_table(out: &mut Vec<u8>, form: Form<'_>, table: &str) {
+    out.push(b'>');
+    write_metadata(out, form, "Tables", |out| write_table_address(out, table));
+    push(out, &["<d:TableName>", table, "</d:TableName>"]);
+    end_entry(out);
+}
+
+fn end_entry(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"</m:properties></content></entry>");
+}
+
+/// What an entry says about itself, up to its properties. Addresses need no escapes: their letters are percent-encoded,
+/// and quotes stay as they are.
+///
+/// UNVERIFIED (03 §5.3): the order before version 2013-08-15, which is that of the documentation.
+fn write_metadata(out: &mut Vec<u8>, form: Form<'_>, set: &str, address: impl Fn(&mut Vec<u8>)) {
+    let category = |out: &mut Vec<u8>| {
+        push(out, &["<category term=\"", form.account.as_str(), ".", set, "\" scheme=\"", SCHEME, "\" />"]);
+    };
+    let link = |out: &mut Vec<u8>| {
+        push(out, &["<link rel=\"edit\" title=\"", set, "\" href=\""]);
+        address(out);
+        out.extend_from_slice(b"\" />");
+    };
+    out.extend_from_slice(b"<id>");
+    write_text(out, form.base);
+    out.push(b'/');
+    address(out);
+    out.extend_from_slice(b"</id>");
+    if form.is_old {
+        out.extend_from_slice(b"<title type=\"text\"></title>");
+    } else {
+        category(out);
+        link(out);
+        out.extend_from_slice(b"<title />");
+    }
+    write_updated(out, form);
+    out.extend_from_slice(AUTHOR);
+    if form.is_old {
+        link(out);
+        category(out);
+    }
+    out.extend_from_slice(b"<content type=\"application/xml\"><m:properties>");
+}
+
+/// The properties of an entity, or those that are selected and the selected names that it lacks, as null.
+fn write_properties(out: &mut Vec<u8>, form: &EntityForm<'_>, entity: &EntityView<'_>) -> Result<(), DamagedRecord> {
+    let Some(select) = form.select.filter(|select| !select.is_all()) else {
+        write_system_properties(out, entity, |_| true);
+        for property in entity.record.properties() {
+            let property = property?;
+            write_property(out, property.name()?, property.value()?);
+        }
+        return Ok(());
+    };
+    write_system_properties(out, entity, |name| select.has(name));
+    let projection = select.project(entity.record)?;
+    for property in projection.present {
+        write_property(out, property.name()?, property.value()?);
+    }
+    for name in projection.missing.into_iter().filter(|name| is_element_name(name)) {
+        push(out, &["<d:", name, " m:null=\"true\" />"]);
+    }
+    Ok(())
+}
+
+fn write_system_properties(out: &mut Vec<u8>, entity: &EntityView<'_>, selected: impl Fn(&str) -> bool) {
+    for (name, value) in [
+        (PARTITION_KEY, EdmValue::String(&entity.key.partition)),
+        (ROW_KEY, EdmValue::String(&entity.key.row)),
+        (TIMESTAMP, EdmValue::DateTime(entity.record.timestamp())),
+    ] {
+        if selected(name) {
+            write_property(out, name, value);
+        }
+    }
+}
+
+/// Whether a selected name, which may be any text, can stand in a tag.
+///
+/// UNVERIFIED (03 §5.3): what becomes of a name that cannot.
+fn is_element_name(name: &str) -> bool {
+    model::name::check_property_name(name).is_ok()
+}
+
+fn write_property(out: &mut Vec<u8>, name: &str, value: EdmValue<'_>) {
+    push(out, &["<d:", name]);
+    match value {
+        EdmValue::String(text) if text.starts_with(is_blank) || text.ends_with(is_blank) => {
+            out.extend_from_slice(b" xml:space=\"preserve\"");
+        }
+        _ if value.edm_type() == EdmType::String => {}
+        _ => push(out, &[" m:type=\"", value.edm_type().name(), "\""]),
+    }
+    out.push(b'>');
+    write_value(out, value);
+    push(out, &["</d:", name, ">"]);
+}
+
+fn push(out: &mut Vec<u8>, parts: &[&str]) {
+    for part in parts {
+        out.extend_from_slice(part.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::atom::{read_entity, read_table};
+    use crate::entity_body::Keys;
+    use crate::json;
+    use model::{EntityKey, KeyText, Record};
+    use proptest::prelude::*;
+
+    fn account() -> AccountName {
+        AccountName::new("acct").unwrap()
+    }
+
+    fn form(account: &AccountName, is_old: bool) -> Form<'_> {
+        let updated = DateTime::parse("2023-11-05T06:31:02.7Z").unwrap();
+        Form { base: "https://acct.table.example", account, updated, is_old }
+    }
+
+    fn key(partition: &str, row: &str) -> EntityKey {
+        EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(row).unwrap() }
+    }
+
+    fn record(body: &str) -> Record {
+        let timestamp = DateTime::parse("2023-11-05T06:31:02.1Z").unwrap();
+        json::read_entity(body.as_bytes(), Keys::InTarget).unwrap().properties.finish(timestamp)
+    }
+
+    fn single(is_old: bool, select: Option<&Select>, key: &EntityKey, record: &Record) -> String {
+        let account = account();
+        let form = EntityForm { form: form(&account, is_old), table: "cars", select };
+        let mut out = Vec::new();
+        write_single_entity(&mut out, &form, &EntityView::of(key, record).unwrap()).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn properties(document: &str) -> &str {
+        let (_, rest) = document.split_once("<m:properties>").unwrap();
+        rest.split_once("</m:properties>").unwrap().0
+    }
+
+    const NAMESPACES: &str = "xmlns=\"http://www.w3.org/2005/Atom\" xmlns:d=\"http://schemas.microsoft.com/ado/2007/08/dataservices\" xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"";
+
+    #[test]
+    fn an_entity_as_recorded() {
+        let expected = format!(
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?><entry xml:base=\"https://acct.table.example/\" {NAMESPACES} m:etag=\"W/&quot;datetime'2023-11-05T06%3A31%3A02.1Z'&quot;\"><id>https://acct.table.example/cars(PartitionKey='cars',RowKey='0007')</id><category term=\"acct.cars\" scheme=\"http://schemas.microsoft.com/ado/2007/08/dataservices/scheme\" /><link rel=\"edit\" title=\"cars\" href=\"cars(PartitionKey='cars',RowKey='0007')\" /><title /><updated>2023-11-05T06:31:02Z</updated><author><name /></author><content type=\"application/xml\"><m:properties><d:PartitionKey>cars</d:PartitionKey><d:RowKey>0007</d:RowKey><d:Timestamp m:type=\"Edm.DateTime\">2023-11-05T06:31:02.1Z</d:Timestamp><d:Doors m:type=\"Edm.Int32\">4</d:Doors><d:Model>Kestrel</d:Model></m:properties></content></entry>"
+        );
+        assert_eq!(single(false, None, &key("cars", "0007"), &record(r#"{"Doors":4,"Model":"Kestrel"}"#)), expected);
+    }
+
+    #[test]
+    fn an_entity_in_the_older_order() {
+        let document = single(true, None, &key("cars", "a b'c"), &record("{}"));
+        let (head, rest) = document.split_once("<id>").unwrap();
+        assert!(
+            head.starts_with("<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?><entry xml:base"),
+            "{head}"
+        );
+        assert_eq!(
+            rest.split_once("<content").unwrap().0,
+            "https://acct.table.example/cars(PartitionKey='cars',RowKey='a%20b''c')</id><title type=\"text\"></title><updated>2023-11-05T06:31:02Z</updated><author><name /></author><link rel=\"edit\" title=\"cars\" href=\"cars(PartitionKey='cars',RowKey='a%20b''c')\" /><category term=\"acct.cars\" scheme=\"http://schemas.microsoft.com/ado/2007/08/dataservices/scheme\" />"
+        );
+    }
+
+    #[test]
+    fn values_of_every_type() {
+        let body = r#"{"s":"<a & \"b\">\r\n","blank":" x","empty":"","odd":"\u0001","yes":true,"no":false,"n":-5,
+            "l@odata.type":"Edm.Int64","l":"9007199254740993","b@odata.type":"Edm.Binary","b":"AQIDBA==",
+            "t@odata.type":"Edm.DateTime","t":"2023-11-05T06:30:00.10Z","g@odata.type":"Edm.Guid","g":"0B0C0D0E-1111-4222-8333-444455556666",
+            "half":0.5,"five":5.0,"huge":1e300,"nan@odata.type":"Edm.Double","nan":"NaN","up@odata.type":"Edm.Double","up":"Infinity",
+            "down@odata.type":"Edm.Double","down":"-Infinity"}"#;
+        let document = single(false, None, &key("p", "r"), &record(body));
+        let (_, custom) = properties(&document).split_once("</d:Timestamp>").unwrap();
+        assert_eq!(
+            custom,
+            "<d:s xml:space=\"preserve\">&lt;a &amp; \"b\"&gt;&#xD;\n</d:s><d:blank xml:space=\"preserve\"> x</d:blank><d:empty></d:empty><d:odd>&#x1;</d:odd><d:yes m:type=\"Edm.Boolean\">true</d:yes><d:no m:type=\"Edm.Boolean\">false</d:no><d:n m:type=\"Edm.Int32\">-5</d:n><d:l m:type=\"Edm.Int64\">9007199254740993</d:l><d:b m:type=\"Edm.Binary\">AQIDBA==</d:b><d:t m:type=\"Edm.DateTime\">2023-11-05T06:30:00.1Z</d:t><d:g m:type=\"Edm.Guid\">0b0c0d0e-1111-4222-8333-444455556666</d:g><d:half m:type=\"Edm.Double\">0.5</d:half><d:five m:type=\"Edm.Double\">5</d:five><d:huge m:type=\"Edm.Double\">1E+300</d:huge><d:nan m:type=\"Edm.Double\">NaN</d:nan><d:up m:type=\"Edm.Double\">INF</d:up><d:down m:type=\"Edm.Double\">-INF</d:down>"
+        );
+    }
+
+    #[test]
+    fn projection_is_in_ordinal_order_with_what_is_missing_behind() {
+        let record = record(r#"{"sex":"male","age":39,"B":1}"#);
+        for (list, expected) in [
+            ("sex,age", "<d:age m:type=\"Edm.Int32\">39</d:age><d:sex>male</d:sex>"),
+            ("none,sex,RowKey,a b", "<d:RowKey>r</d:RowKey><d:sex>male</d:sex><d:none m:null=\"true\" />"),
+        ] {
+            let document = single(false, Some(&Select::parse(list).unwrap()), &key("p", "r"), &record);
+            assert_eq!(properties(&document), expected, "{list}");
+        }
+        let all = single(false, Some(&Select::parse("").unwrap()), &key("p", "r"), &record);
+        assert_eq!(all, single(false, None, &key("p", "r"), &record));
+    }
+
+    #[test]
+    fn feeds() {
+        let account = account();
+        let table_feed = |is_old, tables: &[&str]| {
+            let mut out = Vec::new();
+            write_table_feed(&mut out, form(&account, is_old), tables.iter().copied());
+            String::from_utf8(out).unwrap()
+        };
+        let start = format!(
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?><feed xml:base=\"https://acct.table.example/\" {NAMESPACES}><id>https://acct.table.example/Tables</id><title type=\"text\">Tables</title><updated>2023-11-05T06:31:02Z</updated>"
+        );
+        let link = "<link rel=\"self\" title=\"Tables\" href=\"Tables\" />";
+        assert_eq!(table_feed(false, &[]), format!("{start}<author><name /></author>{link}</feed>"));
+        let entry = "<entry><id>https://acct.table.example/Tables('a1x')</id><category term=\"acct.Tables\" scheme=\"http://schemas.microsoft.com/ado/2007/08/dataservices/scheme\" /><link rel=\"edit\" title=\"Tables\" href=\"Tables('a1x')\" /><title /><updated>2023-11-05T06:31:02Z</updated><author><name /></author><content type=\"application/xml\"><m:properties><d:TableName>a1x</d:TableName></m:properties></content></entry>";
+        assert_eq!(table_feed(false, &["a1x"]), format!("{start}{link}{entry}</feed>"));
+        assert!(table_feed(true, &["a1x"]).contains("><title type=\"text\">Tables</title><id>"));
+    }
+
+    #[test]
+    fn a_table_reads_back() {
+        let mut out = Vec::new();
+        write_single_table(&mut out, form(&account(), false), "invoices");
+        assert_eq!(read_table(&out), Ok(Some("invoices".to_owned())));
+    }
+
+    proptest! {
+        #[test]
+        fn text_reads_back_whatever_it_is(text in any::<String>(), partition in "[a-z ]{0,4}", row in "[a-z ']{0,4}") {
+            let mut builder = model::RecordBuilder::default();
+            builder.push("text", EdmValue::String(&text));
+            let record = builder.finish(DateTime::MIN);
+            let document = single(false, None, &key(&partition, &row), &record);
+            let entity = read_entity(document.as_bytes(), Keys::InBody).unwrap();
+            prop_assert_eq!(entity.partition.as_ref().map(KeyText::as_str), Some(partition.as_str()));
+            prop_assert_eq!(entity.row.as_ref().map(KeyText::as_str), Some(row.as_str()));
+            prop_assert_eq!(entity.properties.finish(DateTime::MIN), record);
+        }
+    }
+}

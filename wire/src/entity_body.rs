@@ -1,0 +1,81 @@
+//! What the body of a write says about an entity, whatever its format.
+
+use crate::error::{ErrorCode, ServiceError};
+use model::key::KeyError;
+use model::name::{PropertyNameError, check_property_name};
+use model::{KeyText, RecordBuilder};
+
+/// Where the keys of an entity stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// In the body, which must have both.
+    InBody,
+    /// In the target; the body may repeat them.
+    InTarget,
+}
+
+/// An entity as a request body describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntityBody {
+    /// The partition key, if the body has one.
+    pub partition: Option<KeyText>,
+    /// The row key, if the body has one.
+    pub row: Option<KeyText>,
+    /// The custom properties, without those that are null.
+    pub properties: RecordBuilder,
+}
+
+/// Why a body describes no entity, in the order in which the checks are made (06 §6, step 9).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BodyError {
+    /// It is not a document of the expected format, or a value does not fit its type.
+    Malformed,
+    /// A key is missing or null.
+    KeyMissing,
+    /// A property name is longer than 255 characters.
+    PropertyNameTooLong,
+    /// A property name is not an identifier.
+    PropertyNameInvalid,
+    /// A key holds a forbidden character, or a date lies before 1601: the name and the value as quoted.
+    OutOfRange(String, String),
+    /// A key is longer than 512 characters.
+    KeyTooLong,
+}
+
+impl From<BodyError> for ServiceError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::Malformed => Self::malformed_body(),
+            BodyError::KeyMissing => ErrorCode::PropertiesNeedValue.into(),
+            BodyError::PropertyNameTooLong => ErrorCode::PropertyNameTooLong.into(),
+            BodyError::PropertyNameInvalid => ErrorCode::PropertyNameInvalid.into(),
+            BodyError::OutOfRange(name, value) => Self::out_of_range(&name, &value),
+            BodyError::KeyTooLong => ErrorCode::PropertyValueTooLarge.into(),
+        }
+    }
+}
+
+/// A key as the body has it.
+pub(crate) fn key(name: &str, text: &str) -> Result<KeyText, BodyError> {
+    KeyText::new(text).map_err(|error| match error {
+        KeyError::TooLong => BodyError::KeyTooLong,
+        KeyError::Slash | KeyError::ForbiddenCharacter => BodyError::OutOfRange(name.to_owned(), text.to_owned()),
+    })
+}
+
+/// Whether a property can have this name.
+pub(crate) fn check_name(name: &str) -> Result<(), BodyError> {
+    check_property_name(name).map_err(|error| match error {
+        PropertyNameError::TooLong => BodyError::PropertyNameTooLong,
+        PropertyNameError::Invalid => BodyError::PropertyNameInvalid,
+    })
+}
+
+/// A date, which may be older than the service takes.
+pub(crate) fn datetime(name: &str, text: &str) -> Result<model::DateTime, BodyError> {
+    use model::datetime::DateTimeError;
+    model::DateTime::parse(text).map_err(|error| match error {
+        DateTimeError::Malformed => BodyError::Malformed,
+        DateTimeError::OutOfRange(quoted) => BodyError::OutOfRange(name.to_owned(), quoted),
+    })
+}

@@ -1,0 +1,139 @@
+//! Strings as JSON: everything beyond printable ASCII is escaped, as the service does (specification 03 §3.6).
+
+use model::record::DamagedRecord;
+
+/// Bytes that are asked at once, without a branch for each.
+const GROUP_BYTES: usize = 64;
+
+/// Writes a quoted string.
+pub fn write_json_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    write_escaped(out, text);
+    out.push(b'"');
+}
+
+/// Writes a text that may be damaged, without quotes. Most texts need no escape, and then they are known to be ASCII.
+pub(super) fn write_escaped_bytes(out: &mut Vec<u8>, text: &[u8]) -> Result<(), DamagedRecord> {
+    if is_plain(text) {
+        out.extend_from_slice(text);
+    } else {
+        write_escaped(out, std::str::from_utf8(text).map_err(|_| DamagedRecord)?);
+    }
+    Ok(())
+}
+
+/// Writes a text without quotes.
+pub(super) fn write_escaped(out: &mut Vec<u8>, text: &str) {
+    let mut rest = text;
+    while let Some(at) = first_escaped(rest.as_bytes()) {
+        // The bytes in front are ASCII, so a character begins here.
+        let (plain, escaped) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        out.extend_from_slice(plain.as_bytes());
+        let mut characters = escaped.chars();
+        if let Some(c) = characters.next() {
+            write_escape(out, c);
+        }
+        rest = characters.as_str();
+    }
+    out.extend_from_slice(rest.as_bytes());
+}
+
+fn is_escaped(b: u8) -> bool {
+    !(b' '..=b'~').contains(&b) || b == b'"' || b == b'\\'
+}
+
+fn any_escaped<const N: usize>(group: &[u8; N]) -> bool {
+    group.iter().fold(false, |any, b| any | is_escaped(*b))
+}
+
+/// Whether all bytes can be written as they are. The last group overlaps the one before it, so that no text but the
+/// shortest is looked at byte by byte.
+fn is_plain(text: &[u8]) -> bool {
+    fn ends_are_plain<const N: usize>(text: &[u8]) -> bool {
+        let ends = [text.first_chunk::<N>(), text.last_chunk::<N>()];
+        !ends.into_iter().flatten().any(any_escaped)
+    }
+    match text.len() {
+        0..8 => !text.iter().any(|b| is_escaped(*b)),
+        8..16 => ends_are_plain::<8>(text),
+        16..32 => ends_are_plain::<16>(text),
+        32..GROUP_BYTES => ends_are_plain::<32>(text),
+        _ => {
+            let (groups, _) = text.as_chunks::<GROUP_BYTES>();
+            !groups.iter().chain(text.last_chunk()).any(any_escaped)
+        }
+    }
+}
+
+/// Where the first byte stands that cannot be written as it is.
+fn first_escaped(bytes: &[u8]) -> Option<usize> {
+    if is_plain(bytes) {
+        return None;
+    }
+    let (groups, _) = bytes.as_chunks::<GROUP_BYTES>();
+    let from = groups.iter().take_while(|group| !any_escaped(group)).count() * GROUP_BYTES;
+    bytes.get(from..).unwrap_or_default().iter().position(|b| is_escaped(*b)).map(|at| from + at)
+}
+
+fn write_escape(out: &mut Vec<u8>, c: char) {
+    let short = match c {
+        '"' => b'"',
+        '\\' => b'\\',
+        '\n' => b'n',
+        '\r' => b'r',
+        '\t' => b't',
+        '\u{8}' => b'b',
+        '\u{C}' => b'f',
+        _ => {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let digit = |shift: u16| {
+                    let digit = u32::from(*unit >> shift & 0xF);
+                    u8::try_from(char::from_digit(digit, 16).unwrap_or('0')).unwrap_or(b'0')
+                };
+                out.extend_from_slice(&[b'\\', b'u', digit(12), digit(8), digit(4), digit(0)]);
+            }
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str) -> String {
+        let mut out = Vec::new();
+        write_json_string(&mut out, text);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn strings_are_escaped_as_the_service_escapes_them() {
+        assert_eq!(written("a\"\\/'<>&\n\u{1}\u{7f}é😀"), r#""a\"\\/'<>&\n\u0001\u007f\u00e9\ud83d\ude00""#);
+    }
+
+    /// Groups, their overlap and what is shorter than a group: an escape is found wherever it stands.
+    #[test]
+    fn an_escape_is_found_at_every_place_of_a_text_of_every_length() {
+        for length in 0..100 {
+            let plain = "x".repeat(length);
+            assert_eq!(written(&plain), format!("\"{plain}\""));
+            for at in 0..length {
+                for (c, escape) in [('"', "\\\""), ('\\', "\\\\"), ('\u{1F}', "\\u001f"), ('é', "\\u00e9")] {
+                    let (before, behind) = ("x".repeat(at), "x".repeat(length - at - 1));
+                    assert_eq!(written(&format!("{before}{c}{behind}")), format!("\"{before}{escape}{behind}\""));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_damage() {
+        let mut out = Vec::new();
+        assert_eq!(write_escaped_bytes(&mut out, b"plain"), Ok(()));
+        assert_eq!(write_escaped_bytes(&mut out, "é".as_bytes()), Ok(()));
+        assert_eq!(out, b"plain\\u00e9");
+        assert_eq!(write_escaped_bytes(&mut out, b"\xFFx"), Err(DamagedRecord));
+    }
+}
