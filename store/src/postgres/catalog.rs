@@ -33,7 +33,7 @@ pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)
 }
 
 /// Runs one statement that writes, and is a transaction by itself; answers how many rows it changed.
-async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, Trouble> {
+pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, Trouble> {
     let statement = timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(sql)).await.map_err(|_| no_answer())?;
     let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
     match timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await {

@@ -12,7 +12,7 @@
 //! 3. **Stamps grow, whichever server writes.** The Timestamp of a write is later than the one of the record that it
 //!    replaces, which is locked. For entities that were deleted, their partition keeps the latest Timestamp in
 //!    `rowhouse_graves`; whoever inserts reads it, and checks again, once the key is his, that no deletion came between
-//!    (`statements::GUARD`). So the clocks of the servers may differ as they like.
+//!    (`statements::GUARD`). So the clocks of the servers may differ, by as long as graves are kept ([`GRAVES_KEPT`]).
 //! 4. **No write goes into a table that is gone.** A commit locks the row of its table; a table is purged only when
 //!    nobody has such a lock on it.
 //! 5. **What is not known is said so.** Whatever breaks before the commit is sent is tried again, for a bounded time;
@@ -34,6 +34,7 @@ mod schema;
 mod settings;
 mod shared;
 mod statements;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -41,6 +42,7 @@ mod tls;
 pub use open_error::StoreError;
 pub use properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
 pub use settings::has_password;
+pub use sweep::GRAVES_KEPT;
 
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use dialect::Dialect;
@@ -112,6 +114,7 @@ impl<C: Clock> Postgres<C> {
         let tasks = vec![
             tokio::spawn(properties::refresh_at_intervals(Arc::clone(&shared))),
             tokio::spawn(purge::purge(Arc::clone(&shared))),
+            tokio::spawn(sweep::sweep_at_intervals(Arc::clone(&shared))),
         ];
         Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place })
     }

@@ -43,7 +43,7 @@ fn first(dialect: Dialect) -> Vec<String> {
             "CREATE TABLE IF NOT EXISTS rowhouse_graves (partition bytea NOT NULL, bucket smallint NOT NULL, \
              stamp bigint NOT NULL, PRIMARY KEY (partition{ascending}, bucket{ascending}))"
         ),
-        "INSERT INTO rowhouse_meta (name, value) VALUES ('last-table-id', 0) ON CONFLICT (name) DO NOTHING".to_owned(),
+        "INSERT INTO rowhouse_meta (name, value) VALUES ('last-table-id', 0), ('last-sweep', 0) ON CONFLICT (name) DO NOTHING".to_owned(),
     ]
 }
 

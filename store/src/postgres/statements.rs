@@ -47,6 +47,12 @@ pub(super) const GUARD: &str = "SELECT 1 / CASE WHEN max(stamp) >= $3 THEN 0 ELS
 pub(super) const BURY: &str = "INSERT INTO rowhouse_graves (partition, bucket, stamp) \
      SELECT $1::bytea, n.bucket, n.stamp FROM unnest($2::smallint[], $3::bigint[]) AS n (bucket, stamp) \
      ON CONFLICT (partition, bucket) DO UPDATE SET stamp = GREATEST(rowhouse_graves.stamp, excluded.stamp)";
+/// Says that the graves are looked through now, unless that was said after `$2`.
+pub(super) const TAKE_SWEEP: &str = "UPDATE rowhouse_meta SET value = $1 WHERE name = 'last-sweep' AND value < $2";
+pub(super) const GRAVES_BEHIND: &str = "SELECT partition, bucket, stamp FROM rowhouse_graves \
+     WHERE (partition, bucket) > ($1, $2) ORDER BY partition, bucket LIMIT $3";
+pub(super) const DELETE_OLD_GRAVES: &str =
+    "DELETE FROM rowhouse_graves WHERE partition = $1 AND bucket = ANY($2) AND stamp < $3";
 
 // Chunks of a page.
 pub(super) const ROWS_FROM: &str = "SELECT partition, row, record FROM rowhouse_entities \

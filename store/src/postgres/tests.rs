@@ -7,10 +7,49 @@ use super::{PostgresOptions, Settings};
 use crate::{Engine, Postgres, TableKey};
 use cluster::Cluster;
 use model::clock::SystemClock;
-use model::{AccountName, TableName};
+use model::{AccountName, Clock, DateTime, TableName};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 #[path = "../../tests/support/cluster.rs"]
 mod cluster;
+
+/// A clock that says what it is told.
+#[derive(Clone, Default)]
+struct SetClock(Arc<AtomicI64>);
+
+impl Clock for SetClock {
+    fn now(&self) -> DateTime {
+        DateTime::from_ticks(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_graves_are_forgotten_once_an_interval_and_new_ones_are_kept() {
+    const DAY: i64 = 24 * 3600 * 10_000_000;
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 2, distribute: false };
+    let clock = SetClock::default();
+    clock.0.store(1000 * DAY, Ordering::SeqCst);
+    let engine = Postgres::open(&options, clock.clone()).await.unwrap();
+    let graves = |old: i64, count: i64| {
+        let stamp = (1000 - old) * DAY;
+        let sql = format!(
+            "INSERT INTO rowhouse_graves SELECT int8send(n + {old}000000), 1, {stamp} FROM generate_series(1, {count}) n"
+        );
+        cluster.sql(&options.url, &sql);
+    };
+    let left = || cluster.sql(&options.url, "SELECT count(*) FROM rowhouse_graves").trim().to_owned();
+    graves(8, 2500);
+    graves(6, 10);
+    assert_eq!(engine.shared.sweep().await.unwrap(), Some(2500));
+    assert_eq!(left(), "10");
+    clock.0.store(1000 * DAY + DAY / 2, Ordering::SeqCst);
+    assert_eq!(engine.shared.sweep().await.unwrap(), None, "it is not time yet");
+    clock.0.store(1002 * DAY, Ordering::SeqCst);
+    assert_eq!(engine.shared.sweep().await.unwrap(), Some(10));
+    assert_eq!(left(), "0");
+}
 
 const PARTITION: &str = r"'\x000000000000000170'::bytea";
 
