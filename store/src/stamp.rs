@@ -28,11 +28,6 @@ impl<C: Clock> Stamps<C> {
         self.last = stamp;
     }
 
-    /// Makes every later stamp later than this one, which another server gave out.
-    pub(crate) fn observe(&mut self, stamp: DateTime) {
-        self.last = self.last.max(stamp);
-    }
-
     /// Takes a stamp back whose transaction was refused, unless a later one was given out since.
     pub(crate) fn take_back(&mut self, stamp: DateTime, last_before: DateTime) {
         if self.last == stamp {

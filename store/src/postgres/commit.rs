@@ -87,8 +87,6 @@ struct Writes {
     inserted: BTreeMap<Vec<u8>, Vec<u8>>,
     deleted: Vec<Vec<u8>>,
     graves: BTreeMap<i16, i64>,
-    /// The latest Timestamp that is written.
-    latest: Option<DateTime>,
 }
 
 impl<C: Clock> Shared<C> {
@@ -135,10 +133,6 @@ impl<C: Clock> Shared<C> {
             }
         };
         let writes = Writes::of(&changes, &found)?;
-        // An entity that a server with a faster clock wrote may have drawn its next stamp along.
-        if let Some(latest) = writes.latest {
-            self.stamps().observe(latest);
-        }
         match timeout(ATTEMPT_TIME_MAX, write(&lease, &named, &writes, stamp)).await {
             Ok(Ok(())) => {}
             Ok(Err(WriteError::KeyTooLong)) => {
@@ -238,9 +232,6 @@ impl Writes {
             let existing = found.records.get(&row);
             match (&change.effect, existing) {
                 (Effect::Put(record), existing) => {
-                    if let Written::Stored(stamp) = change.written() {
-                        writes.latest = writes.latest.max(Some(stamp));
-                    }
                     let rows = if existing.is_some() { &mut writes.replaced } else { &mut writes.inserted };
                     rows.insert(row, record.as_bytes().to_vec());
                 }

@@ -33,6 +33,7 @@ fn first(dialect: Dialect) -> Vec<String> {
             "CREATE UNIQUE INDEX IF NOT EXISTS rowhouse_tables_by_name ON rowhouse_tables \
              (account{ascending}, folded{ascending}) WHERE NOT is_deleted"
         ),
+        "CREATE INDEX IF NOT EXISTS rowhouse_tables_deleted ON rowhouse_tables (id) WHERE is_deleted".to_owned(),
         "CREATE TABLE IF NOT EXISTS rowhouse_service_properties (account bytea PRIMARY KEY, value bytea NOT NULL)"
             .to_owned(),
         format!(
