@@ -61,7 +61,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream) {
 
 /// Passes on what the engine sends, until the plan for this connection comes up.
 fn watch(mut client: TcpStream, mut server: TcpStream, plan: &AtomicU8, broken: &mpsc::Sender<()>) {
-    let (mut sent, mut buffer) = (Vec::new(), [0; 65536]);
+    let (mut sent, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
     while let Ok(count @ 1..) = client.read(&mut buffer) {
         let bytes = buffer.get(..count).unwrap();
         let planned = plan.load(Ordering::SeqCst);
