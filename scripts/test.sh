@@ -166,27 +166,31 @@ server=${CARGO_TARGET_DIR:-$root/target}/release/rowhouse
 
 # ---- Python ----------------------------------------------------------------------------------------------------------
 
-begin "Python environment"
-python=
-requirements=conformance/python/requirements.txt
-if ! has python3; then
-    skip "python3, for the cases of the Python client and the recorded exchanges"
-elif cmp -s "$requirements" .venv/requirements.txt; then
-    python=$root/.venv/bin/python
-elif ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
-    skip "Python's venv module (on Debian the package python3-venv), for the same"
-else
-    python3 -m venv --clear .venv
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --requirement "$requirements"
-    cp "$requirements" .venv/requirements.txt
-    python=$root/.venv/bin/python
-fi
+# Sets `python` to the interpreter of a virtual environment that has these requirements, and makes it if it is not there.
+# Clients of different times need different versions of the same packages, so each has an environment of its own.
+python_environment() {
+    local requirements=$1 home=$root/$2
+    python=
+    if ! has python3; then
+        skip "python3, for the cases that need $requirements"
+    elif cmp -s "$requirements" "$home/requirements.txt"; then
+        python=$home/bin/python
+    elif ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+        skip "Python's venv module (on Debian the package python3-venv), for the same"
+    else
+        python3 -m venv --clear "$home"
+        "$home/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --requirement "$requirements"
+        cp "$requirements" "$home/requirements.txt"
+        python=$home/bin/python
+    fi
+}
 
-# Runs the Python cases against a fresh server with these options. A difference that is expected counts as skipped.
+# Runs a folder of Python cases against a fresh server with these options. A difference that is expected counts as skipped.
 python_cases() {
-    local status=0 log=$scratch/python.log
+    local status=0 log=$scratch/python.log cases=$1
+    shift
     start_server "$@"
-    ROWHOUSE_BINARY=$server TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider conformance/python \
+    ROWHOUSE_BINARY=$server TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider "$cases" \
         >"$log" 2>&1 || status=$?
     tail -n 1 "$log" | tr ',' '\n' >"$scratch/python.count"
     passed=$((passed + $(count "$scratch/python.count" '^[= ]*([0-9]+) passed.*')))
@@ -197,16 +201,19 @@ python_cases() {
     end_server
 }
 
+begin "Python environment"
+python_environment conformance/python/requirements.txt .venv
+
 if [ -n "$python" ]; then
     begin "Python client and raw HTTP, in memory"
-    python_cases --in-memory
+    python_cases conformance/python --in-memory
 
     begin "Python client and raw HTTP, embedded engine"
-    python_cases --data "$scratch/data"
+    python_cases conformance/python --data "$scratch/data"
 
     begin "Python client and raw HTTP, PostgreSQL"
     if start_postgres; then
-        python_cases --store "$database"
+        python_cases conformance/python --store "$database"
     else
         skip "PostgreSQL (on Debian the package postgresql), for the cases with a database"
     fi
@@ -229,21 +236,32 @@ elif [ -n "$python" ]; then
     end_server
 fi
 
+# ---- legacy Python ---------------------------------------------------------------------------------------------------
+
+legacy=conformance/legacy_python
+for client in "atom 2012" "atom 2014" "cosmosdb 2018"; do
+    read -r cases year <<<"$client"
+    begin "legacy Python client of $year, embedded engine"
+    python_environment "$legacy/$cases/requirements-$year.txt" ".venv-legacy-$year"
+    if [ -n "$python" ]; then python_cases "$legacy/$cases" --data "$scratch/data-legacy-$year"; fi
+done
+
 # ---- JavaScript ------------------------------------------------------------------------------------------------------
 
-begin "JavaScript client, embedded engine"
-if ! has node || ! has npm; then
-    skip "node and npm, for the cases of the JavaScript client"
-else
-    javascript=conformance/javascript
-    if ! cmp -s $javascript/package-lock.json $javascript/node_modules/installed-lock.json; then
-        (cd $javascript && npm ci --no-audit --no-fund --loglevel=error)
-        cp $javascript/package-lock.json $javascript/node_modules/installed-lock.json
+# Runs a folder of JavaScript cases against a fresh server with these options.
+javascript_cases() {
+    local status=0 log=$scratch/javascript.log folder=$1
+    shift
+    if ! has node || ! has npm; then
+        skip "node and npm, for the cases of $folder"
+        return
     fi
-    # The client asks for statistics on the primary endpoint in path style.
-    start_server --data "$scratch/data-javascript" --stats-on-primary
-    status=0 log=$scratch/javascript.log
-    (cd $javascript && TABLES_ENDPOINT=$endpoint node --test --test-reporter=tap) >"$log" 2>&1 || status=$?
+    if ! cmp -s "$folder/package-lock.json" "$folder/node_modules/installed-lock.json"; then
+        (cd "$folder" && npm ci --no-audit --no-fund --loglevel=error)
+        cp "$folder/package-lock.json" "$folder/node_modules/installed-lock.json"
+    fi
+    start_server "$@"
+    (cd "$folder" && TABLES_ENDPOINT=$endpoint node --test --test-reporter=tap) >"$log" 2>&1 || status=$?
     passed=$((passed + $(count "$log" '^# pass ([0-9]+)$')))
     failed=$((failed + $(count "$log" '^# fail ([0-9]+)$') + $(count "$log" '^# cancelled ([0-9]+)$')))
     skipped=$((skipped + $(count "$log" '^# skipped ([0-9]+)$') + $(count "$log" '^# todo ([0-9]+)$')))
@@ -251,7 +269,14 @@ else
     echo "$(count "$log" '^# pass ([0-9]+)$') cases passed"
     [ "$status" -eq 0 ]
     end_server
-fi
+}
+
+begin "JavaScript client, embedded engine"
+# The client asks for statistics on the primary endpoint in path style.
+javascript_cases conformance/javascript --data "$scratch/data-javascript" --stats-on-primary
+
+begin "legacy JavaScript clients, embedded engine"
+javascript_cases conformance/legacy_javascript --data "$scratch/data-legacy-javascript"
 
 # ---- fuzz targets ----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ use crate::answer::Answer;
 use crate::authentication::{Evidence, authenticate};
 use crate::authorization::authorize;
 use crate::body::{self, BodyFailure};
-use crate::call::{Call, Headers, resolved};
+use crate::call::{Call, Headers, joined_accept, resolved};
 use crate::cli::SecondaryArg;
 use crate::connection::ConnectionInfo;
 use crate::cors;
@@ -136,11 +136,12 @@ impl<E: Engine> Service<E> {
         let version = version.unwrap_or(Version::OLDEST);
         check_client_request_id(&parts.headers)?;
 
-        let headers = Headers::of(&parts.headers).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
-        envelope.preference = Preference::parse(version, headers.prefer);
+        let accept = joined_accept(&parts.headers).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
+        let headers = Headers::of(&parts.headers, accept.as_deref()).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         let wishes = Call::wishes(version, &headers, &options).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         // Errors about the address come before those about the format, and are already written in it.
-        envelope.format = wishes.empty_answer_format().ok();
+        let has_answer = matches!(parts.method, Method::GET | Method::POST);
+        envelope.format = if has_answer { wishes.answer_format() } else { wishes.empty_answer_format() }.ok();
         options.check().map_err(Failure::query)?;
         let resource = target.resource().map_err(Failure::query)?;
         let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(http::HeaderValue::as_bytes);
@@ -153,6 +154,9 @@ impl<E: Engine> Service<E> {
         };
         let operation = operation.map_err(Failure::query)?;
         *operation_name = operation.name();
+        if operation.has_preference() {
+            envelope.preference = Preference::parse(wishes.data_service_version, headers.prefer);
+        }
         authorize(&grant, &operation, &headers)?;
         self.check_endpoint(&operation, &target).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
 
@@ -210,21 +214,16 @@ impl<E: Engine> Service<E> {
         if !is_framed && !headers.contains_key(http::header::TRANSFER_ENCODING) {
             return Err(Failure::query(ErrorCode::MissingContentLengthHeader).into());
         }
-        let check = |first| match operation {
-            // Each part of a batch has a format of its own.
-            Operation::Batch => Ok(unread),
-            // Recorded: any `Content-Type` goes with an XML document, also that of Atom.
-            _ if operation.is_xml() => Ok(unread),
-            _ => resolved(wishes.check_body_format(content_type, first)),
-        };
-        if content_type.is_some() {
-            check(None)?;
+        // Each part of a batch has a format of its own, and any `Content-Type` goes with an XML document (recorded).
+        let has_format = !(operation.is_xml() || *operation == Operation::Batch);
+        if has_format {
+            wishes.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
         }
         let body = body::read(body).await?;
         if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
-        let format = check(body.first().copied())?;
+        let format = if has_format { resolved(wishes.body_format(content_type, &body))? } else { unread };
         let md5 = headers.get("content-md5").and_then(|value| value.to_str().ok());
         body::check_md5(md5, &body).map_err(Failure::service)?;
         Ok((body, format))
@@ -323,15 +322,19 @@ fn is_of_front_end(resource: &Resource<'_>, restype: Option<&str>, comp: Option<
 /// The version that the request names; `None` if it names none.
 ///
 /// Where the credential stands in the address, so may the version, and the one of the signature is the last resort
-/// (08 §10).
+/// (08 §10); one before 2014-02-14 is always that of the signature (02 §7).
 fn version(headers: &HeaderMap, options: &QueryOptions<'_>) -> Result<Option<Version>, Failure> {
     let is_signed = options.has_signature && !headers.contains_key(http::header::AUTHORIZATION);
+    let signed = options.signed_version.as_deref().and_then(Version::parse).filter(|_| is_signed);
+    if signed.is_some_and(|version| version < Version::API_VERSION) {
+        return Ok(signed);
+    }
     if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
         let version = Version::parse(text).map(Some);
         return version.ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
     }
     if is_signed && !headers.contains_key(X_MS_VERSION) {
-        return Ok(options.signed_version.as_deref().and_then(Version::parse));
+        return Ok(signed);
     }
     let Some(value) = headers.get(X_MS_VERSION) else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| Version::parse(text.trim()));

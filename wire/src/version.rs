@@ -23,6 +23,8 @@ impl Version {
     pub const JSON: Self = Self::of(2013, 8, 15);
     /// Service properties can be set in part, and hold CORS rules.
     pub const PARTIAL_PROPERTIES: Self = Self::of(2013, 8, 15);
+    /// A request with a signature names its version beside it.
+    pub const API_VERSION: Self = Self::of(2014, 2, 14);
     /// The string to sign of a table SAS names the service.
     pub const SERVICE_IN_SAS: Self = Self::of(2015, 2, 21);
     /// Account SAS, and addresses and protocols in every SAS.
@@ -80,7 +82,7 @@ const KNOWN: &[Version] = &[
     Version::UPSERT,
     Version::TABLE_SAS,
     Version::JSON,
-    Version::of(2014, 2, 14),
+    Version::API_VERSION,
     Version::SERVICE_IN_SAS,
     Version::ETAG_IN_MINIMAL,
     Version::of(2015, 7, 8),

@@ -24,7 +24,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str, body
 
 /// The entity that the body describes.
 pub(crate) fn decode(call: &Call<'_>, body: &[u8]) -> Result<(EntityKey, RecordBuilder), Failure> {
-    let entity = read_entity(call.body_format, body, Keys::InBody).map_err(Failure::service)?;
+    let entity = read_entity(call.body_format, body, Keys::InBody)?;
     match (entity.partition, entity.row) {
         (Some(partition), Some(row)) => Ok((EntityKey { partition, row }, entity.properties)),
         _ => Err(Failure::service(ErrorCode::PropertiesNeedValue)),

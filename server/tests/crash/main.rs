@@ -4,6 +4,7 @@
 //! acknowledged when the server dies; that one may have happened as a whole, or not at all.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
 
 mod power_loss;
 #[path = "../support/mod.rs"]

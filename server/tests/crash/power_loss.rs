@@ -45,7 +45,7 @@ pub(crate) fn lose_power(before: &Path, watched: &Path, log: &Path, after: &Path
     let bytes = fs::read(log).unwrap();
     let mut records = Records(&bytes);
     while let Some(record) = records.next() {
-        disk.apply(record);
+        disk.apply(&record);
     }
     disk.settle(random);
     disk.write(watched, after);
@@ -167,7 +167,7 @@ impl Disk {
         }
     }
 
-    fn apply(&mut self, record: Record<'_>) {
+    fn apply(&mut self, record: &Record<'_>) {
         let path = record.path.to_owned();
         match record.kind {
             Kind::Create => {
