@@ -81,8 +81,11 @@ impl Error for Reason {}
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         match fault {
-            // The server is stopping: another one, or this one restarted, will take the request.
-            Fault::Closed => Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) },
+            // The server is stopping, or its database cannot be reached: another server, or this one later, will take
+            // the request. Nothing happened.
+            Fault::Closed | Fault::Unavailable(_) => {
+                Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) }
+            }
             Fault::Damaged(_) | Fault::Storage(_) => Self::internal(fault),
         }
     }
