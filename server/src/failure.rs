@@ -86,6 +86,8 @@ impl From<Fault> for Failure {
             Fault::Closed | Fault::Unavailable(_) => {
                 Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) }
             }
+            // It may have happened, as with any operation that ran out of time. Clients know that of this code.
+            Fault::Unknown(_) => Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::OperationTimedOut) },
             Fault::Damaged(_) | Fault::Storage(_) => Self::internal(fault),
         }
     }

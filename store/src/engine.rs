@@ -35,6 +35,9 @@ pub enum Fault {
     Storage(Box<dyn std::error::Error + Send + Sync>),
     /// The storage below cannot be reached, or is too busy. Nothing happened, and a later attempt may succeed.
     Unavailable(Box<dyn std::error::Error + Send + Sync>),
+    /// The answer of the storage below was lost, as when it fails over. The operation happened entirely or not at all,
+    /// and which is not known.
+    Unknown(Box<dyn std::error::Error + Send + Sync>),
     /// The engine is closing and takes no more work.
     Closed,
 }
@@ -45,6 +48,7 @@ impl fmt::Display for Fault {
             Self::Damaged(what) => write!(f, "stored data is damaged: {what}"),
             Self::Storage(source) => write!(f, "the storage failed: {source}"),
             Self::Unavailable(source) => write!(f, "the storage is not available: {source}"),
+            Self::Unknown(source) => write!(f, "whether it happened is not known: {source}"),
             Self::Closed => f.write_str("the engine is closed"),
         }
     }

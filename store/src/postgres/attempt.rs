@@ -50,11 +50,15 @@ impl Trouble {
             Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)) => {
                 Self::Again(Box::new(Reason(describe(error))))
             }
-            _ => Self::Fault(Fault::Storage(Box::new(Reason(format!(
-                "whether the transaction happened is not known: {}",
-                describe(error)
-            ))))),
+            // It does not write any more, so it did not write this either.
+            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => Self::Elsewhere(Box::new(Reason(describe(error)))),
+            _ => Self::Fault(Fault::Unknown(Box::new(Reason(describe(error))))),
         }
+    }
+
+    /// The database does not answer something that takes effect.
+    pub(super) fn no_answer_to(what: &str) -> Self {
+        Self::Fault(Fault::Unknown(format!("the database does not answer {what}").into()))
     }
 
     /// Another attempt is needed for a reason of the engine's own.

@@ -38,7 +38,7 @@ pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync
     let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
     match timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await {
         Ok(written) => written.map_err(|error| Trouble::at_commit(&error)),
-        Err(_) => Err(Trouble::Fault(Fault::Storage("the database does not answer a write".into()))),
+        Err(_) => Err(Trouble::no_answer_to("a write")),
     }
 }
 
@@ -226,7 +226,7 @@ pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), Trouble> {
 pub(super) async fn end(lease: &Lease) -> Result<(), Trouble> {
     match timeout(ATTEMPT_TIME_MAX, lease.batch_execute("COMMIT")).await {
         Ok(done) => done.map_err(|error| Trouble::at_commit(&error)),
-        Err(_) => Err(Trouble::Fault(Fault::Storage("the database does not answer a commit".into()))),
+        Err(_) => Err(Trouble::no_answer_to("a commit")),
     }
 }
 

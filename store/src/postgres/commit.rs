@@ -139,7 +139,7 @@ impl<C: Clock> Shared<C> {
                 return take_back(lease, Ended::Refused(named.longest, MutationError::EntityTooLarge)).await;
             }
             Ok(Err(WriteError::Trouble(trouble))) => return Err(reuse(lease, trouble).await),
-            Err(_) => return Err(Trouble::Fault(Fault::Storage("the database does not answer a commit".into()))),
+            Err(_) => return Err(Trouble::no_answer_to("a commit")),
         }
         lease.give_back();
         Ok(Ended::Committed(changes.iter().map(Change::written).collect()))

@@ -18,8 +18,6 @@ use std::time::Duration;
 
 /// How long a request waits for one of the connections.
 const POOL_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long a new connection may take, with name look-up, TLS and login.
-const POOL_CONNECT_MAX: Duration = Duration::from_secs(6);
 /// When the database ends a transaction whose server fell silent, in seconds.
 const IDLE_TRANSACTION_SECONDS_MAX: u64 = 30;
 
@@ -39,8 +37,8 @@ impl Pool {
             .max_size(connections_max)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(POOL_WAIT_MAX))
-            .create_timeout(Some(POOL_CONNECT_MAX))
-            .recycle_timeout(Some(POOL_CONNECT_MAX))
+            .create_timeout(Some(settings.connect_time_max))
+            .recycle_timeout(Some(settings.connect_time_max))
             .post_create(prepare)
             .build();
         Self(pool.expect("the runtime that the time limits need is named"))

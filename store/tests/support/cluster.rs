@@ -20,6 +20,8 @@ pub(crate) struct Cluster {
     programs: String,
     /// Its process at the start.
     pub(crate) process: u32,
+    /// The address of the first database of its standby, if it has one.
+    standby: Option<String>,
     databases: AtomicU32,
     /// The script ends when this is closed.
     _stdin: ChildStdin,
@@ -35,11 +37,22 @@ impl Cluster {
 
     /// Another one, for a test that harms it.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_as(&[])
+    }
+
+    /// One that acknowledges what its standby has on disk, and the standby.
+    pub(crate) fn start_with_standby() -> Option<Self> {
+        Self::start_as(&["--standby"])
+    }
+
+    fn start_as(arguments: &[&str]) -> Option<Self> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/postgres.sh");
-        let mut script = Command::new(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut script =
+            Command::new(script).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(script.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let [url, programs, process] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+        let words = line.split_whitespace().collect::<Vec<_>>();
+        let [url, programs, process, ref standby @ ..] = words[..] else {
             let status = script.wait().unwrap();
             let is_missing = status.code() == Some(MISSING);
             assert!(is_missing && std::env::var("CI").as_deref() != Ok("true"), "no PostgreSQL: {status}");
@@ -47,8 +60,32 @@ impl Cluster {
             return None;
         };
         let (url, programs, process) = (url.to_owned(), programs.to_owned(), process.parse().unwrap());
+        let standby = standby.first().map(|url| (*url).to_owned());
         let stdin = script.stdin.take().unwrap();
-        Some(Self { url, programs, process, databases: AtomicU32::new(0), _stdin: stdin, _script: script })
+        Some(Self { url, programs, process, standby, databases: AtomicU32::new(0), _stdin: stdin, _script: script })
+    }
+
+    /// The address of a database on whichever of the two servers writes.
+    pub(crate) fn either(&self, database: &str) -> String {
+        let (server, name) = database.rsplit_once('/').unwrap();
+        let (_, standby) = self.standby.as_ref().unwrap().rsplit_once('@').unwrap();
+        let (standby, _) = standby.rsplit_once('/').unwrap();
+        format!("{server},{standby}/{name}?target_session_attrs=read-write")
+    }
+
+    /// Lets the standby take the place of the first server.
+    pub(crate) fn promote(&self) {
+        assert_eq!(self.sql(self.standby.as_ref().unwrap(), "SELECT pg_promote()").trim(), "t");
+    }
+
+    /// Kills every process of the database at once, as a loss of its machine would.
+    pub(crate) fn kill(&self) {
+        let processes = "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1) UNION ALL \
+                         SELECT pid::text FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
+        let processes = self.sql("postgres", processes);
+        // Some may have ended since.
+        let mut kill = Command::new("kill");
+        kill.arg("-9").args(processes.split_whitespace()).stderr(Stdio::null()).status().unwrap();
     }
 
     /// The address of a new, empty database.
