@@ -12,7 +12,8 @@
 //! 3. **Stamps grow, whichever server writes.** The Timestamp of a write is later than the one of the record that it
 //!    replaces, which is locked. For entities that were deleted, their partition keeps the latest Timestamp in
 //!    `rowhouse_graves`; whoever inserts reads it, and checks again, once the key is his, that no deletion came between
-//!    (`statements::GUARD`). So the clocks of the servers may differ, by as long as graves are kept ([`GRAVES_KEPT`]).
+//!    (`statements::GUARD`). A table that is created again begins behind the stamps of the one before it. So the clocks of the
+//!    servers may differ, by as long as graves are kept ([`GRAVES_KEPT`]).
 //! 4. **No write goes into a table that is gone.** A commit locks the row of its table; a table is purged only when
 //!    nobody has such a lock on it.
 //! 5. **What is not known is said so.** Whatever breaks before the commit is sent is tried again, for a bounded time;

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a failure is a failed test")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
@@ -26,6 +26,17 @@ pub(crate) struct Cluster {
     /// The script ends when this is closed.
     _stdin: ChildStdin,
     _script: Child,
+}
+
+/// A transaction that is open.
+pub(crate) struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Its end takes the transaction back.
+        drop(self.0.stdin.take());
+        let _ended = self.0.wait();
+    }
 }
 
 impl Cluster {
@@ -94,6 +105,19 @@ impl Cluster {
         self.sql("postgres", &format!("CREATE DATABASE {name}"));
         let (server, _) = self.url.rsplit_once('/').unwrap();
         format!("{server}/{name}")
+    }
+
+    /// Begins a transaction, and keeps it until the answer is dropped.
+    pub(crate) fn hold(&self, url: &str, statement: &str) -> Held {
+        let mut psql = Command::new(format!("{}/psql", self.programs));
+        psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut psql = psql.spawn().unwrap();
+        let statements = format!("BEGIN; {statement}; SELECT 'held';\n");
+        psql.stdin.as_mut().unwrap().write_all(statements.as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(psql.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "held", "{statement}");
+        Held(psql)
     }
 
     /// Runs statements in a database, by its name or address, and answers what they print.
