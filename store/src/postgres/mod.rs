@@ -143,8 +143,8 @@ async fn prepare(settings: &Settings, distribute: bool) -> Result<Dialect, Store
         }
     });
     let dialect = Dialect::of(&client, &settings.place).await?;
-    if distribute {
-        schema::check_citus(&client, &settings.place).await?;
+    if distribute && dialect != Dialect::Citus {
+        return Err(StoreError::NotCitus { place: settings.place.clone() });
     }
     schema::migrate(&client, dialect, &settings.place).await?;
     if distribute {

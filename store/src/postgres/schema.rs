@@ -136,24 +136,14 @@ fn is_a_race(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| RACES.contains(code))
 }
 
-/// Refuses a database without Citus.
-pub(super) async fn check_citus(client: &Client, place: &str) -> Result<(), StoreError> {
-    let citus = client.query_opt("SELECT 1 FROM pg_extension WHERE extname = 'citus'", &[]).await;
-    match citus.map_err(|error| StoreError::of(place, &error))? {
-        Some(_) => Ok(()),
-        None => Err(StoreError::NotCitus { place: place.to_owned() }),
-    }
-}
-
-/// Spreads the entities over the workers of Citus by their partition; what is small and asked for everywhere is copied
-/// to each. Tables that are already spread stay as they are.
+/// Spreads the entities over the workers of Citus by their partition. What is small stays on the coordinator, where every
+/// statement comes by anyhow and where rows are locked as in PostgreSQL: a lock of a row of a table that was copied to all
+/// workers would be one of the whole table. Tables that are already spread stay as they are.
 pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
     let error = |error| StoreError::of(place, &error);
     client.batch_execute("BEGIN").await.map_err(error)?;
     client.query_one(&format!("{READ_VERSION} FOR UPDATE"), &[]).await.map_err(error)?;
     let steps = [
-        ("rowhouse_tables", "SELECT create_reference_table('rowhouse_tables')"),
-        ("rowhouse_service_properties", "SELECT create_reference_table('rowhouse_service_properties')"),
         ("rowhouse_entities", "SELECT create_distributed_table('rowhouse_entities', 'partition')"),
         (
             "rowhouse_graves",

@@ -11,9 +11,9 @@ pub(super) const TABLE_LIVES: &str = "SELECT id FROM rowhouse_tables WHERE id = 
 /// which removes the row.
 pub(super) const TABLE_LIVES_LOCKED: &str = "SELECT created, stamp_floor, stamp_ceiling FROM rowhouse_tables \
      WHERE id = $1 AND NOT is_deleted FOR KEY SHARE";
-/// Lets the stamps of a table come up to `$2`; fails, by a division by zero, if the table was deleted meanwhile.
-pub(super) const RAISE_CEILING: &str = "UPDATE rowhouse_tables SET stamp_ceiling = GREATEST(stamp_ceiling, \
-     $2::bigint / CASE WHEN is_deleted THEN 0 ELSE 1 END) WHERE id = $1";
+/// Lets the stamps of a table come up to `$2`; fails, because there must be a ceiling, if the table was deleted meanwhile.
+pub(super) const RAISE_CEILING: &str = "UPDATE rowhouse_tables SET stamp_ceiling = \
+     CASE WHEN is_deleted THEN NULL ELSE GREATEST(stamp_ceiling, $2::bigint) END WHERE id = $1";
 pub(super) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
      AND NOT is_deleted ORDER BY folded LIMIT $3";
 pub(super) const NEXT_TABLE_ID: &str =

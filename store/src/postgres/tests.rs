@@ -7,7 +7,7 @@ use super::{PostgresOptions, Settings};
 use crate::{CatalogError, Engine, Fault, Postgres, TableKey};
 use cluster::Cluster;
 use model::clock::SystemClock;
-use model::{AccountName, Clock, DateTime, TableName};
+use model::{AccountName, Clock, DateTime, EntityKey, KeyText, TableName};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -130,6 +130,38 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         // A page must not read more than its limit.
         assert!(!is_scan || !plan.contains("Sort") && !plan.contains("Filter"), "{statement}\n{plan}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_given_up_leaves_no_session_waiting_in_the_database() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 4, distribute: false };
+    let engine = Arc::new(Postgres::open(&options, SystemClock).await.unwrap());
+    let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Left").unwrap() };
+    engine.create_table(&table).await.unwrap();
+    let waiting = || {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                       AND application_name = 'rowhouse' AND wait_event_type = 'Lock'";
+        cluster.sql(&options.url, waiting).trim().parse::<u32>().unwrap()
+    };
+    let held = cluster.hold(&options.url, "LOCK TABLE rowhouse_entities IN ACCESS EXCLUSIVE MODE");
+    let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
+    let request = tokio::spawn({
+        let (engine, table) = (Arc::clone(&engine), table.clone());
+        async move { engine.get(&table, &key).await }
+    });
+    while waiting() == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    request.abort();
+    let given_up = Instant::now();
+    while waiting() > 0 {
+        // Well before the statement runs out of time.
+        assert!(given_up.elapsed() < Duration::from_secs(6));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    drop(held);
+    assert!(engine.table(&table).await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
