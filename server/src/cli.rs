@@ -144,6 +144,16 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS", value_name = "COUNT")]
     pub(crate) max_connections: Option<usize>,
 
+    /// Most requests in work at one time [default: 1024]; further ones wait for a second, and are then told that the
+    /// server is busy (503)
+    #[arg(long, env = "ROWHOUSE_MAX_REQUESTS", value_name = "COUNT")]
+    pub(crate) max_requests: Option<usize>,
+
+    /// Memory for the bodies of requests and answers on their way, in MiB [default: 512, at least 16]; what needs more
+    /// waits for a second, and is then told that the server is busy (503)
+    #[arg(long, env = "ROWHOUSE_BODY_MIB", value_name = "MIB")]
+    pub(crate) body_mib: Option<usize>,
+
     /// How long requests may go on after SIGTERM or Ctrl-C, in seconds [default: 10]
     #[arg(long, env = "ROWHOUSE_SHUTDOWN_SECONDS", value_name = "SECONDS")]
     pub(crate) shutdown_seconds: Option<u64>,
@@ -246,6 +256,8 @@ impl ServeArgs {
             stats_on_primary: self.stats_on_primary.or(file.stats_on_primary),
             query_seconds: self.query_seconds.or(file.query_seconds),
             max_connections: self.max_connections.or(file.max_connections),
+            max_requests: self.max_requests.or(file.max_requests),
+            body_mib: self.body_mib.or(file.body_mib),
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
             log_format: self.log_format.or(file.log_format),
             log: self.log.or(file.log),

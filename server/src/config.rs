@@ -1,6 +1,7 @@
 //! The configuration: raw options become checked values in one step.
 
 use crate::accounts::Accounts;
+use crate::admission::MEMORY_BYTES_MIN;
 use crate::cli::{DurabilityArg, LogFormat, SecondaryArg, ServeArgs, StoreUrl};
 use crate::oauth::OAuthConfig;
 use crate::reload::Files;
@@ -18,6 +19,8 @@ const ACCOUNT_KEYS_VARIABLE: &str = "ROWHOUSE_ACCOUNT_KEYS";
 
 /// The variable that holds the password of the database, as for the programs of PostgreSQL.
 const STORE_PASSWORD_VARIABLE: &str = "PGPASSWORD";
+/// Bytes of a MiB, in which sizes are given.
+const MIB: usize = 1024 * 1024;
 /// Most connections to the database, unless said otherwise.
 const STORE_CONNECTIONS_DEFAULT: usize = 32;
 /// Most connections that may be asked for. More than a database can serve makes it slower.
@@ -40,6 +43,9 @@ pub(crate) struct Config {
     pub(crate) secondary: SecondaryArg,
     pub(crate) stats_on_primary: bool,
     pub(crate) connections_max: usize,
+    pub(crate) requests_max: usize,
+    /// Memory for bodies on their way.
+    pub(crate) body_bytes: usize,
     pub(crate) shutdown_time: Duration,
     pub(crate) log_format: LogFormat,
     pub(crate) log: String,
@@ -82,6 +88,10 @@ impl Config {
         );
         let connections_max = args.max_connections.unwrap_or(10_000);
         ensure!(connections_max > 0, "--max-connections is at least 1");
+        let requests_max = args.max_requests.unwrap_or(1024);
+        ensure!(requests_max > 0, "--max-requests is at least 1");
+        let body_bytes = args.body_mib.unwrap_or(512).saturating_mul(MIB);
+        ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is at least {}", MEMORY_BYTES_MIN / MIB);
         let storage = storage(&args)?;
         Ok(Self {
             exposure,
@@ -96,6 +106,8 @@ impl Config {
             secondary: args.secondary.unwrap_or(SecondaryArg::Mirror),
             stats_on_primary: args.stats_on_primary.unwrap_or(false),
             connections_max,
+            requests_max,
+            body_bytes,
             shutdown_time: Duration::from_secs(args.shutdown_seconds.unwrap_or(10)),
             log_format: args.log_format.unwrap_or(LogFormat::Text),
             log: args.log.unwrap_or_else(|| "info".to_owned()),

@@ -4,6 +4,7 @@
 //! This crate must not know how an engine stores anything.
 
 mod accounts;
+mod admission;
 mod answer;
 mod authentication;
 mod authorization;
@@ -27,6 +28,7 @@ mod sas_command;
 mod serve;
 mod service;
 mod shared_access;
+mod stall;
 mod tls;
 
 use anyhow::Context;

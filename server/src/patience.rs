@@ -40,15 +40,21 @@ impl Future for Deadline {
     }
 }
 
-/// Drives a connection, and polls it in intervals also when nothing happens on it.
-pub(crate) async fn watched<C: Future>(connection: C, interval: Duration) -> C::Output {
+/// Drives a connection, and polls it in intervals also when nothing happens on it; `None` if it is given up.
+pub(crate) async fn watched<C: Future>(
+    connection: C,
+    interval: Duration,
+    is_given_up: impl Fn() -> bool,
+) -> Option<C::Output> {
     let mut connection = pin!(connection);
     let mut looks = tokio::time::interval(interval);
     loop {
         tokio::select! {
             biased;
-            ended = &mut connection => return ended,
-            _ = looks.tick() => {}
+            ended = &mut connection => return Some(ended),
+            _ = looks.tick() => if is_given_up() {
+                return None;
+            }
         }
     }
 }
@@ -78,7 +84,8 @@ mod tests {
             .header_read_timeout(HEAD_TIME)
             .serve_connection(TokioIo::new(server), service_fn(answer));
         let began = tokio::time::Instant::now();
-        let served = tokio::spawn(async move { watched(connection, LOOKS).await.is_ok() });
+        let served =
+            tokio::spawn(async move { watched(connection, LOOKS, || false).await.is_some_and(|ended| ended.is_ok()) });
         client.write_all(sent).await.unwrap();
         let mut answered = Vec::new();
         client.read_to_end(&mut answered).await.unwrap();

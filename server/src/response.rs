@@ -1,5 +1,6 @@
 //! Answers and failures become HTTP responses here, and nowhere else (specification 02 §3, 03 §6).
 
+use crate::admission::Share;
 use crate::answer::Answer;
 use crate::failure::{Failure, Layer};
 use crate::request_id::RequestId;
@@ -50,11 +51,15 @@ pub(crate) struct Envelope {
 
 /// The segments of a body, sent in order and freed as they are sent.
 #[derive(Debug, Default)]
-pub(crate) struct Segments(VecDeque<Bytes>);
+pub(crate) struct Segments {
+    segments: VecDeque<Bytes>,
+    /// The memory that the body is counted as, given back when it is sent.
+    _share: Share,
+}
 
 impl Segments {
     fn len(&self) -> u64 {
-        self.0.iter().map(|segment| segment.len() as u64).sum()
+        self.segments.iter().map(|segment| segment.len() as u64).sum()
     }
 }
 
@@ -63,11 +68,11 @@ impl Body for Segments {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.pop_front().map(|segment| Ok(Frame::data(segment))))
+        Poll::Ready(self.segments.pop_front().map(|segment| Ok(Frame::data(segment))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_empty()
+        self.segments.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -76,7 +81,7 @@ impl Body for Segments {
 }
 
 /// The response to an operation that succeeded.
-pub(crate) fn of_answer(answer: Answer, envelope: &Envelope) -> Response<Segments> {
+pub(crate) fn of_answer(answer: Answer, share: Share, envelope: &Envelope) -> Response<Segments> {
     let mut headers = common_headers(envelope);
     headers.extend(answer.headers);
     if !envelope.is_front_end {
@@ -107,7 +112,7 @@ pub(crate) fn of_answer(answer: Answer, envelope: &Envelope) -> Response<Segment
                 Cow::Borrowed(text) => drop(headers.insert(CONTENT_TYPE, HeaderValue::from_static(text))),
                 Cow::Owned(text) => insert_bytes(&mut headers, CONTENT_TYPE, text.as_bytes()),
             }
-            Segments(segments.into())
+            Segments { segments: segments.into(), _share: share }
         }
     };
     respond(answer.status, headers, segments)
@@ -143,7 +148,11 @@ pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) 
     if failure.error.code == ErrorCode::ServerBusy {
         headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
-    let mut response = respond(failure.error.code.status(), headers, Segments(VecDeque::from([Bytes::from(body)])));
+    let mut response = respond(
+        failure.error.code.status(),
+        headers,
+        Segments { segments: VecDeque::from([Bytes::from(body)]), _share: Share::default() },
+    );
     if matches!(layer, Layer::Authentication | Layer::FrontEnd)
         && let Ok(reason) = ReasonPhrase::try_from(failure.error.message.as_bytes())
     {

@@ -1,6 +1,7 @@
 //! The life of the server: open the store, listen, say so, serve, stop in order.
 
 use crate::accounts::Accounts;
+use crate::admission::Admission;
 use crate::cli::{DurabilityArg, LogFormat};
 use crate::config::{Config, Storage};
 use crate::listener::{self, Listening};
@@ -100,6 +101,7 @@ async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> a
         oauth,
         domains: config.domains,
         query_time: config.query_time,
+        admission: Admission::new(config.requests_max, config.body_bytes),
         secondary: config.secondary,
         stats_on_primary: config.stats_on_primary,
     });

@@ -3,6 +3,7 @@
 //! The order of the steps decides which error a client sees first (specification 06 §6).
 
 use crate::accounts::Accounts;
+use crate::admission::{self, Admission, PAGE_BYTES, Share};
 use crate::answer::Answer;
 use crate::authentication::{Evidence, authenticate};
 use crate::authorization::authorize;
@@ -23,7 +24,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Response};
 use hyper::body::{Body, Incoming};
-use model::limits::XML_BODY_BYTES_MAX;
+use model::limits::{REQUEST_BODY_BYTES_MAX, XML_BODY_BYTES_MAX};
 use model::{AccountName, CorsRules, DateTime, ServiceProperties};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -42,6 +43,8 @@ pub(crate) struct Service<E> {
     pub(crate) oauth: Option<OAuth>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
+    /// How much is taken on at one time.
+    pub(crate) admission: Admission,
     /// What the secondary endpoint serves.
     pub(crate) secondary: SecondaryArg,
     /// Whether the primary endpoint answers statistics in path style.
@@ -73,7 +76,7 @@ impl<E: Engine> Service<E> {
         let mut operation = "";
         let result = self.process(&parts, body, connection, started, &mut envelope, &mut operation).await;
         let mut response = match result {
-            Ok(answer) => response::of_answer(answer, &envelope),
+            Ok((answer, share)) => response::of_answer(answer, share, &envelope),
             Err(BodyFailure::Answer(failure)) => {
                 envelope.accepts_json = accepts_json(&parts.headers);
                 log_failure(&failure, &envelope);
@@ -102,7 +105,7 @@ impl<E: Engine> Service<E> {
         started: Instant,
         envelope: &mut Envelope,
         operation_name: &mut &'static str,
-    ) -> Result<Answer, BodyFailure> {
+    ) -> Result<(Answer, Share), BodyFailure> {
         let host = host(parts)?;
         let raw_query = parts.uri.query().unwrap_or_default();
         let options = QueryOptions::parse(raw_query);
@@ -115,7 +118,7 @@ impl<E: Engine> Service<E> {
             let properties = envelope.cors.take();
             let no_rules = CorsRules::default();
             let rules = properties.as_ref().map_or(&no_rules, |properties| &properties.cors);
-            return Ok(cors::preflight(rules, &parts.headers)?);
+            return Ok((cors::preflight(rules, &parts.headers)?, Share::default()));
         }
         let now = SystemTime::now();
         let method = parts.method.as_str();
@@ -172,8 +175,11 @@ impl<E: Engine> Service<E> {
         };
         let timeout = options.timeout().map_err(Failure::query)?;
         let base = [connection.scheme(), "://", host, target.base_path].concat();
+        let share = self.admission.memory(expected_bytes(&operation, &body)).await?;
         let body = self.read_body(&operation, parts, body, headers.content_type, &wishes, started);
         let (body, body_format) = body.await?;
+        // Taken when the body is there, so that nobody keeps it by sending slowly.
+        let _place = self.admission.place().await?;
         let call = Call {
             grant,
             version,
@@ -195,7 +201,11 @@ impl<E: Engine> Service<E> {
         };
         let run = self.run(&call, operation, &surroundings, &body);
         match tokio::time::timeout_at((started + timeout + QUERY_GRACE).into(), run).await {
-            Ok(result) => result.map_err(BodyFailure::Answer),
+            Ok(Ok(answer)) => {
+                let bytes = answer.content.as_ref().map_or(0, |(_, segments)| admission::size(segments));
+                Ok((answer, self.admission.settle(share, bytes).await?))
+            }
+            Ok(Err(failure)) => Err(failure.into()),
             Err(_) => Err(Failure::service(ErrorCode::OperationTimedOut).into()),
         }
     }
@@ -311,6 +321,19 @@ fn envelope(headers: &HeaderMap) -> Envelope {
 fn accepts_json(headers: &HeaderMap) -> bool {
     let accept = headers.get(http::header::ACCEPT).map(http::HeaderValue::as_bytes).unwrap_or_default();
     accept.windows(b"application/json".len()).any(|w| w.eq_ignore_ascii_case(b"application/json"))
+}
+
+/// The memory that a request needs before it is known what becomes of it: a body and the record or records that it
+/// becomes, or a page.
+fn expected_bytes(operation: &Operation<'_>, body: &Incoming) -> usize {
+    if matches!(operation, Operation::QueryEntities(_)) {
+        return PAGE_BYTES;
+    }
+    if !operation.has_body() {
+        return 0;
+    }
+    let announced = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    2 * announced.map_or(REQUEST_BODY_BYTES_MAX, |bytes| bytes.min(REQUEST_BODY_BYTES_MAX))
 }
 
 /// The host that the client addressed: of the target if that is absolute, else of the `Host` header.
