@@ -67,7 +67,9 @@ fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itse
     // What one server stored the other one shows.
     for server in &servers {
         let mut client = server.client();
-        writers.iter_mut().for_each(|writer| writer.check(&mut client, 0));
+        for writer in &mut writers {
+            writer.check(&mut client, 0);
+        }
     }
     let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
     let longest = tallies.iter().map(|tally| tally.longest_ms.load(Ordering::SeqCst)).max().unwrap();
