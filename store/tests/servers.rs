@@ -165,8 +165,8 @@ async fn a_table_created_again_goes_on_with_later_stamps_whoever_deletes_and_cre
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_stamp_comes_twice_in_a_table_that_is_created_again_and_again_under_writers() {
+    const ROUNDS: u8 = 30;
     let Some((_, _, servers)) = three().await else { return };
-    const ROUNDS: usize = 30;
     let table = table("Reborn");
     let is_over = Arc::new(AtomicBool::new(false));
     servers[0].create_table(&table).await.unwrap();
@@ -186,7 +186,7 @@ async fn no_stamp_comes_twice_in_a_table_that_is_created_again_and_again_under_w
             stamps
         }));
     }
-    for round in 0..ROUNDS {
+    for round in 0..usize::from(ROUNDS) {
         tokio::time::sleep(Duration::from_millis(20)).await;
         servers[round % 3].delete_table(&table).await.unwrap();
         servers[(round / 3) % 3].create_table(&table).await.unwrap();
@@ -203,7 +203,7 @@ async fn no_stamp_comes_twice_in_a_table_that_is_created_again_and_again_under_w
     // Each new table begins a second later at most, behind the furthest clock, which is three hours ahead.
     let ahead = START_TICKS + 13 * HOUR;
     let latest = all.last().unwrap().ticks();
-    assert!((ahead..ahead + (ROUNDS as i64 + 1) * SECOND).contains(&latest), "{latest} is too far behind {ahead}");
+    assert!((ahead..ahead + (i64::from(ROUNDS) + 1) * SECOND).contains(&latest), "{latest} is too far behind {ahead}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
