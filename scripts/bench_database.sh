@@ -5,12 +5,13 @@
 #
 # Builds the release, starts a PostgreSQL with fsync and the servers, all with their defaults, and takes them down again.
 # FOLDER is where the data of all of them go, a temporary one if not given; it must not be in memory. SECONDS_EACH is the
-# time of a measurement (3 if not set), ENTITIES the size of the tables (50000), CONNECTIONS the connections ("1 16 64").
+# time of a measurement (3 if not set), ENTITIES the size of the tables (50000), CONNECTIONS the connections ("1 16 64"), and
+# WORKLOADS the lines of the first table; the second one compares one server with two, medians of three rounds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 : "${SECONDS_EACH:=3}" "${ENTITIES:=50000}" "${CONNECTIONS:=1 16 64}"
-workloads="get insert upsert batch100 query-page query-filter"
+: "${WORKLOADS=get insert upsert batch100 query-page query-filter}"
 for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
 
 cargo build --quiet --release --locked -p rowhouse -p rowhouse-bench
@@ -68,6 +69,21 @@ figures() {
         END { printf "%.0f %.0f %.0f %.0f\n", rate, median, server, database }'
 }
 
+# Prints the operations a second of one server, and of two that share the connections.
+pair() {
+    local one two rest half=$(($2 / 2)) other
+    read -r one _ < <(run "${first[@]}" "$1" "$2")
+    run "${second[@]}" "$1" "$half" >"$scratch/half" &
+    other=$!
+    read -r two _ < <(run "${first[@]}" "$1" "$half")
+    wait "$other"
+    read -r rest _ <"$scratch/half"
+    echo "$one $((two + rest))"
+}
+
+# The median of a field of the pairs.
+median() { awk -v field="$1" '{ print $field }' "$scratch/pairs" | sort -n | sed -n 2p; }
+
 mkfifo "$scratch/postgres.in"
 TMPDIR=$scratch scripts/postgres.sh --durable <"$scratch/postgres.in" >"$scratch/postgres.out" &
 processes+=($!)
@@ -84,7 +100,7 @@ second=("$endpoint" "$process")
 
 echo "| workload | connections | embedded: operations/s | median µs | CPU µs | PostgreSQL: operations/s | median µs | CPU µs Rowhouse | CPU µs PostgreSQL |"
 echo "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
-for workload in $workloads; do
+for workload in $WORKLOADS; do
     for connections in $CONNECTIONS; do
         read -r rate median cost _ < <(run "${embedded[@]}" "$workload" "$connections")
         read -r rate2 median2 cost2 database2 < <(run "${first[@]}" "$workload" "$connections" --database-pid "$postgres")
@@ -97,13 +113,7 @@ echo "| workload | connections | one server: operations/s | two servers: operati
 echo "|---|---:|---:|---:|"
 for workload in get upsert; do
     for connections in 2 32; do
-        read -r one _ < <(run "${first[@]}" "$workload" "$connections")
-        half=$((connections / 2))
-        run "${second[@]}" "$workload" "$half" >"$scratch/half" &
-        other=$!
-        read -r two _ < <(run "${first[@]}" "$workload" "$half")
-        wait "$other"
-        read -r rest _ <"$scratch/half"
-        echo "| $workload | $connections | $one | $((two + rest)) |"
+        for _ in 1 2 3; do pair "$workload" "$connections"; done >"$scratch/pairs"
+        echo "| $workload | $connections | $(median 1) | $(median 2) |"
     done
 done
