@@ -21,7 +21,8 @@ pub(crate) const VERSION: &str = "2019-02-02";
 pub(crate) enum Form {
     Json,
     Xml,
-    Batch,
+    /// A change set of this many operations.
+    Batch(usize),
 }
 
 /// A request before it is signed.
@@ -55,10 +56,10 @@ impl Call {
             _ if self.method == Method::GET => "",
             Form::Json => "application/json",
             Form::Xml => "application/xml",
-            Form::Batch => ChangesetWriter::CONTENT_TYPE,
+            Form::Batch(_) => ChangesetWriter::CONTENT_TYPE,
         };
         let accept = match self.form {
-            Form::Json | Form::Batch => "application/json;odata=minimalmetadata",
+            Form::Json | Form::Batch(_) => "application/json;odata=minimalmetadata",
             Form::Xml => "application/xml",
         };
         let query = match credential {
@@ -76,8 +77,10 @@ impl Call {
             .header("x-ms-version", VERSION)
             .header("x-ms-date", &date)
             .header("DataServiceVersion", "3.0;")
-            .header("MaxDataServiceVersion", "3.0;NetFx")
-            .header("Prefer", "return-no-content");
+            .header("MaxDataServiceVersion", "3.0;NetFx");
+        if self.form == Form::Json && self.method != Method::GET {
+            request = request.header("Prefer", "return-no-content");
+        }
         if !content_type.is_empty() {
             request = request.header(CONTENT_TYPE, content_type);
         }
@@ -122,7 +125,7 @@ mod tests {
         let endpoint = Endpoint::parse("http://127.0.0.1:1", None).unwrap();
         for (call, comp) in [
             (call(Method::GET, "/Tables", "", Form::Json), None),
-            (call(Method::POST, "/$batch", "", Form::Batch), None),
+            (call(Method::POST, "/$batch", "", Form::Batch(1)), None),
             (call(Method::PUT, "/Harvest", "comp=acl", Form::Xml), Some("acl")),
             (call(Method::GET, "/", "restype=service&comp=properties", Form::Xml), Some("properties")),
         ] {

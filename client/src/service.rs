@@ -175,7 +175,7 @@ impl TableService {
             method: Method::POST,
             path: "/$batch".to_owned(),
             query: String::new(),
-            form: Form::Batch,
+            form: Form::Batch(entities.len()),
             body: Bytes::from(changeset.finish()),
         })
     }
@@ -269,13 +269,14 @@ fn judge(call: &Call, answer: &Answer) -> Result<Option<Refusal>, Error> {
         }
         return Ok(Some(Refusal { status: answer.status, told, retry_after }));
     }
-    if call.form != Form::Batch {
-        return Ok(None);
-    }
+    let Form::Batch(operations) = call.form else { return Ok(None) };
     let content_type = answer.header("content-type").unwrap_or_default();
     let parts = read_answers(content_type, &answer.body);
     let parts = parts.map_err(|_| unreadable(call, "it is not the answer to a transaction"))?;
     let failed = parts.iter().find(|part| !(200..300).contains(&part.status));
+    if failed.is_none() && parts.len() != operations {
+        return Err(unreadable(call, &format!("it tells of {} operations, not of {operations}", parts.len())));
+    }
     Ok(failed.map(|part| Refusal { status: part.status, told: ToldError::read(part.body), retry_after }))
 }
 

@@ -112,9 +112,17 @@ impl fmt::Display for Location {
     }
 }
 
-/// The path from the root on, through links as far as it exists.
+/// The path from the root on and through links, the same before and after the folder is made.
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {
-    std::fs::canonicalize(path).or_else(|_| std::path::absolute(path))
+    if let Ok(existing) = std::fs::canonicalize(path) {
+        return Ok(existing);
+    }
+    let path = std::path::absolute(path)?;
+    let existing = path.ancestors().skip(1).find_map(|parent| Some((std::fs::canonicalize(parent).ok()?, parent)));
+    Ok(match existing {
+        Some((real, parent)) => real.join(path.strip_prefix(parent).unwrap_or(&path)),
+        None => path,
+    })
 }
 
 #[cfg(test)]
@@ -144,6 +152,18 @@ mod tests {
         assert_eq!(parse(&string, None).unwrap().to_string(), "http://h:1/orchard");
         let Location::Folder(path) = parse("some/folder", None).unwrap() else { panic!("a path is a folder") };
         assert!(path.is_absolute() && path.ends_with("some/folder"));
+    }
+
+    #[test]
+    fn a_folder_has_one_name_before_and_after_it_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("real")).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("real"), folder.path().join("link")).unwrap();
+        let path = folder.path().join("link/deep/data");
+        let before = absolute(&path).unwrap();
+        std::fs::create_dir_all(&path).unwrap();
+        assert_eq!(before, absolute(&path).unwrap());
+        assert!(before.ends_with("real/deep/data"), "{}", before.display());
     }
 
     #[test]

@@ -62,6 +62,11 @@ impl TableSelection {
         Ok(selection)
     }
 
+    /// Whether every table that is wanted is given by its name.
+    fn are_named(&self) -> bool {
+        !self.names.is_empty() && self.prefixes.is_empty()
+    }
+
     fn wants(&self, table: &TableName) -> bool {
         let is_all = self.names.is_empty() && self.prefixes.is_empty();
         is_all
@@ -76,8 +81,13 @@ impl Plan {
         let accounts = accounts(from, to, selection).await?;
         let mut tables = Vec::new();
         for (source, target) in &accounts {
-            let names = from.tables(source).await?.into_iter().filter(|name| selection.tables.wants(name));
-            tables.extend(names.map(|name| Task {
+            let names = match from.tables(source).await {
+                // Who may read some tables alone may not list them, and need not if he names them.
+                Err(error) if selection.tables.are_named() && is_forbidden(&error) => selection.tables.names.clone(),
+                names => names?,
+            };
+            let wanted = names.into_iter().filter(|name| selection.tables.wants(name));
+            tables.extend(wanted.map(|name| Task {
                 from: TableKey { account: source.clone(), name: name.clone() },
                 to: TableKey { account: target.clone(), name },
             }));
@@ -112,6 +122,11 @@ async fn accounts(
         listed(&accounts)
     );
     Ok(accounts.into_iter().map(|name| (name, target.clone())).collect())
+}
+
+fn is_forbidden(error: &anyhow::Error) -> bool {
+    let refusal = error.downcast_ref::<client::Error>().and_then(client::Error::refusal);
+    refusal.is_some_and(|(status, _)| status == 403)
 }
 
 fn listed(accounts: &[AccountName]) -> String {

@@ -129,7 +129,7 @@ pub(crate) fn fill_with_everything(server: &Server) {
     let many: serde_json::Map<String, Value> =
         (0..16).map(|number| (format!("Escaped{number}"), escaped.clone().into())).collect();
     let many = Value::Object(many);
-    for number in 0..9 {
+    for number in 0..3 {
         put(&mut client, "Large", "same", &number.to_string(), &many);
     }
     let wide: serde_json::Map<String, Value> =

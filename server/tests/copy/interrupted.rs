@@ -20,9 +20,9 @@ fn seed() -> Random {
 
 fn fill_for_a_while(server: &Server) {
     fill_with_everything(server);
-    fill(server, "wide", 4000, 1);
-    fill(server, "deep", 2, 6000);
-    fill(server, "mixed", 40, 100);
+    fill(server, "wide", 300, 1);
+    fill(server, "deep", 2, 2000);
+    fill(server, "mixed", 20, 60);
 }
 
 /// Kills copies at random points within the time of a whole one, and lets the last one run to its end.
@@ -85,7 +85,7 @@ fn a_copy_between_folders_that_is_killed_goes_on() {
 fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
     let folder = Folder::new();
     let (from, to) = (Server::start(&["--in-memory"]), Server::start(&["--in-memory"]));
-    fill(&from, "deep", 2, 8000);
+    fill(&from, "deep", 2, 4000);
     let arguments = ["--from", &endpoint(&from.address), "--to", &endpoint(&to.address), "--parallel", "1"];
     let child = folder.start(&arguments);
     let began = Instant::now();
