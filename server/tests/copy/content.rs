@@ -111,10 +111,10 @@ pub(crate) fn fill(server: &Server, table: &str, partitions: usize, rows: usize)
     }
 }
 
-/// An account with some of everything: all types at their edges, odd keys, large entities, policies, properties.
+/// An account with some of everything: all types at their edges, odd keys, many properties, policies, properties.
 pub(crate) fn fill_with_everything(server: &Server) {
     let mut client = server.client();
-    for name in ["Harvest", "EMPTY", "odd", "Large"] {
+    for name in ["Harvest", "EMPTY", "odd", "wide"] {
         create_table(&mut client, name);
     }
     put(&mut client, "Harvest", "types", "1", &every_type());
@@ -124,23 +124,28 @@ pub(crate) fn fill_with_everything(server: &Server) {
             put(&mut client, "odd", partition, row, &json!({ "Number": number }));
         }
     }
-    // Of characters that JSON writes with six bytes each, so that bodies are far longer than entities.
-    let escaped = "\u{1}".repeat(30_000);
-    let many: serde_json::Map<String, Value> =
-        (0..16).map(|number| (format!("Escaped{number}"), escaped.clone().into())).collect();
-    let many = Value::Object(many);
-    for number in 0..3 {
-        put(&mut client, "Large", "same", &number.to_string(), &many);
-    }
     let wide: serde_json::Map<String, Value> =
         (0..252).map(|number| (format!("Property{number}"), number.into())).collect();
-    put(&mut client, "Large", "wide", "1", &Value::Object(wide));
+    put(&mut client, "wide", "wide", "1", &Value::Object(wide));
     let policies = b"<SignedIdentifiers><SignedIdentifier><Id>a &amp; b</Id><AccessPolicy>\
         <Start>2031-03-01T09:30:00.1234567Z</Start><Expiry>2031-04-01</Expiry><Permission>raud</Permission></AccessPolicy>\
         </SignedIdentifier><SignedIdentifier><Id>open</Id></SignedIdentifier></SignedIdentifiers>";
     let answer = client.request("PUT", "/Harvest?comp=acl", &[XML], policies);
     assert_eq!(answer.status, 204, "{answer:?}");
     set_properties(&mut client, "https://orchard.example");
+}
+
+/// Large entities of characters that JSON writes with six bytes each, so that a transaction of them has to be parted.
+pub(crate) fn fill_large(server: &Server) {
+    let mut client = server.client();
+    create_table(&mut client, "Escaped");
+    let text = "\u{1}".repeat(30_000);
+    let properties: serde_json::Map<String, Value> =
+        (0..16).map(|number| (format!("Text{number}"), text.clone().into())).collect();
+    let properties = Value::Object(properties);
+    for number in 0..3 {
+        put(&mut client, "Escaped", "same", &number.to_string(), &properties);
+    }
 }
 
 /// Sets logging, metrics and a CORS rule for this origin.

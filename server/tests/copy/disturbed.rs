@@ -12,7 +12,7 @@ fn busy_services_and_broken_connections_do_no_harm() {
     let folder = Folder::new();
     let (from, to) = (Server::start(&["--in-memory"]), Server::start(&["--in-memory"]));
     fill_with_everything(&from);
-    fill(&from, "wide", 100, 2);
+    fill(&from, "scattered", 100, 2);
     fill(&from, "deep", 2, 2000);
     let (source, target) = (Proxy::start(&from.address, 8), Proxy::start(&to.address, 8));
     folder.copied(&["--from", &endpoint(&source.address), "--to", &endpoint(&target.address)]);

@@ -41,7 +41,8 @@ impl Proxy {
 
 fn serve(stream: TcpStream, server: &str, random: &mut Random, one_of: u64, counts: &Counts) -> Result<()> {
     let upstream = TcpStream::connect(server)?;
-    (stream.set_nodelay(true)?, upstream.set_nodelay(true)?);
+    stream.set_nodelay(true)?;
+    upstream.set_nodelay(true)?;
     let (mut client, mut server) = (BufReader::new(stream), BufReader::new(upstream));
     let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
     while let Some(request) = message(&mut client)? {

@@ -1,7 +1,7 @@
 //! Every way from one kind of place to another.
 
 use crate::command::{Folder, endpoint};
-use crate::content::{fill, fill_with_everything, put, set_properties, snapshot};
+use crate::content::{fill, fill_large, fill_with_everything, put, set_properties, snapshot};
 use crate::support::Server;
 use serde_json::json;
 use std::fs;
@@ -11,6 +11,7 @@ fn everything_arrives_by_way_of_folders_accounts_and_services() {
     let folder = Folder::new();
     let first = Server::start(&["--in-memory"]);
     fill_with_everything(&first);
+    fill_large(&first);
     fill(&first, "many", 2, 600);
     let expected = snapshot(&first);
     assert_eq!(expected.entities(), 2 + 81 + 4 + 1200);
@@ -19,7 +20,7 @@ fn everything_arrives_by_way_of_folders_accounts_and_services() {
     folder.copied(&["--from", &service, "--to", "one"]);
     folder.copied(&["--from", &service, "--to", "one", "--to-account", "orchard"]);
     let ran = folder.copied(&["--from", "one", "--to", "two"]);
-    assert!(ran.stdout.contains("copied 10 tables, 2,574 entities"), "{ran:?}");
+    assert!(ran.stdout.contains("copied 12 tables, 2,574 entities"), "{ran:?}");
     let second = Server::start(&["--in-memory"]);
     let told = folder.refused(&["--from", "two", "--to", &endpoint(&second.address)]);
     assert!(told.contains("several accounts (devstoreaccount1, orchard)") && told.contains("--account"), "{told}");
