@@ -4,7 +4,7 @@
 # usage: scripts/test.sh
 #
 # Stops at the first step that fails, and closes with a line that counts the tests. A step whose tool is not installed
-# (cargo-deny, Python, Node.js, a C++ compiler) is skipped and said so; with CI=true that is a failure.
+# (cargo-deny, Python, Node.js, PostgreSQL, a C++ compiler) is skipped and said so; with CI=true that is a failure.
 # FUZZ_SECONDS is the time for each fuzz target, 3 if not set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,6 +17,7 @@ for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
 passed=0 failed=0 skipped=0
 scratch=$(mktemp -d)
 server_pid=
+postgres_pid=
 step= step_started=0
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
@@ -52,6 +53,10 @@ has() { command -v "$1" >/dev/null 2>&1; }
 close() {
     local status=$?
     stop_server
+    if [ -n "$postgres_pid" ]; then
+        kill "$postgres_pid" 2>/dev/null || true
+        wait "$postgres_pid" 2>/dev/null || true
+    fi
     rm -rf "$scratch"
     if [ "$status" -ne 0 ]; then
         printf '\nFAILED in: %s\n' "${step:-the beginning}"
@@ -80,7 +85,7 @@ start_server() {
     local line=
     rm -f "$scratch/ready"
     mkfifo "$scratch/ready"
-    "$server" serve --listen 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/server.log" 3<&- &
+    "$server" serve --listen 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/server.log" 3<&- 4>&- 5<&- &
     server_pid=$!
     # Kept open, so that the server can write whatever follows its first line.
     exec 3<"$scratch/ready"
@@ -118,6 +123,19 @@ end_server() {
     fi
 }
 
+# ---- a database ------------------------------------------------------------------------------------------------------
+
+# Starts a PostgreSQL, which ends with this script, and sets `database` to its address. Fails if there is none here.
+start_postgres() {
+    database=
+    mkfifo "$scratch/postgres.in" "$scratch/postgres.out"
+    scripts/postgres.sh <"$scratch/postgres.in" >"$scratch/postgres.out" 3<&- &
+    postgres_pid=$!
+    exec 4>"$scratch/postgres.in" 5<"$scratch/postgres.out"
+    read -r -t 120 database _ <&5 || true
+    [ -n "$database" ]
+}
+
 # ---- Rust ------------------------------------------------------------------------------------------------------------
 
 begin "format"
@@ -148,27 +166,31 @@ server=${CARGO_TARGET_DIR:-$root/target}/release/rowhouse
 
 # ---- Python ----------------------------------------------------------------------------------------------------------
 
-begin "Python environment"
-python=
-requirements=conformance/python/requirements.txt
-if ! has python3; then
-    skip "python3, for the cases of the Python client and the recorded exchanges"
-elif cmp -s "$requirements" .venv/requirements.txt; then
-    python=$root/.venv/bin/python
-elif ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
-    skip "Python's venv module (on Debian the package python3-venv), for the same"
-else
-    python3 -m venv --clear .venv
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --requirement "$requirements"
-    cp "$requirements" .venv/requirements.txt
-    python=$root/.venv/bin/python
-fi
+# Sets `python` to the interpreter of a virtual environment that has these requirements, and makes it if it is not there.
+# Clients of different times need different versions of the same packages, so each has an environment of its own.
+python_environment() {
+    local requirements=$1 home=$root/$2
+    python=
+    if ! has python3; then
+        skip "python3, for the cases that need $requirements"
+    elif cmp -s "$requirements" "$home/requirements.txt"; then
+        python=$home/bin/python
+    elif ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+        skip "Python's venv module (on Debian the package python3-venv), for the same"
+    else
+        python3 -m venv --clear "$home"
+        "$home/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --requirement "$requirements"
+        cp "$requirements" "$home/requirements.txt"
+        python=$home/bin/python
+    fi
+}
 
-# Runs the Python cases against a fresh server with these options. A difference that is expected counts as skipped.
+# Runs a folder of Python cases against a fresh server with these options. A difference that is expected counts as skipped.
 python_cases() {
-    local status=0 log=$scratch/python.log
+    local status=0 log=$scratch/python.log cases=$1
+    shift
     start_server "$@"
-    ROWHOUSE_BINARY=$server TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider conformance/python \
+    ROWHOUSE_BINARY=$server TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider "$cases" \
         >"$log" 2>&1 || status=$?
     tail -n 1 "$log" | tr ',' '\n' >"$scratch/python.count"
     passed=$((passed + $(count "$scratch/python.count" '^[= ]*([0-9]+) passed.*')))
@@ -179,12 +201,22 @@ python_cases() {
     end_server
 }
 
+begin "Python environment"
+python_environment conformance/python/requirements.txt .venv
+
 if [ -n "$python" ]; then
     begin "Python client and raw HTTP, in memory"
-    python_cases --in-memory
+    python_cases conformance/python --in-memory
 
     begin "Python client and raw HTTP, embedded engine"
-    python_cases --data "$scratch/data"
+    python_cases conformance/python --data "$scratch/data"
+
+    begin "Python client and raw HTTP, PostgreSQL"
+    if start_postgres; then
+        python_cases conformance/python --store "$database"
+    else
+        skip "PostgreSQL (on Debian the package postgresql), for the cases with a database"
+    fi
 fi
 
 # ---- recorded exchanges ----------------------------------------------------------------------------------------------
@@ -204,21 +236,32 @@ elif [ -n "$python" ]; then
     end_server
 fi
 
+# ---- legacy Python ---------------------------------------------------------------------------------------------------
+
+legacy=conformance/legacy_python
+for client in "atom 2012" "atom 2014" "cosmosdb 2018"; do
+    read -r cases year <<<"$client"
+    begin "legacy Python client of $year, embedded engine"
+    python_environment "$legacy/$cases/requirements-$year.txt" ".venv-legacy-$year"
+    if [ -n "$python" ]; then python_cases "$legacy/$cases" --data "$scratch/data-legacy-$year"; fi
+done
+
 # ---- JavaScript ------------------------------------------------------------------------------------------------------
 
-begin "JavaScript client, embedded engine"
-if ! has node || ! has npm; then
-    skip "node and npm, for the cases of the JavaScript client"
-else
-    javascript=conformance/javascript
-    if ! cmp -s $javascript/package-lock.json $javascript/node_modules/installed-lock.json; then
-        (cd $javascript && npm ci --no-audit --no-fund --loglevel=error)
-        cp $javascript/package-lock.json $javascript/node_modules/installed-lock.json
+# Runs a folder of JavaScript cases against a fresh server with these options.
+javascript_cases() {
+    local status=0 log=$scratch/javascript.log folder=$1
+    shift
+    if ! has node || ! has npm; then
+        skip "node and npm, for the cases of $folder"
+        return
     fi
-    # The client asks for statistics on the primary endpoint in path style.
-    start_server --data "$scratch/data-javascript" --stats-on-primary
-    status=0 log=$scratch/javascript.log
-    (cd $javascript && TABLES_ENDPOINT=$endpoint node --test --test-reporter=tap) >"$log" 2>&1 || status=$?
+    if ! cmp -s "$folder/package-lock.json" "$folder/node_modules/installed-lock.json"; then
+        (cd "$folder" && npm ci --no-audit --no-fund --loglevel=error)
+        cp "$folder/package-lock.json" "$folder/node_modules/installed-lock.json"
+    fi
+    start_server "$@"
+    (cd "$folder" && TABLES_ENDPOINT=$endpoint node --test --test-reporter=tap) >"$log" 2>&1 || status=$?
     passed=$((passed + $(count "$log" '^# pass ([0-9]+)$')))
     failed=$((failed + $(count "$log" '^# fail ([0-9]+)$') + $(count "$log" '^# cancelled ([0-9]+)$')))
     skipped=$((skipped + $(count "$log" '^# skipped ([0-9]+)$') + $(count "$log" '^# todo ([0-9]+)$')))
@@ -226,7 +269,14 @@ else
     echo "$(count "$log" '^# pass ([0-9]+)$') cases passed"
     [ "$status" -eq 0 ]
     end_server
-fi
+}
+
+begin "JavaScript client, embedded engine"
+# The client asks for statistics on the primary endpoint in path style.
+javascript_cases conformance/javascript --data "$scratch/data-javascript" --stats-on-primary
+
+begin "legacy JavaScript clients, embedded engine"
+javascript_cases conformance/legacy_javascript --data "$scratch/data-legacy-javascript"
 
 # ---- fuzz targets ----------------------------------------------------------------------------------------------------
 

@@ -109,19 +109,29 @@ pub enum PropertyNameError {
 
 /// Checks the rules of a custom property's name.
 ///
-/// The identifier rule follows C#. Which Unicode classes the service takes for "combining and connecting"
-/// is not known exactly, so every character beyond ASCII that is alphanumeric, or is not a control,
-/// a blank or a separator, is allowed after the first (UNVERIFIED: never stricter than the service).
+/// The identifier rule follows C#, and a name must be one of XML too (01 §4), since Atom makes an element of it. Which
+/// Unicode classes the service takes for "combining and connecting" is not known exactly (UNVERIFIED).
 pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
     if name.len() > PROPERTY_NAME_UTF16_UNITS_MAX && utf16_units(name) > PROPERTY_NAME_UTF16_UNITS_MAX {
         return Err(PropertyNameError::TooLong);
     }
     let mut characters = name.chars();
-    let first_fits = characters.next().is_some_and(|c| c == '_' || c.is_alphabetic());
-    let rest_fits = characters.all(|c| {
-        if c.is_ascii() { c == '_' || c.is_ascii_alphanumeric() } else { !c.is_control() && !c.is_whitespace() }
-    });
-    if first_fits && rest_fits { Ok(()) } else { Err(PropertyNameError::Invalid) }
+    let first_fits = characters.next().is_some_and(|c| c == '_' || (c.is_alphabetic() && is_name_character(c)));
+    if first_fits && characters.all(is_name_character) { Ok(()) } else { Err(PropertyNameError::Invalid) }
+}
+
+/// Whether a name of XML may hold a character behind the first, and an identifier too.
+///
+/// XML has whole ranges; above U+2070 they hold signs that older readers of XML refuse, so there it must be a letter or a
+/// digit. Beyond the first 65,536 characters there are no identifiers, as C# reads them.
+fn is_name_character(c: char) -> bool {
+    match c {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => true,
+        '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}' | '\u{F8}'..='\u{37D}' | '\u{37F}'..='\u{1FFF}' => true,
+        '\u{2070}'..='\u{218F}' | '\u{2C00}'..='\u{2FEF}' | '\u{3001}'..='\u{D7FF}' => c.is_alphanumeric(),
+        '\u{F900}'..='\u{FDCF}' | '\u{FDF0}'..='\u{FFFD}' => c.is_alphanumeric(),
+        _ => false,
+    }
 }
 
 /// The system property that holds the partition key.
@@ -182,6 +192,17 @@ mod tests {
             ("a-b", PropertyNameError::Invalid),
             ("a b", PropertyNameError::Invalid),
             ("a.b", PropertyNameError::Invalid),
+            ("a×b", PropertyNameError::Invalid),
+            ("a÷b", PropertyNameError::Invalid),
+            ("a’b", PropertyNameError::Invalid),
+            ("a\u{200B}b", PropertyNameError::Invalid),
+            ("a\u{37E}b", PropertyNameError::Invalid),
+            ("a₤", PropertyNameError::Invalid),
+            ("a、b", PropertyNameError::Invalid),
+            ("😀", PropertyNameError::Invalid),
+            ("a😀", PropertyNameError::Invalid),
+            ("µ", PropertyNameError::Invalid),
+            ("a\u{FFFE}", PropertyNameError::Invalid),
             (too_long.as_str(), PropertyNameError::TooLong),
         ] {
             assert_eq!(check_property_name(bad), Err(why), "{bad}");

@@ -16,7 +16,9 @@ pub const RECORD_VERSION: u8 = 1;
 
 const TIMESTAMP_AT: usize = 1;
 const COUNT_AT: usize = TIMESTAMP_AT + 8;
-const HEADER_BYTES: usize = COUNT_AT + 1;
+
+/// The bytes at the beginning of a record that a [`RecordView`] needs to know the Timestamp.
+pub const HEADER_BYTES: usize = COUNT_AT + 1;
 
 const _: () = assert!(CUSTOM_PROPERTIES_MAX <= u8::MAX as usize, "the count is one byte");
 
@@ -245,6 +247,9 @@ impl Default for RecordBuilder {
     }
 }
 
+/// How much more memory than it needs a finished record may hold.
+const CAPACITY_FACTOR_MAX: usize = 2;
+
 impl RecordBuilder {
     /// An empty builder with room for a record of this many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
@@ -326,12 +331,16 @@ impl RecordBuilder {
         Self { count: self.count, formula_bytes: self.formula_bytes, excess: self.excess, ..ordered }
     }
 
-    /// The finished record, last written at this instant.
+    /// The finished record, in no more than twice the memory that it needs, last written at this instant.
     pub fn finish(mut self, timestamp: DateTime) -> Record {
         let count = u8::try_from(self.count.min(CUSTOM_PROPERTIES_MAX)).expect("the limit fits one byte");
         let header = timestamp.ticks().to_be_bytes().into_iter().chain([count]);
         for (slot, byte) in self.bytes.iter_mut().skip(TIMESTAMP_AT).zip(header) {
             *slot = byte;
+        }
+        // The room was made for the text of the entity, which may be many times larger than its record.
+        if self.bytes.capacity() > self.bytes.len() * CAPACITY_FACTOR_MAX {
+            self.bytes.shrink_to_fit();
         }
         Record(self.bytes)
     }
@@ -486,6 +495,12 @@ pub(crate) mod tests {
         let mut bytes = RecordBuilder::default().finish(DateTime::MIN).0;
         bytes[0] = RECORD_VERSION + 1;
         assert_eq!(RecordView::new(&bytes).unwrap_err(), DamagedRecord);
+    }
+
+    #[test]
+    fn a_record_keeps_little_of_the_memory_that_was_made_for_its_text() {
+        let record = RecordBuilder::with_capacity(1024 * 1024).finish(DateTime::MIN);
+        assert!(record.0.capacity() <= record.0.len() * CAPACITY_FACTOR_MAX);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use model::key::KeyError;
 use model::name::TableNameError;
 use model::{Condition, DateTime, EntityKey, Grant, KeyText, TableName};
+use std::borrow::Cow;
 use std::time::Instant;
 use store::TableKey;
 use wire::negotiation::{Content, DataServiceVersion, Preference, Wishes};
@@ -25,15 +26,15 @@ pub(crate) struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    /// Picks the headers; one that is not visible text counts as malformed.
-    pub(crate) fn of(headers: &'a HeaderMap) -> Result<Self, ServiceError> {
+    /// Picks the headers; one that is not visible text counts as malformed. `accept` is that of [`joined_accept`].
+    pub(crate) fn of(headers: &'a HeaderMap, accept: Option<&'a str>) -> Result<Self, ServiceError> {
         let text = |name: &http::HeaderName| match headers.get(name) {
             None => Ok(None),
             Some(value) => value.to_str().map(Some).map_err(|_| ErrorCode::InvalidHeaderValue),
         };
         let named = |name: &'static str| text(&http::HeaderName::from_static(name));
         Ok(Self {
-            accept: text(&ACCEPT)?,
+            accept,
             content_type: text(&CONTENT_TYPE)?,
             if_match: text(&IF_MATCH)?,
             if_none_match: text(&IF_NONE_MATCH)?,
@@ -42,6 +43,18 @@ impl<'a> Headers<'a> {
             max_data_service_version: named("maxdataserviceversion")?,
         })
     }
+}
+
+/// The `Accept` header, which may come in several lines.
+pub(crate) fn joined_accept(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, ServiceError> {
+    let mut lines = headers.get_all(ACCEPT).into_iter().map(|line| line.to_str());
+    let malformed = |_| ServiceError::from(ErrorCode::InvalidHeaderValue);
+    let Some(first) = lines.next().transpose().map_err(malformed)? else { return Ok(None) };
+    let mut joined = Cow::Borrowed(first);
+    for line in lines {
+        joined = Cow::Owned(format!("{joined},{}", line.map_err(malformed)?));
+    }
+    Ok(Some(joined))
 }
 
 /// One call of an operation.
@@ -58,10 +71,10 @@ pub(crate) struct Call<'a> {
     /// Scheme, host and, in path style, account: what addresses in answers start with.
     pub(crate) base: &'a str,
     pub(crate) headers: Headers<'a>,
-    pub(crate) options: QueryOptions<'a>,
+    pub(crate) options: &'a QueryOptions<'a>,
     /// The format of the answer.
     pub(crate) format: Format,
-    /// The format of the body, where there is one.
+    /// The format of the body; without meaning where there is none, or one of another kind.
     pub(crate) body_format: Format,
     /// What the `Prefer` header asks for.
     pub(crate) preference: Option<Preference>,

@@ -5,6 +5,7 @@ use model::record::DamagedRecord;
 use std::error::Error;
 use std::fmt;
 use store::{CatalogError, CommitError, Fault, ReadError};
+use wire::entity_body::BodyError;
 use wire::{ErrorCode, ServiceError};
 
 /// Which part of the service found the error; it decides form and headers of the answer (06 §1).
@@ -80,9 +81,22 @@ impl Error for Reason {}
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         match fault {
-            // The server is stopping: another one, or this one restarted, will take the request.
-            Fault::Closed => Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) },
+            // The server is stopping, or its database cannot be reached: another server, or this one later, will take
+            // the request. Nothing happened.
+            Fault::Closed | Fault::Unavailable(_) => {
+                Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) }
+            }
             Fault::Damaged(_) | Fault::Storage(_) => Self::internal(fault),
+        }
+    }
+}
+
+impl From<BodyError> for Failure {
+    fn from(error: BodyError) -> Self {
+        match error {
+            // Recorded without `Cache-Control`, as errors are that are found before the storage (02 §3).
+            BodyError::OutOfRange(..) => Self::query(error),
+            _ => Self::service(error),
         }
     }
 }

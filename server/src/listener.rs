@@ -4,11 +4,12 @@
 //! place among the connections from the first packet on.
 
 use crate::connection::ConnectionInfo;
+use crate::patience::{Patience, watched};
 use crate::reload::Live;
 use crate::service::Service;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use rustls::ServerConfig;
 use std::future::Future;
@@ -26,6 +27,8 @@ use tracing::{debug, warn};
 
 /// How long a client may take to send the head of a request, and how long a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(120);
+/// How often it is looked whether a head or an idle connection takes too long.
+const HEAD_TIME_LOOKS: Duration = Duration::from_secs(15);
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Most bytes of a request's head: the longest target and as much again for headers.
@@ -121,13 +124,13 @@ where
         async move { service.handle(request, info).await }
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(Patience)
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), handler);
     let connection = graceful.watch(connection);
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
+        if let Err(error) = watched(connection, HEAD_TIME_LOOKS).await {
             debug!("a connection ended: {error}");
         }
         drop(place);

@@ -67,6 +67,11 @@ impl Operation<'_> {
         !is_read && !is_xml_read && *self != Self::Batch
     }
 
+    /// Whether a client may say if it wants to see what it made (02 §2).
+    pub(crate) fn has_preference(&self) -> bool {
+        matches!(self, Self::CreateTable | Self::InsertEntity(_))
+    }
+
     /// Whether a request has a body that matters.
     pub(crate) fn has_body(&self) -> bool {
         let is_entity_body = matches!(self, Self::InsertEntity(_) | Self::UpdateEntity(_) | Self::MergeEntity(_));

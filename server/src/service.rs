@@ -7,7 +7,7 @@ use crate::answer::Answer;
 use crate::authentication::{Evidence, authenticate};
 use crate::authorization::authorize;
 use crate::body::{self, BodyFailure};
-use crate::call::{Call, Headers, resolved};
+use crate::call::{Call, Headers, joined_accept, resolved};
 use crate::cli::SecondaryArg;
 use crate::connection::ConnectionInfo;
 use crate::cors;
@@ -16,6 +16,7 @@ use crate::oauth::OAuth;
 use crate::operations;
 use crate::operations::batch::Surroundings;
 use crate::reload::Live;
+use crate::request_id::RequestId;
 use crate::response::{self, Envelope, Segments, X_MS_CLIENT_REQUEST_ID, echoed_request_id};
 use crate::route::{Operation, effective_method, route, route_service};
 use bytes::Bytes;
@@ -74,6 +75,7 @@ impl<E: Engine> Service<E> {
         let mut response = match result {
             Ok(answer) => response::of_answer(answer, &envelope),
             Err(BodyFailure::Answer(failure)) => {
+                envelope.accepts_json = accepts_json(&parts.headers);
                 log_failure(&failure, &envelope);
                 response::of_failure(&failure, &envelope, DateTime::from_system_time(SystemTime::now()))
             }
@@ -87,7 +89,7 @@ impl<E: Engine> Service<E> {
             target: "rowhouse::access",
             method = parts.method.as_str(), path = parts.uri.path(), operation, status = response.status().as_u16(),
             microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
-            request_id = envelope.request_id,
+            request_id = envelope.request_id.as_str(),
         );
         Ok(response)
     }
@@ -136,11 +138,12 @@ impl<E: Engine> Service<E> {
         let version = version.unwrap_or(Version::OLDEST);
         check_client_request_id(&parts.headers)?;
 
-        let headers = Headers::of(&parts.headers).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
-        envelope.preference = Preference::parse(version, headers.prefer);
+        let accept = joined_accept(&parts.headers).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
+        let headers = Headers::of(&parts.headers, accept.as_deref()).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         let wishes = Call::wishes(version, &headers, &options).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         // Errors about the address come before those about the format, and are already written in it.
-        envelope.format = wishes.empty_answer_format().ok();
+        let has_answer = matches!(parts.method, Method::GET | Method::POST);
+        envelope.format = if has_answer { wishes.answer_format() } else { wishes.empty_answer_format() }.ok();
         options.check().map_err(Failure::query)?;
         let resource = target.resource().map_err(Failure::query)?;
         let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(http::HeaderValue::as_bytes);
@@ -153,6 +156,9 @@ impl<E: Engine> Service<E> {
         };
         let operation = operation.map_err(Failure::query)?;
         *operation_name = operation.name();
+        if operation.has_preference() {
+            envelope.preference = Preference::parse(wishes.data_service_version, headers.prefer);
+        }
         authorize(&grant, &operation, &headers)?;
         self.check_endpoint(&operation, &target).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
 
@@ -165,8 +171,9 @@ impl<E: Engine> Service<E> {
             _ => resolved(wishes.empty_answer_format())?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;
-        let base = format!("{}://{host}{}", connection.scheme(), target.base_path);
-        let (body, body_format) = self.read_body(&operation, parts, body, headers.content_type, &wishes).await?;
+        let base = [connection.scheme(), "://", host, target.base_path].concat();
+        let body = self.read_body(&operation, parts, body, headers.content_type, &wishes, started);
+        let (body, body_format) = body.await?;
         let call = Call {
             grant,
             version,
@@ -174,7 +181,7 @@ impl<E: Engine> Service<E> {
             now: DateTime::from_system_time(now),
             base: &base,
             headers,
-            options: options.clone(),
+            options: &options,
             format,
             body_format,
             preference: envelope.preference,
@@ -183,10 +190,11 @@ impl<E: Engine> Service<E> {
         let surroundings = Surroundings {
             domains: &self.domains,
             is_secondary: target.secondary,
-            request_id: &envelope.request_id,
+            request_id: envelope.request_id.as_str(),
             now: call.now,
         };
-        match tokio::time::timeout(timeout + QUERY_GRACE, self.run(&call, operation, &surroundings, &body)).await {
+        let run = self.run(&call, operation, &surroundings, &body);
+        match tokio::time::timeout_at((started + timeout + QUERY_GRACE).into(), run).await {
             Ok(result) => result.map_err(BodyFailure::Answer),
             Err(_) => Err(Failure::service(ErrorCode::OperationTimedOut).into()),
         }
@@ -200,6 +208,7 @@ impl<E: Engine> Service<E> {
         body: Incoming,
         content_type: Option<&str>,
         wishes: &Wishes<'_>,
+        began: Instant,
     ) -> Result<(Bytes, Format), BodyFailure> {
         let unread = Format::Json(MetadataLevel::Minimal);
         if !operation.has_body() {
@@ -210,21 +219,16 @@ impl<E: Engine> Service<E> {
         if !is_framed && !headers.contains_key(http::header::TRANSFER_ENCODING) {
             return Err(Failure::query(ErrorCode::MissingContentLengthHeader).into());
         }
-        let check = |first| match operation {
-            // Each part of a batch has a format of its own.
-            Operation::Batch => Ok(unread),
-            // Recorded: any `Content-Type` goes with an XML document, also that of Atom.
-            _ if operation.is_xml() => Ok(unread),
-            _ => resolved(wishes.check_body_format(content_type, first)),
-        };
-        if content_type.is_some() {
-            check(None)?;
+        // Each part of a batch has a format of its own, and any `Content-Type` goes with an XML document (recorded).
+        let has_format = !(operation.is_xml() || *operation == Operation::Batch);
+        if has_format {
+            wishes.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
         }
-        let body = body::read(body).await?;
+        let body = body::read(body, began).await?;
         if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
-        let format = check(body.first().copied())?;
+        let format = if has_format { resolved(wishes.body_format(content_type, &body))? } else { unread };
         let md5 = headers.get("content-md5").and_then(|value| value.to_str().ok());
         body::check_md5(md5, &body).map_err(Failure::service)?;
         Ok((body, format))
@@ -290,9 +294,8 @@ const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 
 fn envelope(headers: &HeaderMap) -> Envelope {
-    let accept = headers.get(http::header::ACCEPT).map(http::HeaderValue::as_bytes).unwrap_or_default();
     Envelope {
-        request_id: uuid::Uuid::new_v4().hyphenated().to_string(),
+        request_id: RequestId::new(),
         client_request_id: echoed_request_id(headers),
         version: None,
         challenge: None,
@@ -300,8 +303,14 @@ fn envelope(headers: &HeaderMap) -> Envelope {
         preference: None,
         is_front_end: false,
         cors: None,
-        accepts_json: accept.to_ascii_lowercase().windows(b"application/json".len()).any(|w| w == b"application/json"),
+        accepts_json: false,
     }
+}
+
+/// Whether the client reads JSON, as far as can be said before a format is negotiated.
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let accept = headers.get(http::header::ACCEPT).map(http::HeaderValue::as_bytes).unwrap_or_default();
+    accept.windows(b"application/json".len()).any(|w| w.eq_ignore_ascii_case(b"application/json"))
 }
 
 /// The host that the client addressed: of the target if that is absolute, else of the `Host` header.
@@ -323,7 +332,7 @@ fn is_of_front_end(resource: &Resource<'_>, restype: Option<&str>, comp: Option<
 /// The version that the request names; `None` if it names none.
 ///
 /// Where the credential stands in the address, so may the version, and the one of the signature is the last resort
-/// (08 §10).
+/// (08 §10, which goes before 02 §7: no signature binds a request to its own version).
 fn version(headers: &HeaderMap, options: &QueryOptions<'_>) -> Result<Option<Version>, Failure> {
     let is_signed = options.has_signature && !headers.contains_key(http::header::AUTHORIZATION);
     if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {

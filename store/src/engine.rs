@@ -33,6 +33,8 @@ pub enum Fault {
     Damaged(String),
     /// The storage below failed. Whether the operation took effect is not known.
     Storage(Box<dyn std::error::Error + Send + Sync>),
+    /// The storage below cannot be reached, or is too busy. Nothing happened, and a later attempt may succeed.
+    Unavailable(Box<dyn std::error::Error + Send + Sync>),
     /// The engine is closing and takes no more work.
     Closed,
 }
@@ -42,6 +44,7 @@ impl fmt::Display for Fault {
         match self {
             Self::Damaged(what) => write!(f, "stored data is damaged: {what}"),
             Self::Storage(source) => write!(f, "the storage failed: {source}"),
+            Self::Unavailable(source) => write!(f, "the storage is not available: {source}"),
             Self::Closed => f.write_str("the engine is closed"),
         }
     }

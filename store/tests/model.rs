@@ -1,17 +1,19 @@
-//! Random operations on the embedded engine and on the memory engine, which must answer alike.
+//! Random operations on a durable engine and on the memory engine, which must answer alike.
 //!
 //! A run is determined by its seed, which is printed; `ROWHOUSE_SEED` replays one, `ROWHOUSE_STEPS` makes it longer.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout, reason = "a test")]
 
+#[path = "support/cluster.rs"]
+mod cluster;
 mod support;
 
+use cluster::Cluster;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{AccountName, Condition, DateTime, ETag, EntityKey, Filter, KeyRange, Mutation, Position, RecordBuilder};
 use model::{EdmValue, Permissions, StoredAccessPolicies, StoredAccessPolicy, Transaction};
-use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::{Embedded, EmbeddedOptions, Engine, Memory, Scan, TableKey};
+use store::{Embedded, EmbeddedOptions, Engine, Memory, Postgres, PostgresOptions, Scan, TableKey};
 use support::*;
 
 const STEPS_DEFAULT: u64 = 3000;
@@ -135,47 +137,97 @@ impl Random {
     }
 }
 
+/// How the durable engine is opened, again and again.
+trait Opens {
+    type Engine: Engine;
+
+    /// Whether the engine goes on behind its last stamp when it is opened again, whatever the clock says then.
+    const KEEPS_LAST_STAMP: bool;
+
+    async fn open(&self, clock: ManualClock) -> Self::Engine;
+}
+
+struct InFolder(tempfile::TempDir);
+
+impl Opens for InFolder {
+    type Engine = Embedded;
+    const KEEPS_LAST_STAMP: bool = true;
+
+    async fn open(&self, clock: ManualClock) -> Embedded {
+        Embedded::open(self.0.path(), &EmbeddedOptions::default(), clock).unwrap()
+    }
+}
+
+struct InDatabase(String);
+
+impl Opens for InDatabase {
+    type Engine = Postgres<ManualClock>;
+    // A server knows nothing of the stamps of another, or of the one before it, but those that its writes meet.
+    const KEEPS_LAST_STAMP: bool = false;
+
+    async fn open(&self, clock: ManualClock) -> Postgres<ManualClock> {
+        let options = PostgresOptions { url: self.0.clone(), password: None, connections_max: 4, distribute: false };
+        Postgres::open(&options, clock).await.unwrap()
+    }
+}
+
 /// The two engines, and what they answered so far.
-struct Pair<'a> {
-    folder: &'a Path,
+struct Pair<O: Opens> {
+    opens: O,
     clock: ManualClock,
     memory: Memory<ManualClock>,
-    embedded: Option<Embedded>,
+    durable: Option<O::Engine>,
     /// The Timestamps that were given out, for conditions that may hold.
     stamps: Vec<DateTime>,
 }
 
-impl Pair<'_> {
-    fn embedded(&self) -> &Embedded {
-        self.embedded.as_ref().unwrap()
+impl<O: Opens> Pair<O> {
+    async fn new(opens: O) -> Self {
+        let clock = ManualClock::at(START_TICKS);
+        let durable = Some(opens.open(clock.clone()).await);
+        let pair = Self { opens, memory: Memory::new(clock.clone()), clock, durable, stamps: Vec::new() };
+        let aside = table_of("account3", "Aside");
+        same("create aside", (pair.memory.create_table(&aside).await, pair.durable().create_table(&aside).await));
+        pair
+    }
+
+    fn durable(&self) -> &O::Engine {
+        self.durable.as_ref().unwrap()
     }
 
     async fn reopen(&mut self, closes_first: bool) {
-        let embedded = self.embedded.take().unwrap();
+        let durable = self.durable.take().unwrap();
         if closes_first {
-            embedded.close().await.unwrap();
+            durable.close().await.unwrap();
         }
-        drop(embedded);
-        let options = EmbeddedOptions::default();
-        self.embedded = Some(Embedded::open(self.folder, &options, self.clock.clone()).unwrap());
+        drop(durable);
+        self.durable = Some(self.opens.open(self.clock.clone()).await);
+        if !O::KEEPS_LAST_STAMP {
+            // The clock has gone on meanwhile, and a write takes the engine along.
+            self.clock.set(self.stamps.iter().max().map_or(START_TICKS, |last| last.ticks()) + 1_000);
+            let aside = table_of("account3", "Aside");
+            let write = || Transaction::single(upsert("p", "r", 1));
+            let answers = (self.memory.commit(&aside, write()).await, self.durable().commit(&aside, write()).await);
+            same("write aside", answers);
+        }
     }
 
     async fn step(&mut self, random: &mut Random) -> String {
         let table = random.table();
         match random.below(40) {
             0 => {
-                let answers = (self.memory.create_table(&table).await, self.embedded().create_table(&table).await);
+                let answers = (self.memory.create_table(&table).await, self.durable().create_table(&table).await);
                 same(&format!("create {table:?}"), answers)
             }
             1 if random.one_in(2) => {
-                let answers = (self.memory.delete_table(&table).await, self.embedded().delete_table(&table).await);
+                let answers = (self.memory.delete_table(&table).await, self.durable().delete_table(&table).await);
                 same(&format!("delete {table:?}"), answers)
             }
             2 => {
                 let (from, limit) = (random.one(&["", "alpha", "b"]), random.below(4));
                 let account = AccountName::new(table.account.as_str()).unwrap();
                 let memory = self.memory.list_tables(&account, from, limit).await;
-                same("list", (memory, self.embedded().list_tables(&account, from, limit).await))
+                same("list", (memory, self.durable().list_tables(&account, from, limit).await))
             }
             3 if random.one_in(10) => {
                 let closes_first = random.one_in(2);
@@ -191,23 +243,23 @@ impl Pair<'_> {
                 let policies = random.policies();
                 let what = format!("set {policies:?} of {table:?}");
                 let memory = self.memory.set_policies(&table, policies.clone()).await;
-                same(&what, (memory, self.embedded().set_policies(&table, policies).await))
+                same(&what, (memory, self.durable().set_policies(&table, policies).await))
             }
             6 => {
-                let answers = (self.memory.policies(&table).await, self.embedded().policies(&table).await);
+                let answers = (self.memory.policies(&table).await, self.durable().policies(&table).await);
                 same(&format!("policies of {table:?}"), answers)
             }
             7..=12 => {
                 let scan = random.scan();
                 let answers = (
                     self.memory.scan(&table, scan.clone(), Kept::default()).await,
-                    self.embedded().scan(&table, scan.clone(), Kept::default()).await,
+                    self.durable().scan(&table, scan.clone(), Kept::default()).await,
                 );
                 same(&format!("scan {table:?} {scan:?}"), answers)
             }
             13..=18 => {
                 let key = random.entity();
-                let answers = (self.memory.get(&table, &key).await, self.embedded().get(&table, &key).await);
+                let answers = (self.memory.get(&table, &key).await, self.durable().get(&table, &key).await);
                 same(&format!("get {table:?} {key:?}"), answers)
             }
             _ => {
@@ -220,15 +272,15 @@ impl Pair<'_> {
                         model::Written::Deleted => None,
                     }));
                 }
-                same(&what, (memory, self.embedded().commit(&table, transaction).await))
+                same(&what, (memory, self.durable().commit(&table, transaction).await))
             }
         }
     }
 }
 
-fn same<T: std::fmt::Debug>(what: &str, (memory, embedded): (T, T)) -> String {
-    let (memory, embedded) = (format!("{memory:?}"), format!("{embedded:?}"));
-    assert_eq!(memory, embedded, "the engines differ in: {what}");
+fn same<T: std::fmt::Debug>(what: &str, (memory, durable): (T, T)) -> String {
+    let (memory, durable) = (format!("{memory:?}"), format!("{durable:?}"));
+    assert_eq!(memory, durable, "the engines differ in: {what}");
     what.to_owned()
 }
 
@@ -238,20 +290,21 @@ fn setting(name: &str) -> Option<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_engine_answers_as_the_memory_engine() {
+    answers_as_the_memory_engine(InFolder(tempfile::tempdir().unwrap())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_engine_on_postgresql_answers_as_the_memory_engine() {
+    let Some(cluster) = Cluster::shared() else { return };
+    answers_as_the_memory_engine(InDatabase(cluster.database())).await;
+}
+
+async fn answers_as_the_memory_engine(opens: impl Opens) {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seed = setting("ROWHOUSE_SEED").unwrap_or_else(|| u64::from(since_epoch.subsec_nanos()));
     let steps = setting("ROWHOUSE_STEPS").unwrap_or(STEPS_DEFAULT);
     println!("ROWHOUSE_SEED={seed} ROWHOUSE_STEPS={steps} replays this run");
-    let folder = tempfile::tempdir().unwrap();
-    let clock = ManualClock::at(START_TICKS);
-    let embedded = Embedded::open(folder.path(), &EmbeddedOptions::default(), clock.clone()).unwrap();
-    let mut pair = Pair {
-        folder: folder.path(),
-        clock: clock.clone(),
-        memory: Memory::new(clock),
-        embedded: Some(embedded),
-        stamps: Vec::new(),
-    };
+    let mut pair = Pair::new(opens).await;
     let mut random = Random(seed);
     for step in 0..steps {
         let what = pair.step(&mut random).await;
@@ -265,8 +318,8 @@ async fn the_embedded_engine_answers_as_the_memory_engine() {
         for name in ["Alpha", "Beta", "gamma"] {
             let table = table_of(account, name);
             let memory = pair.memory.scan(&table, scan_all(), Kept::default()).await;
-            same("the last scan", (memory, pair.embedded().scan(&table, scan_all(), Kept::default()).await));
-            let answers = (pair.memory.policies(&table).await, pair.embedded().policies(&table).await);
+            same("the last scan", (memory, pair.durable().scan(&table, scan_all(), Kept::default()).await));
+            let answers = (pair.memory.policies(&table).await, pair.durable().policies(&table).await);
             same("the last policies", answers);
         }
     }

@@ -32,6 +32,8 @@ pub enum BodyError {
     Malformed,
     /// A key is missing or null.
     KeyMissing,
+    /// There are more properties than any entity has, so many that they were not read.
+    TooManyProperties,
     /// A property name is longer than 255 characters.
     PropertyNameTooLong,
     /// A property name is not an identifier.
@@ -47,6 +49,7 @@ impl From<BodyError> for ServiceError {
         match error {
             BodyError::Malformed => Self::malformed_body(),
             BodyError::KeyMissing => ErrorCode::PropertiesNeedValue.into(),
+            BodyError::TooManyProperties => ErrorCode::TooManyProperties.into(),
             BodyError::PropertyNameTooLong => ErrorCode::PropertyNameTooLong.into(),
             BodyError::PropertyNameInvalid => ErrorCode::PropertyNameInvalid.into(),
             BodyError::OutOfRange(name, value) => Self::out_of_range(&name, &value),

@@ -72,7 +72,7 @@ impl DataServiceVersion {
     }
 
     /// The effective version of a request: `MaxDataServiceVersion` decides if both headers are present;
-    /// without either it follows from the service version (02 §8).
+    /// without either it is the highest that the service version has, and it is never above that (02 §8).
     ///
     /// UNVERIFIED (02 §8): the code for a header that cannot be read.
     pub fn effective(
@@ -80,11 +80,14 @@ impl DataServiceVersion {
         data_service_version: Option<&str>,
         max_data_service_version: Option<&str>,
     ) -> Result<Self, ErrorCode> {
+        let highest = match version {
+            version if version >= Version::JSON => Self::V3,
+            version if version >= Version::UPSERT => Self::V2,
+            _ => Self::V1,
+        };
         match max_data_service_version.or(data_service_version) {
-            Some(text) => Self::parse(text).ok_or(ErrorCode::InvalidHeaderValue),
-            None if version >= Version::JSON => Ok(Self::V3),
-            None if version >= Version::UPSERT => Ok(Self::V2),
-            None => Ok(Self::V1),
+            Some(text) => Self::parse(text).map(|named| named.min(highest)).ok_or(ErrorCode::InvalidHeaderValue),
+            None => Ok(highest),
         }
     }
 
@@ -115,32 +118,57 @@ pub struct Wishes<'a> {
 impl Wishes<'_> {
     /// The format of the answer, or why there is none (03 §1.2, §1.3).
     pub fn answer_format(&self) -> Result<Format, ErrorCode> {
-        let ranges = match self.format {
-            Some(format) if self.data_service_version >= DataServiceVersion::V3 => Some(format),
-            _ => self.accept.map(str::trim).filter(|accept| !accept.is_empty()),
-        };
-        let wanted = match ranges {
-            None => Wanted::Atom,
-            Some(ranges) => first_supported(ranges).ok_or(ErrorCode::MediaTypeNotSupported)?,
-        };
-        match wanted {
-            Wanted::Anything if self.version >= Version::NO_ATOM => Ok(Format::Json(MetadataLevel::Minimal)),
-            Wanted::Anything | Wanted::Atom if self.version < Version::NO_ATOM => Ok(Format::Atom),
-            Wanted::Anything | Wanted::Atom => Err(ErrorCode::AtomFormatNotSupported),
-            Wanted::JsonVerbose => Err(ErrorCode::JsonVerboseFormatNotSupported),
-            Wanted::Json(_) if !self.speaks_json() => Err(ErrorCode::JsonFormatNotSupported),
-            Wanted::Json(level) => Ok(Format::Json(level)),
+        let format = self.format.map(str::trim).filter(|format| !format.is_empty());
+        if let Some(format) = format.filter(|_| self.data_service_version >= DataServiceVersion::V3) {
+            return self.first_spoken(format, Short::Allowed);
+        }
+        match self.accept.map(str::trim).filter(|accept| !accept.is_empty()) {
+            Some(accept) => self.first_spoken(accept, Short::Refused),
+            None => self.spoken(Wanted::Atom),
         }
     }
 
-    /// The format for an answer without a body: as [`Self::answer_format`], but no `Accept` is no error.
+    /// The format for an answer without a body: as [`Self::answer_format`], but no `Accept`, or one that takes
+    /// everything, is no error.
     ///
     /// UNVERIFIED (03 §1.3): whether a missing `Accept` is refused on operations with empty answers.
     pub fn empty_answer_format(&self) -> Result<Format, ErrorCode> {
-        if self.accept.is_none() && self.format.is_none() && self.version >= Version::NO_ATOM {
+        let is_indifferent = self.accept.is_none_or(|accept| accept.trim() == "*/*") && self.format.is_none();
+        if is_indifferent && self.version >= Version::NO_ATOM {
             return Ok(Format::Json(MetadataLevel::Minimal));
         }
         self.answer_format()
+    }
+
+    /// The format of the media range with the highest quality, the first one among equals, that the version speaks; if
+    /// it speaks none of them, why not the best one.
+    ///
+    /// UNVERIFIED (03 §1.2): that the service respects quality values, and passes over what the version does not speak.
+    fn first_spoken(&self, ranges: &str, short: Short) -> Result<Format, ErrorCode> {
+        let mut known: Vec<_> = ranges.split(',').filter_map(|range| media_range(range, short)).collect();
+        known.retain(|(_, quality)| *quality > 0);
+        // The sort is stable, so that equals stay in their order.
+        known.sort_by_key(|(_, quality)| std::cmp::Reverse(*quality));
+        let mut refused = None;
+        for (wanted, _) in known {
+            match self.spoken(wanted) {
+                Ok(format) => return Ok(format),
+                Err(code) => refused = refused.or(Some(code)),
+            }
+        }
+        Err(refused.unwrap_or(ErrorCode::MediaTypeNotSupported))
+    }
+
+    /// The format that is wanted, if the version speaks it.
+    fn spoken(&self, wanted: Wanted) -> Result<Format, ErrorCode> {
+        match wanted {
+            Wanted::Anything | Wanted::Atom if self.version < Version::NO_ATOM => Ok(Format::Atom),
+            Wanted::Atom => Err(ErrorCode::AtomFormatNotSupported),
+            Wanted::JsonVerbose => Err(ErrorCode::JsonVerboseFormatNotSupported),
+            Wanted::Json(_) | Wanted::Anything if !self.speaks_json() => Err(ErrorCode::JsonFormatNotSupported),
+            Wanted::Anything => Ok(Format::Json(MetadataLevel::Minimal)),
+            Wanted::Json(level) => Ok(Format::Json(level)),
+        }
     }
 
     /// The format for the parts of a batch that name none. Nothing is refused for what the batch itself names (03 §1.3).
@@ -152,18 +180,24 @@ impl Wishes<'_> {
         }
     }
 
-    /// Checks that the body of a request is in a format that the version speaks (03 §1.3).
+    /// Whether the media type that a request names for its body is one that the version speaks (03 §1.3).
+    pub fn check_content_type(&self, content_type: Option<&str>) -> Result<(), ErrorCode> {
+        named_body_format(content_type).map_or(Ok(()), |format| self.spoken_body(format?).map(|_| ()))
+    }
+
+    /// The format of the body of a request, which must be one that the version speaks (03 §1.3).
     ///
-    /// A body without `Content-Type` is taken as JSON if it looks like JSON (UNVERIFIED).
-    pub fn check_body_format(&self, content_type: Option<&str>, first_byte: Option<u8>) -> Result<Format, ErrorCode> {
-        let media_type = content_type.map(|t| t.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
-        let format = match media_type.as_deref() {
-            Some("application/json") => Format::Json(MetadataLevel::Minimal),
-            Some("application/atom+xml" | "application/xml") => Format::Atom,
-            None | Some("") if first_byte == Some(b'<') => Format::Atom,
-            None | Some("") => Format::Json(MetadataLevel::Minimal),
-            Some(_) => return Err(ErrorCode::MediaTypeNotSupported),
+    /// UNVERIFIED (03 §1.3): that a body without `Content-Type` is taken for what it looks like.
+    pub fn body_format(&self, content_type: Option<&str>, body: &[u8]) -> Result<Format, ErrorCode> {
+        let looks_like = || {
+            let text = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
+            let is_atom = text.first().map_or(!self.speaks_json(), |first| *first == b'<');
+            if is_atom { Format::Atom } else { Format::Json(MetadataLevel::Minimal) }
         };
+        self.spoken_body(named_body_format(content_type).unwrap_or_else(|| Ok(looks_like()))?)
+    }
+
+    fn spoken_body(&self, format: Format) -> Result<Format, ErrorCode> {
         match format {
             Format::Json(_) if !self.speaks_json() => Err(ErrorCode::JsonFormatNotSupported),
             Format::Atom if self.version >= Version::NO_ATOM => Err(ErrorCode::AtomFormatNotSupported),
@@ -176,6 +210,17 @@ impl Wishes<'_> {
     }
 }
 
+/// The format that a request names for its body; `None` if it names none.
+fn named_body_format(content_type: Option<&str>) -> Option<Result<Format, ErrorCode>> {
+    let media_type = content_type?.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match media_type.as_str() {
+        "" => None,
+        "application/json" => Some(Ok(Format::Json(MetadataLevel::Minimal))),
+        "application/atom+xml" | "application/xml" => Some(Ok(Format::Atom)),
+        _ => Some(Err(ErrorCode::MediaTypeNotSupported)),
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Json(MetadataLevel),
@@ -184,22 +229,15 @@ enum Wanted {
     Anything,
 }
 
-/// The supported media range with the highest quality, the first one among equals.
-///
-/// UNVERIFIED (03 §1.2): that the service respects quality values.
-fn first_supported(ranges: &str) -> Option<Wanted> {
-    let mut best: Option<(Wanted, u32)> = None;
-    for range in ranges.split(',') {
-        let Some((wanted, quality)) = media_range(range) else { continue };
-        if quality > 0 && best.is_none_or(|(_, known)| quality > known) {
-            best = Some((wanted, quality));
-        }
-    }
-    best.map(|(wanted, _)| wanted)
+/// Whether the short names of formats, which `$format` has, are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Short {
+    Allowed,
+    Refused,
 }
 
 /// A media range and its quality in thousandths; `None` if it is not one that the service knows.
-fn media_range(range: &str) -> Option<(Wanted, u32)> {
+fn media_range(range: &str, short: Short) -> Option<(Wanted, u32)> {
     let mut parts = range.split(';');
     let media_type = parts.next()?.trim().to_ascii_lowercase();
     let (mut level, mut quality) = (None, 1000);
@@ -213,6 +251,7 @@ fn media_range(range: &str) -> Option<(Wanted, u32)> {
         }
     }
     let wanted = match media_type.as_str() {
+        "json" | "atom" if short == Short::Refused => return None,
         "application/json" | "json" => match level.as_deref() {
             None | Some("minimalmetadata") => Wanted::Json(MetadataLevel::Minimal),
             Some("nometadata") => Wanted::Json(MetadataLevel::None),
@@ -246,9 +285,9 @@ pub enum Preference {
 }
 
 impl Preference {
-    /// Reads the header; versions before 2013-08-15 ignore it, and so are other values.
-    pub fn parse(version: Version, header: Option<&str>) -> Option<Self> {
-        if version < Version::JSON {
+    /// Reads the header, which data service versions before 3.0 ignore; other values are ignored in all.
+    pub fn parse(version: DataServiceVersion, header: Option<&str>) -> Option<Self> {
+        if version < DataServiceVersion::V3 {
             return None;
         }
         header?.split([',', ';']).find_map(|preference| match preference.trim().to_ascii_lowercase().as_str() {
@@ -302,7 +341,16 @@ mod tests {
                 None,
                 minimal,
             ),
-            ("2019-02-02", None, Some("application/atom+xml,application/json"), None, Err(AtomFormatNotSupported)),
+            ("2019-02-02", None, Some("application/atom+xml,application/json"), None, minimal),
+            ("2019-02-02", None, Some("text/html,application/xml;q=0.9,*/*;q=0.8"), None, minimal),
+            ("2019-02-02", None, Some("application/json;odata=verbose,application/json"), None, minimal),
+            ("2019-02-02", None, Some("application/atom+xml,application/xml"), None, Err(AtomFormatNotSupported)),
+            ("2019-02-02", None, Some("json"), None, Err(MediaTypeNotSupported)),
+            ("2019-02-02", None, Some("application/json"), Some(""), minimal),
+            ("2019-02-02", Some("2.0"), Some("*/*"), None, Err(JsonFormatNotSupported)),
+            ("2012-02-12", Some("3.0"), Some("application/atom+xml"), Some("json"), Ok(Format::Atom)),
+            ("2012-02-12", Some("3.0"), Some("application/json"), Some("atom"), Err(JsonFormatNotSupported)),
+            ("2012-02-12", None, Some("application/json,application/atom+xml"), None, Ok(Format::Atom)),
             ("2019-02-02", None, Some("*/*"), None, minimal),
             ("2019-02-02", None, None, None, Err(AtomFormatNotSupported)),
             ("2019-02-02", None, Some(""), None, Err(AtomFormatNotSupported)),
@@ -324,25 +372,42 @@ mod tests {
 
     #[test]
     fn bodies_are_checked() {
-        let check = |version: &str, content_type, first| {
+        use ErrorCode::{AtomFormatNotSupported, JsonFormatNotSupported, MediaTypeNotSupported};
+        let check = |version: &str, content_type, body: &str| {
             let version = Version::parse(version).unwrap();
             let data_service_version = DataServiceVersion::effective(version, None, None).unwrap();
-            Wishes { version, data_service_version, accept: None, format: None }.check_body_format(content_type, first)
+            let wishes = Wishes { version, data_service_version, accept: None, format: None };
+            let format = wishes.body_format(content_type, body.as_bytes());
+            if content_type.is_some_and(|content_type| !content_type.is_empty()) {
+                assert_eq!(wishes.check_content_type(content_type), format.map(|_| ()), "the body has no say");
+            }
+            format
         };
-        assert!(check("2019-02-02", Some("application/json;odata=verbose"), None).is_ok());
-        assert!(check("2019-02-02", None, Some(b'{')).is_ok());
-        assert_eq!(check("2019-02-02", Some("application/atom+xml"), None), Err(ErrorCode::AtomFormatNotSupported));
-        assert_eq!(check("2019-02-02", Some("text/plain"), None), Err(ErrorCode::MediaTypeNotSupported));
-        assert_eq!(check("2012-02-12", Some("application/json"), None), Err(ErrorCode::JsonFormatNotSupported));
-        assert_eq!(check("2014-02-14", Some("application/atom+xml;type=entry"), None), Ok(Format::Atom));
+        let json = Ok(Format::Json(MetadataLevel::Minimal));
+        for (version, content_type, body, expected) in [
+            ("2019-02-02", Some("application/json;odata=verbose"), "", json),
+            ("2019-02-02", None, " \n{", json),
+            ("2019-02-02", None, "", json),
+            ("2019-02-02", None, "<entry", Err(AtomFormatNotSupported)),
+            ("2019-02-02", Some("application/atom+xml"), "", Err(AtomFormatNotSupported)),
+            ("2019-02-02", Some("text/plain"), "{", Err(MediaTypeNotSupported)),
+            ("2012-02-12", Some("application/json"), "", Err(JsonFormatNotSupported)),
+            ("2012-02-12", Some(""), "<entry", Ok(Format::Atom)),
+            ("2012-02-12", None, "", Ok(Format::Atom)),
+            ("2012-02-12", None, "{", Err(JsonFormatNotSupported)),
+            ("2014-02-14", Some("application/atom+xml;type=entry"), "", Ok(Format::Atom)),
+            ("2014-02-14", None, "\u{FEFF}\r\n<entry", Ok(Format::Atom)),
+        ] {
+            assert_eq!(check(version, content_type, body), expected, "{version} {content_type:?} {body}");
+        }
     }
 
     #[test]
     fn preferences() {
-        let version = Version::parse("2019-02-02").unwrap();
+        let version = DataServiceVersion::V3;
         assert_eq!(Preference::parse(version, Some("return-no-content")), Some(Preference::NoContent));
         assert_eq!(Preference::parse(version, Some("Return-Content")), Some(Preference::Content));
         assert_eq!(Preference::parse(version, Some("other")), None);
-        assert_eq!(Preference::parse(Version::UPSERT, Some("return-content")), None);
+        assert_eq!(Preference::parse(DataServiceVersion::V2, Some("return-content")), None);
     }
 }

@@ -20,6 +20,7 @@ Where to copy from and to:
   a path                                        a data folder; no server may run on it
   http://HOST:PORT/ACCOUNT                      a service in path style
   https://ACCOUNT.table.core.windows.net        a service in host style
+  postgres://USER@HOST:PORT/DATABASE            a database that servers share; its password goes where keys go
   DefaultEndpointsProtocol=...;AccountName=...  a connection string; better in ROWHOUSE_FROM or ROWHOUSE_TO, because
                                                 other users of the machine can read the command line
 
@@ -36,7 +37,7 @@ says. The exit code is 0 if everything is copied and equal, else 1.";
 /// The options of copy as they were given; nothing is checked or filled in.
 #[derive(Debug, Args)]
 pub(crate) struct CopyArgs {
-    /// Where to copy from: a data folder, the URL of a service with its account, or a connection string
+    /// Where to copy from: a data folder, a database, the URL of a service with its account, or a connection string
     #[arg(long, env = "ROWHOUSE_FROM", value_name = "PLACE", hide_env_values = true)]
     pub(super) from: String,
 

@@ -38,6 +38,8 @@ impl fmt::Display for End {
 pub(super) enum Location {
     /// A data folder, as an absolute path.
     Folder(PathBuf),
+    /// A database of the PostgreSQL protocol.
+    Database { url: String, password: Option<String> },
     /// An account of a service.
     Service { endpoint: Endpoint, credential: Credential },
 }
@@ -56,9 +58,13 @@ impl Location {
                 let in_url = text.split_once('?').and_then(|(_, query)| Credential::parse(query));
                 Self::service(end, text, None, secret, in_url.filter(Credential::is_sas))
             }
+            Some(("postgres" | "postgresql", _)) => {
+                let password = secret.map(|secret| secret.trim_end_matches(['\r', '\n']).to_owned());
+                Ok(Self::Database { url: text.to_owned(), password })
+            }
             Some((scheme, _)) => bail!(
-                "{end} begins with '{scheme}://', which is no place that can be copied: a data folder, or the http or \
-                 https address of a service"
+                "{end} begins with '{scheme}://', which is no place that can be copied: a data folder, the http or \
+                 https address of a service, or the postgres address of a database"
             ),
             None => {
                 ensure!(
@@ -107,8 +113,19 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Folder(path) => path.display().fmt(f),
+            Self::Database { url, .. } => f.write_str(&without_password(url)),
             Self::Service { endpoint, .. } => endpoint.fmt(f),
         }
+    }
+}
+
+/// The address of a database without its password, and without options, in which there may be another.
+fn without_password(url: &str) -> String {
+    let url = url.split('?').next().unwrap_or_default();
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    match rest.rsplit_once('@') {
+        Some((user, place)) => format!("{scheme}://{}@{place}", user.split(':').next().unwrap_or_default()),
+        None => url.to_owned(),
     }
 }
 
@@ -139,6 +156,8 @@ mod tests {
     fn folders_and_services() {
         for (text, secret, name) in [
             ("/nowhere/data", None, "/nowhere/data"),
+            ("postgres://me:c2VjcmV0@db:5432/tables?password=c2VjcmV0", None, "postgres://me@db:5432/tables"),
+            ("postgresql:///tables?host=/run", Some("c2VjcmV0"), "postgresql:///tables"),
             ("http://127.0.0.1:1", None, "http://127.0.0.1:1/devstoreaccount1"),
             ("UseDevelopmentStorage=true", None, "http://127.0.0.1:10002/devstoreaccount1"),
             ("http://h:1/orchard", Some(KEY), "http://h:1/orchard"),

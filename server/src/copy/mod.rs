@@ -29,13 +29,16 @@ use progress::{Progress, note};
 use state::State;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use store::{Embedded, EmbeddedOptions, OpenError};
+use store::{Embedded, EmbeddedOptions, OpenError, Postgres, PostgresOptions};
 use tokio::sync::Semaphore;
 use transfer::{Transfer, each_table, prepare};
 use verify::{Differences, Verification};
 
 /// Memory for blocks of each data folder, in bytes: a scan reads each once.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Connections to a database beside those of transactions.
+const READING_CONNECTIONS: usize = 8;
 
 /// How a copy ended.
 #[derive(Debug)]
@@ -72,8 +75,8 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<Outcome> {
             Some(Arc::new(State::open(path, &from_name, &to_name)?))
         }
     };
-    let from = open(End::From, from, true)?;
-    let to = open(End::To, to, args.verify_only)?;
+    let from = open(End::From, from, true, args.parallel).await?;
+    let to = open(End::To, to, args.verify_only, args.parallel).await?;
     let run = Run { args, from: Arc::clone(&from), to: Arc::clone(&to), state: state.clone() };
     let result = tokio::select! {
         biased;
@@ -203,8 +206,16 @@ fn location(end: End, text: &str, key_file: Option<&Path>) -> anyhow::Result<Loc
 }
 
 /// Opens a place. This is where another engine joins: an arm that wraps it in an [`EnginePlace`].
-fn open(end: End, location: Location, must_exist: bool) -> anyhow::Result<Arc<dyn Place>> {
+async fn open(end: End, location: Location, must_exist: bool, parallel: u16) -> anyhow::Result<Arc<dyn Place>> {
     Ok(match location {
+        Location::Database { url, password } => {
+            // One connection for each transaction on its way, and some for those who read.
+            let connections_max = usize::from(parallel) + READING_CONNECTIONS;
+            let options = PostgresOptions { url, password, connections_max, distribute: false };
+            Arc::new(EnginePlace(
+                Postgres::open(&options, SystemClock).await.with_context(|| format!("opening {end}"))?,
+            ))
+        }
         Location::Folder(path) => Arc::new(EnginePlace(open_folder(end, &path, must_exist)?)),
         Location::Service { endpoint, credential } => {
             Arc::new(TableService::new(endpoint, credential).context("preparing TLS")?)

@@ -13,7 +13,7 @@ use wire::{ErrorCode, ServiceError};
 
 /// Creates a table.
 pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, body: &[u8]) -> Result<Answer, Failure> {
-    let name = read_table(call.body_format, body).map_err(Failure::service)?;
+    let name = read_table(call.body_format, body)?;
     // UNVERIFIED (01 §2): the code for a body without a name.
     let name = name.ok_or_else(|| Failure::service(ErrorCode::PropertiesNeedValue))?;
     let name = TableName::new(&name).map_err(|error| Failure::service(name_error(error)))?;

@@ -24,7 +24,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str, body
 
 /// The entity that the body describes.
 pub(crate) fn decode(call: &Call<'_>, body: &[u8]) -> Result<(EntityKey, RecordBuilder), Failure> {
-    let entity = read_entity(call.body_format, body, Keys::InBody).map_err(Failure::service)?;
+    let entity = read_entity(call.body_format, body, Keys::InBody)?;
     match (entity.partition, entity.row) {
         (Some(partition), Some(row)) => Ok((EntityKey { partition, row }, entity.properties)),
         _ => Err(Failure::service(ErrorCode::PropertiesNeedValue)),
@@ -39,8 +39,11 @@ pub(crate) fn answer(
     echo: Option<RecordBuilder>,
     timestamp: DateTime,
 ) -> Result<Answer, Failure> {
-    let mut location = format!("{}/", call.base).into_bytes();
-    write_entity_address(&mut location, table, key.partition.as_str(), key.row.as_str());
+    let (partition, row) = (key.partition.as_str(), key.row.as_str());
+    let mut location = Vec::with_capacity(call.base.len() + table.len() + partition.len() + row.len() + 32);
+    location.extend_from_slice(call.base.as_bytes());
+    location.push(b'/');
+    write_entity_address(&mut location, table, partition, row);
     let mut content = Vec::new();
     if let Some(echo) = echo {
         let record: Record = echo.finish(timestamp);

@@ -43,7 +43,7 @@ pub(crate) fn decode_addressed(
         None => ErrorCode::PropertyValueTooLarge,
     };
     let key = address_key(&address.partition, &address.row, too_long).map_err(Failure::query)?;
-    let entity = read_entity(call.body_format, body, Keys::InTarget).map_err(Failure::service)?;
+    let entity = read_entity(call.body_format, body, Keys::InTarget)?;
     check_body_keys(&key, &entity).map_err(Failure::service)?;
     let condition = call.condition(method).map_err(Failure::service)?;
     if condition.is_none() && call.version < Version::UPSERT {

@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+#[path = "../../../store/tests/support/cluster.rs"]
+mod cluster;
 mod command;
 mod content;
 mod disturbed;

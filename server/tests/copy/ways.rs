@@ -1,5 +1,6 @@
 //! Every way from one kind of place to another.
 
+use crate::cluster::Cluster;
 use crate::command::{Folder, endpoint};
 use crate::content::{fill, fill_large, fill_with_everything, put, set_properties, snapshot};
 use crate::support::Server;
@@ -33,6 +34,22 @@ fn everything_arrives_by_way_of_folders_accounts_and_services() {
     let fourth = Server::start(&["--data", &folder.path("two")]);
     assert_eq!(snapshot(&fourth), expected);
     folder.copied(&["--from", &endpoint(&fourth.address), "--to", &endpoint(&third.address), "--verify-only"]);
+}
+
+#[test]
+fn everything_arrives_by_way_of_a_database() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let database = cluster.database();
+    let folder = Folder::new();
+    let first = Server::start(&["--in-memory"]);
+    fill_with_everything(&first);
+    fill(&first, "many", 2, 300);
+    folder.copied(&["--from", &endpoint(&first.address), "--to", &database]);
+    let told = folder.refused(&["--from", &endpoint(&first.address), "--to", &database]);
+    assert!(told.contains("--overwrite"), "{told}");
+    folder.copied(&["--from", &database, "--to", "folder"]);
+    let second = Server::start(&["--data", &folder.path("folder")]);
+    assert_eq!(snapshot(&second), snapshot(&first));
 }
 
 #[test]

@@ -42,7 +42,14 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server on a free port, and waits until it is ready.
     pub(crate) fn start(args: &[&str]) -> Self {
-        let mut child = serve(&[&["--listen", "127.0.0.1:0"], args].concat()).spawn().unwrap();
+        Self::start_with(args, |_| ())
+    }
+
+    /// Starts a server as [`Self::start`] does, by a command that is changed first.
+    pub(crate) fn start_with(args: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+        let mut command = serve(&[&["--listen", "127.0.0.1:0"], args].concat());
+        change(&mut command);
+        let mut child = command.spawn().unwrap();
         let (sender, log) = channel();
         let errors = BufReader::new(child.stderr.take().unwrap());
         thread::spawn(move || errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));

@@ -12,9 +12,9 @@
 
 use super::group::{Group, storage_fault};
 use super::layout::{self, TableId};
-use super::properties_value;
 use super::shared::Shared;
 use crate::engine::{CatalogError, CommitError, Fault, TableKey};
+use crate::properties_value;
 use crate::stamp::Stamps;
 use fjall::PersistMode;
 use model::{AccountName, Clock, ServicePropertiesUpdate, StoredAccessPolicies, Transaction, Written};

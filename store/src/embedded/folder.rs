@@ -70,8 +70,11 @@ impl Folder {
     }
 
     /// Says that the database was created completely.
+    ///
+    /// The storage library does not sync the folder in which it makes those of its keyspaces, so this does.
     pub(super) fn complete(&mut self) -> Result<(), OpenError> {
-        fs::rename(self.path.join(NEW_MARKER), self.path.join(MARKER))
+        sync_folders(&self.database())
+            .and_then(|()| fs::rename(self.path.join(NEW_MARKER), self.path.join(MARKER)))
             .and_then(|()| sync_folder(&self.path))
             .map_err(|error| OpenError::io("write the format marker in", &self.path, error))?;
         self.is_new = false;
@@ -153,6 +156,17 @@ fn prepare(path: &Path) -> io::Result<()> {
 fn sync_folder(path: &Path) -> io::Result<()> {
     // Only Unix can sync a folder; elsewhere the file system does it by itself.
     if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
+}
+
+/// Syncs a folder and the folders in it.
+fn sync_folders(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_folders(&entry.path())?;
+        }
+    }
+    sync_folder(path)
 }
 
 fn sync_parent(path: &Path) -> io::Result<()> {

@@ -17,7 +17,6 @@ mod journal;
 mod layout;
 mod open_error;
 mod preflight;
-mod properties_value;
 mod shared;
 mod storage;
 #[cfg(test)]

@@ -7,8 +7,8 @@
 
 use super::journal::{self, Rest};
 use super::open_error::OpenError;
-use std::fs::{self, OpenOptions};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -17,6 +17,9 @@ const LIBRARY_VERSION: &[u8] = b"FJL\x03";
 
 /// The folders of the keyspaces are numbered: 0 is the library's own, 1 is ours.
 const KEYSPACE_FOLDERS: [&str; 2] = ["0", "1"];
+
+/// How much of a journal is read at a time, in bytes.
+const READ_BYTES: usize = 64 * 1024;
 
 /// Which damage at the end of the active journal is taken for writes that were cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,12 +38,12 @@ pub(super) fn check(database: &Path, cut_off: CutOff) -> Result<(), OpenError> {
     let (active, sealed) =
         journals.split_last().ok_or_else(|| OpenError::damaged(database, "its journal is missing"))?;
     for path in sealed {
-        let journal = journal::read(&read(path)?);
+        let journal = journal::read(&read_journal(path)?);
         if journal.rest != Rest::Empty {
             return Err(unreadable_batch(path, journal.valid_bytes));
         }
     }
-    let journal = journal::read(&read(active)?);
+    let journal = journal::read(&read_journal(active)?);
     match journal.rest {
         Rest::Empty => Ok(()),
         Rest::BatchAt(_) if cut_off == CutOff::LastBatch => Err(unreadable_batch(active, journal.valid_bytes)),
@@ -108,14 +111,58 @@ fn unreadable_batch(path: &Path, at: usize) -> OpenError {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
-    fs::read(path).map_err(|error| match error.kind() {
+    fs::read(path).map_err(|error| read_failure(path, error))
+}
+
+/// The bytes of a journal without zeros at its end: one that is nearly new has 64 MiB of them.
+fn read_journal(path: &Path) -> Result<Vec<u8>, OpenError> {
+    let read = || {
+        let mut file = File::open(path)?;
+        let (mut bytes, mut zeros, mut block) = (Vec::new(), 0, vec![0; READ_BYTES]);
+        loop {
+            let length = file.read(&mut block)?;
+            let read = block.get(..length).unwrap_or_default();
+            if read.is_empty() {
+                return Ok(bytes);
+            } else if read.iter().all(|byte| *byte == 0) {
+                zeros += length;
+            } else {
+                bytes.resize(bytes.len() + std::mem::take(&mut zeros), 0);
+                bytes.extend_from_slice(read);
+            }
+        }
+    };
+    read().map_err(|error| read_failure(path, error))
+}
+
+fn read_failure(path: &Path, error: io::Error) -> OpenError {
+    match error.kind() {
         io::ErrorKind::NotFound => OpenError::damaged(path, "the file is missing"),
         _ => OpenError::io("read", path, error),
-    })
+    }
 }
 
 fn truncate(path: &Path, bytes: usize) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     file.set_len(bytes as u64)?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_is_read_without_the_zeros_at_its_end_and_with_all_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("0.jnl");
+        let mut content = vec![0; 5 * READ_BYTES];
+        content[0] = 1;
+        content[3 * READ_BYTES + 7] = 2;
+        fs::write(&path, &content).unwrap();
+        assert_eq!(read_journal(&path).unwrap(), &content[..4 * READ_BYTES]);
+        fs::write(&path, vec![0; 3 * READ_BYTES]).unwrap();
+        assert_eq!(read_journal(&path).unwrap(), b"");
+        assert!(matches!(read_journal(&folder.path().join("1.jnl")), Err(OpenError::Damaged { .. })));
+    }
 }

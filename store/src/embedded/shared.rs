@@ -60,7 +60,7 @@ impl Shared {
         // the table is looked up: a table that is still there afterwards was not purged when it was taken.
         let snapshot = self.storage.db.snapshot();
         let id = self.table_id(table)?;
-        let full_key = layout::entity_key(id, &key.encode());
+        let full_key = layout::key_of_entity(id, key);
         let value = snapshot.get(&self.storage.data, &full_key).map_err(read_fault)?;
         let Some(value) = value else { return Ok(None) };
         let record = Record::from_bytes(value.to_vec());

@@ -14,9 +14,10 @@ use crate::xml::{BYTE_ORDER_MARK, is_character, referred};
 use model::limits::{ATOM_ATTRIBUTES_MAX, ATOM_DEPTH_MAX, ATOM_NAMESPACES_MAX, ATOM_PROPERTIES_MAX};
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::{EdmType, RecordBuilder};
-use quick_xml::NsReader;
-use quick_xml::events::{BytesStart, Event};
+use quick_xml::events::{BytesDecl, BytesStart, Event};
 use quick_xml::name::{Namespace, ResolveResult};
+use quick_xml::{NsReader, XmlVersion};
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// Reads the body of an insert, update, merge or upsert.
@@ -79,7 +80,10 @@ impl Members {
         if !text.chars().all(is_character) {
             return Err(BodyError::Malformed);
         }
-        let members = EntryReader::new(text).read().ok_or(BodyError::Malformed)?;
+        let (members, has_too_many) = EntryReader::new(text).read().ok_or(BodyError::Malformed)?;
+        if has_too_many {
+            return Err(BodyError::TooManyProperties);
+        }
         let mut names = HashSet::with_capacity(members.len());
         if members.iter().all(|member| names.insert(member.name.as_str())) {
             return Ok(Self(members));
@@ -122,16 +126,27 @@ struct EntryReader<'a> {
     members: Vec<Member>,
     has_root: bool,
     has_properties: bool,
+    /// Whether members were dropped because there are more than any entity has.
+    has_too_many: bool,
 }
 
 impl<'a> EntryReader<'a> {
     fn new(text: &'a str) -> Self {
         let mut reader = NsReader::from_str(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text));
+        reader.config_mut().check_comments = true;
         reader.resolver_mut().set_max_namespace_bindings(ATOM_NAMESPACES_MAX);
-        Self { reader, open: vec![Place::Document], members: Vec::new(), has_root: false, has_properties: false }
+        Self {
+            reader,
+            open: vec![Place::Document],
+            members: Vec::new(),
+            has_root: false,
+            has_properties: false,
+            has_too_many: false,
+        }
     }
 
-    fn read(mut self) -> Option<Vec<Member>> {
+    fn read(mut self) -> Option<(Vec<Member>, bool)> {
+        let mut is_first = true;
         loop {
             match self.reader.read_event().ok()? {
                 Event::Start(tag) => {
@@ -146,12 +161,15 @@ impl<'a> EntryReader<'a> {
                     let character = referred(&reference)?;
                     self.text(character.encode_utf8(&mut [0; 4]))?;
                 }
-                Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
+                Event::Decl(declaration) if is_first => check_encoding(&declaration)?,
+                Event::Comment(_) | Event::PI(_) => {}
+                Event::Decl(_) => return None,
                 Event::DocType(_) => return None,
                 Event::Eof => break,
             }
+            is_first = false;
         }
-        (self.open == [Place::Document] && self.has_properties).then_some(self.members)
+        (self.open == [Place::Document] && self.has_properties).then_some((self.members, self.has_too_many))
     }
 
     /// Takes a start tag, and answers where its content stands.
@@ -159,6 +177,7 @@ impl<'a> EntryReader<'a> {
         if self.open.len() > ATOM_DEPTH_MAX {
             return None;
         }
+        let attributes = self.attributes(tag)?;
         let (namespace, name) = self.reader.resolver().resolve_element(tag.name());
         let ResolveResult::Bound(Namespace(namespace)) = namespace else {
             // A prefix that nothing declares; no prefix and no namespace is an element of another vocabulary.
@@ -171,15 +190,17 @@ impl<'a> EntryReader<'a> {
             }
             (Place::Document | Place::Property, ..) => None,
             (Place::Entry, ATOM, "content") => Some(Place::Content),
-            (Place::Content, METADATA, "properties") if !self.has_properties => {
+            // Two of them would be two entities.
+            (Place::Content, METADATA, "properties") if self.has_properties => None,
+            (Place::Content, METADATA, "properties") => {
                 self.has_properties = true;
                 Some(Place::Properties)
             }
             (Place::Properties, DATA, name) => {
-                let name = name.to_owned();
-                let member = self.member(name, tag)?;
-                if self.members.len() == ATOM_PROPERTIES_MAX {
-                    return None;
+                let member = Self::member(name.to_owned(), attributes)?;
+                self.has_too_many |= self.members.len() == ATOM_PROPERTIES_MAX;
+                if self.has_too_many {
+                    self.members.pop();
                 }
                 self.members.push(member);
                 Some(Place::Property)
@@ -194,20 +215,32 @@ impl<'a> EntryReader<'a> {
         may_stand.then_some(Place::Other)
     }
 
-    /// A property without its text, by its attributes.
-    fn member(&self, name: String, tag: &BytesStart<'_>) -> Option<Member> {
-        let mut member = Member { name, declared: None, is_null: false, text: String::new() };
+    /// The attributes of the metadata namespace, by name, after a look at all of them.
+    fn attributes<'t>(&self, tag: &'t BytesStart<'_>) -> Option<Vec<(&'t str, Cow<'t, str>)>> {
+        let mut found = Vec::new();
         for (count, attribute) in tag.attributes().enumerate() {
-            if count == ATOM_ATTRIBUTES_MAX {
+            let attribute = attribute.ok().filter(|_| count < ATOM_ATTRIBUTES_MAX)?;
+            if attribute.value.contains('<') {
                 return None;
             }
-            let attribute = attribute.ok()?;
             let (namespace, local) = self.reader.resolver().resolve_attribute(attribute.key);
-            if namespace != ResolveResult::Bound(Namespace(METADATA)) {
-                continue;
+            match namespace {
+                ResolveResult::Unknown(_) => return None,
+                ResolveResult::Bound(Namespace(METADATA)) => {
+                    let value = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;
+                    found.push((local.into_inner(), value));
+                }
+                _ => {}
             }
-            let value = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).ok()?;
-            match local.into_inner() {
+        }
+        Some(found)
+    }
+
+    /// A property without its text, by its attributes.
+    fn member(name: String, attributes: Vec<(&str, Cow<'_, str>)>) -> Option<Member> {
+        let mut member = Member { name, declared: None, is_null: false, text: String::new() };
+        for (attribute, value) in attributes {
+            match attribute {
                 "type" => member.declared = Some(value.into_owned()),
                 "null" => member.is_null = boolean(&value)?,
                 _ => {}
@@ -223,6 +256,14 @@ impl<'a> EntryReader<'a> {
             _ => {}
         }
         Some(())
+    }
+}
+
+/// A body is UTF-8, whatever else it may say of itself (03 §1.4).
+fn check_encoding(declaration: &BytesDecl<'_>) -> Option<()> {
+    match declaration.encoding() {
+        None => Some(()),
+        Some(encoding) => encoding.ok()?.eq_ignore_ascii_case("utf-8").then_some(()),
     }
 }
 
@@ -333,6 +374,15 @@ mod tests {
             &entry("<d:PartitionKey>1</d:PartitionKey><d:PartitionKey>2</d:PartitionKey>"),
             &entry("<d:PartitionKey m:type=\"Edm.Int32\">1</d:PartitionKey>"),
             &entry("<e:a>x</e:a>"),
+            &entry("</m:properties><m:properties><d:a>x</d:a>"),
+            &entry("").replace("</content>", "</content><content><m:properties /></content>"),
+            &entry("<other a=1 />"),
+            &entry("<other a=\"<\" />"),
+            &entry("<other e:a=\"x\" />"),
+            &entry("<other a=\"x\" a=\"x\" />"),
+            &entry("<!-- -- -->"),
+            &entry("<?xml version=\"1.0\"?>"),
+            &entry("").replace("utf-8", "utf-16"),
             &entry("<d:a>&nbsp;</d:a>"),
             &entry("<d:a>&#xD800;</d:a>"),
             &entry("<d:a>&#x+41;</d:a>"),
@@ -411,10 +461,10 @@ mod tests {
         for (name, body) in [
             ("depth", entry(&format!("{}{}", repeat("<a>"), repeat("</a>")))),
             ("depth in a value", entry(&format!("<d:a>{}{}</d:a>", repeat("<a>"), repeat("</a>")))),
+            ("attributes of another element", entry(&format!("<o {} />", numbered("a", "=\"x\" ")))),
             ("attributes", entry(&format!("<d:a {}>x</d:a>", numbered("m:a", "=\"x\" ")))),
             ("namespaces", entry(&format!("<d:a {}>x</d:a>", numbered("xmlns:a", "=\"x\" ")))),
-            ("properties", entry(&numbered("<d:a", " />"))),
-            ("the same property", entry(&repeat("<d:a/>"))),
+            ("the same property", entry(&"<d:a/>".repeat(4000))),
             ("an open tag", format!("<entry {}", repeat("a"))),
             ("open comments", entry(&repeat("<!-- "))),
             ("open sections", entry(&format!("<d:a>{}", repeat("<![CDATA[")))),
@@ -422,6 +472,7 @@ mod tests {
         ] {
             assert_eq!(read(&body), Err(BodyError::Malformed), "{name}");
         }
+        assert_eq!(read(&entry(&numbered("<d:a", " />"))), Err(BodyError::TooManyProperties));
         for (name, property) in [
             ("references", format!("<d:a>{}</d:a>", repeat("&amp;"))),
             ("sections", format!("<d:a>{}</d:a>", repeat("<![CDATA[x]]>"))),

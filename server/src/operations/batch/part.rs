@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::route::{Operation, effective_method, route};
 use http::Method;
 use wire::batch::{InnerTarget, NotOfAccount, PartRequest};
-use wire::negotiation::{DataServiceVersion, Preference};
+use wire::negotiation::{DataServiceVersion, Preference, Wishes};
 use wire::{ErrorCode, Format, QueryOptions, Resource, ServiceError};
 
 /// An operation of a batch, and what its headers say about the answer.
@@ -26,7 +26,7 @@ impl<'a> Part<'a> {
         let target = InnerTarget::parse(request.target, &batch.grant.account, surroundings.domains);
         Self {
             request,
-            preference: Preference::parse(batch.version, request.prefer),
+            preference: preference(batch, request),
             headers: headers(batch, request),
             options: QueryOptions::parse(target.map_or("", |target| target.query)),
             target,
@@ -41,7 +41,8 @@ impl<'a> Part<'a> {
         let wishes = Call::wishes(batch.version, &self.headers, &self.options).map_err(Failure::query)?;
         let is_silent = self.headers.accept.is_none_or(|accept| accept.trim().is_empty());
         if is_silent && self.options.format.is_none() {
-            return Ok(batch.format);
+            let (accept, format) = (batch.headers.accept, batch.options.format.as_deref());
+            return Ok(Wishes { accept, format, ..wishes }.default_part_format());
         }
         resolved(wishes.answer_format())
     }
@@ -59,9 +60,8 @@ impl<'a> Part<'a> {
         authorize_part(&batch.grant, &operation, &self.headers)?;
         let format = self.format(batch)?;
         let wishes = Call::wishes(batch.version, &self.headers, &self.options).map_err(Failure::query)?;
-        let first = self.request.body.first().copied();
         let body_format = if operation.has_body() {
-            resolved(wishes.check_body_format(self.headers.content_type, first))?
+            resolved(wishes.body_format(self.headers.content_type, self.request.body))?
         } else {
             format
         };
@@ -72,7 +72,7 @@ impl<'a> Part<'a> {
             now: batch.now,
             base: batch.base,
             headers: self.headers,
-            options: self.options.clone(),
+            options: &self.options,
             format,
             body_format,
             preference: self.preference,
@@ -95,6 +95,14 @@ impl<'a> Part<'a> {
         let method = effective_method(&method, overrides)?;
         route(&method, resource, None)
     }
+}
+
+/// What the `Prefer` header of an insert asks for; other operations have no preference.
+fn preference(batch: &Call<'_>, request: &PartRequest<'_>) -> Option<Preference> {
+    let prefer = request.prefer.filter(|_| request.method == "POST" && request.method_overrides.is_empty());
+    let headers = headers(batch, request);
+    let (named, max) = (headers.data_service_version, headers.max_data_service_version);
+    Preference::parse(DataServiceVersion::effective(batch.version, named, max).ok()?, prefer)
 }
 
 /// The headers that count: those of the part, and the data service version of the batch where the part has none.

@@ -1,27 +1,12 @@
-//! Crashes: whatever was acknowledged before a `kill -9` is there afterwards, and nothing is half-written.
-//!
-//! Writers keep a model of what they were told. Each owns its keys, so that at most one operation of each is not
-//! acknowledged when the server dies; that one may have happened as a whole, or not at all.
+//! Writers that keep a model of what they were told, and compare it with what is stored.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-
-mod support;
-
+use super::support::{Client, Random, Response};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::mpsc::{Sender, channel};
-use std::thread;
-use std::time::Duration;
-use support::{Client, Random, Server};
+use std::sync::mpsc::Sender;
 
-const ROUNDS: u64 = 40;
-const WRITERS: u64 = 8;
 const ROWS: u64 = 30;
-/// Most acknowledgements of one round.
-const ACKNOWLEDGED_MAX: u64 = 400;
-const SEED: &str = "ROWHOUSE_CRASH_SEED";
 
 type Properties = BTreeMap<String, Value>;
 
@@ -35,66 +20,8 @@ struct Stored {
 
 type Rows = BTreeMap<String, Stored>;
 
-#[test]
-fn what_was_acknowledged_survives_crashes() {
-    let seed = std::env::var(SEED).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap());
-    println!("{SEED}={seed}");
-    let mut random = Random(seed);
-    let folder = tempfile::tempdir().unwrap();
-    let arguments = ["--data", folder.path().to_str().unwrap()];
-    let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
-    let mut catalog = Catalog { tables: BTreeSet::new(), doubt: None, random: Random(random.next()) };
-    let mut acknowledged = 0;
-    for round in 0..ROUNDS {
-        let server = Server::start(&arguments);
-        if round == 0 {
-            let created = server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#);
-            assert_eq!(created.status, 201);
-        }
-        check(&server, &mut writers, &mut catalog, round);
-        acknowledged += run_and_crash(server, &mut writers, &mut catalog, &mut random);
-    }
-    let server = Server::start(&arguments);
-    check(&server, &mut writers, &mut catalog, ROUNDS);
-    let entities: usize = writers.iter().map(|writer| writer.rows.len()).sum();
-    println!("{acknowledged} acknowledged operations in {ROUNDS} rounds, {entities} entities at the end");
-    let (status, log) = server.stop();
-    assert!(status.success(), "{log:?}");
-}
-
-/// Lets everybody write until a random number of operations is acknowledged, then kills the server.
-fn run_and_crash(server: Server, writers: &mut [Writer], catalog: &mut Catalog, random: &mut Random) -> u64 {
-    let (sender, acknowledgements) = channel();
-    let until_crash = random.below(ACKNOWLEDGED_MAX);
-    let pause = Duration::from_micros(random.below(3000));
-    let address = server.address.clone();
-    thread::scope(|scope| {
-        for writer in writers {
-            let (address, sender) = (address.as_str(), sender.clone());
-            scope.spawn(move || writer.write(address, &sender));
-        }
-        let address = address.as_str();
-        scope.spawn(move || catalog.write(address, &sender));
-        let counted = acknowledgements.iter().take(usize::try_from(until_crash).unwrap()).count() as u64;
-        // The moment of the crash has nothing to do with the last acknowledgement.
-        thread::sleep(pause);
-        let log = server.kill9();
-        assert_eq!(counted, until_crash, "every writer gave up before the server was killed: {log:?}");
-        counted + acknowledgements.iter().count() as u64
-    })
-}
-
-/// Compares what is stored with what the writers know, and lets them learn what became of the rest.
-fn check(server: &Server, writers: &mut [Writer], catalog: &mut Catalog, round: u64) {
-    let mut client = server.client();
-    for writer in writers {
-        writer.learn(stored_rows(&mut client, writer), round);
-    }
-    catalog.learn(&mut client, round);
-}
-
 /// A thread that writes entities of one partition.
-struct Writer {
+pub(crate) struct Writer {
     partition: String,
     random: Random,
     rows: Rows,
@@ -103,12 +30,23 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(number: u64, seed: u64) -> Self {
+    pub(crate) fn new(number: u64, seed: u64) -> Self {
         Self { partition: format!("writer{number}"), random: Random(seed), rows: Rows::new(), doubt: None }
     }
 
+    /// How many entities are stored, as far as the writer knows.
+    pub(crate) fn entities(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Compares what is stored with what the writer knows, and learns what became of the operation in doubt.
+    pub(crate) fn check(&mut self, client: &mut Client, round: u64) {
+        let stored = stored_rows(client, self);
+        self.learn(stored, round);
+    }
+
     /// Writes until the server is gone.
-    fn write(&mut self, address: &str, acknowledged: &Sender<()>) {
+    pub(crate) fn write(&mut self, address: &str, acknowledged: &Sender<()>) {
         let Ok(mut client) = Client::connect(address) else { return };
         loop {
             let row = format!("{:03}", self.random.below(ROWS));
@@ -210,7 +148,7 @@ impl Operation {
         }
     }
 
-    fn send(&self, client: &mut Client, partition: &str, row: &str) -> std::io::Result<support::Response> {
+    fn send(&self, client: &mut Client, partition: &str, row: &str) -> std::io::Result<Response> {
         let address = format!("/crash(PartitionKey='{partition}',RowKey='{row}')");
         let any_etag = [("If-Match", "*")];
         match self {
@@ -247,7 +185,7 @@ fn properties(random: &mut Random) -> Properties {
 }
 
 /// A thread that creates and deletes tables.
-struct Catalog {
+pub(crate) struct Catalog {
     tables: BTreeSet<String>,
     /// The table whose creation or deletion was not acknowledged.
     doubt: Option<String>,
@@ -255,7 +193,12 @@ struct Catalog {
 }
 
 impl Catalog {
-    fn write(&mut self, address: &str, acknowledged: &Sender<()>) {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { tables: BTreeSet::new(), doubt: None, random: Random(seed) }
+    }
+
+    /// Writes until the server is gone.
+    pub(crate) fn write(&mut self, address: &str, acknowledged: &Sender<()>) {
         let Ok(mut client) = Client::connect(address) else { return };
         loop {
             let table = format!("table{}", self.random.below(5));
@@ -279,7 +222,8 @@ impl Catalog {
         }
     }
 
-    fn learn(&mut self, client: &mut Client, round: u64) {
+    /// Compares what is stored with what the writer knows, and learns what became of the operation in doubt.
+    pub(crate) fn check(&mut self, client: &mut Client, round: u64) {
         let answer = client.request("GET", "/Tables", &[], b"");
         let tables = answer.json()["value"].as_array().unwrap().clone();
         let mut stored: BTreeSet<_> = tables.iter().map(|t| t["TableName"].as_str().unwrap().to_owned()).collect();

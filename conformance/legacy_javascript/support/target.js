@@ -1,0 +1,71 @@
+// The server under test, as the environment names it, and one client of each kind that talks to it.
+
+import { randomBytes } from "node:crypto";
+import dns from "node:dns";
+import { after, before } from "node:test";
+import json from "azure-storage";
+import atom from "azure-storage-legacy";
+
+const ACCOUNT = process.env.TABLES_ACCOUNT ?? "devstoreaccount1";
+const KEY =
+  process.env.TABLES_KEY ??
+  "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const ENDPOINT = new URL(process.env.TABLES_ENDPOINT ?? `http://127.0.0.1:10002/${ACCOUNT}`);
+const LOCAL_SUFFIX = ".table.localhost";
+
+// The Atom client has path style only for the emulator at its fixed port, so it gets a host style name. Names under
+// localhost mean this machine (RFC 6761), which not every resolver knows: this says which machine the endpoint is on. It is
+// the only thing that is changed for the client.
+function hostStyle() {
+  if (ENDPOINT.pathname === "/") return ENDPOINT.origin;
+  const ordinary = dns.lookup;
+  dns.lookup = (name, ...more) => ordinary(name.endsWith(LOCAL_SUFFIX) ? ENDPOINT.hostname : name, ...more);
+  return `${ENDPOINT.protocol}//${ACCOUNT}${LOCAL_SUFFIX}${ENDPOINT.port && `:${ENDPOINT.port}`}`;
+}
+
+const HOST_STYLE = hostStyle();
+
+// A client of azure-storage-legacy: version 2011-08-18, Atom, data service version 2.0 at most.
+export function atomClient(key = KEY) {
+  return atom.createTableService(ACCOUNT, key, HOST_STYLE);
+}
+
+// A client of azure-storage: version 2018-03-28, JSON. It retries only if it is given a filter for it.
+export function jsonClient() {
+  return json.createTableService(ACCOUNT, KEY, ENDPOINT.href.replace(/\/$/, ""));
+}
+
+// Calls a method that takes a callback, and returns what the callback gets after the error.
+export function callAll(client, method, ...parameters) {
+  return new Promise((resolve, reject) => {
+    client[method](...parameters, (error, ...results) => (error ? reject(error) : resolve(results)));
+  });
+}
+
+// The same for what only the first result matters of.
+export async function call(client, method, ...parameters) {
+  return (await callAll(client, method, ...parameters))[0];
+}
+
+export function uniqueName(tag) {
+  return `old${tag}${randomBytes(8).toString("hex")}`;
+}
+
+// One table serves a whole file; `fill` puts something into it before the first case.
+export function tableForFile(client, tag, fill = async () => {}) {
+  const name = uniqueName(tag);
+  before(async () => {
+    await call(client, "createTable", name);
+    await fill(name);
+  });
+  after(() => call(client, "deleteTable", name));
+  return name;
+}
+
+let partitions = 0;
+
+// Every case works in a partition of its own.
+export function newPartition() {
+  partitions += 1;
+  return `partition-${String(partitions).padStart(4, "0")}`;
+}

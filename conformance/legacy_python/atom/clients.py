@@ -1,0 +1,49 @@
+"""One set of names for the two Atom clients, whose methods are the same and whose modules and error classes are not.
+
+`azure` 0.8 sends version 2012-02-12, `azure-storage` 0.20 sends 2014-02-14; both send `DataServiceVersion: 2.0;NetFx`.
+They cannot be installed together: which one this is, is asked of the environment.
+"""
+
+from datetime import timezone
+
+try:
+    from azure.storage.table import EntityProperty, TableService
+    from azure.common import AzureConflictHttpError as Conflict
+    from azure.common import AzureException as Failure
+    from azure.common import AzureMissingResourceHttpError as Missing
+    from azure.storage._http.batchclient import AzureBatchOperationError as BatchFailure
+    VERSION = "2014-02-14"
+except ImportError:
+    from azure import WindowsAzureBatchOperationError as BatchFailure
+    from azure import WindowsAzureConflictError as Conflict
+    from azure import WindowsAzureError as Failure
+    from azure import WindowsAzureMissingResourceError as Missing
+    from azure.storage import EntityProperty, TableService
+    VERSION = "2012-02-12"
+
+__all__ = ["BatchFailure", "Conflict", "EntityProperty", "Failure", "Missing", "TableService", "VERSION", "connect",
+           "properties", "quoted"]
+
+
+def connect(address):
+    return TableService(address.account, address.key, address.protocol, address.suffix)
+
+
+def quoted(key):
+    """A key as these clients want it where it goes into an address: they leave the doubling of quotes to the caller."""
+    return key.replace("'", "''")
+
+
+def plain(value):
+    """A value of an entity as something that can be compared: times without zone, typed values as pairs."""
+    if isinstance(value, EntityProperty):
+        return value.type, value.value
+    if getattr(value, "tzinfo", None):
+        return value.astimezone(timezone.utc).replace(tzinfo=None)
+    return value
+
+
+def properties(entity):
+    """The custom properties of an entity that a client has read."""
+    system = ("PartitionKey", "RowKey", "Timestamp", "etag")
+    return {name: plain(value) for name, value in vars(entity).items() if name not in system}

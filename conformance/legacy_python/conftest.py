@@ -1,0 +1,18 @@
+"""What all legacy clients share: the address of the account under test."""
+
+import uuid
+
+import pytest
+
+from address import Address
+
+
+@pytest.fixture(scope="session")
+def address():
+    return Address.from_environment()
+
+
+@pytest.fixture
+def key():
+    """A key no other case has used."""
+    return uuid.uuid4().hex
