@@ -48,7 +48,7 @@ fn connection(stream: TcpStream, script: &dyn Fn(usize, &Seen) -> Reply, log: &M
                 return None;
             }
             if target.is_empty() {
-                target = line.split(' ').nth(1)?.to_owned();
+                line.split(' ').nth(1)?.clone_into(&mut target);
             }
             if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                 length = value.trim().parse().ok()?;
@@ -94,8 +94,8 @@ const STORED: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 /// The answer to a transaction with these parts.
 fn batch_answer(parts: &[&str]) -> Reply {
-    let part = |part: &&str| format!("--c\r\nContent-Type: application/http\r\n\r\n{part}\r\n");
-    let parts: String = parts.iter().map(part).collect();
+    let head = "--c\r\nContent-Type: application/http\r\n\r\n";
+    let parts: String = parts.iter().flat_map(|part| [head, part, "\r\n"]).collect();
     let body = format!("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{parts}--c--\r\n--b--\r\n");
     ("202 Accepted", "Content-Type: multipart/mixed; boundary=b\r\n".to_owned(), body.into_bytes())
 }

@@ -36,6 +36,7 @@ says. The exit code is 0 if everything is copied and equal, else 1.";
 
 /// The options of copy as they were given; nothing is checked or filled in.
 #[derive(Debug, Args)]
+#[allow(clippy::doc_markdown, reason = "the comments are the help text, which shows no backticks")]
 pub(crate) struct CopyArgs {
     /// Where to copy from: a data folder, a database, the URL of a service with its account, or a connection string
     #[arg(long, env = "ROWHOUSE_FROM", value_name = "PLACE", hide_env_values = true)]

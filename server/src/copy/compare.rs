@@ -37,13 +37,16 @@ pub(super) fn difference(from: &Entity, to: &Entity) -> Option<String> {
         if !is_same_value(one, other) {
             return Some(format!("the property '{}' has another value", name(one)));
         }
-        (left.next(), right.next());
+        left.next();
+        right.next();
     }
 }
 
 fn is_same_value(one: &Property<'_>, other: &Property<'_>) -> bool {
     if let (Ok(EdmValue::Double(one)), Ok(EdmValue::Double(other))) = (one.value(), other.value()) {
-        return one.to_bits() == other.to_bits() || one == other || (one.is_nan() && other.is_nan());
+        // Adding zero takes the sign from a zero; every NaN is the same one to the service.
+        let bits = |double: f64| if double.is_nan() { f64::NAN.to_bits() } else { (double + 0.0).to_bits() };
+        return bits(one) == bits(other);
     }
     one.value_bytes() == other.value_bytes()
 }
@@ -60,7 +63,9 @@ mod tests {
     fn entity(properties: &[(&str, EdmValue<'_>)]) -> Entity {
         let text = |text| KeyText::new(text).unwrap();
         let mut builder = RecordBuilder::default();
-        properties.iter().for_each(|(name, value)| builder.push(name, *value));
+        for (name, value) in properties {
+            builder.push(name, *value);
+        }
         Entity { key: EntityKey { partition: text("p"), row: text("r") }, properties: builder }
     }
 

@@ -68,12 +68,11 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<Outcome> {
     ensure!(from_name != to_name, "--from and --to are the same place: {from_name}");
     // From here on a signal stops the copy in order.
     let stop = stop_signal()?;
-    let state = match args.verify_only {
-        true => None,
-        false => {
-            let path = args.state.clone().unwrap_or_else(|| state::default_path(&from_name, &to_name));
-            Some(Arc::new(State::open(path, &from_name, &to_name)?))
-        }
+    let state = if args.verify_only {
+        None
+    } else {
+        let path = args.state.clone().unwrap_or_else(|| state::default_path(&from_name, &to_name));
+        Some(Arc::new(State::open(path, &from_name, &to_name)?))
     };
     let from = open(End::From, from, true, args.parallel).await?;
     let to = open(End::To, to, args.verify_only, args.parallel).await?;

@@ -178,16 +178,12 @@ struct Kept {
 
 impl EntitySink for Kept {
     fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
-        match kept(entity) {
-            Some(entity) => {
-                self.entities.push(entity);
-                ControlFlow::Continue(())
-            }
-            None => {
-                self.fault = Some("its record is damaged");
-                ControlFlow::Break(())
-            }
+        if let Some(entity) = kept(entity) {
+            self.entities.push(entity);
+            return ControlFlow::Continue(());
         }
+        self.fault = Some("its record is damaged");
+        ControlFlow::Break(())
     }
 }
 

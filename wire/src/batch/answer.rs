@@ -52,14 +52,9 @@ mod tests {
     const TYPE: &str = "multipart/mixed; boundary=batchresponse_1";
 
     fn answer(parts: &[&str]) -> String {
-        let parts: String = parts
-            .iter()
-            .map(|part| {
-                format!(
-                    "--changesetresponse_2\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n{part}\r\n"
-                )
-            })
-            .collect();
+        let head =
+            "--changesetresponse_2\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+        let parts: String = parts.iter().flat_map(|part| [head, part, "\r\n"]).collect();
         format!(
             "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_2\r\n\r\n{parts}--changesetresponse_2--\r\n--batchresponse_1--\r\n"
         )
