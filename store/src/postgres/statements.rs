@@ -16,6 +16,7 @@ pub(super) const RAISE_CEILING: &str = "UPDATE rowhouse_tables SET stamp_ceiling
      CASE WHEN is_deleted THEN NULL ELSE GREATEST(stamp_ceiling, $2::bigint) END WHERE id = $1";
 pub(super) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
      AND NOT is_deleted ORDER BY folded LIMIT $3";
+pub(super) const ACCOUNTS: &str = "SELECT DISTINCT account FROM rowhouse_tables WHERE NOT is_deleted";
 pub(super) const NEXT_TABLE_ID: &str =
     "UPDATE rowhouse_meta SET value = value + 1 WHERE name = 'last-table-id' RETURNING value";
 pub(super) const CREATE_TABLE: &str = "INSERT INTO rowhouse_tables (id, account, folded, name, policies, created, \
