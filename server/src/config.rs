@@ -41,7 +41,7 @@ pub(crate) struct Config {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Storage {
     Memory,
-    Folder { path: PathBuf, durability: DurabilityArg, cache_bytes: u64 },
+    Folder { path: PathBuf, durability: DurabilityArg, cache_bytes: u64, min_free_bytes: u64 },
 }
 
 impl Config {
@@ -73,6 +73,7 @@ impl Config {
         );
         let connections_max = args.max_connections.unwrap_or(10_000);
         ensure!(connections_max > 0, "--max-connections is at least 1");
+        let min_free_mib = args.min_free_space.unwrap_or(256);
         let cache_mib = args.cache_mib.unwrap_or(256);
         let storage = if args.in_memory.unwrap_or(false) {
             ensure!(args.data.is_none(), "--in-memory keeps nothing, so it cannot go with a data folder");
@@ -82,6 +83,7 @@ impl Config {
                 path: args.data.unwrap_or_else(|| PathBuf::from("rowhouse-data")),
                 durability: args.durability.unwrap_or(DurabilityArg::Sync),
                 cache_bytes: cache_mib.checked_mul(1024 * 1024).context("--cache-mib is too large")?,
+                min_free_bytes: min_free_mib.checked_mul(1024 * 1024).context("--min-free-space is too large")?,
             }
         };
         Ok(Self {

@@ -83,6 +83,10 @@ impl From<Fault> for Failure {
         match fault {
             // The server is stopping: another one, or this one restarted, will take the request.
             Fault::Closed => Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) },
+            // The engine says in the log when this begins and when it ends, and not once for every request.
+            Fault::Full | Fault::Unavailable => Self::service(ErrorCode::ServerBusy),
+            // Here, too: the write was that of many requests, and its error stands in the log.
+            Fault::Interrupted => Self::service(ErrorCode::InternalError),
             Fault::Damaged(_) | Fault::Storage(_) => Self::internal(fault),
         }
     }

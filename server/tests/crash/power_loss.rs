@@ -11,17 +11,6 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// Compiles the watcher, which is preloaded into the server.
-pub(crate) fn compile_watcher(into: &Path) -> PathBuf {
-    let library = into.join("watch.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash/watch.c");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
-    assert!(compiler.status().unwrap().success(), "the watcher needs a C compiler");
-    library
-}
 
 /// Copies a folder with all that is in it.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
