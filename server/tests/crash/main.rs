@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
 
 mod faults;
+mod interval;
 mod power_loss;
 #[path = "../support/mod.rs"]
 mod support;
@@ -25,6 +26,11 @@ use writers::{Catalog, Until, Writer};
 const WRITERS: u64 = 8;
 const SEED: &str = "ROWHOUSE_CRASH_SEED";
 
+/// A seed from the environment, or a new one.
+fn seed() -> u64 {
+    std::env::var(SEED).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap())
+}
+
 /// The writers of a test, and chance.
 struct Run {
     writers: Vec<Writer>,
@@ -36,7 +42,7 @@ struct Run {
 impl Run {
     /// Chance comes from a seed that is printed, and can be set to repeat a run.
     fn new() -> Self {
-        let seed = std::env::var(SEED).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap());
+        let seed = seed();
         println!("{SEED}={seed}");
         let mut random = Random(seed);
         let writers = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();

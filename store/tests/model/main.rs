@@ -1,0 +1,221 @@
+//! Random operations on the embedded engine and on the memory engine, which must answer alike, also across restarts and
+//! times in which the embedded engine cannot write.
+//!
+//! A run is determined by its seed, which is printed; `ROWHOUSE_SEED` replays one, `ROWHOUSE_STEPS` makes it longer, and
+//! `ROWHOUSE_TRACE` prints every step. Where a write that fails is torn depends on the time, and nothing else does.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout, reason = "a test")]
+
+mod faults;
+mod random;
+#[path = "../support/mod.rs"]
+mod support;
+
+use faults::Faults;
+use model::{AccountName, DateTime, Entity, KeyRange, Transaction, Written};
+use random::Random;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use store::{CommitError, Durability, Embedded, EmbeddedOptions, Engine, Memory, Scan, TableKey};
+use support::*;
+
+const STEPS_DEFAULT: u64 = 100_000;
+/// One restart in so many takes the durability that waits for the disk; more would make the test wait for it all the time.
+const SYNC_SHARE: usize = 16;
+/// One step in so many is a time in which nothing can be written.
+const FAULT_SHARE: usize = 4000;
+
+/// The two engines, and what they answered so far.
+struct Pair<'a> {
+    folder: &'a Path,
+    clock: ManualClock,
+    memory: Memory<ManualClock>,
+    embedded: Option<Embedded>,
+    /// The Timestamps that were given out, for conditions that may hold.
+    stamps: Vec<DateTime>,
+    /// What became of the times in which nothing could be written.
+    faults: Faults,
+}
+
+impl Pair<'_> {
+    fn embedded(&self) -> &Embedded {
+        self.embedded.as_ref().unwrap()
+    }
+
+    async fn reopen(&mut self, closes_first: bool, durability: Durability) {
+        let embedded = self.embedded.take().unwrap();
+        if closes_first {
+            embedded.close().await.unwrap();
+        }
+        drop(embedded);
+        let options = EmbeddedOptions { durability, min_free_bytes: 0, ..EmbeddedOptions::default() };
+        self.embedded = Some(Embedded::open(self.folder, &options, self.clock.clone()).unwrap());
+    }
+
+    /// Applies a transaction to the memory engine alone.
+    async fn commit_in_memory(
+        &mut self,
+        table: &TableKey,
+        transaction: Transaction,
+    ) -> Result<Vec<Written>, CommitError> {
+        let answer = self.memory.commit(table, transaction).await;
+        self.stamps.extend(answer.iter().flatten().filter_map(|written| match written {
+            Written::Stored(stamp) => Some(*stamp),
+            Written::Deleted => None,
+        }));
+        answer
+    }
+
+    /// A query as the server makes one, with the ranges of its plan, against a look at everything.
+    async fn planned_query(&mut self, table: &TableKey, random: &mut Random) -> String {
+        let filter = random.filter(3);
+        let planned = Scan { ranges: model::plan::plan(Some(&filter)).ranges, filter: Some(filter), ..scan_all() };
+        let everything = Scan { ranges: vec![KeyRange::all()], ..planned.clone() };
+        let entities = |answer: Result<(Kept, _), _>| answer.map(|(kept, _)| kept.entities);
+        let memory = self.memory.scan(table, everything, Kept::default()).await;
+        let embedded = self.embedded().scan(table, planned.clone(), Kept::default()).await;
+        same(&format!("query {table:?} {planned:?}"), (entities(memory), entities(embedded)))
+    }
+
+    /// Compares everything.
+    async fn compare_all(&self) {
+        for account in ["account1", "account2"] {
+            for name in ["Alpha", "Beta", "gamma"] {
+                let table = table_of(account, name);
+                same("all entities", (all_of(&self.memory, &table).await, all_of(self.embedded(), &table).await));
+                let answers = (self.memory.policies(&table).await, self.embedded().policies(&table).await);
+                same("all policies", answers);
+            }
+        }
+    }
+
+    async fn step(&mut self, random: &mut Random) -> String {
+        if random.one_in(FAULT_SHARE) {
+            return self.fault(random).await;
+        }
+        let table = random.table();
+        match random.below(40) {
+            0 => {
+                let answers = (self.memory.create_table(&table).await, self.embedded().create_table(&table).await);
+                same(&format!("create {table:?}"), answers)
+            }
+            1 if random.one_in(2) => {
+                let answers = (self.memory.delete_table(&table).await, self.embedded().delete_table(&table).await);
+                same(&format!("delete {table:?}"), answers)
+            }
+            2 => {
+                let (from, limit) = (random.one(&["", "alpha", "b"]), random.below(4));
+                let account = AccountName::new(table.account.as_str()).unwrap();
+                let memory = self.memory.list_tables(&account, from, limit).await;
+                same("list", (memory, self.embedded().list_tables(&account, from, limit).await))
+            }
+            3 if random.one_in(10) => {
+                let closes_first = random.one_in(2);
+                let durability = if random.one_in(SYNC_SHARE) { Durability::Sync } else { INTERVAL };
+                self.reopen(closes_first, durability).await;
+                format!("reopen with {durability:?}, closing first: {closes_first}")
+            }
+            4 => {
+                let ticks = START_TICKS + i64::try_from(random.below(100_000)).unwrap();
+                self.clock.set(ticks);
+                format!("the clock says {ticks}")
+            }
+            5 => {
+                let policies = random.policies();
+                let what = format!("set {policies:?} of {table:?}");
+                let memory = self.memory.set_policies(&table, policies.clone()).await;
+                same(&what, (memory, self.embedded().set_policies(&table, policies).await))
+            }
+            6 => {
+                let answers = (self.memory.policies(&table).await, self.embedded().policies(&table).await);
+                same(&format!("policies of {table:?}"), answers)
+            }
+            7..=9 => self.planned_query(&table, random).await,
+            10..=12 => {
+                let scan = random.scan();
+                let answers = (
+                    self.memory.scan(&table, scan.clone(), Kept::default()).await,
+                    self.embedded().scan(&table, scan.clone(), Kept::default()).await,
+                );
+                same(&format!("scan {table:?} {scan:?}"), answers)
+            }
+            13..=18 => {
+                let key = random.entity();
+                let answers = (self.memory.get(&table, &key).await, self.embedded().get(&table, &key).await);
+                same(&format!("get {table:?} {key:?}"), answers)
+            }
+            _ => {
+                let transaction = random.transaction(&self.stamps);
+                let what = format!("commit {table:?} {transaction:?}");
+                let memory = self.commit_in_memory(&table, transaction.clone()).await;
+                same(&what, (memory, self.embedded().commit(&table, transaction).await))
+            }
+        }
+    }
+}
+
+/// Not synced before the answer; what a crash of the process leaves is the same.
+const INTERVAL: Durability = Durability::Interval(Duration::from_millis(50));
+
+/// A folder in memory if there is one with room: what survives what is for other tests to find out, and this one would
+/// wait for the disk most of its time.
+fn data_folder() -> tempfile::TempDir {
+    const MEMORY: &str = "/dev/shm";
+    const ROOM_BYTES_MIN: u64 = 1 << 30;
+    let room = rustix::fs::statvfs(MEMORY).map_or(0, |answer| answer.f_bavail * answer.f_frsize);
+    let in_memory = (room >= ROOM_BYTES_MIN).then(|| tempfile::tempdir_in(MEMORY).ok()).flatten();
+    in_memory.unwrap_or_else(|| tempfile::tempdir().unwrap())
+}
+
+async fn all_of<E: Engine>(engine: &E, table: &TableKey) -> Option<Vec<Entity>> {
+    engine.scan(table, scan_all(), Kept::default()).await.ok().map(|(kept, _)| kept.entities)
+}
+
+fn same<T: std::fmt::Debug>(what: &str, (memory, embedded): (T, T)) -> String {
+    let (memory, embedded) = (format!("{memory:?}"), format!("{embedded:?}"));
+    assert_eq!(memory, embedded, "the engines differ in: {what}");
+    what.to_owned()
+}
+
+fn setting(name: &str) -> Option<u64> {
+    Some(std::env::var(name).ok()?.parse().expect("a number"))
+}
+
+#[test]
+fn the_embedded_engine_answers_as_the_memory_engine() {
+    if !faults::is_child() {
+        return faults::run_as_child("the_embedded_engine_answers_as_the_memory_engine");
+    }
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(run());
+}
+
+async fn run() {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let seed = setting("ROWHOUSE_SEED").unwrap_or_else(|| u64::from(since_epoch.subsec_nanos()));
+    let steps = setting("ROWHOUSE_STEPS").unwrap_or(STEPS_DEFAULT);
+    println!("ROWHOUSE_SEED={seed} ROWHOUSE_STEPS={steps} replays this run");
+    let folder = data_folder();
+    let clock = ManualClock::at(START_TICKS);
+    let options = EmbeddedOptions { durability: INTERVAL, min_free_bytes: 0, ..EmbeddedOptions::default() };
+    let embedded = Embedded::open(folder.path(), &options, clock.clone()).unwrap();
+    let mut pair = Pair {
+        folder: folder.path(),
+        clock: clock.clone(),
+        memory: Memory::new(clock),
+        embedded: Some(embedded),
+        stamps: Vec::new(),
+        faults: Faults::default(),
+    };
+    pair.prepare_faults().await;
+    let mut random = Random(seed);
+    for step in 0..steps {
+        let what = pair.step(&mut random).await;
+        if std::env::var_os("ROWHOUSE_TRACE").is_some() {
+            println!("{step}: {what}");
+        }
+    }
+    // Whatever the steps happened to look at, in the end everything must be equal, also after a restart.
+    pair.reopen(true, Durability::Sync).await;
+    pair.compare_all().await;
+    println!("{:?}", pair.faults);
+}
