@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 const WRITERS: u64 = 6;
-const ROUNDS: u64 = 25;
+const ROUNDS: u64 = 15;
 
 /// An insert that was acknowledged, by what stands in the entity, with its ETag.
 type Acknowledged = (String, String);
