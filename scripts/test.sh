@@ -4,7 +4,7 @@
 # usage: scripts/test.sh
 #
 # Stops at the first step that fails, and closes with a line that counts the tests. A step whose tool is not installed
-# (cargo-deny, Python, Node.js, a C++ compiler) is skipped and said so; with CI=true that is a failure.
+# (cargo-deny, Python, Node.js, PostgreSQL, a C++ compiler) is skipped and said so; with CI=true that is a failure.
 # FUZZ_SECONDS is the time for each fuzz target, 3 if not set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,6 +17,7 @@ for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
 passed=0 failed=0 skipped=0
 scratch=$(mktemp -d)
 server_pid=
+postgres_pid=
 step= step_started=0
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
@@ -52,6 +53,10 @@ has() { command -v "$1" >/dev/null 2>&1; }
 close() {
     local status=$?
     stop_server
+    if [ -n "$postgres_pid" ]; then
+        kill "$postgres_pid" 2>/dev/null || true
+        wait "$postgres_pid" 2>/dev/null || true
+    fi
     rm -rf "$scratch"
     if [ "$status" -ne 0 ]; then
         printf '\nFAILED in: %s\n' "${step:-the beginning}"
@@ -80,7 +85,7 @@ start_server() {
     local line=
     rm -f "$scratch/ready"
     mkfifo "$scratch/ready"
-    "$server" serve --listen 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/server.log" 3<&- &
+    "$server" serve --listen 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/server.log" 3<&- 4>&- 5<&- &
     server_pid=$!
     # Kept open, so that the server can write whatever follows its first line.
     exec 3<"$scratch/ready"
@@ -116,6 +121,19 @@ end_server() {
         echo "the server failed inside, or did not stop in order (exit code $status)"
         exit 1
     fi
+}
+
+# ---- a database ------------------------------------------------------------------------------------------------------
+
+# Starts a PostgreSQL, which ends with this script, and sets `database` to its address. Fails if there is none here.
+start_postgres() {
+    database=
+    mkfifo "$scratch/postgres.in" "$scratch/postgres.out"
+    scripts/postgres.sh <"$scratch/postgres.in" >"$scratch/postgres.out" 3<&- &
+    postgres_pid=$!
+    exec 4>"$scratch/postgres.in" 5<"$scratch/postgres.out"
+    read -r -t 120 database _ <&5 || true
+    [ -n "$database" ]
 }
 
 # ---- Rust ------------------------------------------------------------------------------------------------------------
@@ -192,6 +210,13 @@ if [ -n "$python" ]; then
 
     begin "Python client and raw HTTP, embedded engine"
     python_cases conformance/python --data "$scratch/data"
+
+    begin "Python client and raw HTTP, PostgreSQL"
+    if start_postgres; then
+        python_cases conformance/python --store "$database"
+    else
+        skip "PostgreSQL (on Debian the package postgresql), for the cases with a database"
+    fi
 fi
 
 # ---- recorded exchanges ----------------------------------------------------------------------------------------------

@@ -36,6 +36,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 use wire::signing::AccountKey;
 
+/// That of the server, so that a reference does not differ from it by its allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run_workload(&args),

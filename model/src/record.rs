@@ -16,7 +16,9 @@ pub const RECORD_VERSION: u8 = 1;
 
 const TIMESTAMP_AT: usize = 1;
 const COUNT_AT: usize = TIMESTAMP_AT + 8;
-const HEADER_BYTES: usize = COUNT_AT + 1;
+
+/// The bytes at the beginning of a record that a [`RecordView`] needs to know the Timestamp.
+pub const HEADER_BYTES: usize = COUNT_AT + 1;
 
 const _: () = assert!(CUSTOM_PROPERTIES_MAX <= u8::MAX as usize, "the count is one byte");
 

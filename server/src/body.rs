@@ -8,11 +8,11 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use md5::{Digest, Md5};
 use model::limits::REQUEST_BODY_BYTES_MAX;
-use std::time::Duration;
-use tokio::time::timeout;
+use std::time::{Duration, Instant};
+use tokio::time::timeout_at;
 use wire::{ErrorCode, ServiceError};
 
-/// How long a client may take to send a body. A sender that is slower is cut off without an answer.
+/// How long a client may take to send a request with its body. A sender that is slower is cut off without an answer.
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// How much of a too large body is read and dropped, so that the client comes to read the answer, in bytes.
 const DRAINED_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
@@ -32,9 +32,9 @@ impl From<Failure> for BodyFailure {
     }
 }
 
-/// Reads a body of at most 4 MiB.
-pub(crate) async fn read(body: Incoming) -> Result<Bytes, BodyFailure> {
-    timeout(BODY_TIME, read_bounded(body)).await.unwrap_or(Err(BodyFailure::Abort))
+/// Reads a body of at most 4 MiB of a request that began at this instant.
+pub(crate) async fn read(body: Incoming, began: Instant) -> Result<Bytes, BodyFailure> {
+    timeout_at((began + BODY_TIME).into(), read_bounded(body)).await.unwrap_or(Err(BodyFailure::Abort))
 }
 
 async fn read_bounded(mut body: Incoming) -> Result<Bytes, BodyFailure> {

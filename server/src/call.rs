@@ -71,7 +71,7 @@ pub(crate) struct Call<'a> {
     /// Scheme, host and, in path style, account: what addresses in answers start with.
     pub(crate) base: &'a str,
     pub(crate) headers: Headers<'a>,
-    pub(crate) options: QueryOptions<'a>,
+    pub(crate) options: &'a QueryOptions<'a>,
     /// The format of the answer.
     pub(crate) format: Format,
     /// The format of the body; without meaning where there is none, or one of another kind.

@@ -53,6 +53,8 @@ Examples:
   rowhouse serve --listen 0.0.0.0:443 --accounts accounts.toml --tls-cert cert.pem --tls-key key.pem
       for the network; accounts and certificate may change while the server runs: it looks every half second, and
       reads them again at once on SIGHUP
+  rowhouse serve --store postgres://rowhouse@db.example:5432/tables?sslmode=verify-full --store-password-file password
+      data in PostgreSQL, or a database that speaks its protocol, shared by as many servers as you start
   ROWHOUSE_ACCOUNT_KEYS='orchard:<key1>:<key2>' rowhouse serve
       accounts of your own, from the environment
 
@@ -79,6 +81,24 @@ pub(crate) struct ServeArgs {
     /// Keep everything in memory and lose it at the end; for tests
     #[arg(long, env = "ROWHOUSE_IN_MEMORY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub(crate) in_memory: Option<bool>,
+
+    /// Keep the data in a PostgreSQL database, which any number of servers may share.
+    /// Its password comes from --store-password-file or PGPASSWORD, or stands in the address, if that is not on the
+    /// command line. In the address, sslmode=verify-full and sslrootcert=FILE ask for TLS
+    #[arg(long, env = "ROWHOUSE_STORE", value_name = "URL", hide_env_values = true, conflicts_with_all = ["data", "in_memory"])]
+    pub(crate) store: Option<StoreUrl>,
+
+    /// File with the password of the database of --store
+    #[arg(long, env = "ROWHOUSE_STORE_PASSWORD_FILE", value_name = "FILE")]
+    pub(crate) store_password_file: Option<PathBuf>,
+
+    /// Most connections to the database of --store at one time [default: 32]; requests that need one wait
+    #[arg(long, env = "ROWHOUSE_STORE_CONNECTIONS", value_name = "COUNT")]
+    pub(crate) store_connections: Option<usize>,
+
+    /// Spread the entities in the database of --store over the workers of Citus
+    #[arg(long, env = "ROWHOUSE_DISTRIBUTE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub(crate) distribute: Option<bool>,
 
     /// File with account names and keys; without it, and without keys in the environment (see the examples),
     /// there is only the well-known development account. Read again when it changes, and on SIGHUP
@@ -128,6 +148,16 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS", value_name = "COUNT")]
     pub(crate) max_connections: Option<usize>,
 
+    /// Most requests in work at one time [default: 1024]; further ones wait for a second, and are then told that the
+    /// server is busy (503)
+    #[arg(long, env = "ROWHOUSE_MAX_REQUESTS", value_name = "COUNT")]
+    pub(crate) max_requests: Option<usize>,
+
+    /// Memory for the bodies of requests and answers on their way, in MiB [default: 512, at least 16]; what needs more
+    /// waits for a second, and is then told that the server is busy (503)
+    #[arg(long, env = "ROWHOUSE_BODY_MIB", value_name = "MIB")]
+    pub(crate) body_mib: Option<usize>,
+
     /// How long requests may go on after SIGTERM or Ctrl-C, in seconds [default: 10]
     #[arg(long, env = "ROWHOUSE_SHUTDOWN_SECONDS", value_name = "SECONDS")]
     pub(crate) shutdown_seconds: Option<u64>,
@@ -152,6 +182,23 @@ pub(crate) struct ServeArgs {
     /// Bearer tokens; only in the file.
     #[arg(skip)]
     pub(crate) oauth: Option<OAuthSection>,
+}
+
+/// The address of a database, which may hold its password, so it is never shown.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct StoreUrl(pub(crate) String);
+
+impl From<String> for StoreUrl {
+    fn from(url: String) -> Self {
+        Self(url)
+    }
+}
+
+impl std::fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StoreUrl(…)")
+    }
 }
 
 /// When a write is acknowledged.
@@ -190,12 +237,19 @@ pub(crate) enum LogFormat {
 impl ServeArgs {
     /// Fills what is not given from another source.
     pub(crate) fn or(self, file: Self) -> Self {
+        // Data are kept in one place, and a flag or the environment wins over the file as a whole.
+        let has_database = self.store.is_some();
+        let has_other = self.in_memory == Some(true) || self.data.is_some();
         Self {
             config: self.config,
             listen: self.listen.or(file.listen),
             // A data folder and --in-memory exclude each other, whichever source they come from.
-            data: if self.in_memory == Some(true) { self.data } else { self.data.or(file.data) },
-            in_memory: self.in_memory.or(file.in_memory),
+            data: if has_database || self.in_memory == Some(true) { self.data } else { self.data.or(file.data) },
+            in_memory: if has_database { self.in_memory } else { self.in_memory.or(file.in_memory) },
+            store: if has_other { self.store } else { self.store.or(file.store) },
+            store_password_file: self.store_password_file.or(file.store_password_file),
+            store_connections: self.store_connections.or(file.store_connections),
+            distribute: self.distribute.or(file.distribute),
             accounts: self.accounts.or(file.accounts),
             tls_cert: self.tls_cert.or(file.tls_cert),
             tls_key: self.tls_key.or(file.tls_key),
@@ -207,6 +261,8 @@ impl ServeArgs {
             stats_on_primary: self.stats_on_primary.or(file.stats_on_primary),
             query_seconds: self.query_seconds.or(file.query_seconds),
             max_connections: self.max_connections.or(file.max_connections),
+            max_requests: self.max_requests.or(file.max_requests),
+            body_mib: self.body_mib.or(file.body_mib),
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
             log_format: self.log_format.or(file.log_format),
             log: self.log.or(file.log),

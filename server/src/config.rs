@@ -1,7 +1,8 @@
 //! The configuration: raw options become checked values in one step.
 
 use crate::accounts::Accounts;
-use crate::cli::{DurabilityArg, LogFormat, SecondaryArg, ServeArgs};
+use crate::admission::MEMORY_BYTES_MIN;
+use crate::cli::{DurabilityArg, LogFormat, SecondaryArg, ServeArgs, StoreUrl};
 use crate::oauth::OAuthConfig;
 use crate::reload::Files;
 use crate::tls;
@@ -11,9 +12,19 @@ use rustls::ServerConfig;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use store::PostgresOptions;
 
 /// The variable that holds account names and keys; it has no twin on the command line.
 const ACCOUNT_KEYS_VARIABLE: &str = "ROWHOUSE_ACCOUNT_KEYS";
+
+/// The variable that holds the password of the database, as for the programs of PostgreSQL.
+const STORE_PASSWORD_VARIABLE: &str = "PGPASSWORD";
+/// Bytes of a MiB, in which sizes are given.
+const MIB: usize = 1024 * 1024;
+/// Most connections to the database, unless said otherwise.
+const STORE_CONNECTIONS_DEFAULT: usize = 32;
+/// Most connections that may be asked for. More than a database can serve makes it slower.
+const STORE_CONNECTIONS_MAX: usize = 1000;
 
 /// Everything that `serve` needs, checked.
 #[derive(Debug)]
@@ -32,16 +43,20 @@ pub(crate) struct Config {
     pub(crate) secondary: SecondaryArg,
     pub(crate) stats_on_primary: bool,
     pub(crate) connections_max: usize,
+    pub(crate) requests_max: usize,
+    /// Memory for bodies on their way.
+    pub(crate) body_bytes: usize,
     pub(crate) shutdown_time: Duration,
     pub(crate) log_format: LogFormat,
     pub(crate) log: String,
 }
 
 /// Where the data are kept.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Storage {
     Memory,
     Folder { path: PathBuf, durability: DurabilityArg, cache_bytes: u64, min_free_bytes: u64 },
+    Database(PostgresOptions),
 }
 
 impl Config {
@@ -73,19 +88,11 @@ impl Config {
         );
         let connections_max = args.max_connections.unwrap_or(10_000);
         ensure!(connections_max > 0, "--max-connections is at least 1");
-        let min_free_mib = args.min_free_space.unwrap_or(256);
-        let cache_mib = args.cache_mib.unwrap_or(256);
-        let storage = if args.in_memory.unwrap_or(false) {
-            ensure!(args.data.is_none(), "--in-memory keeps nothing, so it cannot go with a data folder");
-            Storage::Memory
-        } else {
-            Storage::Folder {
-                path: args.data.unwrap_or_else(|| PathBuf::from("rowhouse-data")),
-                durability: args.durability.unwrap_or(DurabilityArg::Sync),
-                cache_bytes: cache_mib.checked_mul(1024 * 1024).context("--cache-mib is too large")?,
-                min_free_bytes: min_free_mib.checked_mul(1024 * 1024).context("--min-free-space is too large")?,
-            }
-        };
+        let requests_max = args.max_requests.unwrap_or(1024);
+        ensure!(requests_max > 0, "--max-requests is at least 1");
+        let body_bytes = args.body_mib.unwrap_or(512).saturating_mul(MIB);
+        ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is at least {}", MEMORY_BYTES_MIN / MIB);
+        let storage = storage(&args)?;
         Ok(Self {
             exposure,
             storage,
@@ -99,6 +106,8 @@ impl Config {
             secondary: args.secondary.unwrap_or(SecondaryArg::Mirror),
             stats_on_primary: args.stats_on_primary.unwrap_or(false),
             connections_max,
+            requests_max,
+            body_bytes,
             shutdown_time: Duration::from_secs(args.shutdown_seconds.unwrap_or(10)),
             log_format: args.log_format.unwrap_or(LogFormat::Text),
             log: args.log.unwrap_or_else(|| "info".to_owned()),
@@ -107,8 +116,61 @@ impl Config {
 
     /// As [`Self::new`], with the secrets that stand in the environment.
     pub(crate) fn from_environment(args: ServeArgs) -> anyhow::Result<Self> {
-        Self::new(args, account_keys().as_deref())
+        let mut config = Self::new(args, account_keys().as_deref())?;
+        if let Storage::Database(options) = &mut config.storage
+            && options.password.is_none()
+        {
+            options.password = std::env::var(STORE_PASSWORD_VARIABLE).ok();
+        }
+        Ok(config)
     }
+}
+
+/// Where the data are kept: in one place.
+fn storage(args: &ServeArgs) -> anyhow::Result<Storage> {
+    if let Some(url) = &args.store {
+        ensure!(args.data.is_none(), "data are kept in one place: give either --store or --data");
+        ensure!(args.in_memory != Some(true), "data are kept in one place: give either --store or --in-memory");
+        ensure!(
+            args.durability.is_none() && args.cache_mib.is_none() && args.min_free_space.is_none(),
+            "--durability, --cache-mib and --min-free-space are about a data folder; with --store the database has its own settings"
+        );
+        return database(url, args);
+    }
+    let for_database = args.store_password_file.is_some() || args.store_connections.is_some();
+    ensure!(
+        !for_database && args.distribute != Some(true),
+        "--store-password-file, --store-connections and --distribute are about a database: name it with --store URL"
+    );
+    if args.in_memory.unwrap_or(false) {
+        ensure!(args.data.is_none(), "--in-memory keeps nothing, so it cannot go with a data folder");
+        return Ok(Storage::Memory);
+    }
+    let min_free_mib = args.min_free_space.unwrap_or(256);
+    Ok(Storage::Folder {
+        path: args.data.clone().unwrap_or_else(|| PathBuf::from("rowhouse-data")),
+        durability: args.durability.unwrap_or(DurabilityArg::Sync),
+        cache_bytes: args.cache_mib.unwrap_or(256).checked_mul(1024 * 1024).context("--cache-mib is too large")?,
+        min_free_bytes: min_free_mib.checked_mul(1024 * 1024).context("--min-free-space is too large")?,
+    })
+}
+
+fn database(url: &StoreUrl, args: &ServeArgs) -> anyhow::Result<Storage> {
+    let connections_max = args.store_connections.unwrap_or(STORE_CONNECTIONS_DEFAULT);
+    ensure!(
+        (1..=STORE_CONNECTIONS_MAX).contains(&connections_max),
+        "--store-connections is 1 to {STORE_CONNECTIONS_MAX}"
+    );
+    let password = match &args.store_password_file {
+        None => None,
+        Some(path) => {
+            let text = std::fs::read_to_string(path);
+            let text = text.with_context(|| format!("reading the password in {}", path.display()))?;
+            Some(text.trim_end_matches(['\r', '\n']).to_owned())
+        }
+    };
+    let distribute = args.distribute.unwrap_or(false);
+    Ok(Storage::Database(PostgresOptions { url: url.0.clone(), password, connections_max, distribute }))
 }
 
 /// The account names and keys that stand in the environment.
@@ -241,6 +303,27 @@ mod tests {
     }
 
     #[test]
+    fn a_database_given_by_a_flag_stands_in_for_the_folder_of_the_file_and_its_password_stays_hidden() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rowhouse.toml");
+        std::fs::write(&path, "data = \"/somewhere\"\n").unwrap();
+        let password = folder.path().join("password");
+        std::fs::write(&password, "secret\n").unwrap();
+        let args = ServeArgs {
+            config: Some(path),
+            store: Some(StoreUrl("postgres://me:inside@a/b".into())),
+            store_password_file: Some(password),
+            ..ServeArgs::default()
+        };
+        assert!(!format!("{args:?}").contains("inside"));
+        let config = Config::new(args, None).unwrap();
+        let shown = format!("{config:?}");
+        assert!(!shown.contains("inside") && !shown.contains("secret"), "{shown}");
+        let Storage::Database(options) = config.storage else { panic!("a database was expected") };
+        assert_eq!((options.password.as_deref(), options.connections_max), (Some("secret"), STORE_CONNECTIONS_DEFAULT));
+    }
+
+    #[test]
     fn contradictions_are_refused() {
         let with = |change: fn(&mut ServeArgs)| {
             let mut args = ServeArgs::default();
@@ -253,6 +336,10 @@ mod tests {
         assert!(with(|args| args.max_connections = Some(0)));
         assert!(with(|args| args.listen = Some("nowhere".into())));
         assert!(with(|args| args.accounts = Some("/nowhere".into())));
+        assert!(with(|args| (args.store, args.data) = (Some(StoreUrl("postgres://a/b".into())), Some("x".into()))));
+        assert!(with(|args| (args.store, args.in_memory) = (Some(StoreUrl("postgres://a/b".into())), Some(true))));
+        assert!(with(|args| (args.store, args.cache_mib) = (Some(StoreUrl("postgres://a/b".into())), Some(1))));
+        assert!(with(|args| args.distribute = Some(true)));
         let both = ServeArgs { accounts: Some("/nowhere".into()), ..ServeArgs::default() };
         assert!(Config::new(both, Some(KEYS)).is_err());
     }

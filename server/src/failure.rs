@@ -81,10 +81,13 @@ impl Error for Reason {}
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         match fault {
-            // The server is stopping: another one, or this one restarted, will take the request.
-            Fault::Closed => Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) },
+            // The server is stopping, or its database cannot be reached: another server, or this one later, will take
+            // the request. Nothing happened.
+            Fault::Closed | Fault::Unavailable(_) => {
+                Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) }
+            }
             // The engine says in the log when this begins and when it ends, and not once for every request.
-            Fault::Full | Fault::Unavailable => Self::service(ErrorCode::ServerBusy),
+            Fault::Full | Fault::Suspended => Self::service(ErrorCode::ServerBusy),
             // Here, too: the write was that of many requests, and its error stands in the log.
             Fault::Interrupted => Self::service(ErrorCode::InternalError),
             Fault::Damaged(_) | Fault::Storage(_) => Self::internal(fault),

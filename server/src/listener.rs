@@ -4,11 +4,13 @@
 //! place among the connections from the first packet on.
 
 use crate::connection::ConnectionInfo;
+use crate::patience::{Patience, watched};
 use crate::reload::Live;
 use crate::service::Service;
+use crate::stall::Noted;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use rustls::ServerConfig;
 use std::future::Future;
@@ -26,6 +28,10 @@ use tracing::{debug, warn};
 
 /// How long a client may take to send the head of a request, and how long a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(120);
+/// How long a client may take nothing of its answer.
+const STALL_TIME: Duration = Duration::from_secs(60);
+/// How often it is looked whether a connection takes too long with any of this.
+const LOOKS: Duration = Duration::from_secs(15);
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Most bytes of a request's head: the longest target and as much again for headers.
@@ -120,15 +126,18 @@ where
         let service = Arc::clone(&service);
         async move { service.handle(request, info).await }
     });
+    let (stream, stall) = Noted::new(stream);
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(Patience)
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), handler);
     let connection = graceful.watch(connection);
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            debug!("a connection ended: {error}");
+        match watched(connection, LOOKS, || stall.is_longer_than(STALL_TIME)).await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => debug!("a connection ended: {error}"),
+            None => debug!("the client {peer} takes nothing of its answer"),
         }
         drop(place);
     });

@@ -4,6 +4,7 @@
 //! This crate must not know how an engine stores anything.
 
 mod accounts;
+mod admission;
 mod answer;
 mod authentication;
 mod authorization;
@@ -18,13 +19,16 @@ mod failure;
 mod listener;
 mod oauth;
 mod operations;
+mod patience;
 mod reload;
+mod request_id;
 mod response;
 mod route;
 mod sas_command;
 mod serve;
 mod service;
 mod shared_access;
+mod stall;
 mod tls;
 
 use anyhow::Context;

@@ -1,7 +1,9 @@
 //! Answers and failures become HTTP responses here, and nowhere else (specification 02 §3, 03 §6).
 
+use crate::admission::Share;
 use crate::answer::Answer;
 use crate::failure::{Failure, Layer};
+use crate::request_id::RequestId;
 use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION, SERVER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
@@ -27,7 +29,7 @@ const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Tabl
 #[derive(Debug)]
 pub(crate) struct Envelope {
     /// The id of the request, new for each.
-    pub(crate) request_id: String,
+    pub(crate) request_id: RequestId,
     /// The id that the client gave the request.
     pub(crate) client_request_id: Option<HeaderValue>,
     /// The version of the request, once the request was authenticated.
@@ -49,11 +51,15 @@ pub(crate) struct Envelope {
 
 /// The segments of a body, sent in order and freed as they are sent.
 #[derive(Debug, Default)]
-pub(crate) struct Segments(VecDeque<Bytes>);
+pub(crate) struct Segments {
+    segments: VecDeque<Bytes>,
+    /// The memory that the body is counted as, given back when it is sent.
+    _share: Share,
+}
 
 impl Segments {
     fn len(&self) -> u64 {
-        self.0.iter().map(|segment| segment.len() as u64).sum()
+        self.segments.iter().map(|segment| segment.len() as u64).sum()
     }
 }
 
@@ -62,11 +68,11 @@ impl Body for Segments {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.pop_front().map(|segment| Ok(Frame::data(segment))))
+        Poll::Ready(self.segments.pop_front().map(|segment| Ok(Frame::data(segment))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_empty()
+        self.segments.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -75,7 +81,7 @@ impl Body for Segments {
 }
 
 /// The response to an operation that succeeded.
-pub(crate) fn of_answer(answer: Answer, envelope: &Envelope) -> Response<Segments> {
+pub(crate) fn of_answer(answer: Answer, share: Share, envelope: &Envelope) -> Response<Segments> {
     let mut headers = common_headers(envelope);
     headers.extend(answer.headers);
     if !envelope.is_front_end {
@@ -85,28 +91,28 @@ pub(crate) fn of_answer(answer: Answer, envelope: &Envelope) -> Response<Segment
     if let Some(timestamp) = answer.etag {
         let mut etag = Vec::with_capacity(48);
         ETag::of(timestamp).write_to(&mut etag);
-        insert_bytes(&mut headers, ETAG, etag);
+        insert_bytes(&mut headers, ETAG, &etag);
     }
     if let Some(location) = answer.location {
         if answer.has_data_service_id {
-            insert_bytes(&mut headers, HeaderName::from_static("dataserviceid"), location.clone());
+            insert_bytes(&mut headers, HeaderName::from_static("dataserviceid"), &location);
         }
-        insert_bytes(&mut headers, LOCATION, location);
+        insert_bytes(&mut headers, LOCATION, &location);
     }
     if let Some(preference) = answer.preference {
         headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(preference.applied()));
     }
     for (name, token) in answer.continuation {
-        insert_bytes(&mut headers, HeaderName::from_static(name), token.into_bytes());
+        insert_bytes(&mut headers, HeaderName::from_static(name), token.as_bytes());
     }
     let segments = match answer.content {
         None => Segments::default(),
         Some((content_type, segments)) => {
             match content_type {
                 Cow::Borrowed(text) => drop(headers.insert(CONTENT_TYPE, HeaderValue::from_static(text))),
-                Cow::Owned(text) => insert_bytes(&mut headers, CONTENT_TYPE, text.into_bytes()),
+                Cow::Owned(text) => insert_bytes(&mut headers, CONTENT_TYPE, text.as_bytes()),
             }
-            Segments(segments.into())
+            Segments { segments: segments.into(), _share: share }
         }
     };
     respond(answer.status, headers, segments)
@@ -119,7 +125,7 @@ pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) 
         layer => layer,
     };
     let (form, content_type) = error_form(layer, failure.error.code, envelope);
-    let body = write_error_body(form, &failure.error, &envelope.request_id, now);
+    let body = write_error_body(form, &failure.error, envelope.request_id.as_str(), now);
     let mut headers = common_headers(envelope);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(X_MS_ERROR_CODE, HeaderValue::from_static(failure.error.code.as_str()));
@@ -142,7 +148,11 @@ pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) 
     if failure.error.code == ErrorCode::ServerBusy {
         headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
-    let mut response = respond(failure.error.code.status(), headers, Segments(VecDeque::from([Bytes::from(body)])));
+    let mut response = respond(
+        failure.error.code.status(),
+        headers,
+        Segments { segments: VecDeque::from([Bytes::from(body)]), _share: Share::default() },
+    );
     if matches!(layer, Layer::Authentication | Layer::FrontEnd)
         && let Ok(reason) = ReasonPhrase::try_from(failure.error.message.as_bytes())
     {
@@ -175,9 +185,9 @@ pub(crate) const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x
 fn common_headers(envelope: &Envelope) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(16);
     headers.insert(SERVER, SERVER_NAME);
-    insert_bytes(&mut headers, X_MS_REQUEST_ID, envelope.request_id.clone().into_bytes());
+    insert_bytes(&mut headers, X_MS_REQUEST_ID, envelope.request_id.as_str().as_bytes());
     if let Some(version) = envelope.version {
-        insert_bytes(&mut headers, X_MS_VERSION, version.to_string().into_bytes());
+        insert_bytes(&mut headers, X_MS_VERSION, &version.text());
     }
     if let Some(id) = &envelope.client_request_id {
         headers.insert(X_MS_CLIENT_REQUEST_ID, id.clone());
@@ -186,14 +196,18 @@ fn common_headers(envelope: &Envelope) -> HeaderMap {
 }
 
 /// Inserts a value that was made from checked parts; one that HTTP cannot carry is left out.
-fn insert_bytes(headers: &mut HeaderMap, name: HeaderName, value: Vec<u8>) {
-    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value)) {
+fn insert_bytes(headers: &mut HeaderMap, name: HeaderName, value: &[u8]) {
+    if let Ok(value) = HeaderValue::from_bytes(value) {
         headers.insert(name, value);
     }
 }
 
 fn respond(status: u16, mut headers: HeaderMap, body: Segments) -> Response<Segments> {
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    let length = match body.len() {
+        0 => HeaderValue::from_static("0"),
+        length => HeaderValue::from(length),
+    };
+    headers.insert(CONTENT_LENGTH, length);
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     *response.headers_mut() = headers;

@@ -1,6 +1,7 @@
 //! The life of the server: open the store, listen, say so, serve, stop in order.
 
 use crate::accounts::Accounts;
+use crate::admission::Admission;
 use crate::cli::{DurabilityArg, LogFormat};
 use crate::config::{Config, Storage};
 use crate::listener::{self, Listening};
@@ -13,7 +14,7 @@ use model::clock::SystemClock;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory};
+use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
@@ -38,6 +39,18 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
                 let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
                 let engine = Embedded::open(path, &options, SystemClock)?;
                 info!("data are kept in {}", path.display());
+                serve(listener, config, engine).await
+            }
+            Storage::Database(options) => {
+                if store::postgres::has_password(&options.url) && std::env::args().any(|arg| arg.contains(&options.url))
+                {
+                    warn!(
+                        "whoever lists the processes of this machine can read the password in --store: put it into \
+                         the file of --store-password-file, or the address into ROWHOUSE_STORE"
+                    );
+                }
+                let engine = Postgres::open(options, SystemClock).await?;
+                info!("data are kept in the database {}", engine.place());
                 serve(listener, config, engine).await
             }
         }
@@ -88,6 +101,7 @@ async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> a
         oauth,
         domains: config.domains,
         query_time: config.query_time,
+        admission: Admission::new(config.requests_max, config.body_bytes),
         secondary: config.secondary,
         stats_on_primary: config.stats_on_primary,
     });
@@ -97,7 +111,7 @@ async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> a
     let (connections_max, shutdown_time) = (config.connections_max, config.shutdown_time);
     let listening = Listening { listener, tls, connections_max, shutdown_time };
     listener::serve(listening, Arc::clone(&service), stop).await;
-    service.engine.close().await.context("closing the data folder")?;
+    service.engine.close().await.context("closing the storage")?;
     info!("stopped");
     Ok(())
 }
@@ -126,9 +140,9 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Logs go to standard error; the storage library says only what is wrong, unless asked for more.
+/// Logs go to standard error; the libraries of the storage say only what is wrong, unless asked for more.
 fn start_log(format: LogFormat, levels: &str) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(format!("fjall=warn,lsm_tree=warn,{levels}"))
+    let filter = EnvFilter::try_new(format!("fjall=warn,lsm_tree=warn,tokio_postgres=warn,deadpool=error,{levels}"))
         .with_context(|| format!("'{levels}' is not a log level such as info, debug or info,store=debug"))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {

@@ -3,6 +3,7 @@
 //! The order of the steps decides which error a client sees first (specification 06 §6).
 
 use crate::accounts::Accounts;
+use crate::admission::{self, Admission, PAGE_BYTES, Share};
 use crate::answer::Answer;
 use crate::authentication::{Evidence, authenticate};
 use crate::authorization::authorize;
@@ -16,13 +17,14 @@ use crate::oauth::OAuth;
 use crate::operations;
 use crate::operations::batch::Surroundings;
 use crate::reload::Live;
+use crate::request_id::RequestId;
 use crate::response::{self, Envelope, Segments, X_MS_CLIENT_REQUEST_ID, echoed_request_id};
 use crate::route::{Operation, effective_method, route, route_service};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Response};
 use hyper::body::{Body, Incoming};
-use model::limits::XML_BODY_BYTES_MAX;
+use model::limits::{REQUEST_BODY_BYTES_MAX, XML_BODY_BYTES_MAX};
 use model::{AccountName, CorsRules, DateTime, ServiceProperties};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -41,6 +43,8 @@ pub(crate) struct Service<E> {
     pub(crate) oauth: Option<OAuth>,
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
+    /// How much is taken on at one time.
+    pub(crate) admission: Admission,
     /// What the secondary endpoint serves.
     pub(crate) secondary: SecondaryArg,
     /// Whether the primary endpoint answers statistics in path style.
@@ -72,8 +76,9 @@ impl<E: Engine> Service<E> {
         let mut operation = "";
         let result = self.process(&parts, body, connection, started, &mut envelope, &mut operation).await;
         let mut response = match result {
-            Ok(answer) => response::of_answer(answer, &envelope),
+            Ok((answer, share)) => response::of_answer(answer, share, &envelope),
             Err(BodyFailure::Answer(failure)) => {
+                envelope.accepts_json = accepts_json(&parts.headers);
                 log_failure(&failure, &envelope);
                 response::of_failure(&failure, &envelope, DateTime::from_system_time(SystemTime::now()))
             }
@@ -87,7 +92,7 @@ impl<E: Engine> Service<E> {
             target: "rowhouse::access",
             method = parts.method.as_str(), path = parts.uri.path(), operation, status = response.status().as_u16(),
             microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
-            request_id = envelope.request_id,
+            request_id = envelope.request_id.as_str(),
         );
         Ok(response)
     }
@@ -100,7 +105,7 @@ impl<E: Engine> Service<E> {
         started: Instant,
         envelope: &mut Envelope,
         operation_name: &mut &'static str,
-    ) -> Result<Answer, BodyFailure> {
+    ) -> Result<(Answer, Share), BodyFailure> {
         let host = host(parts)?;
         let raw_query = parts.uri.query().unwrap_or_default();
         let options = QueryOptions::parse(raw_query);
@@ -113,7 +118,7 @@ impl<E: Engine> Service<E> {
             let properties = envelope.cors.take();
             let no_rules = CorsRules::default();
             let rules = properties.as_ref().map_or(&no_rules, |properties| &properties.cors);
-            return Ok(cors::preflight(rules, &parts.headers)?);
+            return Ok((cors::preflight(rules, &parts.headers)?, Share::default()));
         }
         let now = SystemTime::now();
         let method = parts.method.as_str();
@@ -169,8 +174,12 @@ impl<E: Engine> Service<E> {
             _ => resolved(wishes.empty_answer_format())?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;
-        let base = format!("{}://{host}{}", connection.scheme(), target.base_path);
-        let (body, body_format) = self.read_body(&operation, parts, body, headers.content_type, &wishes).await?;
+        let base = [connection.scheme(), "://", host, target.base_path].concat();
+        let share = self.admission.memory(expected_bytes(&operation, &body)).await?;
+        let body = self.read_body(&operation, parts, body, headers.content_type, &wishes, started);
+        let (body, body_format) = body.await?;
+        // Taken when the body is there, so that nobody keeps it by sending slowly.
+        let _place = self.admission.place().await?;
         let call = Call {
             grant,
             version,
@@ -178,7 +187,7 @@ impl<E: Engine> Service<E> {
             now: DateTime::from_system_time(now),
             base: &base,
             headers,
-            options: options.clone(),
+            options: &options,
             format,
             body_format,
             preference: envelope.preference,
@@ -187,11 +196,16 @@ impl<E: Engine> Service<E> {
         let surroundings = Surroundings {
             domains: &self.domains,
             is_secondary: target.secondary,
-            request_id: &envelope.request_id,
+            request_id: envelope.request_id.as_str(),
             now: call.now,
         };
-        match tokio::time::timeout(timeout + QUERY_GRACE, self.run(&call, operation, &surroundings, &body)).await {
-            Ok(result) => result.map_err(BodyFailure::Answer),
+        let run = self.run(&call, operation, &surroundings, &body);
+        match tokio::time::timeout_at((started + timeout + QUERY_GRACE).into(), run).await {
+            Ok(Ok(answer)) => {
+                let bytes = answer.content.as_ref().map_or(0, |(_, segments)| admission::size(segments));
+                Ok((answer, self.admission.settle(share, bytes).await?))
+            }
+            Ok(Err(failure)) => Err(failure.into()),
             Err(_) => Err(Failure::service(ErrorCode::OperationTimedOut).into()),
         }
     }
@@ -204,6 +218,7 @@ impl<E: Engine> Service<E> {
         body: Incoming,
         content_type: Option<&str>,
         wishes: &Wishes<'_>,
+        began: Instant,
     ) -> Result<(Bytes, Format), BodyFailure> {
         let unread = Format::Json(MetadataLevel::Minimal);
         if !operation.has_body() {
@@ -219,7 +234,7 @@ impl<E: Engine> Service<E> {
         if has_format {
             wishes.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
         }
-        let body = body::read(body).await?;
+        let body = body::read(body, began).await?;
         if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
@@ -289,9 +304,8 @@ const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 
 fn envelope(headers: &HeaderMap) -> Envelope {
-    let accept = headers.get(http::header::ACCEPT).map(http::HeaderValue::as_bytes).unwrap_or_default();
     Envelope {
-        request_id: uuid::Uuid::new_v4().hyphenated().to_string(),
+        request_id: RequestId::new(),
         client_request_id: echoed_request_id(headers),
         version: None,
         challenge: None,
@@ -299,8 +313,27 @@ fn envelope(headers: &HeaderMap) -> Envelope {
         preference: None,
         is_front_end: false,
         cors: None,
-        accepts_json: accept.to_ascii_lowercase().windows(b"application/json".len()).any(|w| w == b"application/json"),
+        accepts_json: false,
     }
+}
+
+/// Whether the client reads JSON, as far as can be said before a format is negotiated.
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let accept = headers.get(http::header::ACCEPT).map(http::HeaderValue::as_bytes).unwrap_or_default();
+    accept.windows(b"application/json".len()).any(|w| w.eq_ignore_ascii_case(b"application/json"))
+}
+
+/// The memory that a request needs before it is known what becomes of it: a body and the record or records that it
+/// becomes, or a page.
+fn expected_bytes(operation: &Operation<'_>, body: &Incoming) -> usize {
+    if matches!(operation, Operation::QueryEntities(_)) {
+        return PAGE_BYTES;
+    }
+    if !operation.has_body() {
+        return 0;
+    }
+    let announced = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    2 * announced.map_or(REQUEST_BODY_BYTES_MAX, |bytes| bytes.min(REQUEST_BODY_BYTES_MAX))
 }
 
 /// The host that the client addressed: of the target if that is absolute, else of the `Host` header.

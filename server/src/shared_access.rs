@@ -20,7 +20,7 @@ pub(crate) async fn authenticate(
     let account = evidence.target.account.as_ref();
     let keys = account.and_then(|account| accounts.keys(account));
     let name = account.map_or("", AccountName::as_str);
-    let sas = verify(evidence.raw_query, name, keys.unwrap_or(&nobodys_keys()));
+    let sas = verify(evidence.raw_query, name, keys.unwrap_or(nobodys_keys()));
     let (Ok(sas), Some(account), Some(_)) = (&sas, account, keys) else {
         return Err(Failure::authentication(match sas {
             Err(error) => error.to_string(),

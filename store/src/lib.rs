@@ -12,9 +12,13 @@ pub mod embedded;
 pub mod engine;
 pub mod memory;
 mod page;
+mod policies_value;
+pub mod postgres;
 mod properties;
+mod properties_value;
 mod stamp;
 
 pub use embedded::{Durability, Embedded, EmbeddedOptions, OpenError};
 pub use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 pub use memory::Memory;
+pub use postgres::{Postgres, PostgresOptions};

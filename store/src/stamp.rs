@@ -28,6 +28,13 @@ impl<C: Clock> Stamps<C> {
         self.last = stamp;
     }
 
+    /// Takes a stamp back whose transaction was refused, unless a later one was given out since.
+    pub(crate) fn take_back(&mut self, stamp: DateTime, last_before: DateTime) {
+        if self.last == stamp {
+            self.last = last_before;
+        }
+    }
+
     /// The last stamp that was given out.
     pub(crate) fn last(&self) -> DateTime {
         self.last

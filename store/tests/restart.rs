@@ -1,23 +1,39 @@
-//! What the embedded engine has in memory is there again after a restart.
+//! What a durable engine has in memory is there again after a restart.
 
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
+#[path = "support/cluster.rs"]
+mod cluster;
 mod support;
 
+use cluster::Cluster;
 use model::service_properties::{Logging, RetentionDays};
 use model::{AccountName, ServiceProperties, ServicePropertiesUpdate};
-use store::{Embedded, EmbeddedOptions, Engine};
+use store::{Embedded, EmbeddedOptions, Engine, Postgres, PostgresOptions};
 use support::*;
 
 #[tokio::test]
 async fn service_properties_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || Embedded::open(folder.path(), &EmbeddedOptions::default(), ManualClock::at(START_TICKS)).unwrap();
+    let open =
+        async || Embedded::open(folder.path(), &EmbeddedOptions::default(), ManualClock::at(START_TICKS)).unwrap();
+    survives_a_restart(open).await;
+}
+
+#[tokio::test]
+async fn service_properties_in_a_database_survive_a_restart() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    let options = PostgresOptions { url, password: None, connections_max: 4, distribute: false };
+    survives_a_restart(async || Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap()).await;
+}
+
+async fn survives_a_restart<E: Engine>(open: impl AsyncFn() -> E) {
     let (one, two) = (AccountName::new(ACCOUNT).unwrap(), AccountName::new("account2").unwrap());
     let logging = Logging { read: true, retention: RetentionDays::new(5), ..Logging::default() };
     let logged = ServicePropertiesUpdate { logging: Some(logging), ..ServicePropertiesUpdate::default() };
 
-    let engine = open();
+    let engine = open().await;
     engine.update_service_properties(&one, cors_update("https://b.example")).await.unwrap();
     engine.update_service_properties(&one, cors_update("https://a.example")).await.unwrap();
     engine.update_service_properties(&one, logged.clone()).await.unwrap();
@@ -25,7 +41,7 @@ async fn service_properties_survive_a_restart() {
     engine.close().await.unwrap();
     drop(engine);
 
-    let engine = open();
+    let engine = open().await;
     let expected = ServiceProperties::default().updated(cors_update("https://a.example")).updated(logged);
     assert_eq!(*engine.service_properties(&one).unwrap(), expected);
     assert_eq!(*engine.service_properties(&two).unwrap(), ServiceProperties::default());

@@ -6,6 +6,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use model::limits::ACCOUNT_KEY_BYTES_MIN;
 use sha2::Sha256;
 use std::fmt;
+use std::io::Write;
 use std::time::SystemTime;
 use subtle::{Choice, ConstantTimeEq};
 
@@ -13,16 +14,19 @@ use subtle::{Choice, ConstantTimeEq};
 const SIGNATURE_BYTES: usize = 32;
 
 /// A key of an account. It is never shown.
+///
+/// What a signature costs is mostly the key, so that is taken up once, and copied for each signature.
 #[derive(Clone)]
 pub struct AccountKey {
-    bytes: Vec<u8>,
+    keyed: Hmac<Sha256>,
 }
 
 impl AccountKey {
     /// Reads the Base64 form; `None` if it is not Base64 or shorter than 16 bytes.
     pub fn parse(base64: &str) -> Option<Self> {
         let bytes = STANDARD.decode(base64.trim()).ok()?;
-        (bytes.len() >= ACCOUNT_KEY_BYTES_MIN).then_some(Self { bytes })
+        let keyed = Hmac::new_from_slice(&bytes).expect("HMAC takes keys of any length");
+        (bytes.len() >= ACCOUNT_KEY_BYTES_MIN).then_some(Self { keyed })
     }
 
     /// The signature of a text, in Base64.
@@ -36,7 +40,7 @@ impl AccountKey {
     }
 
     fn mac(&self, text: &str) -> [u8; SIGNATURE_BYTES] {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.bytes).expect("HMAC takes keys of any length");
+        let mut mac = self.keyed.clone();
         mac.update(text.as_bytes());
         mac.finalize().into_bytes().into()
     }
@@ -93,8 +97,7 @@ impl<'a> Authorization<'a> {
         if account.is_empty() || signature.is_empty() {
             return None;
         }
-        let signature = STANDARD.decode(signature).ok().and_then(|bytes| bytes.try_into().ok());
-        Some(Self { scheme, account, signature })
+        Some(Self { scheme, account, signature: read_signature(signature) })
     }
 }
 
@@ -121,22 +124,36 @@ impl Signed<'_> {
     /// The text that is signed (07 §4, §6).
     pub fn string_to_sign(&self, scheme: Scheme) -> String {
         let Self { method, content_md5, content_type, date, account, path, comp } = self;
-        let resource = match comp {
-            Some(comp) => format!("/{account}{path}?comp={comp}"),
-            None => format!("/{account}{path}"),
+        let (comp_name, comp) = comp.map_or(("", ""), |comp| ("?comp=", comp));
+        let head: &[&str] = match scheme {
+            Scheme::SharedKey => &[method, "\n", content_md5, "\n", content_type, "\n"],
+            Scheme::SharedKeyLite => &[],
         };
-        match scheme {
-            Scheme::SharedKey => format!("{method}\n{content_md5}\n{content_type}\n{date}\n{resource}"),
-            Scheme::SharedKeyLite => format!("{date}\n{resource}"),
-        }
+        let resource = [date, "\n/", account, path, comp_name, comp];
+        let mut text = String::with_capacity(head.iter().chain(&resource).map(|part| part.len()).sum());
+        text.extend(head.iter().chain(&resource).copied());
+        text
     }
 }
+
+/// The bytes of a signature in Base64; `None` if it is not Base64 or not 32 bytes.
+fn read_signature(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
+    // The library asks for room for whole groups of three bytes.
+    let mut bytes = [0; SIGNATURE_BYTES.next_multiple_of(3)];
+    let length = STANDARD.decode_slice(text, &mut bytes).ok()?;
+    bytes.get(..length)?.try_into().ok()
+}
+
+/// The length of every IMF-fixdate.
+const IMF_FIXDATE_BYTES: usize = 29;
 
 /// Reads the date of a request, an IMF-fixdate such as `Fri, 14 Mar 2031 08:15:30 GMT` (07 §5).
 pub fn parse_date(text: &str) -> Option<SystemTime> {
     let time = httpdate::parse_http_date(text).ok()?;
     // The library also reads two obsolete forms, which the service does not.
-    (httpdate::fmt_http_date(time) == text).then_some(time)
+    let mut current = [0; IMF_FIXDATE_BYTES];
+    write!(current.as_mut_slice(), "{}", httpdate::HttpDate::from(time)).ok()?;
+    (current == text.as_bytes()).then_some(time)
 }
 
 #[cfg(test)]

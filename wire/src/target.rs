@@ -86,13 +86,15 @@ impl<'a> Target<'a> {
     }
 
     /// The paths over which a signature may have been made; the first is the path as sent (07 §6, §7).
-    pub fn signed_paths(&self) -> Vec<Cow<'a, str>> {
-        let mut paths = vec![Cow::Borrowed(self.raw_path)];
-        if let (true, Some(account), false) = (self.secondary, &self.account, self.base_path.is_empty()) {
-            let rest = self.raw_path.get(self.base_path.len()..).unwrap_or_default();
-            paths.push(Cow::Owned(format!("/{account}{rest}")));
-        }
-        paths
+    pub fn signed_paths(&self) -> impl Iterator<Item = Cow<'a, str>> {
+        let primary = match &self.account {
+            Some(account) if self.secondary && !self.base_path.is_empty() => {
+                let rest = self.raw_path.get(self.base_path.len()..).unwrap_or_default();
+                Some(Cow::Owned(format!("/{account}{rest}")))
+            }
+            _ => None,
+        };
+        std::iter::once(Cow::Borrowed(self.raw_path)).chain(primary)
     }
 }
 
@@ -344,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_secondary_path_may_be_signed_with_or_without_its_suffix() {
-        let paths = |path: &'static str| Target::parse("127.0.0.1", path, &[]).signed_paths();
+        let paths = |path: &'static str| Target::parse("127.0.0.1", path, &[]).signed_paths().collect::<Vec<_>>();
         assert_eq!(paths("/acct/t"), ["/acct/t"]);
         assert_eq!(paths("/acct-secondary/t"), ["/acct-secondary/t", "/acct/t"]);
         assert_eq!(paths("/acct-secondary/acct/"), ["/acct-secondary/acct/", "/acct/"]);

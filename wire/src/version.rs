@@ -66,9 +66,19 @@ impl Version {
     }
 }
 
+impl Version {
+    /// The text form; every version has four digits of the year.
+    pub fn text(self) -> [u8; 10] {
+        let digit = |number: u16| b'0' + u8::try_from(number % 10).unwrap_or(0);
+        let (year, month, day) = (self.year, u16::from(self.month), u16::from(self.day));
+        let [y1, y2, y3, y4] = [1000, 100, 10, 1].map(|place| digit(year / place));
+        [y1, y2, y3, y4, b'-', digit(month / 10), digit(month), b'-', digit(day / 10), digit(day)]
+    }
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+        f.write_str(std::str::from_utf8(&self.text()).expect("only ASCII was written"))
     }
 }
 

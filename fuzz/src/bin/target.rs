@@ -13,7 +13,7 @@ fuzz_target!(|text: &str| {
     let raw_path = if path.is_empty() { "/" } else { path };
     assert_eq!(target.raw_path, raw_path, "the path is kept as it came");
     assert!(raw_path.starts_with(target.base_path));
-    assert_eq!(target.signed_paths().first().map(AsRef::as_ref), Some(raw_path));
+    assert_eq!(target.signed_paths().next().as_deref(), Some(raw_path));
     match target.resource() {
         Ok(Resource::Entity { table, partition, row }) if is_plain(&table) => {
             let address = written(|out| write_entity_address(out, &table, &partition, &row));

@@ -39,8 +39,11 @@ pub(crate) fn answer(
     echo: Option<RecordBuilder>,
     timestamp: DateTime,
 ) -> Result<Answer, Failure> {
-    let mut location = format!("{}/", call.base).into_bytes();
-    write_entity_address(&mut location, table, key.partition.as_str(), key.row.as_str());
+    let (partition, row) = (key.partition.as_str(), key.row.as_str());
+    let mut location = Vec::with_capacity(call.base.len() + table.len() + partition.len() + row.len() + 32);
+    location.extend_from_slice(call.base.as_bytes());
+    location.push(b'/');
+    write_entity_address(&mut location, table, partition, row);
     let mut content = Vec::new();
     if let Some(echo) = echo {
         let record: Record = echo.finish(timestamp);

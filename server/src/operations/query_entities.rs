@@ -21,7 +21,7 @@ use wire::{ErrorCode, Format, QueryOptions, Select, Version, continuation, filte
 
 /// Answers one page of the entities that match.
 pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
-    let options = &call.options;
+    let options = call.options;
     // `$top` is judged before the filter (04 §7).
     let limit = options.top().map_err(Failure::service)?;
     options.check_supported().map_err(Failure::service)?;

@@ -14,7 +14,7 @@ use wire::{ErrorCode, QueryOptions, continuation, filter};
 
 /// Answers one page of the tables that match, in the order of their folded names.
 pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>) -> Result<Answer, Failure> {
-    let options = &call.options;
+    let options = call.options;
     let limit = options.top().map_err(Failure::service)?;
     options.check_supported().map_err(Failure::service)?;
     let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default()).map_err(Failure::query)?;
@@ -47,7 +47,7 @@ async fn page(
     if range.is_empty() || limit == 0 {
         return Ok((tables, None));
     }
-    let mut from = start(&call.options)?.max(range.from.clone());
+    let mut from = start(call.options)?.max(range.from.clone());
     loop {
         let listed = engine.list_tables(&call.grant.account, &from, PAGE_RESULTS_MAX).await?;
         let is_last = listed.len() < PAGE_RESULTS_MAX;

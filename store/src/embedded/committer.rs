@@ -14,11 +14,11 @@
 use super::group::Group;
 use super::layout::{self, TableId};
 use super::outage::Outage;
-use super::properties_value;
 use super::shared::Shared;
 use super::space::FreeSpace;
 use super::storage::Storage;
 use crate::engine::{CatalogError, CommitError, Fault, TableKey};
+use crate::properties_value;
 use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode};
 use model::{AccountName, Clock, Mutation, ServicePropertiesUpdate, StoredAccessPolicies, Transaction, Written};
@@ -113,7 +113,7 @@ impl<C: Clock> Committer<C> {
             self.outage = Some(Outage::begin(&"the storage library refuses writes after one has failed"));
         }
         if !self.outage.as_mut().is_some_and(|outage| outage.try_to_end(&self.shared)) {
-            return Err(Fault::Unavailable);
+            return Err(Fault::Suspended);
         }
         self.outage = None;
         // A purge that was interrupted goes on.
@@ -182,7 +182,7 @@ impl<C: Clock> Committer<C> {
         }
         let Ok(storage) = self.writable() else {
             for request in requests {
-                drop(request.answer.send(Err(CommitError::Fault(Fault::Unavailable))));
+                drop(request.answer.send(Err(CommitError::Fault(Fault::Suspended))));
             }
             return;
         };

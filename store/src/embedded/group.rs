@@ -39,11 +39,11 @@ impl<'a> Group<'a> {
     ) -> Result<Vec<Written>, CommitError> {
         let id = self.shared.catalog().get(table).ok_or(CommitError::TableNotFound)?.table;
         let stamp = stamps.propose();
-        let changes = self.changes(id, transaction, stamp)?;
+        let (keys, changes) = self.changes(id, transaction, stamp)?;
         stamps.give_out(stamp);
         let written = changes.iter().map(Change::written).collect();
-        for change in changes {
-            self.push(id, change);
+        for (key, change) in keys.into_iter().zip(changes) {
+            self.push(key, change.effect);
         }
         Ok(written)
     }
@@ -59,25 +59,35 @@ impl<'a> Group<'a> {
         written
     }
 
-    fn changes(&self, id: TableId, transaction: Transaction, now: DateTime) -> Result<Vec<Change>, CommitError> {
+    /// The key of each mutation in the database, and what it makes of its entity.
+    fn changes(
+        &self,
+        id: TableId,
+        transaction: Transaction,
+        now: DateTime,
+    ) -> Result<(Vec<UserKey>, Vec<Change>), CommitError> {
         // An upsert that replaces needs nothing of the existing entity, not even its Timestamp, because `now` is
         // later than every stamp before it. Not reading it is what keeps blind writes fast.
         let is_blind = |mutation: &Mutation| matches!(mutation, Mutation::InsertOrReplace { .. });
         let blind: Vec<bool> = transaction.mutations().iter().map(is_blind).collect();
+        let mut keys = Vec::with_capacity(blind.len());
         let mut blind = blind.into_iter();
         let mut full_key = Vec::new();
         let changes = transaction.apply(now, |_, key| {
+            full_key.clear();
+            layout::write_entity_key(&mut full_key, id, key);
+            keys.push(UserKey::from(full_key.as_slice()));
             if blind.next() == Some(true) {
                 return Ok(None);
             }
-            full_key = layout::entity_key(id, key);
             self.read(&full_key)
         });
-        changes.map_err(|error| match error {
+        let changes = changes.map_err(|error| match error {
             ApplyError::Refused(_, MutationError::DamagedRecord) => CommitError::Fault(damaged(&full_key)),
             ApplyError::Refused(index, error) => CommitError::Refused(index, error),
             ApplyError::Read(error) => CommitError::Fault(storage_fault(error)),
-        })
+        });
+        changes.map(|changes| (keys, changes))
     }
 
     fn read(&self, full_key: &[u8]) -> fjall::Result<Option<UserValue>> {
@@ -87,19 +97,18 @@ impl<'a> Group<'a> {
         }
     }
 
-    fn push(&mut self, id: TableId, change: Change) {
+    fn push(&mut self, key: UserKey, effect: Effect) {
         let data = &self.storage.data;
-        let key = UserKey::from(layout::entity_key(id, &change.key));
-        let value = match change.effect {
+        let value = match effect {
             Effect::Put(record) => Some(UserValue::from(record.as_bytes())),
             Effect::Delete => None,
         };
-        match value.clone() {
-            Some(value) => self.batch.insert(data, key.clone(), value),
-            None => self.batch.remove(data, key.clone()),
-        }
         if let Some(overlay) = &mut self.overlay {
-            overlay.insert(key, value);
+            overlay.insert(key.clone(), value.clone());
+        }
+        match value {
+            Some(value) => self.batch.insert(data, key, value),
+            None => self.batch.remove(data, key),
         }
     }
 }

@@ -4,7 +4,8 @@
 //! This module must not know the storage library.
 
 use crate::engine::TableKey;
-use model::{AccountName, DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy, TableName};
+use crate::policies_value::{self, push_text, take_text, take_time};
+use model::{AccountName, DateTime, EntityKey, StoredAccessPolicies, TableName};
 
 /// The one keyspace. Each keyspace would cost about 17 more syncs when a folder is created, and would keep journals
 /// from being deleted until it has been written out too.
@@ -62,6 +63,21 @@ pub(super) fn entity_key(table: TableId, key: &[u8]) -> Vec<u8> {
     [table.to_bytes().as_slice(), key].concat()
 }
 
+/// Appends what [`entity_key`] returns.
+pub(super) fn write_entity_key(out: &mut Vec<u8>, table: TableId, key: &[u8]) {
+    out.extend_from_slice(&table.to_bytes());
+    out.extend_from_slice(key);
+}
+
+/// The key of an entity of which the two keys are at hand.
+pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
+    let (partition, row) = (key.partition.as_str(), key.row.as_str());
+    let mut full_key = Vec::with_capacity(size_of::<TableId>() + partition.len() + 1 + row.len());
+    full_key.extend_from_slice(&table.to_bytes());
+    key.encode_to(&mut full_key);
+    full_key
+}
+
 /// The key bytes inside the table of the key of an entity.
 pub(super) fn key_in_table(key: &[u8]) -> Option<&[u8]> {
     key.get(size_of::<TableId>()..)
@@ -96,24 +112,9 @@ pub(super) fn catalog_value(
     out.extend_from_slice(&created.ticks().to_be_bytes());
     push_text(&mut out, table.name.as_str());
     if !policies.is_empty() {
-        out.push(u8::try_from(policies.as_slice().len()).expect("a table has at most five policies"));
-    }
-    for policy in policies.as_slice() {
-        push_text(&mut out, policy.id());
-        for time in [policy.start, policy.expiry] {
-            // No instant has a negative number of ticks.
-            out.extend_from_slice(&time.map_or(-1, DateTime::ticks).to_be_bytes());
-        }
-        // The letters, or a text that is not of letters.
-        push_text(&mut out, &policy.permissions.map_or_else(|| "-".to_owned(), |permissions| permissions.to_string()));
+        policies_value::encode_to(policies, &mut out);
     }
     out
-}
-
-/// A text of at most 255 bytes, behind its length.
-fn push_text(out: &mut Vec<u8>, text: &str) {
-    out.push(u8::try_from(text.len()).expect("names of tables and ids of policies are shorter than 256 bytes"));
-    out.extend_from_slice(text.as_bytes());
 }
 
 /// What an entry of the catalog says.
@@ -133,7 +134,7 @@ pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
     let name = TableName::new(take_text(&mut rest)?).ok()?;
     let policies = match *version {
         CATALOG_VALUE_VERSION => StoredAccessPolicies::default(),
-        CATALOG_VALUE_VERSION_WITH_POLICIES => decode_policies(&mut rest)?,
+        CATALOG_VALUE_VERSION_WITH_POLICIES => policies_value::decode_from(&mut rest)?,
         _ => return None,
     };
     let account = key.strip_prefix(CATALOG_PREFIX)?.split(|b| *b == CATALOG_KEY_SEPARATOR).next()?;
@@ -141,39 +142,6 @@ pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
     let table = TableKey { account, name };
     let is_good = rest.is_empty() && catalog_key(&table) == key;
     is_good.then_some(CatalogEntry { table, id: TableId::from_bytes(id)?, created: created?, policies })
-}
-
-fn decode_policies(rest: &mut &[u8]) -> Option<StoredAccessPolicies> {
-    let (count, behind) = rest.split_first()?;
-    *rest = behind;
-    let mut policies = Vec::new();
-    for _ in 0..*count {
-        let mut policy = StoredAccessPolicy::new(take_text(rest)?)?;
-        (policy.start, *rest) = take_time(rest)?;
-        (policy.expiry, *rest) = take_time(rest)?;
-        policy.permissions = match take_text(rest)? {
-            "-" => None,
-            letters => Some(Permissions::of_table(letters)?),
-        };
-        policies.push(policy);
-    }
-    StoredAccessPolicies::new(policies)
-}
-
-/// An instant, or none, and what stands behind it.
-fn take_time(bytes: &[u8]) -> Option<(Option<DateTime>, &[u8])> {
-    let (ticks, rest) = bytes.split_first_chunk()?;
-    match i64::from_be_bytes(*ticks) {
-        -1 => Some((None, rest)),
-        ticks => Some((Some(DateTime::from_ticks(ticks)?), rest)),
-    }
-}
-
-fn take_text<'b>(bytes: &mut &'b [u8]) -> Option<&'b str> {
-    let (length, rest) = bytes.split_first()?;
-    let (text, rest) = rest.split_at_checked(usize::from(*length))?;
-    *bytes = rest;
-    std::str::from_utf8(text).ok()
 }
 
 /// The value of [`LAST_STAMP`].
@@ -199,6 +167,7 @@ pub(super) fn decode_service_properties_key(key: &[u8]) -> Option<AccountName> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::{KeyText, Permissions, StoredAccessPolicy};
 
     fn table() -> TableKey {
         TableKey { account: AccountName::new("acc1").unwrap(), name: TableName::new("MyTable").unwrap() }
@@ -283,5 +252,7 @@ mod tests {
         assert_eq!(key, b"\0\0\0\0\0\0\x01\x02p\0r");
         assert_eq!(key_in_table(&key), Some(&b"p\0r"[..]));
         assert_eq!(key_in_table(b"short"), None);
+        let text = |text| KeyText::new(text).unwrap();
+        assert_eq!(key_of_entity(TableId(0x0102), &EntityKey { partition: text("p"), row: text("r") }), key);
     }
 }

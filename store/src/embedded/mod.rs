@@ -18,7 +18,6 @@ mod layout;
 mod open_error;
 mod outage;
 mod preflight;
-mod properties_value;
 mod shared;
 mod space;
 mod storage;

@@ -9,7 +9,7 @@ use super::folder::sync_folder;
 use super::journal::{self, Journal, Rest};
 use super::open_error::OpenError;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -21,6 +21,8 @@ const KEYSPACE_FOLDERS: [&str; 2] = ["0", "1"];
 
 /// The extension of the copy that takes the place of a journal.
 const COPY_EXTENSION: &str = "copy";
+/// How much of a journal is read at a time, in bytes.
+const READ_BYTES: usize = 64 * 1024;
 
 /// Which damage at the end of the active journal is taken for writes that were cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +72,7 @@ pub(super) fn rescue(database: &Path, cut_off: CutOff) -> Result<(), OpenError> 
         check_end(path, journal, CutOff::Nothing)?;
     }
     check_end(path, journal, cut_off)?;
-    let bytes = read(path)?;
+    let bytes = read_journal(path)?;
     let copy = path.with_extension(COPY_EXTENSION);
     let replace = || -> io::Result<()> {
         let mut file = File::create(&copy)?;
@@ -142,7 +144,7 @@ fn read_journals(database: &Path) -> Result<Vec<(PathBuf, Journal)>, OpenError> 
     if paths.is_empty() {
         return Err(OpenError::damaged(database, "its journal is missing"));
     }
-    paths.into_iter().map(|path| Ok((path.clone(), journal::read(&read(&path)?)))).collect()
+    paths.into_iter().map(|path| Ok((path.clone(), journal::read(&read_journal(&path)?)))).collect()
 }
 
 /// The journals from the oldest to the active one.
@@ -166,14 +168,58 @@ fn journals(database: &Path) -> Result<Vec<PathBuf>, OpenError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
-    fs::read(path).map_err(|error| match error.kind() {
+    fs::read(path).map_err(|error| read_failure(path, error))
+}
+
+/// The bytes of a journal without zeros at its end: one that is nearly new has 64 MiB of them.
+fn read_journal(path: &Path) -> Result<Vec<u8>, OpenError> {
+    let read = || {
+        let mut file = File::open(path)?;
+        let (mut bytes, mut zeros, mut block) = (Vec::new(), 0, vec![0; READ_BYTES]);
+        loop {
+            let length = file.read(&mut block)?;
+            let read = block.get(..length).unwrap_or_default();
+            if read.is_empty() {
+                return Ok(bytes);
+            } else if read.iter().all(|byte| *byte == 0) {
+                zeros += length;
+            } else {
+                bytes.resize(bytes.len() + std::mem::take(&mut zeros), 0);
+                bytes.extend_from_slice(read);
+            }
+        }
+    };
+    read().map_err(|error| read_failure(path, error))
+}
+
+fn read_failure(path: &Path, error: io::Error) -> OpenError {
+    match error.kind() {
         io::ErrorKind::NotFound => OpenError::damaged(path, "the file is missing"),
         _ => OpenError::io("read", path, error),
-    })
+    }
 }
 
 fn truncate(path: &Path, bytes: usize) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     file.set_len(bytes as u64)?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_is_read_without_the_zeros_at_its_end_and_with_all_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("0.jnl");
+        let mut content = vec![0; 5 * READ_BYTES];
+        content[0] = 1;
+        content[3 * READ_BYTES + 7] = 2;
+        fs::write(&path, &content).unwrap();
+        assert_eq!(read_journal(&path).unwrap(), &content[..4 * READ_BYTES]);
+        fs::write(&path, vec![0; 3 * READ_BYTES]).unwrap();
+        assert_eq!(read_journal(&path).unwrap(), b"");
+        assert!(matches!(read_journal(&folder.path().join("1.jnl")), Err(OpenError::Damaged { .. })));
+    }
 }

@@ -59,7 +59,7 @@ impl Shared {
     /// The database. Whoever has it lets it go soon: it cannot be opened again before.
     pub(super) fn storage(&self) -> Result<Arc<Storage>, Fault> {
         let storage = self.storage.read().unwrap_or_else(PoisonError::into_inner);
-        storage.clone().ok_or(Fault::Unavailable)
+        storage.clone().ok_or(Fault::Suspended)
     }
 
     /// The data folder.
@@ -118,7 +118,7 @@ impl Shared {
         let storage = self.storage().map_err(ReadError::Fault)?;
         let snapshot = storage.db.snapshot();
         let id = self.table_id(table)?;
-        let full_key = layout::entity_key(id, &key.encode());
+        let full_key = layout::key_of_entity(id, key);
         // The library panics on some damage, and whoever reads must hear of that, too.
         let value = catch_unwind(AssertUnwindSafe(|| snapshot.get(&storage.data, &full_key)))
             .map_err(|_| ReadError::Fault(damaged(&full_key)))?
@@ -167,7 +167,7 @@ impl Shared {
         // A page that was cut short by the engine would look like one that ended by itself.
         self.check_open().map_err(ReadError::Fault)?;
         if storage.retired.is_cancelled() {
-            return Err(ReadError::Fault(Fault::Unavailable));
+            return Err(ReadError::Fault(Fault::Suspended));
         }
         Ok(page.finish())
     }

@@ -233,11 +233,11 @@ async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(answer, CommitError::Fault(Fault::Interrupted | Fault::Unavailable)), "{answer:?}");
+    assert!(matches!(answer, CommitError::Fault(Fault::Interrupted | Fault::Suspended)), "{answer:?}");
     let (refused, merged) = tokio::join!(commit(&engine, merge(999)), commit(&engine, merge(2)));
-    assert!(matches!(merged, Err(CommitError::Fault(Fault::Unavailable))), "{merged:?}");
-    assert!(matches!(refused, Err(CommitError::Fault(Fault::Unavailable))), "{refused:?}");
-    assert!(matches!(engine.delete_table(&table()).await, Err(CatalogError::Fault(Fault::Unavailable))));
+    assert!(matches!(merged, Err(CommitError::Fault(Fault::Suspended))), "{merged:?}");
+    assert!(matches!(refused, Err(CommitError::Fault(Fault::Suspended))), "{refused:?}");
+    assert!(matches!(engine.delete_table(&table()).await, Err(CatalogError::Fault(Fault::Suspended))));
     std::fs::remove_file(&tables).unwrap();
     // The engine comes back without being asked for anything.
     while count(&engine).await.is_err() {

@@ -3,7 +3,7 @@
 //! The limit of the operating system comes with a signal that ends a process which does not ignore it. Ignoring is inherited
 //! by the programs that a shell starts, so the test runs as a child of one.
 
-use super::{Pair, Random, all_of};
+use super::{Opens, Pair, Random, all_of, aside};
 use crate::support::*;
 use model::{DateTime, Transaction};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -46,17 +46,7 @@ fn limit_files(bytes: Option<u64>) {
     setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
 }
 
-/// A table that exists for what follows a fault.
-fn anchor() -> TableKey {
-    table_of("account3", "Anchor")
-}
-
-impl Pair<'_> {
-    pub(crate) async fn prepare_faults(&mut self) {
-        self.memory.create_table(&anchor()).await.unwrap();
-        self.embedded().create_table(&anchor()).await.unwrap();
-    }
-
+impl<O: Opens> Pair<O> {
     /// A time in which nothing can be written, or only a little.
     pub(crate) async fn fault(&mut self, random: &mut Random) -> String {
         self.faults.times += 1;
@@ -64,8 +54,8 @@ impl Pair<'_> {
         let mut in_doubt = None;
         for _ in 0..TRANSACTIONS_MAX {
             let (table, transaction) = (random.table(), random.transaction(&self.stamps));
-            match self.embedded().commit(&table, transaction.clone()).await {
-                Err(CommitError::Fault(Fault::Unavailable)) => self.faults.refused += 1,
+            match self.durable().commit(&table, transaction.clone()).await {
+                Err(CommitError::Fault(Fault::Suspended)) => self.faults.refused += 1,
                 Err(CommitError::Fault(Fault::Interrupted)) => {
                     assert!(in_doubt.is_none(), "nothing is written between a failure and the end of an outage");
                     in_doubt = Some((table, transaction));
@@ -93,33 +83,32 @@ impl Pair<'_> {
         let mut clock_is_set = false;
         let written = loop {
             // What happened during the fault was stamped by the clock as it was.
-            if !clock_is_set && self.embedded().get(&anchor(), &key("p", "r")).await.is_ok() && self.is_writable().await
-            {
+            if !clock_is_set && self.durable().get(&aside(), &key("p", "r")).await.is_ok() && self.is_writable().await {
                 self.resolve(in_doubt.clone()).await;
                 self.clock.set(resumed_at);
                 clock_is_set = true;
             }
-            if clock_is_set && let Ok(written) = self.embedded().commit(&anchor(), transaction()).await {
+            if clock_is_set && let Ok(written) = self.durable().commit(&aside(), transaction()).await {
                 break written;
             }
             assert!(began.elapsed() < RESUMPTION_MAX, "writes do not resume");
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        let memory = self.commit_in_memory(&anchor(), transaction()).await.unwrap();
+        let memory = self.commit_in_memory(&aside(), transaction()).await.unwrap();
         assert_eq!(memory, written);
     }
 
     /// Whether writes are possible. What is tried leaves no trace.
     async fn is_writable(&self) -> bool {
         let nothing = Transaction::single(delete("absent", "absent"));
-        !matches!(self.embedded().commit(&anchor(), nothing).await, Err(CommitError::Fault(_)))
+        !matches!(self.durable().commit(&aside(), nothing).await, Err(CommitError::Fault(_)))
     }
 
     /// Finds out whether a transaction in doubt happened, by all of its table.
     async fn resolve(&mut self, in_doubt: Option<(TableKey, Transaction)>) {
         let Some((table, transaction)) = in_doubt else { return };
         self.faults.interrupted += 1;
-        if all_of(&self.memory, &table).await == all_of(self.embedded(), &table).await {
+        if all_of(&self.memory, &table).await == all_of(self.durable(), &table).await {
             return;
         }
         self.faults.happened += 1;

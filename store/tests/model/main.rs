@@ -1,4 +1,4 @@
-//! Random operations on the embedded engine and on the memory engine, which must answer alike, also across restarts and
+//! Random operations on a durable engine and on the memory engine, which must answer alike, also across restarts and
 //! times in which the embedded engine cannot write.
 //!
 //! A run is determined by its seed, which is printed; `ROWHOUSE_SEED` replays one, `ROWHOUSE_STEPS` makes it longer, and
@@ -6,50 +6,115 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout, reason = "a test")]
 
+#[path = "../support/cluster.rs"]
+mod cluster;
 mod faults;
 mod random;
 #[path = "../support/mod.rs"]
 mod support;
 
+use cluster::Cluster;
 use faults::Faults;
 use model::{AccountName, DateTime, Entity, KeyRange, Transaction, Written};
 use random::Random;
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use store::{CommitError, Durability, Embedded, EmbeddedOptions, Engine, Memory, Scan, TableKey};
+use store::{
+    CommitError, Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres, PostgresOptions, Scan, TableKey,
+};
 use support::*;
 
-const STEPS_DEFAULT: u64 = 100_000;
 /// One restart in so many takes the durability that waits for the disk; more would make the test wait for it all the time.
 const SYNC_SHARE: usize = 16;
 /// One step in so many is a time in which nothing can be written.
 const FAULT_SHARE: usize = 4000;
 
+/// How the durable engine is opened, again and again.
+trait Opens {
+    type Engine: Engine;
+
+    const STEPS_DEFAULT: u64;
+    /// Whether the engine goes on behind its last stamp when it is opened again, whatever the clock says then.
+    const KEEPS_LAST_STAMP: bool;
+    /// Whether there are times in which this process cannot write its files.
+    const HAS_FAULTS: bool;
+
+    async fn open(&self, clock: ManualClock, durability: Durability) -> Self::Engine;
+}
+
+struct InFolder(tempfile::TempDir);
+
+impl Opens for InFolder {
+    type Engine = Embedded;
+    const STEPS_DEFAULT: u64 = 100_000;
+    const KEEPS_LAST_STAMP: bool = true;
+    const HAS_FAULTS: bool = true;
+
+    async fn open(&self, clock: ManualClock, durability: Durability) -> Embedded {
+        let options = EmbeddedOptions { durability, min_free_bytes: 0, ..EmbeddedOptions::default() };
+        Embedded::open(self.0.path(), &options, clock).unwrap()
+    }
+}
+
+struct InDatabase(String);
+
+impl Opens for InDatabase {
+    type Engine = Postgres<ManualClock>;
+    const STEPS_DEFAULT: u64 = 3000;
+    // A server knows nothing of the stamps of another, or of the one before it, but those that its writes meet.
+    const KEEPS_LAST_STAMP: bool = false;
+    const HAS_FAULTS: bool = false;
+
+    async fn open(&self, clock: ManualClock, _: Durability) -> Postgres<ManualClock> {
+        let options = PostgresOptions { url: self.0.clone(), password: None, connections_max: 4, distribute: false };
+        Postgres::open(&options, clock).await.unwrap()
+    }
+}
+
 /// The two engines, and what they answered so far.
-struct Pair<'a> {
-    folder: &'a Path,
+struct Pair<O: Opens> {
+    opens: O,
     clock: ManualClock,
     memory: Memory<ManualClock>,
-    embedded: Option<Embedded>,
+    durable: Option<O::Engine>,
     /// The Timestamps that were given out, for conditions that may hold.
     stamps: Vec<DateTime>,
     /// What became of the times in which nothing could be written.
     faults: Faults,
 }
 
-impl Pair<'_> {
-    fn embedded(&self) -> &Embedded {
-        self.embedded.as_ref().unwrap()
+/// A table that chance does not touch.
+fn aside() -> TableKey {
+    table_of("account3", "Aside")
+}
+
+impl<O: Opens> Pair<O> {
+    async fn new(opens: O) -> Self {
+        let clock = ManualClock::at(START_TICKS);
+        let durable = Some(opens.open(clock.clone(), INTERVAL).await);
+        let (memory, faults) = (Memory::new(clock.clone()), Faults::default());
+        let pair = Self { opens, memory, clock, durable, stamps: Vec::new(), faults };
+        same("create aside", (pair.memory.create_table(&aside()).await, pair.durable().create_table(&aside()).await));
+        pair
+    }
+
+    fn durable(&self) -> &O::Engine {
+        self.durable.as_ref().unwrap()
     }
 
     async fn reopen(&mut self, closes_first: bool, durability: Durability) {
-        let embedded = self.embedded.take().unwrap();
+        let durable = self.durable.take().unwrap();
         if closes_first {
-            embedded.close().await.unwrap();
+            durable.close().await.unwrap();
         }
-        drop(embedded);
-        let options = EmbeddedOptions { durability, min_free_bytes: 0, ..EmbeddedOptions::default() };
-        self.embedded = Some(Embedded::open(self.folder, &options, self.clock.clone()).unwrap());
+        drop(durable);
+        self.durable = Some(self.opens.open(self.clock.clone(), durability).await);
+        if !O::KEEPS_LAST_STAMP {
+            // The clock has gone on meanwhile, and a write takes the engine along.
+            self.clock.set(self.stamps.iter().max().map_or(START_TICKS, |last| last.ticks()) + 1_000);
+            let write = || Transaction::single(upsert("p", "r", 1));
+            let answers = (self.memory.commit(&aside(), write()).await, self.durable().commit(&aside(), write()).await);
+            same("write aside", answers);
+        }
     }
 
     /// Applies a transaction to the memory engine alone.
@@ -73,7 +138,7 @@ impl Pair<'_> {
         let everything = Scan { ranges: vec![KeyRange::all()], ..planned.clone() };
         let entities = |answer: Result<(Kept, _), _>| answer.map(|(kept, _)| kept.entities);
         let memory = self.memory.scan(table, everything, Kept::default()).await;
-        let embedded = self.embedded().scan(table, planned.clone(), Kept::default()).await;
+        let embedded = self.durable().scan(table, planned.clone(), Kept::default()).await;
         same(&format!("query {table:?} {planned:?}"), (entities(memory), entities(embedded)))
     }
 
@@ -82,32 +147,32 @@ impl Pair<'_> {
         for account in ["account1", "account2"] {
             for name in ["Alpha", "Beta", "gamma"] {
                 let table = table_of(account, name);
-                same("all entities", (all_of(&self.memory, &table).await, all_of(self.embedded(), &table).await));
-                let answers = (self.memory.policies(&table).await, self.embedded().policies(&table).await);
+                same("all entities", (all_of(&self.memory, &table).await, all_of(self.durable(), &table).await));
+                let answers = (self.memory.policies(&table).await, self.durable().policies(&table).await);
                 same("all policies", answers);
             }
         }
     }
 
     async fn step(&mut self, random: &mut Random) -> String {
-        if random.one_in(FAULT_SHARE) {
+        if O::HAS_FAULTS && random.one_in(FAULT_SHARE) {
             return self.fault(random).await;
         }
         let table = random.table();
         match random.below(40) {
             0 => {
-                let answers = (self.memory.create_table(&table).await, self.embedded().create_table(&table).await);
+                let answers = (self.memory.create_table(&table).await, self.durable().create_table(&table).await);
                 same(&format!("create {table:?}"), answers)
             }
             1 if random.one_in(2) => {
-                let answers = (self.memory.delete_table(&table).await, self.embedded().delete_table(&table).await);
+                let answers = (self.memory.delete_table(&table).await, self.durable().delete_table(&table).await);
                 same(&format!("delete {table:?}"), answers)
             }
             2 => {
                 let (from, limit) = (random.one(&["", "alpha", "b"]), random.below(4));
                 let account = AccountName::new(table.account.as_str()).unwrap();
                 let memory = self.memory.list_tables(&account, from, limit).await;
-                same("list", (memory, self.embedded().list_tables(&account, from, limit).await))
+                same("list", (memory, self.durable().list_tables(&account, from, limit).await))
             }
             3 if random.one_in(10) => {
                 let closes_first = random.one_in(2);
@@ -124,10 +189,10 @@ impl Pair<'_> {
                 let policies = random.policies();
                 let what = format!("set {policies:?} of {table:?}");
                 let memory = self.memory.set_policies(&table, policies.clone()).await;
-                same(&what, (memory, self.embedded().set_policies(&table, policies).await))
+                same(&what, (memory, self.durable().set_policies(&table, policies).await))
             }
             6 => {
-                let answers = (self.memory.policies(&table).await, self.embedded().policies(&table).await);
+                let answers = (self.memory.policies(&table).await, self.durable().policies(&table).await);
                 same(&format!("policies of {table:?}"), answers)
             }
             7..=9 => self.planned_query(&table, random).await,
@@ -135,20 +200,20 @@ impl Pair<'_> {
                 let scan = random.scan();
                 let answers = (
                     self.memory.scan(&table, scan.clone(), Kept::default()).await,
-                    self.embedded().scan(&table, scan.clone(), Kept::default()).await,
+                    self.durable().scan(&table, scan.clone(), Kept::default()).await,
                 );
                 same(&format!("scan {table:?} {scan:?}"), answers)
             }
             13..=18 => {
                 let key = random.entity();
-                let answers = (self.memory.get(&table, &key).await, self.embedded().get(&table, &key).await);
+                let answers = (self.memory.get(&table, &key).await, self.durable().get(&table, &key).await);
                 same(&format!("get {table:?} {key:?}"), answers)
             }
             _ => {
                 let transaction = random.transaction(&self.stamps);
                 let what = format!("commit {table:?} {transaction:?}");
                 let memory = self.commit_in_memory(&table, transaction.clone()).await;
-                same(&what, (memory, self.embedded().commit(&table, transaction).await))
+                same(&what, (memory, self.durable().commit(&table, transaction).await))
             }
         }
     }
@@ -186,27 +251,22 @@ fn the_embedded_engine_answers_as_the_memory_engine() {
     if !faults::is_child() {
         return faults::run_as_child("the_embedded_engine_answers_as_the_memory_engine");
     }
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(run());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(answers_as_the_memory_engine(InFolder(data_folder())));
 }
 
-async fn run() {
+#[tokio::test(flavor = "multi_thread")]
+async fn the_engine_on_postgresql_answers_as_the_memory_engine() {
+    let Some(cluster) = Cluster::shared() else { return };
+    answers_as_the_memory_engine(InDatabase(cluster.database())).await;
+}
+
+async fn answers_as_the_memory_engine<O: Opens>(opens: O) {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seed = setting("ROWHOUSE_SEED").unwrap_or_else(|| u64::from(since_epoch.subsec_nanos()));
-    let steps = setting("ROWHOUSE_STEPS").unwrap_or(STEPS_DEFAULT);
+    let steps = setting("ROWHOUSE_STEPS").unwrap_or(O::STEPS_DEFAULT);
     println!("ROWHOUSE_SEED={seed} ROWHOUSE_STEPS={steps} replays this run");
-    let folder = data_folder();
-    let clock = ManualClock::at(START_TICKS);
-    let options = EmbeddedOptions { durability: INTERVAL, min_free_bytes: 0, ..EmbeddedOptions::default() };
-    let embedded = Embedded::open(folder.path(), &options, clock.clone()).unwrap();
-    let mut pair = Pair {
-        folder: folder.path(),
-        clock: clock.clone(),
-        memory: Memory::new(clock),
-        embedded: Some(embedded),
-        stamps: Vec::new(),
-        faults: Faults::default(),
-    };
-    pair.prepare_faults().await;
+    let mut pair = Pair::new(opens).await;
     let mut random = Random(seed);
     for step in 0..steps {
         let what = pair.step(&mut random).await;

@@ -78,9 +78,9 @@ pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
     writer.header("Location", head.location);
     writer.header("DataServiceId", head.location.filter(|_| head.has_data_service_id));
     if let Some(timestamp) = head.etag {
-        let mut etag = Vec::with_capacity(48);
-        ETag::of(timestamp).write_to(&mut etag);
-        writer.header("ETag", Some(etag));
+        writer.out.extend_from_slice(b"ETag: ");
+        ETag::of(timestamp).write_to(writer.out);
+        writer.out.extend_from_slice(b"\r\n");
     }
     for (name, token) in head.continuation {
         writer.header(name, Some(token));
@@ -94,8 +94,11 @@ struct HeadWriter<'o> {
 
 impl HeadWriter<'_> {
     fn status_line(&mut self, status: u16) {
-        let line = format!("HTTP/1.1 {status} {}\r\n", reason_phrase(status));
-        self.out.extend_from_slice(line.as_bytes());
+        self.out.extend_from_slice(b"HTTP/1.1 ");
+        self.out.extend_from_slice(itoa::Buffer::new().format(status).as_bytes());
+        self.out.push(b' ');
+        self.out.extend_from_slice(reason_phrase(status).as_bytes());
+        self.out.extend_from_slice(b"\r\n");
     }
 
     fn header(&mut self, name: &str, value: Option<impl AsRef<[u8]>>) {

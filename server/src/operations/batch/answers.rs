@@ -3,6 +3,7 @@
 use super::Surroundings;
 use crate::answer::Answer;
 use crate::failure::{Failure, Layer};
+use crate::request_id::RequestId;
 use bytes::Bytes;
 use wire::batch::{PartHead, end, start_changeset, start_part, write_head};
 use wire::error::write_error_body;
@@ -142,7 +143,7 @@ impl Answers {
 const ODATA_XML: &str = "application/xml;charset=utf-8";
 
 fn boundary(kind: &str) -> String {
-    format!("{kind}_{}", uuid::Uuid::new_v4().hyphenated())
+    format!("{kind}_{}", RequestId::new())
 }
 
 /// Header names inside a batch are text that old clients compare letter by letter, unlike those of HTTP itself.

@@ -232,7 +232,11 @@ async fn execute(
         Err(failure) => return refused(Refused::early(0, failure)),
     };
     let written = commit(engine, &table, transaction).await?;
-    steps.into_iter().zip(written).map(|(step, written)| step.answer(written).map_err(Stop::Fault)).collect()
+    let mut answers = Vec::with_capacity(steps.len());
+    for (step, written) in steps.into_iter().zip(written) {
+        answers.push(step.answer(written).map_err(Stop::Fault)?);
+    }
+    Ok(answers)
 }
 
 async fn commit(engine: &impl Engine, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, Stop> {

@@ -72,7 +72,7 @@ impl<'a> Part<'a> {
             now: batch.now,
             base: batch.base,
             headers: self.headers,
-            options: self.options.clone(),
+            options: &self.options,
             format,
             body_format,
             preference: self.preference,

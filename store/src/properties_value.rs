@@ -11,7 +11,7 @@
 //! retention = days (2 bytes; 0: kept for ever)
 //! ```
 //!
-//! Numbers are big-endian. Bytes come from disk and may be damaged, so decoding can fail and never panics; what is
+//! Every durable engine keeps this value. Numbers are big-endian. Bytes come from a store and may be damaged, so decoding can fail and never panics; what is
 //! decoded passes the same constructors as what a client sends, so it keeps the same limits.
 
 use model::service_properties::{AnalyticsVersion, Logging, Metrics, MetricsLevel, RetentionDays};
@@ -23,7 +23,7 @@ const WRITE: u8 = 2;
 const DELETE: u8 = 4;
 
 /// The bytes that stand for the properties.
-pub(super) fn encode(properties: &ServiceProperties) -> Vec<u8> {
+pub(crate) fn encode(properties: &ServiceProperties) -> Vec<u8> {
     let mut out = vec![VERSION];
     let Logging { version, read, write, delete, retention } = properties.logging;
     out.push(match version {
@@ -67,7 +67,7 @@ fn encode_text(out: &mut Vec<u8>, text: &str) {
 }
 
 /// The properties that the bytes stand for; `None` if they are damaged or of a newer version.
-pub(super) fn decode(value: &[u8]) -> Option<ServiceProperties> {
+pub(crate) fn decode(value: &[u8]) -> Option<ServiceProperties> {
     let mut reader = Reader(value);
     if reader.byte()? != VERSION {
         return None;

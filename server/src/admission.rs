@@ -1,0 +1,129 @@
+//! How much the server takes on at one time: requests in work, and memory for bodies on their way in and out.
+//!
+//! What is beyond waits a little, in the order in which it came, and is then told that the server is busy. So neither
+//! a burst of requests nor clients that read slowly can make the server take more memory than it was given, and those
+//! that it serves are served as fast as ever.
+
+use crate::failure::Failure;
+use bytes::Bytes;
+use model::limits::{PAGE_ENTITY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wire::ErrorCode;
+
+/// How long a request waits for its turn before it is refused.
+const WAIT: Duration = Duration::from_secs(1);
+/// Bodies up to this size are not counted, in bytes. A connection has one at most.
+const UNCOUNTED_BYTES: usize = 16 * 1024;
+/// What a page is counted as until its size is known, in bytes: its entities, and as much again for names and escapes.
+pub(crate) const PAGE_BYTES: usize = 2 * PAGE_ENTITY_BYTES_MAX;
+/// Least memory for bodies, in bytes: one page, or one body with what it becomes.
+pub(crate) const MEMORY_BYTES_MIN: usize = 2 * PAGE_BYTES;
+/// Memory is counted in units of this many bytes, so that all of it can be counted.
+const UNIT_BYTES: usize = 1024;
+
+const _: () = assert!(2 * REQUEST_BODY_BYTES_MAX <= MEMORY_BYTES_MIN);
+
+/// What the server may take on.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    requests: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
+    units: usize,
+}
+
+/// A request in work, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Memory that a request holds, as long as this lives.
+#[derive(Debug, Default)]
+pub(crate) struct Share(Option<OwnedSemaphorePermit>);
+
+impl Admission {
+    pub(crate) fn new(requests_max: usize, memory_bytes: usize) -> Self {
+        let units = (memory_bytes / UNIT_BYTES).min(Semaphore::MAX_PERMITS);
+        let requests = Arc::new(Semaphore::new(requests_max.min(Semaphore::MAX_PERMITS)));
+        Self { requests, memory: Arc::new(Semaphore::new(units)), units }
+    }
+
+    /// A place among the requests in work.
+    pub(crate) async fn place(&self) -> Result<Place, Failure> {
+        take(&self.requests, 1).await.map(|permit| Place { _permit: permit })
+    }
+
+    /// Memory for this many bytes.
+    pub(crate) async fn memory(&self, bytes: usize) -> Result<Share, Failure> {
+        if bytes <= UNCOUNTED_BYTES {
+            return Ok(Share::default());
+        }
+        // An answer may be larger than all that there is; it then has the memory for itself.
+        take(&self.memory, bytes.div_ceil(UNIT_BYTES).min(self.units)).await.map(|permit| Share(Some(permit)))
+    }
+
+    /// Makes a share fit what is held in the end: gives back what is too much, or takes what is missing.
+    pub(crate) async fn settle(&self, mut share: Share, bytes: usize) -> Result<Share, Failure> {
+        let held = share.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let needed = if bytes <= UNCOUNTED_BYTES { 0 } else { bytes.div_ceil(UNIT_BYTES).min(self.units) };
+        if needed > held {
+            let more = take(&self.memory, needed - held).await?;
+            match &mut share.0 {
+                Some(permit) => permit.merge(more),
+                None => share.0 = Some(more),
+            }
+        } else if let Some(permit) = &mut share.0 {
+            drop(permit.split(held - needed));
+        }
+        Ok(share)
+    }
+}
+
+async fn take(semaphore: &Arc<Semaphore>, count: usize) -> Result<OwnedSemaphorePermit, Failure> {
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    if let Ok(permit) = Arc::clone(semaphore).try_acquire_many_owned(count) {
+        return Ok(permit);
+    }
+    match tokio::time::timeout(WAIT, Arc::clone(semaphore).acquire_many_owned(count)).await {
+        Ok(Ok(permit)) => Ok(permit),
+        _ => Err(Failure::service(ErrorCode::ServerBusy).because("more requests or bodies than the server takes on")),
+    }
+}
+
+/// How many bytes a body has.
+pub(crate) fn size(segments: &[Bytes]) -> usize {
+    segments.iter().map(Bytes::len).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_busy<T>(result: &Result<T, Failure>) -> bool {
+        matches!(result, Err(failure) if failure.error.code == ErrorCode::ServerBusy)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_beyond_waits_and_is_refused() {
+        let admission = Admission::new(1, 64 * 1024);
+        let place = admission.place().await.unwrap();
+        assert!(is_busy(&admission.place().await));
+        let (next, ()) = tokio::join!(admission.place(), async {
+            tokio::time::sleep(WAIT / 2).await;
+            drop(place);
+        });
+        assert!(next.is_ok());
+
+        let share = admission.memory(40 * 1024).await.unwrap();
+        assert!(is_busy(&admission.memory(40 * 1024).await));
+        assert!(admission.memory(UNCOUNTED_BYTES).await.is_ok(), "small bodies are not counted");
+        let share = admission.settle(share, 20 * 1024).await.unwrap();
+        let other = admission.memory(40 * 1024).await.unwrap();
+        assert!(is_busy(&admission.settle(share, 30 * 1024).await));
+        drop(other);
+        assert!(admission.memory(10 * 1024 * 1024).await.is_ok(), "one that is too large has all of it");
+        assert_eq!(admission.memory.available_permits(), 64, "everything was given back");
+    }
+}

@@ -1,0 +1,167 @@
+//! What a failure of the database means, and when the same is tried again.
+//!
+//! Invariant: [`Trouble::Again`] and [`Trouble::Elsewhere`] say that nothing happened. Whoever cannot know that says [`Trouble::Fault`].
+
+use crate::engine::Fault;
+use std::error::Error;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{Duration, Instant};
+use tokio_postgres::error::SqlState;
+
+/// How long an operation is tried again before its caller is told that the database is not available.
+pub(super) const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(8);
+/// How long the database may work on one statement, waits for locks included. The session says so to the database.
+pub(super) const STATEMENT_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long one attempt may take before its connection counts as lost: more than the database needs to give up.
+pub(super) const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(14);
+/// The shortest and the longest wait between two attempts, before chance takes up to half of it.
+const WAIT_MIN: Duration = Duration::from_millis(2);
+const WAIT_MAX: Duration = Duration::from_millis(250);
+
+/// Why an attempt did not succeed.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// Nothing happened, and another attempt may succeed.
+    Again(Box<dyn Error + Send + Sync>),
+    /// The same over another connection: this one is gone, or leads to a database that does not write any more.
+    Elsewhere(Box<dyn Error + Send + Sync>),
+    /// Another attempt is no use, or what happened is not known.
+    Fault(Fault),
+}
+
+impl Trouble {
+    /// The trouble with a statement that has no effect before a commit that was not sent yet.
+    pub(super) fn before_commit(error: &tokio_postgres::Error) -> Self {
+        let reason = Box::new(Reason(describe(error)));
+        match error.code() {
+            Some(code) if PASSING.contains(code) => Self::Again(reason),
+            Some(code) if PASSING_ELSEWHERE.contains(code) || code.code().starts_with("08") => Self::Elsewhere(reason),
+            Some(_) => Self::Fault(Fault::Storage(reason)),
+            // No answer: the connection broke.
+            None => Self::Elsewhere(reason),
+        }
+    }
+
+    /// The trouble with a statement that takes effect by itself, or with a commit.
+    pub(super) fn at_commit(error: &tokio_postgres::Error) -> Self {
+        match error.code() {
+            // The database says that it took the transaction back.
+            Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)) => {
+                Self::Again(Box::new(Reason(describe(error))))
+            }
+            _ => Self::Fault(Fault::Storage(Box::new(Reason(format!(
+                "whether the transaction happened is not known: {}",
+                describe(error)
+            ))))),
+        }
+    }
+
+    /// Another attempt is needed for a reason of the engine's own.
+    pub(super) fn again(reason: &'static str) -> Self {
+        Self::Again(Box::new(Reason(reason.to_owned())))
+    }
+}
+
+/// Reasons for which a statement is refused that may be gone at the next attempt.
+const PASSING: [SqlState; 6] = [
+    SqlState::T_R_SERIALIZATION_FAILURE,
+    SqlState::T_R_DEADLOCK_DETECTED,
+    SqlState::LOCK_NOT_AVAILABLE,
+    SqlState::QUERY_CANCELED,
+    // Two inserts of one key, of which the other was first.
+    SqlState::UNIQUE_VIOLATION,
+    // The guard of an insert, see `statements::GUARD`.
+    SqlState::DIVISION_BY_ZERO,
+];
+/// Those that only another connection leaves behind.
+const PASSING_ELSEWHERE: [SqlState; 6] = [
+    SqlState::ADMIN_SHUTDOWN,
+    SqlState::CRASH_SHUTDOWN,
+    SqlState::CANNOT_CONNECT_NOW,
+    SqlState::TOO_MANY_CONNECTIONS,
+    SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+    // The database was made a replica, and another one took its place.
+    SqlState::READ_ONLY_SQL_TRANSACTION,
+];
+
+/// The attempts of one operation.
+pub(super) struct Attempts {
+    began: Instant,
+    wait: Duration,
+}
+
+impl Attempts {
+    pub(super) fn new() -> Self {
+        Self { began: Instant::now(), wait: WAIT_MIN }
+    }
+
+    /// Waits before the next attempt, or says why there is none.
+    pub(super) async fn next(&mut self, trouble: Trouble) -> Result<(), Fault> {
+        let reason = match trouble {
+            Trouble::Fault(fault) => return Err(fault),
+            Trouble::Again(reason) | Trouble::Elsewhere(reason) => reason,
+        };
+        if self.began.elapsed() >= ATTEMPTS_TIME_MAX {
+            return Err(Fault::Unavailable(reason));
+        }
+        tracing::debug!(%reason, "another attempt is made");
+        tokio::time::sleep(jittered(self.wait)).await;
+        self.wait = (self.wait * 2).min(WAIT_MAX);
+        Ok(())
+    }
+}
+
+/// A random time between half of this and all of it, so that those who met once do not meet again.
+pub(super) fn jittered(time: Duration) -> Duration {
+    let random = RandomState::new().build_hasher().finish() % 1024;
+    time / 2 + time.mul_f64(f64::from(u32::try_from(random).unwrap_or(0)) / 2048.0)
+}
+
+/// A failure in words, for the log.
+#[derive(Debug)]
+struct Reason(String);
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Reason {}
+
+/// What went wrong, without the details in which the database quotes data.
+pub(super) fn describe(error: &tokio_postgres::Error) -> String {
+    if let Some(refusal) = error.as_db_error() {
+        return format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());
+    }
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_spread_and_bounded() {
+        for _ in 0..100 {
+            let wait = jittered(Duration::from_millis(100));
+            assert!((50..=100).contains(&wait.as_millis()), "{wait:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_fault_is_not_tried_again() {
+        let mut attempts = Attempts::new();
+        attempts.next(Trouble::again("first")).await.unwrap();
+        assert!(matches!(attempts.next(Trouble::Fault(Fault::Closed)).await, Err(Fault::Closed)));
+        attempts.began = Instant::now().checked_sub(ATTEMPTS_TIME_MAX).unwrap();
+        assert!(matches!(attempts.next(Trouble::again("last")).await, Err(Fault::Unavailable(_))));
+    }
+}

@@ -1,0 +1,236 @@
+//! Tables, their policies, and single entities: what one statement or two can answer.
+//!
+//! The catalog is asked each time, so that what another server changed is seen at once. Only the id of a table is kept
+//! in memory, and each use of it comes with the question whether the table is still there.
+
+use super::attempt::{ATTEMPT_TIME_MAX, Trouble};
+use super::layout::{TableId, columns};
+use super::pool::Lease;
+use super::shared::Shared;
+use super::statements;
+use crate::engine::{CatalogError, Fault, ReadError, TableKey};
+use crate::page::damaged;
+use crate::policies_value;
+use model::{AccountName, Clock, EntityKey, Record, StoredAccessPolicies, TableName};
+use tokio::time::timeout;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+/// A table as the catalog has it.
+pub(super) struct Listed {
+    pub(super) id: TableId,
+    pub(super) name: TableName,
+    pub(super) policies: StoredAccessPolicies,
+}
+
+/// Runs one statement that reads, in time.
+pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Trouble> {
+    let rows = timeout(ATTEMPT_TIME_MAX, async {
+        let statement = lease.prepare_cached(sql).await?;
+        lease.query(&statement, values).await
+    });
+    rows.await.map_err(|_| no_answer())?.map_err(|error| Trouble::before_commit(&error))
+}
+
+/// Runs one statement that writes, and is a transaction by itself; answers how many rows it changed.
+pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, Trouble> {
+    let statement = timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(sql)).await.map_err(|_| no_answer())?;
+    let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
+    match timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await {
+        Ok(written) => written.map_err(|error| Trouble::at_commit(&error)),
+        Err(_) => Err(Trouble::Fault(Fault::Storage("the database does not answer a write".into()))),
+    }
+}
+
+pub(super) fn no_answer() -> Trouble {
+    Trouble::again("the database does not answer")
+}
+
+/// What the database answered has another type than the schema says.
+pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Fault> {
+    row.try_get(index).map_err(|error| Fault::Damaged(format!("a value from the database cannot be read: {error}")))
+}
+
+impl<C: Clock> Shared<C> {
+    /// The table of a name, as it is now.
+    pub(super) async fn look_up(&self, table: &TableKey) -> Result<Option<Listed>, Fault> {
+        let (account, folded) = names(table);
+        let rows = self
+            .persist(async || {
+                let lease = self.pool.take().await?;
+                let rows = read(&lease, statements::TABLE_BY_NAME, &[&account, &folded]).await?;
+                lease.give_back();
+                Ok(rows)
+            })
+            .await?;
+        let Some(row) = rows.first() else {
+            self.forget(table);
+            return Ok(None);
+        };
+        let damaged = || Fault::Damaged("the catalog entry of a table cannot be read".to_owned());
+        let name = TableName::new(column(row, 1)?).map_err(|_| damaged())?;
+        let mut policies: &[u8] = column(row, 2)?;
+        let policies = policies_value::decode_from(&mut policies).ok_or_else(damaged)?;
+        let id = TableId(column(row, 0)?);
+        self.know(table, id);
+        Ok(Some(Listed { id, name, policies }))
+    }
+
+    /// The id of a table, which may be deleted by now if it was known before.
+    pub(super) async fn id(&self, table: &TableKey) -> Result<Option<TableId>, Fault> {
+        match self.known_id(table) {
+            Some(id) => Ok(Some(id)),
+            None => Ok(self.look_up(table).await?.map(|listed| listed.id)),
+        }
+    }
+
+    pub(super) async fn list_tables(
+        &self,
+        account: &AccountName,
+        from: &str,
+        limit: usize,
+    ) -> Result<Vec<TableName>, Fault> {
+        let (account, from) = (account.as_str().as_bytes(), from.as_bytes());
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self
+            .persist(async || {
+                let lease = self.pool.take().await?;
+                let rows = read(&lease, statements::LIST_TABLES, &[&account, &from, &limit]).await?;
+                lease.give_back();
+                Ok(rows)
+            })
+            .await?;
+        let damaged = |_| Fault::Damaged("the name of a table cannot be read".to_owned());
+        rows.iter().map(|row| TableName::new(column(row, 0)?).map_err(damaged)).collect()
+    }
+
+    pub(super) async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        let created = self.persist(async || self.try_create_table(table).await).await;
+        match created.map_err(CatalogError::Fault)? {
+            Some(id) => {
+                self.know(table, id);
+                Ok(())
+            }
+            None => Err(CatalogError::AlreadyExists),
+        }
+    }
+
+    /// The id of the new table; `None` if there is one of this name.
+    async fn try_create_table(&self, table: &TableKey) -> Result<Option<TableId>, Trouble> {
+        let (account, folded) = names(table);
+        let lease = self.pool.take().await?;
+        if !read(&lease, statements::TABLE_BY_NAME, &[&account, &folded]).await?.is_empty() {
+            lease.give_back();
+            return Ok(None);
+        }
+        control(&lease, "BEGIN").await?;
+        let rows = read(&lease, statements::NEXT_TABLE_ID, &[]).await?;
+        let damaged = || Trouble::Fault(Fault::Damaged("the id of the last table is missing".to_owned()));
+        let id: i64 = column(rows.first().ok_or_else(damaged)?, 0).map_err(Trouble::Fault)?;
+        let mut policies = Vec::new();
+        policies_value::encode_to(&StoredAccessPolicies::default(), &mut policies);
+        let (name, created) = (table.name.as_str(), self.stamps().now().ticks());
+        let values: &[&(dyn ToSql + Sync)] = &[&id, &account, &folded, &name, &policies, &created];
+        let statement = lease.prepare_cached(statements::CREATE_TABLE).await;
+        let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
+        let inserted = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await.map_err(|_| no_answer())?;
+        if inserted.map_err(|error| Trouble::before_commit(&error))? == 0 {
+            // Another one of this name was created first.
+            control(&lease, "ROLLBACK").await?;
+            lease.give_back();
+            return Ok(None);
+        }
+        end(&lease).await?;
+        lease.give_back();
+        Ok(Some(TableId(id)))
+    }
+
+    pub(super) async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        let (account, folded) = names(table);
+        self.change(statements::DELETE_TABLE, &[&account, &folded]).await?;
+        self.forget(table);
+        self.purges.notify_one();
+        Ok(())
+    }
+
+    pub(super) async fn set_policies(
+        &self,
+        table: &TableKey,
+        policies: &StoredAccessPolicies,
+    ) -> Result<(), CatalogError> {
+        let (account, folded) = names(table);
+        let mut value = Vec::new();
+        policies_value::encode_to(policies, &mut value);
+        self.change(statements::SET_POLICIES, &[&account, &folded, &value]).await
+    }
+
+    /// Changes the one row of a table, if there is such a table.
+    async fn change(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), CatalogError> {
+        let changed = self
+            .persist(async || {
+                let lease = self.pool.take().await?;
+                let changed = write(&lease, sql, values).await?;
+                lease.give_back();
+                Ok(changed)
+            })
+            .await;
+        if changed.map_err(CatalogError::Fault)? == 0 { Err(CatalogError::NotFound) } else { Ok(()) }
+    }
+
+    pub(super) async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        loop {
+            let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
+            let found = self.persist(async || self.try_get(id, key).await).await.map_err(ReadError::Fault)?;
+            let Some(found) = found else {
+                // Deleted, and perhaps created again under another id.
+                self.forget(table);
+                continue;
+            };
+            return match found {
+                Some(record) if record.view().is_err() => Err(ReadError::Fault(damaged(&key.encode()))),
+                found => Ok(found),
+            };
+        }
+    }
+
+    /// An entity of a table; `None` if the table is gone. The table is looked at last: if it is there, then it was when
+    /// the entity was read, and its purge had not begun.
+    async fn try_get(&self, id: TableId, key: &EntityKey) -> Result<Option<Option<Record>>, Trouble> {
+        let (partition, row) = columns(id, key);
+        let lease = self.pool.take().await?;
+        let answers = timeout(ATTEMPT_TIME_MAX, async {
+            let record = lease.prepare_cached(statements::RECORD).await?;
+            let lives = lease.prepare_cached(statements::TABLE_LIVES).await?;
+            let entity: &[&(dyn ToSql + Sync)] = &[&partition, &row];
+            let (record, lives) = tokio::join!(biased; lease.query_opt(&record, entity), async { lease.query_opt(&lives, &[&id.0]).await });
+            Ok((record?, lives?))
+        });
+        let answers = answers.await.map_err(|_| no_answer())?;
+        let (record, lives) = answers.map_err(|error| Trouble::before_commit(&error))?;
+        lease.give_back();
+        if lives.is_none() {
+            return Ok(None);
+        }
+        let record = record.map(|record| column(&record, 0).map(Record::from_bytes)).transpose();
+        record.map(Some).map_err(Trouble::Fault)
+    }
+}
+
+/// Begins a transaction or takes it back.
+pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), Trouble> {
+    let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute(sql)).await.map_err(|_| no_answer())?;
+    done.map_err(|error| Trouble::before_commit(&error))
+}
+
+/// Commits a transaction.
+pub(super) async fn end(lease: &Lease) -> Result<(), Trouble> {
+    match timeout(ATTEMPT_TIME_MAX, lease.batch_execute("COMMIT")).await {
+        Ok(done) => done.map_err(|error| Trouble::at_commit(&error)),
+        Err(_) => Err(Trouble::Fault(Fault::Storage("the database does not answer a commit".into()))),
+    }
+}
+
+/// The account and the folded name of a table, as bytes, whose order no collation decides.
+fn names(table: &TableKey) -> (&[u8], &[u8]) {
+    (table.account.as_str().as_bytes(), table.name.folded().as_bytes())
+}

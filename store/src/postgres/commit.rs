@@ -1,0 +1,309 @@
+//! Transactions: lock and read, apply, write and commit. Two round trips, whatever the number of mutations.
+
+use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
+use super::catalog::{column, control, no_answer};
+use super::layout::{TableId, columns, row_of};
+use super::pool::Lease;
+use super::shared::Shared;
+use super::statements;
+use crate::engine::{CommitError, Fault, TableKey};
+use crate::page::damaged;
+use model::mutation::Effect;
+use model::record::HEADER_BYTES;
+use model::transaction::{ApplyError, Change};
+use model::{Clock, DateTime, Mutation, MutationError, RecordView, Transaction, Written};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::convert::Infallible;
+use tokio::time::timeout;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How many graves a partition has at most. Deletions of one partition meet only in a grave.
+const GRAVES_OF_PARTITION: u64 = 16;
+
+/// The grave of a row.
+pub(super) fn bucket(row: &[u8]) -> i16 {
+    i16::try_from(xxh3_64(row) % GRAVES_OF_PARTITION).expect("there are few buckets")
+}
+
+/// How a transaction ended, if it did.
+enum Ended {
+    Committed(Vec<Written>),
+    Refused(usize, MutationError),
+    TableGone,
+}
+
+/// The rows that a transaction names.
+struct Named {
+    partition: Vec<u8>,
+    /// Ascending.
+    rows: Vec<Vec<u8>>,
+    /// The graves of the rows that the transaction may insert.
+    buckets: Vec<i16>,
+    /// Whether more of a record is needed than its Timestamp.
+    needs_records: bool,
+    /// The mutation with the longest row key.
+    longest: usize,
+}
+
+impl Named {
+    fn of(table: TableId, transaction: &Transaction) -> Self {
+        let mut named =
+            Self { partition: Vec::new(), rows: Vec::new(), buckets: Vec::new(), needs_records: false, longest: 0 };
+        let (mut buckets, mut longest_bytes) = (BTreeSet::new(), 0);
+        for (index, mutation) in transaction.mutations().iter().enumerate() {
+            let (partition, row) = columns(table, mutation.key());
+            if !matches!(mutation, Mutation::Replace { .. } | Mutation::Merge { .. } | Mutation::Delete { .. }) {
+                buckets.insert(bucket(&row));
+            }
+            named.needs_records |= matches!(mutation, Mutation::Merge { .. } | Mutation::InsertOrMerge { .. });
+            if row.len() > longest_bytes {
+                (named.longest, longest_bytes) = (index, row.len());
+            }
+            named.partition = partition;
+            named.rows.push(row);
+        }
+        named.rows.sort_unstable();
+        named.buckets = buckets.into_iter().collect();
+        named
+    }
+}
+
+/// What was found, and is locked.
+struct Found {
+    table_lives: bool,
+    /// The records of the rows that exist, or the beginnings of them.
+    records: HashMap<Vec<u8>, Vec<u8>>,
+    /// The latest Timestamp in the graves.
+    buried: Option<DateTime>,
+}
+
+/// What the changes are to the database.
+#[derive(Default)]
+struct Writes {
+    replaced: BTreeMap<Vec<u8>, Vec<u8>>,
+    inserted: BTreeMap<Vec<u8>, Vec<u8>>,
+    deleted: Vec<Vec<u8>>,
+    graves: BTreeMap<i16, i64>,
+}
+
+impl<C: Clock> Shared<C> {
+    pub(super) async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+        let mut attempts = Attempts::new();
+        loop {
+            self.check_open().map_err(CommitError::Fault)?;
+            let id = self.id(table).await.map_err(CommitError::Fault)?.ok_or(CommitError::TableNotFound)?;
+            match self.try_commit(id, &transaction).await {
+                Ok(Ended::Committed(written)) => return Ok(written),
+                Ok(Ended::Refused(index, error)) => return Err(CommitError::Refused(index, error)),
+                // Deleted, and perhaps created again under another id.
+                Ok(Ended::TableGone) => self.forget(table),
+                Err(trouble) => attempts.next(trouble).await.map_err(CommitError::Fault)?,
+            }
+        }
+    }
+
+    async fn try_commit(&self, id: TableId, transaction: &Transaction) -> Result<Ended, Trouble> {
+        let named = Named::of(id, transaction);
+        let lease = self.pool.take().await?;
+        let found = match timeout(ATTEMPT_TIME_MAX, lock(&lease, id, &named)).await.map_err(|_| no_answer())? {
+            Ok(found) => found,
+            Err(trouble) => return Err(reuse(lease, trouble).await),
+        };
+        if !found.table_lives {
+            return take_back(lease, Ended::TableGone).await;
+        }
+        let (stamp, before) = {
+            let mut stamps = self.stamps();
+            let before = stamps.last();
+            let stamp = found.buried.map_or(stamps.propose(), |buried| stamps.propose().max(buried.next()));
+            stamps.give_out(stamp);
+            (stamp, before)
+        };
+        let changes = match apply(transaction.clone(), stamp, &found) {
+            Ok(changes) => changes,
+            Err(refused) => {
+                self.stamps().take_back(stamp, before);
+                return match refused {
+                    Ok((index, error)) => take_back(lease, Ended::Refused(index, error)).await,
+                    Err(fault) => Err(Trouble::Fault(fault)),
+                };
+            }
+        };
+        let writes = Writes::of(&changes, &found)?;
+        match timeout(ATTEMPT_TIME_MAX, write(&lease, &named, &writes, stamp)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(WriteError::KeyTooLong)) => {
+                return take_back(lease, Ended::Refused(named.longest, MutationError::EntityTooLarge)).await;
+            }
+            Ok(Err(WriteError::Trouble(trouble))) => return Err(reuse(lease, trouble).await),
+            Err(_) => return Err(Trouble::Fault(Fault::Storage("the database does not answer a commit".into()))),
+        }
+        lease.give_back();
+        Ok(Ended::Committed(changes.iter().map(Change::written).collect()))
+    }
+}
+
+/// Ends a transaction that changes nothing.
+async fn take_back(lease: Lease, ended: Ended) -> Result<Ended, Trouble> {
+    control(&lease, "ROLLBACK").await?;
+    lease.give_back();
+    Ok(ended)
+}
+
+/// Gives a connection back whose transaction did not come to its end, if it can still be used.
+async fn reuse(lease: Lease, trouble: Trouble) -> Trouble {
+    if matches!(trouble, Trouble::Again(_)) && control(&lease, "ROLLBACK").await.is_ok() {
+        lease.give_back();
+    }
+    trouble
+}
+
+/// Begins the database transaction, makes sure of the table, and locks and reads what the transaction names.
+async fn lock(lease: &Lease, id: TableId, named: &Named) -> Result<Found, Trouble> {
+    let header_bytes = i32::try_from(HEADER_BYTES).expect("the header is short");
+    let answers: Result<_, Error> = async {
+        let lives = lease.prepare_cached(statements::TABLE_LIVES_LOCKED).await?;
+        let (records, header) = if named.needs_records {
+            (lease.prepare_cached(statements::LOCK_RECORDS).await?, None)
+        } else {
+            (lease.prepare_cached(statements::LOCK_HEADERS).await?, Some(header_bytes))
+        };
+        let graves = lease.prepare_cached(statements::GRAVES).await?;
+        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&named.partition, &named.rows];
+        if let Some(bytes) = &header {
+            values.push(bytes);
+        }
+        // Sent at once and answered in this order. The graves are read by a later statement than the rows, so whoever
+        // deleted a row that was not found has already buried it.
+        let (begun, lives, records, graves) = tokio::join!(
+            biased;
+            lease.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED"),
+            async { lease.query_opt(&lives, &[&id.0]).await },
+            lease.query(&records, &values),
+            async {
+                if named.buckets.is_empty() { return Ok(None) }
+                lease.query_opt(&graves, &[&named.partition, &named.buckets]).await
+            },
+        );
+        begun?;
+        Ok((lives?, records?, graves?))
+    }
+    .await;
+    let (lives, rows, graves) = answers.map_err(|error| Trouble::before_commit(&error))?;
+    let mut records = HashMap::with_capacity(rows.len());
+    for row in &rows {
+        records.insert(column(row, 0).map_err(Trouble::Fault)?, column(row, 1).map_err(Trouble::Fault)?);
+    }
+    let buried: Option<i64> = match &graves {
+        Some(row) => column(row, 0).map_err(Trouble::Fault)?,
+        None => None,
+    };
+    Ok(Found { table_lives: lives.is_some(), records, buried: buried.and_then(DateTime::from_ticks) })
+}
+
+/// Applies the transaction to what was found.
+#[allow(clippy::type_complexity, reason = "a refusal is no fault, and both end the transaction")]
+fn apply(
+    transaction: Transaction,
+    stamp: DateTime,
+    found: &Found,
+) -> Result<Vec<Change>, Result<(usize, MutationError), Fault>> {
+    let mut last_key = Vec::new();
+    let changes = transaction.apply(stamp, |_, key| {
+        last_key.clear();
+        last_key.extend_from_slice(key);
+        Ok::<_, Infallible>(found.records.get(row_of(key)))
+    });
+    changes.map_err(|error| match error {
+        ApplyError::Refused(_, MutationError::DamagedRecord) => Err(damaged(&last_key)),
+        ApplyError::Refused(index, error) => Ok((index, error)),
+        ApplyError::Read(never) => match never {},
+    })
+}
+
+impl Writes {
+    fn of(changes: &[Change], found: &Found) -> Result<Self, Trouble> {
+        let mut writes = Self::default();
+        for change in changes {
+            let row = row_of(&change.key).to_vec();
+            let existing = found.records.get(&row);
+            match (&change.effect, existing) {
+                (Effect::Put(record), existing) => {
+                    let rows = if existing.is_some() { &mut writes.replaced } else { &mut writes.inserted };
+                    rows.insert(row, record.as_bytes().to_vec());
+                }
+                (Effect::Delete, Some(existing)) => {
+                    let deleted = RecordView::new(existing);
+                    let deleted = deleted.map_err(|_| Trouble::Fault(damaged(&change.key)))?.timestamp().ticks();
+                    let grave = writes.graves.entry(bucket(&row)).or_insert(deleted);
+                    *grave = deleted.max(*grave);
+                    writes.deleted.push(row);
+                }
+                (Effect::Delete, None) => {}
+            }
+        }
+        Ok(writes)
+    }
+}
+
+/// Why the changes were not written.
+enum WriteError {
+    /// The keys of an entity are longer than the database can find again. Nothing happened.
+    KeyTooLong,
+    Trouble(Trouble),
+}
+
+/// Writes the changes and commits, in one round trip. A statement that fails takes the transaction with it, so the
+/// commit behind it does nothing.
+async fn write(lease: &Lease, named: &Named, writes: &Writes, stamp: DateTime) -> Result<(), WriteError> {
+    let before = |error: Error| WriteError::Trouble(Trouble::before_commit(&error));
+    let replace = prepared(lease, statements::REPLACE, !writes.replaced.is_empty()).await.map_err(before)?;
+    let insert = prepared(lease, statements::INSERT, !writes.inserted.is_empty()).await.map_err(before)?;
+    let guard = prepared(lease, statements::GUARD, !writes.inserted.is_empty()).await.map_err(before)?;
+    let delete = prepared(lease, statements::DELETE, !writes.deleted.is_empty()).await.map_err(before)?;
+    let bury = prepared(lease, statements::BURY, !writes.graves.is_empty()).await.map_err(before)?;
+
+    let (replaced_rows, replaced_records): (Vec<_>, Vec<_>) = writes.replaced.iter().unzip();
+    let (inserted_rows, inserted_records): (Vec<_>, Vec<_>) = writes.inserted.iter().unzip();
+    let inserted_buckets: Vec<i16> = inserted_rows.iter().map(|row| bucket(row)).collect();
+    let (buckets, stamps): (Vec<i16>, Vec<i64>) = writes.graves.iter().unzip();
+    let (partition, ticks) = (&named.partition, stamp.ticks());
+    let (replaced, inserted, guarded, deleted, buried, committed) = tokio::join!(
+        biased;
+        run(lease, replace.as_ref(), vec![partition, &replaced_rows, &replaced_records]),
+        run(lease, insert.as_ref(), vec![partition, &inserted_rows, &inserted_records]),
+        // Before this transaction buries anything itself.
+        run(lease, guard.as_ref(), vec![partition, &inserted_buckets, &ticks]),
+        run(lease, delete.as_ref(), vec![partition, &writes.deleted]),
+        run(lease, bury.as_ref(), vec![partition, &buckets, &stamps]),
+        lease.batch_execute("COMMIT"),
+    );
+    for result in [replaced, inserted, guarded, deleted, buried] {
+        let Err(error) = result else { continue };
+        return Err(match error.code() {
+            Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) => WriteError::KeyTooLong,
+            // The database refused the statement, so it did not get to the commit.
+            Some(_) => WriteError::Trouble(Trouble::before_commit(&error)),
+            None => WriteError::Trouble(Trouble::at_commit(&error)),
+        });
+    }
+    committed.map_err(|error| WriteError::Trouble(Trouble::at_commit(&error)))
+}
+
+async fn prepared(lease: &Lease, sql: &str, is_needed: bool) -> Result<Option<tokio_postgres::Statement>, Error> {
+    if is_needed { lease.prepare_cached(sql).await.map(Some) } else { Ok(None) }
+}
+
+async fn run(
+    lease: &Lease,
+    statement: Option<&tokio_postgres::Statement>,
+    values: Vec<&(dyn ToSql + Sync)>,
+) -> Result<(), Error> {
+    match statement {
+        Some(statement) => lease.execute(statement, &values).await.map(drop),
+        None => Ok(()),
+    }
+}

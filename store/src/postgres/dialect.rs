@@ -1,0 +1,58 @@
+//! Which database speaks the protocol, as far as it makes a difference.
+
+use super::StoreError;
+use tokio_postgres::Client;
+
+/// The kinds of databases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    PostgreSql,
+    YugabyteDb,
+    CockroachDb,
+}
+
+impl Dialect {
+    /// Asks the database.
+    pub(super) async fn of(client: &Client, place: &str) -> Result<Self, StoreError> {
+        let row = client.query_one("SELECT version()", &[]).await.map_err(|error| StoreError::of(place, &error))?;
+        let version: String = row.try_get(0).map_err(|error| StoreError::of(place, &error))?;
+        Ok(Self::named(&version))
+    }
+
+    fn named(version: &str) -> Self {
+        if version.contains("CockroachDB") {
+            Self::CockroachDb
+        } else if version.contains("-YB-") {
+            Self::YugabyteDb
+        } else {
+            Self::PostgreSql
+        }
+    }
+
+    /// Whether the settings of PostgreSQL's planner exist.
+    pub(super) fn has_planner_settings(self) -> bool {
+        self == Self::PostgreSql
+    }
+
+    /// How a column of a primary key is declared so that its order is that of scans. `YugabyteDB` would spread the first
+    /// one by its hash.
+    pub(super) fn ascending(self) -> &'static str {
+        if self == Self::YugabyteDb { " ASC" } else { "" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn databases_are_known_by_their_version() {
+        for (version, dialect) in [
+            ("PostgreSQL 15.8 (Debian 15.8-0+deb12u1) on x86_64-pc-linux-gnu", Dialect::PostgreSql),
+            ("PostgreSQL 15.2-YB-2.25.1.0-b0 on x86_64-pc-linux-gnu", Dialect::YugabyteDb),
+            ("CockroachDB CCL v24.1.0 (x86_64-pc-linux-gnu, built 2024/05/15)", Dialect::CockroachDb),
+        ] {
+            assert_eq!(Dialect::named(version), dialect, "{version}");
+        }
+    }
+}

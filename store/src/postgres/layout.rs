@@ -1,0 +1,174 @@
+//! How tables and keys stand in the database, and how ranges of keys become bounds of statements.
+//!
+//! An entity has two columns of bytes: `partition`, which is the id of its table (8 bytes, big-endian) and the encoded
+//! partition key, and `row`, the encoded row key. Their order as a pair is the order of the key bytes of the model,
+//! where a separator stands between the two that sorts before every byte of a key.
+//!
+//! This module must not know the client library.
+
+use model::key::{KEY_SEPARATOR, encode_ordinal};
+use model::{EntityKey, KeyRange};
+
+/// Identifies a table for ever: ids are given out in ascending order and never again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TableId(pub(super) i64);
+
+impl TableId {
+    /// What all partitions of the table begin with.
+    fn prefix(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    /// Sorts behind all partitions of the table.
+    fn end(self) -> [u8; 8] {
+        Self(self.0 + 1).prefix()
+    }
+
+    /// The column `partition` of a partition key's encoding.
+    fn partition(self, key: &[u8]) -> Vec<u8> {
+        [&self.prefix(), key].concat()
+    }
+}
+
+/// The two columns of an entity.
+pub(super) fn columns(table: TableId, key: &EntityKey) -> (Vec<u8>, Vec<u8>) {
+    let mut partition = table.prefix().to_vec();
+    encode_ordinal(key.partition.as_str(), &mut partition);
+    let mut row = Vec::with_capacity(key.row.as_str().len());
+    encode_ordinal(key.row.as_str(), &mut row);
+    (partition, row)
+}
+
+/// The row part of key bytes inside a table.
+pub(super) fn row_of(key: &[u8]) -> &[u8] {
+    split(key).1
+}
+
+/// Puts the key bytes inside the table together from the two columns.
+pub(super) fn key_bytes(partition: &[u8], row: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(partition.get(size_of::<TableId>()..).unwrap_or_default());
+    out.push(KEY_SEPARATOR);
+    out.extend_from_slice(row);
+}
+
+/// The first and all further bytes after a separator; without one, all is before.
+fn split(key: &[u8]) -> (&[u8], &[u8]) {
+    match key.iter().position(|byte| *byte == KEY_SEPARATOR) {
+        Some(at) => {
+            key.split_at_checked(at).map_or((key, &[]), |(head, tail)| (head, tail.get(1..).unwrap_or_default()))
+        }
+        None => (key, &[]),
+    }
+}
+
+/// A range of entities as a statement has it: inclusive from, exclusive to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Bounds {
+    /// Rows of one partition.
+    Rows { partition: Vec<u8>, from: Vec<u8>, to: Option<Vec<u8>> },
+    /// Whatever lies between two pairs of partition and row.
+    Pairs { from: (Vec<u8>, Vec<u8>), to: (Vec<u8>, Vec<u8>) },
+}
+
+impl Bounds {
+    /// The bounds of a range of key bytes of a table.
+    pub(super) fn of(table: TableId, range: &KeyRange) -> Self {
+        let (first, row) = split(&range.start);
+        let has_row = first.len() < range.start.len();
+        let from = (table.partition(first), row.to_vec());
+        let Some(end) = &range.end else {
+            return Self::Pairs { from, to: (table.end().to_vec(), Vec::new()) };
+        };
+        let (last, to_row) = split(end);
+        if has_row && last == first && last.len() < end.len() {
+            return Self::Rows { partition: from.0, from: from.1, to: Some(to_row.to_vec()) };
+        }
+        // The least bytes behind all rows of the partition: no partition key lies between.
+        if has_row && end.strip_prefix(first) == Some(&[KEY_SEPARATOR + 1]) {
+            return Self::Rows { partition: from.0, from: from.1, to: None };
+        }
+        Self::Pairs { from, to: (table.partition(last), to_row.to_vec()) }
+    }
+
+    /// The part of the range behind an entity.
+    pub(super) fn after(self, partition: &[u8], row: &[u8]) -> Self {
+        // No row key holds the separator, so a row key with it appended is the next possible one.
+        let next = [row, &[KEY_SEPARATOR]].concat();
+        match self {
+            Self::Rows { partition, to, .. } => Self::Rows { partition, from: next, to },
+            Self::Pairs { to, .. } => Self::Pairs { from: (partition.to_vec(), next), to },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::KeyText;
+    use model::range::Edge;
+
+    const TABLE: TableId = TableId(0x0102);
+
+    fn contains(bounds: &Bounds, (partition, row): &(Vec<u8>, Vec<u8>)) -> bool {
+        match bounds {
+            Bounds::Rows { partition: only, from, to } => {
+                partition == only && from <= row && to.as_ref().is_none_or(|to| row < to)
+            }
+            Bounds::Pairs { from, to } => (&from.0, &from.1) <= (partition, row) && (partition, row) < (&to.0, &to.1),
+        }
+    }
+
+    #[test]
+    fn bounds_hold_what_the_range_holds() {
+        let texts = ["", " ", "a", "a ", "aa", "ab", "b", "é", "\u{D7FF}", "😀", "\u{E000}", "\u{FFFD}"];
+        let mut ranges = vec![KeyRange::all()];
+        for a in texts {
+            for b in texts {
+                for (from, to) in [
+                    (Edge::Including(a), Edge::Excluding(b)),
+                    (Edge::Excluding(a), Edge::Including(b)),
+                    (Edge::Open, Edge::Including(b)),
+                    (Edge::Including(a), Edge::Open),
+                ] {
+                    ranges.push(KeyRange::partitions(from, to));
+                    ranges.push(KeyRange::rows("a", from, to));
+                }
+                ranges.push(KeyRange::rows(a, Edge::Including(b), Edge::Open));
+                let ends = KeyRange::rows(b, Edge::Open, Edge::Excluding(a)).end;
+                ranges.push(KeyRange { start: KeyRange::rows(a, Edge::Excluding(b), Edge::Open).start, end: ends });
+            }
+        }
+        for partition in texts {
+            for row in texts {
+                let key = EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(row).unwrap() };
+                let (bytes, columns) = (key.encode(), columns(TABLE, &key));
+                for range in &ranges {
+                    let bounds = Bounds::of(TABLE, range);
+                    assert_eq!(contains(&bounds, &columns), range.contains(&bytes), "{key:?} in {range:?}: {bounds:?}");
+                }
+                let mut back = Vec::new();
+                key_bytes(&columns.0, &columns.1, &mut back);
+                assert_eq!((back, row_of(&bytes)), (bytes.clone(), columns.1.as_slice()));
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_of_one_partition_name_it() {
+        let rows = |range: &KeyRange| matches!(Bounds::of(TABLE, range), Bounds::Rows { .. });
+        assert!(rows(&KeyRange::rows("p", Edge::Open, Edge::Open)));
+        assert!(rows(&KeyRange::rows("p", Edge::Including("r"), Edge::Including("r"))));
+        assert!(!rows(&KeyRange::all()));
+        assert!(!rows(&KeyRange::partitions(Edge::Including("p"), Edge::Including("p"))));
+    }
+
+    #[test]
+    fn other_tables_are_out_of_bounds() {
+        let all = Bounds::of(TABLE, &KeyRange::all());
+        for (id, expected) in [(0x0101, false), (0x0102, true), (0x0103, false)] {
+            let key = EntityKey { partition: KeyText::new("").unwrap(), row: KeyText::new("").unwrap() };
+            assert_eq!(contains(&all, &columns(TableId(id), &key)), expected, "{id}");
+        }
+    }
+}

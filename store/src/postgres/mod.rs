@@ -1,0 +1,232 @@
+//! The engine on a database that speaks the protocol of PostgreSQL. Any number of servers may share one database: they
+//! keep nothing that another one would miss.
+//!
+//! Invariants beyond those of [`crate::engine`]:
+//!
+//! 1. **Isolation.** A transaction is one database transaction at READ COMMITTED. It locks the rows it names in the
+//!    order of their keys before it looks at them, so what it decides on stays as it is until it commits. What is not
+//!    there cannot be locked: it is stored by an `INSERT` that fails, and with it the whole transaction, if the key
+//!    was taken meanwhile; then all is done again. SERIALIZABLE would give the same at the price of failures between
+//!    transactions that have nothing to do with each other.
+//! 2. **A page is one snapshot**: a read-only transaction at REPEATABLE READ.
+//! 3. **Stamps grow, whichever server writes.** The Timestamp of a write is later than the one of the record that it
+//!    replaces, which is locked. For entities that were deleted, their partition keeps the latest Timestamp in
+//!    `rowhouse_graves`; whoever inserts reads it, and checks again, once the key is his, that no deletion came between
+//!    (`statements::GUARD`). So the clocks of the servers may differ, by as long as graves are kept ([`GRAVES_KEPT`]).
+//! 4. **No write goes into a table that is gone.** A commit locks the row of its table; a table is purged only when
+//!    nobody has such a lock on it.
+//! 5. **What is not known is said so.** Whatever breaks before the commit is sent is tried again, for a bounded time;
+//!    what breaks later is a [`Fault::Storage`].
+//!
+//! `docs/scaling.md` says how it is run, ADR 3 how isolation and stamps were chosen.
+
+mod attempt;
+mod catalog;
+mod commit;
+mod dialect;
+mod layout;
+mod open_error;
+mod pool;
+mod properties;
+mod purge;
+mod scan;
+mod schema;
+mod settings;
+mod shared;
+mod statements;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+pub use open_error::StoreError;
+pub use properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
+pub use settings::has_password;
+pub use sweep::GRAVES_KEPT;
+
+use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use dialect::Dialect;
+use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
+use model::{StoredAccessPolicies, TableName, Transaction, Written};
+use pool::Pool;
+use settings::Settings;
+use shared::Shared;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+
+/// How long the opening waits for a database that is not there yet.
+const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
+/// The wait between two tries of the opening.
+const OPEN_WAIT: Duration = Duration::from_millis(500);
+
+/// How the engine reaches its database.
+#[derive(Clone)]
+pub struct PostgresOptions {
+    /// `postgres://USER@HOST:PORT/DATABASE`, with the options of the client library, `sslmode` and `sslrootcert`.
+    pub url: String,
+    /// The password, if it does not stand in the address.
+    pub password: Option<String>,
+    /// Most connections to the database at a time. Requests that need one wait.
+    pub connections_max: usize,
+    /// Spread the entities over the workers of Citus.
+    pub distribute: bool,
+}
+
+impl std::fmt::Debug for PostgresOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresOptions").field("connections_max", &self.connections_max).finish_non_exhaustive()
+    }
+}
+
+/// An engine on a database.
+#[derive(Debug)]
+pub struct Postgres<C> {
+    shared: Arc<Shared<C>>,
+    /// What works when nobody asks.
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    place: String,
+}
+
+impl<C: Clock> Postgres<C> {
+    /// Connects, makes or upgrades the schema, and begins the work in the background.
+    ///
+    /// A database that does not answer is tried for ten seconds.
+    pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
+        let settings = Settings::new(&options.url, options.password.as_deref())?;
+        let (began, mut is_said) = (Instant::now(), false);
+        let dialect = loop {
+            match prepare(&settings, options.distribute).await {
+                Ok(dialect) => break dialect,
+                Err(error) if error.may_pass() && began.elapsed() < OPEN_TIME_MAX => {
+                    if !std::mem::replace(&mut is_said, true) {
+                        tracing::warn!(%error, "waiting for the database");
+                    }
+                    tokio::time::sleep(OPEN_WAIT).await;
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let pool = Pool::new(&settings, dialect, options.connections_max.max(1));
+        let shared = Arc::new(Shared::new(pool, clock));
+        let failed = |error: Fault| StoreError::Statement { place: settings.place.clone(), what: error.to_string() };
+        shared.refresh_properties().await.map_err(failed)?;
+        let tasks = vec![
+            tokio::spawn(properties::refresh_at_intervals(Arc::clone(&shared))),
+            tokio::spawn(purge::purge(Arc::clone(&shared))),
+            tokio::spawn(sweep::sweep_at_intervals(Arc::clone(&shared))),
+        ];
+        Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place })
+    }
+
+    /// Hosts, ports and database, for people.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    fn take_tasks(&self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Makes the database ready, over a connection of its own.
+async fn prepare(settings: &Settings, distribute: bool) -> Result<Dialect, StoreError> {
+    let failed = |error| StoreError::of(&settings.place, &error);
+    let (client, connection) = settings.config.connect(settings.tls.clone()).await.map_err(failed)?;
+    let connection = tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "the connection of the opening broke");
+        }
+    });
+    let dialect = Dialect::of(&client, &settings.place).await?;
+    if distribute {
+        schema::check_citus(&client, &settings.place).await?;
+    }
+    schema::migrate(&client, dialect, &settings.place).await?;
+    if distribute {
+        schema::distribute(&client, &settings.place).await?;
+    }
+    if let Ok(row) = client.query_one("SHOW synchronous_commit", &[]).await
+        && row.try_get(0).is_ok_and(|value: &str| value == "off")
+    {
+        tracing::warn!("synchronous_commit is off in the database: a crash of it may take acknowledged writes");
+    }
+    drop(client);
+    // It says goodbye to the database and ends.
+    let _ended = connection.await;
+    Ok(dialect)
+}
+
+impl<C: Clock> Engine for Postgres<C> {
+    async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        self.shared.create_table(table).await
+    }
+
+    async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        self.shared.delete_table(table).await
+    }
+
+    async fn table(&self, table: &TableKey) -> Result<Option<TableName>, Fault> {
+        Ok(self.shared.look_up(table).await?.map(|listed| listed.name))
+    }
+
+    async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
+        self.shared.list_tables(account, from, limit).await
+    }
+
+    async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
+        let listed = self.shared.look_up(table).await.map_err(ReadError::Fault)?;
+        Ok(listed.ok_or(ReadError::TableNotFound)?.policies)
+    }
+
+    async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+        self.shared.set_policies(table, &policies).await
+    }
+
+    async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        self.shared.get(table, key).await
+    }
+
+    async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
+        self.shared.scan(table, scan, sink).await
+    }
+
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+        self.shared.commit(table, transaction).await
+    }
+
+    /// Not older than [`PROPERTIES_VISIBLE_WITHIN`] while the database answers.
+    fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.properties().get(account))
+    }
+
+    async fn update_service_properties(
+        &self,
+        account: &AccountName,
+        update: ServicePropertiesUpdate,
+    ) -> Result<(), Fault> {
+        self.shared.update_properties(account, update).await
+    }
+
+    async fn close(&self) -> Result<(), Fault> {
+        self.shared.check_open()?;
+        self.shared.closing.cancel();
+        for task in self.take_tasks() {
+            task.abort();
+            let _aborted = task.await;
+        }
+        // Whoever has a connection finishes with it.
+        self.shared.pool.close();
+        Ok(())
+    }
+}
+
+impl<C> Drop for Postgres<C> {
+    fn drop(&mut self) {
+        self.shared.closing.cancel();
+        for task in std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner)) {
+            task.abort();
+        }
+    }
+}

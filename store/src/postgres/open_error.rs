@@ -1,0 +1,152 @@
+//! Why an engine on a PostgreSQL database was not opened: what is wrong, where, and what to do about it.
+//!
+//! No text holds a password: an address is named by its hosts, ports and database only.
+
+use super::attempt::describe;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use tokio_postgres::error::SqlState;
+
+/// Why the database was not opened.
+#[derive(Debug)]
+pub enum StoreError {
+    /// The address is not one.
+    Address {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A file that the address names cannot be used.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Nobody answers.
+    Unreachable {
+        /// Hosts, ports and database.
+        place: String,
+        /// The reason.
+        what: String,
+    },
+    /// The database answers, and there is no TLS with it as was asked for.
+    Tls {
+        /// Hosts, ports and database.
+        place: String,
+        /// The reason.
+        what: String,
+    },
+    /// The database does not let this user in.
+    LoginRefused {
+        /// Hosts, ports and database.
+        place: String,
+        /// What the database says.
+        what: String,
+    },
+    /// There is no database of this name.
+    NoDatabase {
+        /// Hosts, ports and database.
+        place: String,
+    },
+    /// A later version of Rowhouse has changed the schema.
+    NewerSchema {
+        /// Hosts, ports and database.
+        place: String,
+        /// The version of the schema.
+        found: i64,
+        /// The latest version that this one knows.
+        known: i64,
+    },
+    /// The tables were to be distributed, and the database is not Citus.
+    NotCitus {
+        /// Hosts, ports and database.
+        place: String,
+    },
+    /// A statement failed while the schema was read or made.
+    Statement {
+        /// Hosts, ports and database.
+        place: String,
+        /// What the database says.
+        what: String,
+    },
+}
+
+impl StoreError {
+    pub(super) fn address(what: impl Into<String>) -> Self {
+        Self::Address { what: what.into() }
+    }
+
+    pub(super) fn file(path: &Path, what: impl fmt::Display) -> Self {
+        Self::File { path: path.to_owned(), what: what.to_string() }
+    }
+
+    /// The error for a connection that was not made, or a statement of the opening that failed.
+    pub(super) fn of(place: &str, error: &tokio_postgres::Error) -> Self {
+        let (place, what) = (place.to_owned(), describe(error));
+        match error.code() {
+            Some(&(SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION)) => {
+                Self::LoginRefused { place, what }
+            }
+            Some(&SqlState::INVALID_CATALOG_NAME) => Self::NoDatabase { place },
+            Some(&(SqlState::CANNOT_CONNECT_NOW | SqlState::TOO_MANY_CONNECTIONS)) => Self::Unreachable { place, what },
+            Some(_) => Self::Statement { place, what },
+            None if what.contains("TLS") => Self::Tls { place, what },
+            // The library has no kind for a password that is asked for and was not given.
+            None if what.contains("password") => Self::LoginRefused { place, what },
+            None => Self::Unreachable { place, what },
+        }
+    }
+
+    /// Whether the database may be on its way up.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address { what } => write!(
+                f,
+                "the address of the database cannot be used: {what}; it looks like postgres://USER@HOST:5432/DATABASE"
+            ),
+            Self::File { path, what } => write!(f, "{}: {what}", path.display()),
+            Self::Unreachable { place, what } => write!(
+                f,
+                "cannot connect to the database {place}: {what}; check that PostgreSQL runs there, that host and port \
+                 are right, and that no firewall is between"
+            ),
+            Self::Tls { place, what } => write!(
+                f,
+                "there is no TLS with the database {place} as the address asks for it: {what}; check that the database \
+                 has ssl = on, that sslrootcert names the authority of its certificate, and that with verify-full the \
+                 certificate is for this host"
+            ),
+            Self::LoginRefused { place, what } => write!(
+                f,
+                "the database {place} does not let this user in: {what}; check the user in the address, and the \
+                 password in --store-password-file, in PGPASSWORD or in ROWHOUSE_STORE"
+            ),
+            Self::NoDatabase { place } => {
+                write!(f, "there is no database {place}; create it, for instance with createdb")
+            }
+            Self::NewerSchema { place, found, known } => write!(
+                f,
+                "the database {place} has schema {found}, and this version of Rowhouse knows up to schema {known}; \
+                 a newer version has been at work: use that one, nothing was changed"
+            ),
+            Self::NotCitus { place } => write!(
+                f,
+                "--distribute was given, and the database {place} has no Citus; install it and say CREATE EXTENSION \
+                 citus in the database, or leave --distribute away: PostgreSQL, YugabyteDB and CockroachDB do not need it"
+            ),
+            Self::Statement { place, what } => write!(
+                f,
+                "the schema in the database {place} could not be read or made: {what}; the first start needs the right \
+                 to create tables"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}

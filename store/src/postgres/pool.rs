@@ -1,0 +1,113 @@
+//! Connections to the database: a bounded number of them, taken for one piece of work and given back.
+//!
+//! Invariants:
+//!
+//! 1. A connection goes back only when its work has come to an end. One whose work was dropped half-way, or failed, is
+//!    closed, and with it whatever transaction it was in: the next one to take it can rely on a fresh session.
+//! 2. Nobody waits for a connection longer than a bound.
+
+use super::attempt::{STATEMENT_TIME_MAX, Trouble, describe};
+use super::dialect::Dialect;
+use super::settings::Settings;
+use crate::engine::Fault;
+use deadpool_postgres::{
+    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, TimeoutType,
+};
+use std::ops::Deref;
+use std::time::Duration;
+
+/// How long a request waits for one of the connections.
+const POOL_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long a new connection may take, with name look-up, TLS and login.
+const POOL_CONNECT_MAX: Duration = Duration::from_secs(6);
+/// When the database ends a transaction whose server fell silent, in seconds.
+const IDLE_TRANSACTION_SECONDS_MAX: u64 = 30;
+
+pub(super) struct Pool(deadpool_postgres::Pool);
+
+impl Pool {
+    /// A pool without connections; they are made as they are needed.
+    pub(super) fn new(settings: &Settings, dialect: Dialect, connections_max: usize) -> Self {
+        let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(settings.config.clone(), settings.tls.clone(), config);
+        let session = session(dialect);
+        let prepare = Hook::async_fn(move |client: &mut ClientWrapper, _| {
+            let session = session.clone();
+            Box::pin(async move { client.batch_execute(&session).await.map_err(HookError::Backend) })
+        });
+        let pool = deadpool_postgres::Pool::builder(manager)
+            .max_size(connections_max)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(POOL_WAIT_MAX))
+            .create_timeout(Some(POOL_CONNECT_MAX))
+            .recycle_timeout(Some(POOL_CONNECT_MAX))
+            .post_create(prepare)
+            .build();
+        Self(pool.expect("the runtime that the time limits need is named"))
+    }
+
+    /// Takes a connection; waits for one if all are taken.
+    pub(super) async fn take(&self) -> Result<Lease, Trouble> {
+        match self.0.get().await {
+            Ok(object) => Ok(Lease(Some(object))),
+            Err(PoolError::Closed) => Err(Trouble::Fault(Fault::Closed)),
+            Err(PoolError::Timeout(TimeoutType::Wait)) => {
+                Err(Trouble::Fault(Fault::Unavailable("all connections to the database are taken".into())))
+            }
+            Err(PoolError::Timeout(_)) => Err(Trouble::again("the database does not answer a new connection")),
+            Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => {
+                // A login that is refused now may be right again soon: passwords change.
+                Err(Trouble::Again(describe(&error).into()))
+            }
+            Err(error) => Err(Trouble::Again(error.to_string().into())),
+        }
+    }
+
+    /// Closes the connections that nobody has, and the others as they come back.
+    pub(super) fn close(&self) {
+        self.0.close();
+    }
+}
+
+/// A connection that was taken. Dropped without [`Lease::give_back`], it is closed.
+pub(super) struct Lease(Option<Object>);
+
+impl Lease {
+    /// The work has come to its end; the next one may have the connection.
+    pub(super) fn give_back(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Deref for Lease {
+    type Target = ClientWrapper;
+
+    fn deref(&self) -> &ClientWrapper {
+        self.0.as_ref().expect("a lease has its connection until it is given back")
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
+/// What every session is told first.
+fn session(dialect: Dialect) -> String {
+    let mut text = format!(
+        "SET statement_timeout = '{}s'; SET idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_SECONDS_MAX}s';",
+        STATEMENT_TIME_MAX.as_secs()
+    );
+    if dialect.has_planner_settings() {
+        // Every statement names its rows by the beginning of a primary key, so the one good plan is its index. Without
+        // statistics, on a table that was just filled, the planner may think otherwise.
+        text.push_str(
+            "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; \
+             SET plan_cache_mode = force_generic_plan;",
+        );
+    }
+    text
+}

@@ -1,0 +1,99 @@
+//! The service properties of all accounts: kept in memory, because every request asks for them, and read anew at
+//! intervals, because another server may have changed them.
+//!
+//! The protocol has a way to be told of changes, but not every database that speaks it has. Reading a few rows each
+//! second costs next to nothing and works everywhere.
+
+use super::attempt::{Trouble, jittered};
+use super::catalog::{column, control, end, read};
+use super::shared::Shared;
+use super::statements;
+use crate::engine::Fault;
+use crate::properties::PropertiesOfAccounts;
+use crate::properties_value;
+use model::{AccountName, Clock, ServiceProperties, ServicePropertiesUpdate};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the service properties are read anew.
+pub const PROPERTIES_REFRESH: Duration = Duration::from_secs(1);
+/// After this time at the latest every server goes by a change that any server made, while the database answers.
+pub const PROPERTIES_VISIBLE_WITHIN: Duration = Duration::from_secs(3);
+
+/// Reads the properties anew until the engine is closed.
+pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<Shared<C>>) {
+    let mut is_stale = false;
+    loop {
+        tokio::time::sleep(jittered(PROPERTIES_REFRESH)).await;
+        match shared.refresh_properties().await {
+            Ok(()) if is_stale => {
+                is_stale = false;
+                tracing::info!("the service properties could be read again");
+            }
+            Ok(()) => {}
+            Err(Fault::Closed) => return,
+            Err(error) if !is_stale => {
+                is_stale = true;
+                tracing::warn!(%error, "the service properties could not be read; those of before are used");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl<C: Clock> Shared<C> {
+    /// Takes the service properties of all accounts from the database.
+    pub(super) async fn refresh_properties(&self) -> Result<(), Fault> {
+        let _one_at_a_time = self.refreshing.lock().await;
+        let rows = self
+            .persist(async || {
+                let lease = self.pool.take().await?;
+                let rows = read(&lease, statements::ALL_PROPERTIES, &[]).await?;
+                lease.give_back();
+                Ok(rows)
+            })
+            .await?;
+        let mut properties = PropertiesOfAccounts::default();
+        for row in &rows {
+            let account = std::str::from_utf8(column(row, 0)?).ok().and_then(AccountName::new);
+            let account = account.ok_or_else(damaged)?;
+            properties.insert(&account, properties_value::decode(column(row, 1)?).ok_or_else(damaged)?);
+        }
+        *self.properties_mut() = properties;
+        Ok(())
+    }
+
+    pub(super) async fn update_properties(
+        &self,
+        account: &AccountName,
+        update: ServicePropertiesUpdate,
+    ) -> Result<(), Fault> {
+        self.persist(async || self.try_update_properties(account, update.clone()).await).await?;
+        self.refresh_properties().await
+    }
+
+    async fn try_update_properties(
+        &self,
+        account: &AccountName,
+        update: ServicePropertiesUpdate,
+    ) -> Result<(), Trouble> {
+        let account = account.as_str().as_bytes();
+        let lease = self.pool.take().await?;
+        control(&lease, "BEGIN").await?;
+        // There must be a row to lock, so that updates have one order.
+        let fresh = properties_value::encode(&ServiceProperties::default());
+        read(&lease, statements::FRESH_PROPERTIES, &[&account, &fresh]).await?;
+        let rows = read(&lease, statements::LOCK_PROPERTIES, &[&account]).await?;
+        let row = rows.first().ok_or_else(|| Trouble::again("the service properties are gone"))?;
+        let before = properties_value::decode(column(row, 0).map_err(Trouble::Fault)?);
+        let after = before.ok_or_else(|| Trouble::Fault(damaged()))?.updated(update);
+        read(&lease, statements::SET_PROPERTIES, &[&account, &properties_value::encode(&after)]).await?;
+        end(&lease).await?;
+        lease.give_back();
+        Ok(())
+    }
+}
+
+fn damaged() -> Fault {
+    Fault::Damaged("the service properties of an account cannot be read".to_owned())
+}

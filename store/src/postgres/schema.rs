@@ -1,0 +1,155 @@
+//! The tables in the database, and how they come to be: in numbered steps, each done once, whoever starts first.
+//!
+//! Servers that start at once take turns by the lock of one row, which every database of this protocol has. Every step
+//! can be repeated, because not every database takes a change of tables back with its transaction.
+
+use super::StoreError;
+use super::attempt::jittered;
+use super::dialect::Dialect;
+use std::time::Duration;
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+/// The version that this code makes and reads.
+pub(super) const SCHEMA_VERSION: i64 = 1;
+/// How often the making of the tables is tried again when other servers do the same.
+const ATTEMPTS_MAX: u32 = 40;
+/// The wait between two attempts.
+const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
+
+const META: &str = "CREATE TABLE IF NOT EXISTS rowhouse_meta (name text PRIMARY KEY, value bigint NOT NULL)";
+const READ_VERSION: &str = "SELECT value FROM rowhouse_meta WHERE name = 'schema-version'";
+
+/// The first version. `rowhouse_tables` keeps a deleted table until the last of its entities is gone; names are unique
+/// among the tables that are not deleted.
+fn first(dialect: Dialect) -> Vec<String> {
+    let ascending = dialect.ascending();
+    vec![
+        "CREATE TABLE IF NOT EXISTS rowhouse_tables (id bigint PRIMARY KEY, account bytea NOT NULL, \
+         folded bytea NOT NULL, name text NOT NULL, policies bytea NOT NULL, created bigint NOT NULL, \
+         is_deleted boolean NOT NULL)"
+            .to_owned(),
+        format!(
+            "CREATE UNIQUE INDEX IF NOT EXISTS rowhouse_tables_by_name ON rowhouse_tables \
+             (account{ascending}, folded{ascending}) WHERE NOT is_deleted"
+        ),
+        "CREATE INDEX IF NOT EXISTS rowhouse_tables_deleted ON rowhouse_tables (id) WHERE is_deleted".to_owned(),
+        "CREATE TABLE IF NOT EXISTS rowhouse_service_properties (account bytea PRIMARY KEY, value bytea NOT NULL)"
+            .to_owned(),
+        format!(
+            "CREATE TABLE IF NOT EXISTS rowhouse_entities (partition bytea NOT NULL, row bytea NOT NULL, \
+             record bytea NOT NULL, PRIMARY KEY (partition{ascending}, row{ascending}))"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS rowhouse_graves (partition bytea NOT NULL, bucket smallint NOT NULL, \
+             stamp bigint NOT NULL, PRIMARY KEY (partition{ascending}, bucket{ascending}))"
+        ),
+        "INSERT INTO rowhouse_meta (name, value) VALUES ('last-table-id', 0), ('last-sweep', 0) ON CONFLICT (name) DO NOTHING".to_owned(),
+    ]
+}
+
+/// Makes or upgrades the tables, unless they are as they should be.
+pub(super) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {
+    let mut attempt = 0;
+    loop {
+        match try_migrate(client, dialect, place).await {
+            Ok(result) => return result,
+            Err(error) => {
+                // Another server makes the same at this moment, or has just made it.
+                let _no_transaction = client.batch_execute("ROLLBACK").await;
+                attempt += 1;
+                if attempt == ATTEMPTS_MAX || !is_a_race(&error) {
+                    return Err(StoreError::of(place, &error));
+                }
+                tokio::time::sleep(jittered(ATTEMPT_WAIT)).await;
+            }
+        }
+    }
+}
+
+async fn try_migrate(
+    client: &Client,
+    dialect: Dialect,
+    place: &str,
+) -> Result<Result<(), StoreError>, tokio_postgres::Error> {
+    let newer = |found| StoreError::NewerSchema { place: place.to_owned(), found, known: SCHEMA_VERSION };
+    match client.query_opt(READ_VERSION, &[]).await {
+        Ok(Some(row)) => match row.try_get(0)? {
+            SCHEMA_VERSION => return Ok(Ok(())),
+            found if found > SCHEMA_VERSION => return Ok(Err(newer(found))),
+            _older => {}
+        },
+        Ok(None) => {}
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => client.batch_execute(META).await?,
+        Err(error) => return Err(error),
+    }
+    client
+        .batch_execute(
+            "INSERT INTO rowhouse_meta (name, value) VALUES ('schema-version', 0) ON CONFLICT (name) DO NOTHING",
+        )
+        .await?;
+    client.batch_execute("BEGIN").await?;
+    let found: i64 = client.query_one(&format!("{READ_VERSION} FOR UPDATE"), &[]).await?.try_get(0)?;
+    if found > SCHEMA_VERSION {
+        client.batch_execute("ROLLBACK").await?;
+        return Ok(Err(newer(found)));
+    }
+    if found < 1 {
+        for statement in first(dialect) {
+            client.batch_execute(&statement).await?;
+        }
+    }
+    let done = "UPDATE rowhouse_meta SET value = $1 WHERE name = 'schema-version'";
+    client.execute(done, &[&SCHEMA_VERSION]).await?;
+    client.batch_execute("COMMIT").await?;
+    tracing::info!(version = SCHEMA_VERSION, "the schema was made");
+    Ok(Ok(()))
+}
+
+/// Whether a statement failed because somebody else did the same at the same time.
+fn is_a_race(error: &tokio_postgres::Error) -> bool {
+    const RACES: [SqlState; 7] = [
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::DUPLICATE_TABLE,
+        SqlState::DUPLICATE_OBJECT,
+        SqlState::UNDEFINED_TABLE,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::LOCK_NOT_AVAILABLE,
+    ];
+    error.code().is_some_and(|code| RACES.contains(code))
+}
+
+/// Refuses a database without Citus.
+pub(super) async fn check_citus(client: &Client, place: &str) -> Result<(), StoreError> {
+    let citus = client.query_opt("SELECT 1 FROM pg_extension WHERE extname = 'citus'", &[]).await;
+    match citus.map_err(|error| StoreError::of(place, &error))? {
+        Some(_) => Ok(()),
+        None => Err(StoreError::NotCitus { place: place.to_owned() }),
+    }
+}
+
+/// Spreads the entities over the workers of Citus by their partition; what is small and asked for everywhere is copied
+/// to each. Tables that are already spread stay as they are.
+pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
+    let error = |error| StoreError::of(place, &error);
+    client.batch_execute("BEGIN").await.map_err(error)?;
+    client.query_one(&format!("{READ_VERSION} FOR UPDATE"), &[]).await.map_err(error)?;
+    let steps = [
+        ("rowhouse_tables", "SELECT create_reference_table('rowhouse_tables')"),
+        ("rowhouse_service_properties", "SELECT create_reference_table('rowhouse_service_properties')"),
+        ("rowhouse_entities", "SELECT create_distributed_table('rowhouse_entities', 'partition')"),
+        (
+            "rowhouse_graves",
+            "SELECT create_distributed_table('rowhouse_graves', 'partition', colocate_with => 'rowhouse_entities')",
+        ),
+    ];
+    for (table, step) in steps {
+        let known = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = $1::text::regclass";
+        if client.query_opt(known, &[&table]).await.map_err(error)?.is_none() {
+            client.batch_execute(step).await.map_err(error)?;
+            tracing::info!(table, "spread over the workers of Citus");
+        }
+    }
+    client.batch_execute("COMMIT").await.map_err(error)
+}

@@ -1,0 +1,144 @@
+//! The address of a database, taken apart: what the client library understands, and what only this engine does.
+//!
+//! The library knows `sslmode` up to `require` and no `sslrootcert`; these two are read here.
+
+use super::StoreError;
+use super::tls::{Tls, Verification};
+use percent_encoding::percent_decode_str;
+use std::fmt::Write;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+/// How long one address may take to accept a connection.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
+/// When a connection counts as lost although nobody closed it.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+/// How to reach a database.
+#[derive(Clone)]
+pub(super) struct Settings {
+    pub(super) config: Config,
+    pub(super) tls: Tls,
+    /// Hosts, ports and database, for people; never a password.
+    pub(super) place: String,
+}
+
+impl Settings {
+    /// Reads an address. A password beside it counts if the address has none.
+    pub(super) fn new(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
+        if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
+            return Err(StoreError::address("it does not begin with postgres://"));
+        }
+        let (address, query) = url.split_once('?').unwrap_or((url, ""));
+        let (mut kept, mut mode, mut root) = (String::new(), None, None);
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let text = percent_decode_str(value).decode_utf8();
+            let text = text.map_err(|_| StoreError::address(format!("the value of {name} is not UTF-8")))?;
+            match name {
+                "sslmode" => mode = Some(text.into_owned()),
+                "sslrootcert" => root = Some(text.into_owned()),
+                _ => write!(kept, "{}{pair}", if kept.is_empty() { '?' } else { '&' }).expect("a text takes all"),
+            }
+        }
+        // The reason of the library names the option at fault, not its value.
+        let config = Config::from_str(&format!("{address}{kept}"));
+        let mut config = config.map_err(|error| StoreError::address(super::attempt::describe(&error)))?;
+        if let (None, Some(password)) = (config.get_password(), password) {
+            config.password(password);
+        }
+        let verification = verification(mode.as_deref(), root.is_some(), &mut config)?;
+        let root = root.filter(|root| root != "system");
+        let tls = Tls::new(verification, root.as_deref().map(Path::new))?;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIME_MAX);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(SILENCE_MAX);
+        }
+        config.keepalives_idle(SILENCE_MAX);
+        if config.get_application_name().is_none() {
+            config.application_name("rowhouse");
+        }
+        let place = place(&config);
+        Ok(Self { config, tls, place })
+    }
+}
+
+/// Whether an address holds a password. What is no address holds none.
+pub fn has_password(url: &str) -> bool {
+    Config::from_str(url.split('?').next().unwrap_or_default()).is_ok_and(|config| config.get_password().is_some())
+}
+
+/// What the mode asks of the certificate, and in the words of the library. As with the library of PostgreSQL itself,
+/// `require` with a root certificate verifies it.
+fn verification(mode: Option<&str>, has_root: bool, config: &mut Config) -> Result<Verification, StoreError> {
+    let (mode, verification) = match mode {
+        Some("disable") => (SslMode::Disable, Verification::None),
+        None | Some("allow" | "prefer") => (SslMode::Prefer, Verification::None),
+        Some("require") if has_root => (SslMode::Require, Verification::Authority),
+        Some("require") => (SslMode::Require, Verification::None),
+        Some("verify-ca") => (SslMode::Require, Verification::Authority),
+        Some("verify-full") => (SslMode::Require, Verification::AuthorityAndName),
+        Some(_) => {
+            return Err(StoreError::address("sslmode is disable, prefer, require, verify-ca or verify-full"));
+        }
+    };
+    config.ssl_mode(mode);
+    Ok(verification)
+}
+
+fn place(config: &Config) -> String {
+    let ports = config.get_ports();
+    let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
+        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+        match host {
+            Host::Tcp(name) => format!("{name}:{port}"),
+            #[cfg(unix)]
+            Host::Unix(folder) => format!("{}:{port}", folder.display()),
+        }
+    });
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    format!("'{database}' at {}", hosts.collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_taken_from_beside_and_never_shown() {
+        let settings = Settings::new("postgres://me@db.example:7/tables?application_name=x", Some("secret")).unwrap();
+        assert_eq!(settings.config.get_password(), Some(&b"secret"[..]));
+        assert_eq!(settings.config.get_application_name(), Some("x"));
+        assert_eq!(settings.place, "'tables' at db.example:7");
+        let settings = Settings::new("postgresql://me:inside@a,b/t", Some("secret")).unwrap();
+        assert_eq!(settings.config.get_password(), Some(&b"inside"[..]));
+        assert!(has_password("postgres://me:inside@a/t?sslmode=verify-full"));
+        assert!(!has_password("postgres://me@a/t") && !has_password("nonsense"));
+        for bad in ["postgres://me:inside@a:port/t", "mysql://me:inside@a/t", "postgres://me:inside@a/t?inside=1"] {
+            let error = Settings::new(bad, None).err().unwrap().to_string();
+            assert!(error.contains("postgres://USER@HOST"), "{error}");
+            assert!(!error.contains("me:inside"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_modes_of_tls() {
+        let mode = |query: &str| {
+            let settings = Settings::new(&format!("postgres://me@a/t{query}"), None)?;
+            Ok::<_, StoreError>((settings.config.get_ssl_mode(), settings.tls.verification()))
+        };
+        assert_eq!(mode("").unwrap(), (SslMode::Prefer, Verification::None));
+        assert_eq!(mode("?sslmode=disable").unwrap(), (SslMode::Disable, Verification::None));
+        assert_eq!(mode("?sslmode=require").unwrap(), (SslMode::Require, Verification::None));
+        assert!(mode("?sslmode=yes").is_err());
+        assert!(
+            mode("?sslmode=verify-full&sslrootcert=/nowhere/at/all.pem").unwrap_err().to_string().contains("/nowhere")
+        );
+    }
+}

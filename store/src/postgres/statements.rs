@@ -1,0 +1,79 @@
+//! The statements. They name entities by parameters at the beginning of the primary key, so that a database that
+//! spreads partitions can tell from the parameters alone which node is asked.
+
+/// The table of a name: id, name as spelled, policies.
+pub(super) const TABLE_BY_NAME: &str =
+    "SELECT id, name, policies FROM rowhouse_tables WHERE account = $1 AND folded = $2 AND NOT is_deleted";
+/// Whether a table still exists.
+pub(super) const TABLE_LIVES: &str = "SELECT id FROM rowhouse_tables WHERE id = $1 AND NOT is_deleted";
+/// The same, and it is not purged before the end of the transaction. The lock does not stand in the way of deleting the
+/// table, which changes no key, but in that of its purge, which removes the row.
+pub(super) const TABLE_LIVES_LOCKED: &str =
+    "SELECT id FROM rowhouse_tables WHERE id = $1 AND NOT is_deleted FOR KEY SHARE";
+pub(super) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
+     AND NOT is_deleted ORDER BY folded LIMIT $3";
+pub(super) const NEXT_TABLE_ID: &str =
+    "UPDATE rowhouse_meta SET value = value + 1 WHERE name = 'last-table-id' RETURNING value";
+pub(super) const CREATE_TABLE: &str = "INSERT INTO rowhouse_tables (id, account, folded, name, policies, created, \
+     is_deleted) VALUES ($1, $2, $3, $4, $5, $6, false) ON CONFLICT DO NOTHING";
+pub(super) const DELETE_TABLE: &str =
+    "UPDATE rowhouse_tables SET is_deleted = true WHERE account = $1 AND folded = $2 AND NOT is_deleted";
+pub(super) const SET_POLICIES: &str =
+    "UPDATE rowhouse_tables SET policies = $3 WHERE account = $1 AND folded = $2 AND NOT is_deleted";
+
+pub(super) const RECORD: &str = "SELECT record FROM rowhouse_entities WHERE partition = $1 AND row = $2";
+
+/// The entities of a transaction, locked in the order of their keys.
+pub(super) const LOCK_RECORDS: &str =
+    "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2) ORDER BY row FOR UPDATE";
+/// The same with the beginning of each record only, of `$3` bytes, which has the Timestamp.
+pub(super) const LOCK_HEADERS: &str = "SELECT row, substring(record FROM 1 FOR $3) FROM rowhouse_entities \
+     WHERE partition = $1 AND row = ANY($2) ORDER BY row FOR UPDATE";
+/// Stores entities that are there and locked.
+pub(super) const REPLACE: &str = "INSERT INTO rowhouse_entities (partition, row, record) \
+     SELECT $1::bytea, n.row, n.record FROM unnest($2::bytea[], $3::bytea[]) AS n (row, record) \
+     ON CONFLICT (partition, row) DO UPDATE SET record = excluded.record";
+/// Stores entities that are not there; fails if one is there by now.
+pub(super) const INSERT: &str = "INSERT INTO rowhouse_entities (partition, row, record) \
+     SELECT $1::bytea, n.row, n.record FROM unnest($2::bytea[], $3::bytea[]) AS n (row, record)";
+pub(super) const DELETE: &str = "DELETE FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2)";
+
+/// The latest Timestamp of the entities that were deleted from these buckets.
+pub(super) const GRAVES: &str = "SELECT max(stamp) FROM rowhouse_graves WHERE partition = $1 AND bucket = ANY($2)";
+/// Fails, by a division by zero, if an entity was deleted from these buckets whose Timestamp is not before `$3`.
+pub(super) const GUARD: &str = "SELECT 1 / CASE WHEN max(stamp) >= $3 THEN 0 ELSE 1 END FROM rowhouse_graves \
+     WHERE partition = $1 AND bucket = ANY($2)";
+/// Keeps the Timestamps of entities that are deleted.
+pub(super) const BURY: &str = "INSERT INTO rowhouse_graves (partition, bucket, stamp) \
+     SELECT $1::bytea, n.bucket, n.stamp FROM unnest($2::smallint[], $3::bigint[]) AS n (bucket, stamp) \
+     ON CONFLICT (partition, bucket) DO UPDATE SET stamp = GREATEST(rowhouse_graves.stamp, excluded.stamp)";
+/// Says that the graves are looked through now, unless that was said after `$2`.
+pub(super) const TAKE_SWEEP: &str = "UPDATE rowhouse_meta SET value = $1 WHERE name = 'last-sweep' AND value < $2";
+pub(super) const GRAVES_BEHIND: &str = "SELECT partition, bucket, stamp FROM rowhouse_graves \
+     WHERE (partition, bucket) > ($1, $2) ORDER BY partition, bucket LIMIT $3";
+pub(super) const DELETE_OLD_GRAVES: &str =
+    "DELETE FROM rowhouse_graves WHERE partition = $1 AND bucket = ANY($2) AND stamp < $3";
+
+// Chunks of a page.
+pub(super) const ROWS_FROM: &str = "SELECT partition, row, record FROM rowhouse_entities \
+     WHERE partition = $1 AND row >= $2 ORDER BY partition, row LIMIT $3";
+pub(super) const ROWS_BETWEEN: &str = "SELECT partition, row, record FROM rowhouse_entities \
+     WHERE partition = $1 AND row >= $2 AND row < $3 ORDER BY partition, row LIMIT $4";
+pub(super) const PAIRS_BETWEEN: &str = "SELECT partition, row, record FROM rowhouse_entities \
+     WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) ORDER BY partition, row LIMIT $5";
+
+pub(super) const ALL_PROPERTIES: &str = "SELECT account, value FROM rowhouse_service_properties";
+pub(super) const FRESH_PROPERTIES: &str =
+    "INSERT INTO rowhouse_service_properties (account, value) VALUES ($1, $2) ON CONFLICT (account) DO NOTHING";
+pub(super) const LOCK_PROPERTIES: &str = "SELECT value FROM rowhouse_service_properties WHERE account = $1 FOR UPDATE";
+pub(super) const SET_PROPERTIES: &str = "UPDATE rowhouse_service_properties SET value = $2 WHERE account = $1";
+
+/// A deleted table whose purge nobody is at, and into which nobody is still writing.
+pub(super) const TAKE_PURGE: &str =
+    "SELECT id FROM rowhouse_tables WHERE is_deleted ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED";
+pub(super) const SOME_ENTITIES: &str = "SELECT partition, row FROM rowhouse_entities \
+     WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) ORDER BY partition, row LIMIT $5";
+pub(super) const SOME_GRAVES: &str = "SELECT partition, bucket FROM rowhouse_graves \
+     WHERE partition >= $1 AND partition < $2 ORDER BY partition, bucket LIMIT $3";
+pub(super) const DELETE_GRAVES: &str = "DELETE FROM rowhouse_graves WHERE partition = $1 AND bucket = ANY($2)";
+pub(super) const END_PURGE: &str = "DELETE FROM rowhouse_tables WHERE id = $1";

@@ -1,0 +1,124 @@
+//! The plans that the database makes for the statements: they must go by the primary key, whatever the size of a table.
+
+#![allow(unreachable_pub, reason = "what the other tests share is included here")]
+
+use super::statements as sql;
+use super::{PostgresOptions, Settings};
+use crate::{Engine, Fault, Postgres, TableKey};
+use cluster::Cluster;
+use model::clock::SystemClock;
+use model::{AccountName, Clock, DateTime, TableName};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+#[path = "../../tests/support/cluster.rs"]
+mod cluster;
+
+/// A clock that says what it is told.
+#[derive(Clone, Default)]
+struct SetClock(Arc<AtomicI64>);
+
+impl Clock for SetClock {
+    fn now(&self) -> DateTime {
+        DateTime::from_ticks(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_graves_are_forgotten_once_an_interval_and_new_ones_are_kept() {
+    const DAY: i64 = 24 * 3600 * 10_000_000;
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 2, distribute: false };
+    let clock = SetClock::default();
+    clock.0.store(1000 * DAY, Ordering::SeqCst);
+    let engine = Postgres::open(&options, clock.clone()).await.unwrap();
+    let graves = |old: i64, count: i64| {
+        let stamp = (1000 - old) * DAY;
+        let sql = format!(
+            "INSERT INTO rowhouse_graves SELECT int8send(n + {old}000000), 1, {stamp} FROM generate_series(1, {count}) n"
+        );
+        cluster.sql(&options.url, &sql);
+    };
+    let left = || cluster.sql(&options.url, "SELECT count(*) FROM rowhouse_graves").trim().to_owned();
+    graves(8, 2500);
+    graves(6, 10);
+    assert_eq!(engine.shared.sweep().await.unwrap(), Some(2500));
+    assert_eq!(left(), "10");
+    clock.0.store(1000 * DAY + DAY / 2, Ordering::SeqCst);
+    assert_eq!(engine.shared.sweep().await.unwrap(), None, "it is not time yet");
+    clock.0.store(1002 * DAY, Ordering::SeqCst);
+    assert_eq!(engine.shared.sweep().await.unwrap(), Some(10));
+    assert_eq!(left(), "0");
+}
+
+const PARTITION: &str = r"'\x000000000000000170'::bytea";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 2, distribute: false };
+    let engine = Postgres::open(&options, SystemClock).await.unwrap();
+    let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Planned").unwrap() };
+    engine.create_table(&table).await.unwrap();
+    // Many rows of which the planner has no statistics, as after an import.
+    cluster.sql(
+        &options.url,
+        "INSERT INTO rowhouse_entities SELECT decode(lpad(to_hex(n % 3), 18, '0'), 'hex'), decode(md5(n::text), 'hex'), \
+         '' FROM generate_series(1, 20000) n",
+    );
+    let rows = r"ARRAY['\x61', '\x62']::bytea[]";
+    let (from, to) = (r"'\x61'", r"'\x62'");
+    let scans = [
+        (sql::ROWS_FROM, format!("{PARTITION}, {from}, 100")),
+        (sql::ROWS_BETWEEN, format!("{PARTITION}, {from}, {to}, 100")),
+        (sql::PAIRS_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
+        (sql::SOME_ENTITIES, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
+        (sql::SOME_GRAVES, format!("{PARTITION}, '\\x01', 100")),
+    ];
+    let points = [
+        (sql::RECORD, format!("{PARTITION}, {from}")),
+        (sql::LOCK_RECORDS, format!("{PARTITION}, {rows}")),
+        (sql::LOCK_HEADERS, format!("{PARTITION}, {rows}, 10")),
+        (sql::DELETE, format!("{PARTITION}, {rows}")),
+        (sql::GRAVES, format!("{PARTITION}, ARRAY[1, 2]::smallint[]")),
+        (sql::TAKE_PURGE, String::new()),
+        (sql::TABLE_LIVES_LOCKED, "1".to_owned()),
+        (sql::TABLE_BY_NAME, r"'\x61', '\x62'".to_owned()),
+    ];
+    let lease = engine.shared.pool.take().await.unwrap();
+    for (is_scan, (statement, values)) in
+        scans.into_iter().map(|scan| (true, scan)).chain(points.into_iter().map(|point| (false, point)))
+    {
+        lease.batch_execute(&format!("DEALLOCATE ALL; PREPARE planned AS {statement}")).await.unwrap();
+        let values = if values.is_empty() { values } else { format!("({values})") };
+        let plan = lease.query(&format!("EXPLAIN (COSTS OFF) EXECUTE planned{values}"), &[]).await.unwrap();
+        let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+        let plan = plan.join("\n");
+        let has_bounds = plan.contains("Index Cond") || plan.contains("rowhouse_tables_deleted");
+        assert!(has_bounds && !plan.contains("Seq Scan"), "{statement}\n{plan}");
+        // A page must not read more than its limit.
+        assert!(!is_scan || !plan.contains("Sort") && !plan.contains("Filter"), "{statement}\n{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_too_long_for_a_connection_is_told_that_nothing_happened() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 1, distribute: false };
+    let engine = Postgres::open(&options, SystemClock).await.unwrap();
+    let lease = engine.shared.pool.take().await.ok().unwrap();
+    let account = AccountName::new("account1").unwrap();
+    let began = Instant::now();
+    assert!(matches!(engine.list_tables(&account, "", 1).await, Err(Fault::Unavailable(_))));
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    lease.give_back();
+    assert!(engine.list_tables(&account, "", 1).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn whoever_cannot_be_reached_is_named_without_the_password() {
+    let settings = Settings::new("postgres://me:inside@127.0.0.1:1/tables", None).unwrap();
+    let error = super::prepare(&settings, false).await.unwrap_err().to_string();
+    assert!(error.contains("'tables' at 127.0.0.1:1") && !error.contains("inside"), "{error}");
+}

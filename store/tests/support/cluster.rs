@@ -1,0 +1,72 @@
+//! A PostgreSQL of the test's own, which ends with it. One serves all tests of a program; each test has a database.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a failure is a failed test")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What the script says when there is no PostgreSQL.
+const MISSING: i32 = 77;
+
+/// A running PostgreSQL. It ends when the program that started it ends, however that comes.
+pub(crate) struct Cluster {
+    /// The address of its first database.
+    url: String,
+    /// Where its programs are.
+    programs: String,
+    /// Its process at the start.
+    pub(crate) process: u32,
+    databases: AtomicU32,
+    /// The script ends when this is closed.
+    _stdin: ChildStdin,
+    _script: Child,
+}
+
+impl Cluster {
+    /// The one of this program. `None`: there is none on this machine, which is said; in CI it is a failure.
+    pub(crate) fn shared() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+        SHARED.get_or_init(Self::start).as_ref()
+    }
+
+    /// Another one, for a test that harms it.
+    pub(crate) fn start() -> Option<Self> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/postgres.sh");
+        let mut script = Command::new(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(script.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let [url, programs, process] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+            let status = script.wait().unwrap();
+            let is_missing = status.code() == Some(MISSING);
+            assert!(is_missing && std::env::var("CI").as_deref() != Ok("true"), "no PostgreSQL: {status}");
+            eprintln!("SKIPPED, because there is no PostgreSQL (on Debian: apt-get install postgresql)");
+            return None;
+        };
+        let (url, programs, process) = (url.to_owned(), programs.to_owned(), process.parse().unwrap());
+        let stdin = script.stdin.take().unwrap();
+        Some(Self { url, programs, process, databases: AtomicU32::new(0), _stdin: stdin, _script: script })
+    }
+
+    /// The address of a new, empty database.
+    pub(crate) fn database(&self) -> String {
+        let name = format!("test{}", self.databases.fetch_add(1, Ordering::SeqCst));
+        self.sql("postgres", &format!("CREATE DATABASE {name}"));
+        let (server, _) = self.url.rsplit_once('/').unwrap();
+        format!("{server}/{name}")
+    }
+
+    /// Runs statements in a database, by its name or address, and answers what they print.
+    pub(crate) fn sql(&self, database: &str, statements: &str) -> String {
+        let (server, _) = self.url.rsplit_once('/').unwrap();
+        let url = if database.contains('/') { database.to_owned() } else { format!("{server}/{database}") };
+        let mut psql = Command::new(format!("{}/psql", self.programs));
+        psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements, &url]).stdin(Stdio::null());
+        let output = psql.output().unwrap();
+        assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
