@@ -14,6 +14,7 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use wire::batch::ChangesetWriter;
 use wire::uri::write_entity_address;
 
 /// Entities of one transaction, the most that the service takes.
@@ -304,33 +305,26 @@ impl Client {
         parts: impl Iterator<Item = (&'static str, String, u64)>,
     ) -> Result<u64, Failure> {
         let plan = Arc::clone(&self.plan);
-        let mut body = std::mem::take(&mut self.body);
-        body.clear();
-        body.extend_from_slice(b"--batch\r\nContent-Type: multipart/mixed; boundary=changeset\r\n\r\n");
+        let (host, base_path) = (&self.signer.endpoint.host, &self.signer.endpoint.base_path);
+        let endpoint = format!("http://{host}{base_path}/");
+        let mut changeset = ChangesetWriter::new(std::mem::take(&mut self.body));
         let mut count = 0;
         for (method, row, number) in parts {
             count += 1;
-            write!(
-                body,
-                "--changeset\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-                 {method} http://{}{}/",
-                self.signer.endpoint.host, self.signer.endpoint.base_path
-            )?;
-            if method == "POST" {
-                body.extend_from_slice(plan.table.as_bytes());
-            } else {
-                write_entity_address(&mut body, &plan.table, partition, &row);
-            }
-            body.extend_from_slice(
-                b" HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\n\
-                  Prefer: return-no-content\r\nDataServiceVersion: 3.0;\r\n\r\n",
-            );
-            write_entity(&mut body, &plan.dataset, partition, &row, number, 0);
-            body.extend_from_slice(b"\r\n");
+            let write_address = |out: &mut Vec<u8>| {
+                out.extend_from_slice(endpoint.as_bytes());
+                if method == "POST" {
+                    out.extend_from_slice(plan.table.as_bytes());
+                } else {
+                    write_entity_address(out, &plan.table, partition, &row);
+                }
+            };
+            let write_json = |out: &mut Vec<u8>| write_entity(out, &plan.dataset, partition, &row, number, 0);
+            changeset.operation(method, write_address, write_json);
         }
-        body.extend_from_slice(b"--changeset--\r\n--batch--\r\n");
+        let body = changeset.finish();
         let request = Request {
-            content_type: "multipart/mixed; boundary=batch",
+            content_type: ChangesetWriter::CONTENT_TYPE,
             ..Request::with_json("POST", b"/$batch", "", &body)
         };
         let outcome = self.exchange(&request, 202, b"HTTP/1.1 204").await;

@@ -1,5 +1,6 @@
 //! The command line: flags, their environment twins, and the file that may stand in for them.
 
+use crate::copy::{self, CopyArgs};
 use crate::oauth::OAuthSection;
 use crate::sas_command::SasArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -36,6 +37,12 @@ pub(crate) enum Command {
     /// It is signed with a key of the account, which comes from where the server takes it, and needs no server. It
     /// prints the token, a URL and a connection string that are ready to use.
     Sas(Box<SasArgs>),
+
+    /// Copy everything from one place to another: data folders, running servers, accounts in the cloud
+    ///
+    /// It goes on where it stopped, shows how far it is, and at the end compares both sides entity by entity.
+    #[command(after_long_help = copy::EXAMPLES)]
+    Copy(Box<CopyArgs>),
 }
 
 const EXAMPLES: &str = "\

@@ -14,6 +14,7 @@ mod call;
 mod cli;
 mod config;
 mod connection;
+mod copy;
 mod cors;
 mod failure;
 mod listener;
@@ -44,12 +45,17 @@ use std::time::SystemTime;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    let done = |()| ExitCode::SUCCESS;
     let result = match Cli::parse().command {
-        Command::Serve(args) => Config::from_environment(*args).and_then(serve::run),
-        Command::Sas(args) => sas_command::run(*args, SystemTime::now()).and_then(|made| say(&made)),
+        Command::Serve(args) => Config::from_environment(*args).and_then(serve::run).map(done),
+        Command::Sas(args) => sas_command::run(*args, SystemTime::now()).and_then(|made| say(&made)).map(done),
+        Command::Copy(args) => copy::run(&args).map(|outcome| match outcome {
+            copy::Outcome::Complete => ExitCode::SUCCESS,
+            copy::Outcome::Different => ExitCode::FAILURE,
+        }),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // The log may not be set up yet, and this is for the person at the terminal.
             complain(&error);

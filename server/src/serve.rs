@@ -129,7 +129,7 @@ fn announce(endpoint: &str, connection_string: &str) -> anyhow::Result<()> {
 }
 
 /// Done at the first SIGTERM or Ctrl-C.
-fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+pub(crate) fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
     Ok(async move {
@@ -141,7 +141,7 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
 }
 
 /// Logs go to standard error; the libraries of the storage say only what is wrong, unless asked for more.
-fn start_log(format: LogFormat, levels: &str) -> anyhow::Result<()> {
+pub(crate) fn start_log(format: LogFormat, levels: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(format!("fjall=warn,lsm_tree=warn,tokio_postgres=warn,deadpool=error,{levels}"))
         .with_context(|| format!("'{levels}' is not a log level such as info, debug or info,store=debug"))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

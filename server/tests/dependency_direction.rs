@@ -1,4 +1,5 @@
-//! Which crate may depend on which: `model` on none, `wire` and `store` on `model`, `server` on all of them.
+//! Which crate may depend on which: `model` on none, `wire` and `store` on `model`, `client` on `wire` and `model`,
+//! `server` on all of them.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -16,10 +17,11 @@ struct Rule {
 
 const MODEL: &str = "rowhouse-model";
 const WIRE: &str = "rowhouse-wire";
+const CLIENT: &str = "rowhouse-client";
 const STORE: &str = "rowhouse-store";
 const SERVER: &str = "rowhouse";
 
-const RULES: [Rule; 4] = [
+const RULES: [Rule; 5] = [
     Rule {
         package: MODEL,
         may_use: &[],
@@ -91,7 +93,13 @@ const RULES: [Rule; 4] = [
             "anyhow",
         ],
     },
-    Rule { package: SERVER, may_use: &[MODEL, WIRE, STORE], must_not_use: &["fjall"] },
+    Rule {
+        package: CLIENT,
+        may_use: &[MODEL, WIRE],
+        // No storage, no configuration, no command line.
+        must_not_use: &["fjall", "clap", "toml", "anyhow", "tracing-subscriber"],
+    },
+    Rule { package: SERVER, may_use: &[MODEL, WIRE, CLIENT, STORE], must_not_use: &["fjall"] },
 ];
 
 /// The direct dependencies of a package, also those for tests and builds: the name, and whether it is of this workspace.

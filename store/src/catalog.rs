@@ -64,6 +64,11 @@ impl<T> Catalog<T> {
         Some(listed.table)
     }
 
+    /// The accounts that have tables.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = &AccountName> {
+        self.accounts.keys()
+    }
+
     /// At most `limit` names of an account, ordered by their folded form, from `from` (folded, inclusive) on.
     pub(crate) fn list(&self, account: &AccountName, from: &str, limit: usize) -> Vec<TableName> {
         let Some(tables) = self.accounts.get(account) else { return Vec::new() };

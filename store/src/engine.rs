@@ -142,6 +142,9 @@ pub trait Engine: Send + Sync + 'static {
     /// The name of a table as it was spelled at creation; `None` if there is no such table.
     fn table(&self, table: &TableKey) -> impl Future<Output = Result<Option<TableName>, Fault>> + Send;
 
+    /// The accounts that have tables or have ever set service properties, in the order of their names.
+    fn accounts(&self) -> impl Future<Output = Result<Vec<AccountName>, Fault>> + Send;
+
     /// At most `limit` tables of an account in the order of their folded names, from `from` (folded, inclusive) on.
     fn list_tables(
         &self,

@@ -78,6 +78,11 @@ impl<C: Clock> Engine for Memory<C> {
         Ok(self.read()?.catalog.get(table).map(|listed| listed.name.clone()))
     }
 
+    async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
+        let state = self.read()?;
+        Ok(state.properties.accounts_and(state.catalog.accounts()))
+    }
+
     async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
         Ok(self.read()?.catalog.list(account, from, limit))
     }

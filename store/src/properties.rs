@@ -3,7 +3,7 @@
 //! This module must not know where they are kept durably.
 
 use model::{AccountName, ServiceProperties};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The service properties of the accounts that have set any.
@@ -18,6 +18,12 @@ impl PropertiesOfAccounts {
     /// The properties of an account.
     pub(crate) fn get(&self, account: &AccountName) -> Arc<ServiceProperties> {
         Arc::clone(self.accounts.get(account).unwrap_or(&self.fresh))
+    }
+
+    /// The accounts that have set any, and those of an iterator, each once and in order.
+    pub(crate) fn accounts_and<'a>(&'a self, others: impl Iterator<Item = &'a AccountName>) -> Vec<AccountName> {
+        let accounts: BTreeSet<AccountName> = self.accounts.keys().chain(others).cloned().collect();
+        accounts.into_iter().collect()
     }
 
     /// Replaces the properties of an account.

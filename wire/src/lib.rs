@@ -24,6 +24,7 @@ pub mod service_properties;
 pub mod service_stats;
 pub mod signing;
 pub mod target;
+pub mod told_error;
 pub mod uri;
 pub mod version;
 pub mod xml;

@@ -192,6 +192,11 @@ impl Engine for Embedded {
         Ok(self.shared.catalog().get(table).map(|listed| listed.name.clone()))
     }
 
+    async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.properties().accounts_and(self.shared.catalog().accounts()))
+    }
+
     async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
         self.shared.check_open()?;
         Ok(self.shared.catalog().list(account, from, limit))

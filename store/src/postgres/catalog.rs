@@ -104,6 +104,24 @@ impl<C: Clock> Shared<C> {
         rows.iter().map(|row| TableName::new(column(row, 0)?).map_err(damaged)).collect()
     }
 
+    /// The accounts that have tables, and those that have set service properties.
+    pub(super) async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
+        let rows = self
+            .persist(async || {
+                let lease = self.pool.take().await?;
+                let rows = read(&lease, statements::ACCOUNTS, &[]).await?;
+                lease.give_back();
+                Ok(rows)
+            })
+            .await?;
+        let account = |row| {
+            let name = std::str::from_utf8(column(row, 0)?).ok().and_then(AccountName::new);
+            name.ok_or_else(|| Fault::Damaged("the name of an account cannot be read".to_owned()))
+        };
+        let with_tables = rows.iter().map(account).collect::<Result<Vec<_>, Fault>>()?;
+        Ok(self.properties().accounts_and(with_tables.iter()))
+    }
+
     pub(super) async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         let created = self.persist(async || self.try_create_table(table).await).await;
         match created.map_err(CatalogError::Fault)? {

@@ -170,6 +170,10 @@ impl<C: Clock> Engine for Postgres<C> {
         Ok(self.shared.look_up(table).await?.map(|listed| listed.name))
     }
 
+    async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
+        self.shared.accounts().await
+    }
+
     async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
         self.shared.list_tables(account, from, limit).await
     }

@@ -12,6 +12,7 @@ pub(super) const TABLE_LIVES_LOCKED: &str =
     "SELECT id FROM rowhouse_tables WHERE id = $1 AND NOT is_deleted FOR KEY SHARE";
 pub(super) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
      AND NOT is_deleted ORDER BY folded LIMIT $3";
+pub(super) const ACCOUNTS: &str = "SELECT DISTINCT account FROM rowhouse_tables WHERE NOT is_deleted";
 pub(super) const NEXT_TABLE_ID: &str =
     "UPDATE rowhouse_meta SET value = value + 1 WHERE name = 'last-table-id' RETURNING value";
 pub(super) const CREATE_TABLE: &str = "INSERT INTO rowhouse_tables (id, account, folded, name, policies, created, \

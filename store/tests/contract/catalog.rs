@@ -58,6 +58,25 @@ pub(crate) async fn accounts_do_not_see_each_other<E: Engine>(engine: Arc<E>, _:
     assert_eq!(listed(&*engine, "account2", "", 10).await, ["Shared"]);
 }
 
+pub(crate) async fn accounts_are_known_by_their_tables_and_properties<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    assert!(engine.accounts().await.unwrap().is_empty());
+    for (account, name) in [("zebra", "One"), ("apple", "One"), ("apple", "Two")] {
+        engine.create_table(&table_of(account, name)).await.unwrap();
+    }
+    let melon = AccountName::new("melon").unwrap();
+    // Asking for the properties of an account leaves no trace of it; setting them does, also beside tables.
+    engine.service_properties(&AccountName::new("ghost").unwrap()).unwrap();
+    engine.update_service_properties(&melon, cors_update("*")).await.unwrap();
+    engine.update_service_properties(&AccountName::new("zebra").unwrap(), cors_update("*")).await.unwrap();
+    let accounts = async || engine.accounts().await.unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(accounts().await, ["apple", "melon", "zebra"]);
+    engine.delete_table(&table_of("apple", "One")).await.unwrap();
+    assert_eq!(accounts().await, ["apple", "melon", "zebra"], "it has another table");
+    engine.delete_table(&table_of("apple", "Two")).await.unwrap();
+    engine.delete_table(&table_of("zebra", "One")).await.unwrap();
+    assert_eq!(accounts().await, ["melon", "zebra"], "properties stay without tables");
+}
+
 pub(crate) async fn one_of_many_creations_wins<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let mut tasks = Vec::new();
     for _ in 0..16 {

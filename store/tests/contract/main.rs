@@ -46,6 +46,7 @@ macro_rules! every_case {
                 a_table_is_created_once_and_deleted_once,
                 tables_are_listed_in_order_from_a_name_on,
                 accounts_do_not_see_each_other,
+                accounts_are_known_by_their_tables_and_properties,
                 one_of_many_creations_wins,
                 everything_on_a_missing_table_says_so,
                 a_table_created_again_is_empty,

@@ -107,13 +107,13 @@ fn read_changeset<'a>(boundary: &str, body: &'a [u8]) -> Result<(Vec<PartRequest
 }
 
 /// What follows the MIME headers of a part, and what they say it is.
-enum PartContent<'a> {
+pub(super) enum PartContent<'a> {
     Changeset { boundary: &'a str, body: &'a [u8] },
     Operation(&'a [u8]),
 }
 
 impl<'a> PartContent<'a> {
-    fn read(part: &'a [u8]) -> Result<Self, BatchError> {
+    pub(super) fn read(part: &'a [u8]) -> Result<Self, BatchError> {
         let mut lines = Lines::new(part);
         let mut content_type = None;
         while let Some(header) = lines.next_header()? {

@@ -230,7 +230,11 @@ impl PropertyWriter<'_> {
 }
 
 /// What stands in front of the value: the type annotation if there is one, and the name.
-fn write_beginning(out: &mut Vec<u8>, property: &Property<'_>, is_annotated: bool) -> Result<(), DamagedRecord> {
+pub(super) fn write_beginning(
+    out: &mut Vec<u8>,
+    property: &Property<'_>,
+    is_annotated: bool,
+) -> Result<(), DamagedRecord> {
     out.push(b'"');
     if is_annotated {
         write_escaped_bytes(out, property.name_bytes())?;
@@ -252,7 +256,7 @@ fn is_annotated(property: &Property<'_>) -> Result<bool, DamagedRecord> {
     })
 }
 
-fn write_value(out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
+pub(super) fn write_value(out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
     if property.edm_type() == EdmType::String {
         // Whether the bytes are text at all is known for most of them once no escape was found.
         out.push(b'"');
@@ -307,7 +311,7 @@ fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Ends an object whose members were each followed by a comma.
-fn close_object(out: &mut Vec<u8>) {
+pub(super) fn close_object(out: &mut Vec<u8>) {
     if out.last() == Some(&b',') {
         out.pop();
     }

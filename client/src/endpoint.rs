@@ -1,0 +1,138 @@
+//! Where an account is served.
+
+use crate::DEVELOPMENT_ACCOUNT;
+use http::Uri;
+use http::uri::Scheme;
+use model::AccountName;
+use std::fmt;
+use std::net::IpAddr;
+
+/// The address of an account's Table service, in path style or host style.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    account: AccountName,
+    is_https: bool,
+    authority: String,
+    /// Empty, or `/account` and whatever else the address has in front of the tables.
+    path: String,
+}
+
+/// Why a text is no endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndpointError {
+    /// It is not an `http` or `https` address with a host.
+    Address,
+    /// Neither host nor path name an account.
+    Account,
+}
+
+impl fmt::Display for EndpointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Address => {
+                "it is not an address such as http://127.0.0.1:10002/devstoreaccount1 or \
+                 https://ACCOUNT.table.core.windows.net"
+            }
+            Self::Account => {
+                "it names no account: that stands behind the host, as in http://127.0.0.1:10002/ACCOUNT, or in front \
+                 of it, as in https://ACCOUNT.table.core.windows.net"
+            }
+        })
+    }
+}
+
+impl std::error::Error for EndpointError {}
+
+impl Endpoint {
+    /// Reads a URL. What it has behind a question mark is no part of the endpoint.
+    ///
+    /// The account is what the caller knows (from a connection string), else the last part of the path, else the first
+    /// label of the host; an address or `localhost` alone stands for the development account.
+    pub fn parse(url: &str, known_account: Option<&str>) -> Result<Self, EndpointError> {
+        let url = url.split(['?', '#']).next().unwrap_or_default();
+        let uri: Uri = url.parse().map_err(|_| EndpointError::Address)?;
+        let is_https = match uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTPS => true,
+            Some(scheme) if *scheme == Scheme::HTTP => false,
+            _ => return Err(EndpointError::Address),
+        };
+        let authority = uri.authority().ok_or(EndpointError::Address)?;
+        let host = authority.host();
+        if host.is_empty() || authority.as_str().contains('@') {
+            return Err(EndpointError::Address);
+        }
+        let mut path = uri.path().trim_end_matches('/').to_owned();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let is_nameless = bare.parse::<IpAddr>().is_ok() || !host.contains('.');
+        let account = match known_account {
+            Some(account) => account,
+            None if !path.is_empty() => path.rsplit('/').next().unwrap_or_default(),
+            None if is_nameless => DEVELOPMENT_ACCOUNT,
+            None => host.split('.').next().unwrap_or_default(),
+        };
+        let account = account.strip_suffix("-secondary").unwrap_or(account);
+        let account = AccountName::new(account).ok_or(EndpointError::Account)?;
+        if path.is_empty() && is_nameless {
+            path = format!("/{account}");
+        }
+        Ok(Self { account, is_https, authority: authority.as_str().to_owned(), path })
+    }
+
+    /// Scheme and authority.
+    pub(crate) fn origin(&self) -> String {
+        let scheme = if self.is_https { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority)
+    }
+
+    /// The account.
+    pub fn account(&self) -> &AccountName {
+        &self.account
+    }
+
+    /// Whether requests go over TLS.
+    pub fn is_https(&self) -> bool {
+        self.is_https
+    }
+
+    /// What stands in front of the tables in a path.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+/// The URL, without a slash at the end.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.origin(), self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_in_every_style() {
+        for (url, known, account, shown) in [
+            ("http://127.0.0.1:10002/orchard", None, "orchard", "http://127.0.0.1:10002/orchard"),
+            ("http://127.0.0.1:10002/orchard-secondary/", None, "orchard", "http://127.0.0.1:10002/orchard-secondary"),
+            ("http://127.0.0.1:10002", None, DEVELOPMENT_ACCOUNT, "http://127.0.0.1:10002/devstoreaccount1"),
+            ("http://localhost:1/", Some("acct"), "acct", "http://localhost:1/acct"),
+            ("http://[::1]:7/acct", None, "acct", "http://[::1]:7/acct"),
+            ("https://acct.table.core.windows.net/", None, "acct", "https://acct.table.core.windows.net"),
+            ("https://acct-secondary.table.x.net", None, "acct", "https://acct-secondary.table.x.net"),
+            ("https://tables.example.net/", Some("acct"), "acct", "https://tables.example.net"),
+            ("https://proxy.example.net/tables/acct", None, "acct", "https://proxy.example.net/tables/acct"),
+            ("https://acct.t.net/?sv=1&sig=2", None, "acct", "https://acct.t.net"),
+        ] {
+            let endpoint = Endpoint::parse(url, known).unwrap();
+            assert_eq!((endpoint.account().as_str(), endpoint.to_string().as_str()), (account, shown), "{url}");
+        }
+        for bad in ["", "x", "/a", "ftp://h/a", "http://", "http://user@h/acct", "http:///acct"] {
+            assert_eq!(Endpoint::parse(bad, None), Err(EndpointError::Address), "{bad}");
+        }
+        for bad in ["http://127.0.0.1/No", "https://ab.example.net"] {
+            assert_eq!(Endpoint::parse(bad, None), Err(EndpointError::Account), "{bad}");
+        }
+    }
+}

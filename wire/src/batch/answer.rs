@@ -1,0 +1,87 @@
+//! Answers to entity group transactions, as a client reads them (specification 05 §4).
+
+use super::multipart::{Lines, Parts};
+use super::read::{BatchError, PartContent};
+use model::limits::TRANSACTION_OPERATIONS_MAX;
+
+/// The answer to one operation of a change set, or the one that stands for all of a failed one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartAnswer<'a> {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: &'a [u8],
+}
+
+/// Reads the answers of a change set. `content_type` is the header of the answer.
+pub fn read_answers<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<PartAnswer<'a>>, BatchError> {
+    let outer = super::multipart::boundary(content_type).ok_or(BatchError::ContentType)?;
+    let first = Parts::new(outer, body)?.next().ok_or(BatchError::Malformed("the answer is empty"))?;
+    let (boundary, body) = match PartContent::read(first)? {
+        PartContent::Changeset { boundary, body } => (boundary, body),
+        // A batch that failed as a whole may be answered without a change set.
+        PartContent::Operation(content) => return Ok(vec![read_part(content)?]),
+    };
+    let mut parts = Parts::new(boundary, body)?;
+    let mut answers = Vec::new();
+    for part in parts.by_ref() {
+        if answers.len() == TRANSACTION_OPERATIONS_MAX {
+            return Err(BatchError::Malformed("there are more answers than a change set has operations"));
+        }
+        match PartContent::read(part)? {
+            PartContent::Operation(content) => answers.push(read_part(content)?),
+            PartContent::Changeset { .. } => return Err(BatchError::Malformed("a change set holds another one")),
+        }
+    }
+    if parts.is_closed() { Ok(answers) } else { Err(BatchError::Malformed("a change set has no end")) }
+}
+
+fn read_part(content: &[u8]) -> Result<PartAnswer<'_>, BatchError> {
+    let mut lines = Lines::new(content);
+    let line = lines.next()?.and_then(|line| std::str::from_utf8(line).ok());
+    let status = line.and_then(|line| line.strip_prefix("HTTP/")?.split(' ').nth(1)?.parse().ok());
+    let status = status.ok_or(BatchError::Malformed("a part does not start with an HTTP status line"))?;
+    while lines.next_header()?.is_some() {}
+    Ok(PartAnswer { status, body: lines.rest() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TYPE: &str = "multipart/mixed; boundary=batchresponse_1";
+
+    fn answer(parts: &[&str]) -> String {
+        let head =
+            "--changesetresponse_2\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+        let parts: String = parts.iter().flat_map(|part| [head, part, "\r\n"]).collect();
+        format!(
+            "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_2\r\n\r\n{parts}--changesetresponse_2--\r\n--batchresponse_1--\r\n"
+        )
+    }
+
+    #[test]
+    fn answers_and_failures() {
+        let good = "HTTP/1.1 204 No Content\r\nDataServiceVersion: 1.0;\r\nETag: W/\"x\"\r\n\r\n";
+        let body = answer(&[good, good]);
+        let statuses: Vec<u16> =
+            read_answers(TYPE, body.as_bytes()).unwrap().iter().map(|answer| answer.status).collect();
+        assert_eq!(statuses, [204, 204]);
+        let body = answer(&["HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\r\n{\"x\":1}"]);
+        assert_eq!(read_answers(TYPE, body.as_bytes()), Ok(vec![PartAnswer { status: 503, body: b"{\"x\":1}" }]));
+    }
+
+    #[test]
+    fn what_is_not_an_answer() {
+        assert_eq!(read_answers("application/json", b"{}"), Err(BatchError::ContentType));
+        let whole = answer(&["HTTP/1.1 204 No Content\r\n\r\n"]);
+        for broken in [
+            whole.replace("HTTP/1.1 204 No Content", "204"),
+            whole.replace("--changesetresponse_2--", ""),
+            whole.replace("batchresponse_1", "other"),
+            String::new(),
+        ] {
+            assert!(matches!(read_answers(TYPE, broken.as_bytes()), Err(BatchError::Malformed(_))), "{broken}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Request bodies of entity group transactions, as a client writes them (specification 05 §2).
+//!
+//! The boundaries are fixed: nothing between them can look like one, because neither an address nor JSON as this crate
+//! writes it holds a line break.
+
+/// A change set in the making.
+#[derive(Debug)]
+pub struct ChangesetWriter {
+    body: Vec<u8>,
+}
+
+impl ChangesetWriter {
+    /// The `Content-Type` of the request.
+    pub const CONTENT_TYPE: &str = "multipart/mixed; boundary=batch";
+
+    /// An empty change set in a buffer, whose content is replaced.
+    pub fn new(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        buffer.extend_from_slice(b"--batch\r\nContent-Type: multipart/mixed; boundary=changeset\r\n\r\n");
+        Self { body: buffer }
+    }
+
+    /// Adds an operation whose answer is to have no body: the method, the absolute address, and JSON without line
+    /// breaks.
+    pub fn operation(
+        &mut self,
+        method: &str,
+        write_address: impl FnOnce(&mut Vec<u8>),
+        write_json: impl FnOnce(&mut Vec<u8>),
+    ) {
+        self.body.extend_from_slice(
+            b"--changeset\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n",
+        );
+        self.body.extend_from_slice(method.as_bytes());
+        self.body.push(b' ');
+        write_address(&mut self.body);
+        self.body.extend_from_slice(
+            b" HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\n\
+              Prefer: return-no-content\r\nDataServiceVersion: 3.0;\r\n\r\n",
+        );
+        write_json(&mut self.body);
+        self.body.extend_from_slice(b"\r\n");
+    }
+
+    /// The finished body.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.body.extend_from_slice(b"--changeset--\r\n--batch--\r\n");
+        self.body
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Batch, read};
+
+    #[test]
+    fn a_server_reads_what_is_written() {
+        let mut writer = ChangesetWriter::new(b"left over".to_vec());
+        for row in ["1", "2"] {
+            let address = format!("http://h/a/t(PartitionKey='p',RowKey='{row}')");
+            let json = format!("{{\"RowKey\":\"{row}--changeset\"}}");
+            writer.operation(
+                "PUT",
+                |out| out.extend_from_slice(address.as_bytes()),
+                |out| out.extend_from_slice(json.as_bytes()),
+            );
+        }
+        let body = writer.finish();
+        let Batch::Changeset(changeset) = read(ChangesetWriter::CONTENT_TYPE, &body).unwrap() else {
+            panic!("a change set was written");
+        };
+        assert!(!changeset.is_too_long && !changeset.is_followed);
+        let [first, second] = &changeset.operations[..] else { panic!("{:?}", changeset.operations) };
+        assert_eq!((first.method, first.target), ("PUT", "http://h/a/t(PartitionKey='p',RowKey='1')"));
+        assert_eq!(first.prefer, Some("return-no-content"));
+        assert_eq!(second.body, b"{\"RowKey\":\"2--changeset\"}");
+    }
+}

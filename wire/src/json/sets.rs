@@ -1,0 +1,66 @@
+//! Answers that hold several entities or tables, as a client reads them (specification 03 §3).
+
+use super::read::read_entity;
+use crate::entity_body::{BodyError, EntityBody, Keys};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+#[derive(Deserialize)]
+struct EntitySet<'a> {
+    #[serde(borrow)]
+    value: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct TableSet<'a> {
+    #[serde(borrow)]
+    value: Vec<TableEntry<'a>>,
+}
+
+#[derive(Deserialize)]
+struct TableEntry<'a> {
+    #[serde(borrow, rename = "TableName")]
+    name: Cow<'a, str>,
+}
+
+/// Reads the entities of a page, each with its keys.
+pub fn read_entity_set(body: &[u8]) -> Result<Vec<EntityBody>, BodyError> {
+    let set: EntitySet<'_> = serde_json::from_slice(body).map_err(|_| BodyError::Malformed)?;
+    set.value.iter().map(|entity| read_entity(entity.get().as_bytes(), Keys::InBody)).collect()
+}
+
+/// Reads the names of a page of tables.
+pub fn read_table_set(body: &[u8]) -> Result<Vec<String>, BodyError> {
+    let set: TableSet<'_> = serde_json::from_slice(body).map_err(|_| BodyError::Malformed)?;
+    Ok(set.value.into_iter().map(|entry| entry.name.into_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_entities() {
+        let body = br#"{"odata.metadata":"http://h/$metadata#t","value":[
+            {"odata.etag":"W/\"x\"","PartitionKey":"p","RowKey":"1","Timestamp":"2031-04-01T06:30:00Z","N":5,"D":5.0},
+            {"PartitionKey":"p","RowKey":"","B@odata.type":"Edm.Binary","B":"AQI="}]}"#;
+        let entities = read_entity_set(body).unwrap();
+        let rows: Vec<_> = entities.iter().map(|entity| entity.row.as_ref().unwrap().as_str()).collect();
+        assert_eq!(rows, ["1", ""]);
+        assert_eq!(entities[0].properties.len(), 2, "the Timestamp is not a custom property");
+        assert_eq!(read_entity_set(br#"{"value":[]}"#), Ok(vec![]));
+        assert_eq!(read_entity_set(br#"{"value":[{"RowKey":"1"}]}"#), Err(BodyError::KeyMissing));
+        for malformed in ["", "[]", "{}", r#"{"value":5}"#, r#"{"value":[5]}"#, r#"{"value":[{"#] {
+            assert_eq!(read_entity_set(malformed.as_bytes()), Err(BodyError::Malformed), "{malformed}");
+        }
+    }
+
+    #[test]
+    fn pages_of_tables() {
+        let body = br#"{"odata.metadata":"http://h/$metadata#Tables","value":[{"TableName":"one"},
+            {"odata.type":"a.Tables","odata.id":"x","TableName":"\u0074wo"}]}"#;
+        assert_eq!(read_table_set(body).unwrap(), ["one", "two"]);
+        assert_eq!(read_table_set(br#"{"value":[{"Name":"x"}]}"#), Err(BodyError::Malformed));
+    }
+}

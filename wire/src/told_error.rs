@@ -1,0 +1,76 @@
+//! Errors as a client is told them: any of the forms of [`crate::error`], and that of the XML operations.
+
+use crate::xml::Element;
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// What an answer says about why it is an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToldError {
+    /// The code, such as `TableNotFound`.
+    pub code: String,
+    /// The first line of the message; those behind it name the request.
+    pub message: String,
+}
+
+#[derive(Deserialize)]
+struct JsonBody<'a> {
+    #[serde(borrow, rename = "odata.error")]
+    error: JsonError<'a>,
+}
+
+#[derive(Deserialize)]
+struct JsonError<'a> {
+    #[serde(borrow)]
+    code: Cow<'a, str>,
+    #[serde(borrow)]
+    message: JsonMessage<'a>,
+}
+
+#[derive(Deserialize)]
+struct JsonMessage<'a> {
+    #[serde(borrow)]
+    value: Cow<'a, str>,
+}
+
+impl ToldError {
+    /// Reads the body of an error; `None` if it is none that the service writes.
+    pub fn read(body: &[u8]) -> Option<Self> {
+        let body = body.trim_ascii();
+        if body.starts_with(b"{") {
+            let JsonBody { error } = serde_json::from_slice(body).ok()?;
+            return Some(Self::new(&error.code, &error.message.value));
+        }
+        let root = Element::parse(body).ok()?;
+        let text = |name: &str| {
+            let named = |child: &&Element| child.name.rsplit(':').next().unwrap_or_default().eq_ignore_ascii_case(name);
+            root.children.iter().find(named).map(|child| child.text.trim())
+        };
+        Some(Self::new(text("code")?, text("message").unwrap_or_default()))
+    }
+
+    fn new(code: &str, message: &str) -> Self {
+        Self { code: code.to_owned(), message: message.lines().next().unwrap_or_default().to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{ErrorBody, ErrorCode, ServiceError, write_error_body};
+    use model::DateTime;
+
+    #[test]
+    fn every_form_of_an_error_is_read() {
+        let error = ServiceError::new(ErrorCode::TableNotFound, "No \"such\" <table> & co.");
+        let told = Some(ToldError { code: "TableNotFound".to_owned(), message: error.message.clone().into_owned() });
+        for form in [ErrorBody::Json, ErrorBody::ODataXml, ErrorBody::PrefixedXml] {
+            assert_eq!(ToldError::read(&write_error_body(form, &error, "id", DateTime::MIN)), told, "{form:?}");
+        }
+        let storage = "\u{FEFF}<?xml version=\"1.0\"?><Error><Code>ServerBusy</Code><Message>Busy.\nRequestId:1</Message></Error>";
+        assert_eq!(ToldError::read(storage.as_bytes()).unwrap().message, "Busy.");
+        for other in ["", "{}", "<html></html>", "oops"] {
+            assert_eq!(ToldError::read(other.as_bytes()), None, "{other}");
+        }
+    }
+}
