@@ -1,12 +1,26 @@
 #!/usr/bin/env bash
 # Runs a PostgreSQL of its own for tests, in a temporary folder, until standard input ends.
 #
-# usage: scripts/postgres.sh
+# usage: scripts/postgres.sh [--durable | --standby]
 #
 # When it is ready it prints one line: the address of its database, the folder of the programs, and the id of the server
 # process. If the server dies it is started again on the same data, as an operating system would. Without PostgreSQL it
 # says what is missing and exits with 77.
+#
+# --durable  with fsync, as for real data; for measurements
+# --standby  with fsync, and with a second server that has every commit on its disk before it is acknowledged
+#            (synchronous_standby_names, synchronous_commit = on). Its address is the fourth word of the line. Neither is
+#            started again when it dies: what becomes of them is up to whoever asked for two.
 set -euo pipefail
+
+mode=${1:-}
+case $mode in
+    '' | --durable | --standby) ;;
+    *)
+        sed -n 4p "$0" >&2
+        exit 2
+        ;;
+esac
 
 # The folder with the programs: in PATH, where pg_config says, or where Debian has them.
 find_programs() {
@@ -36,12 +50,20 @@ if [ "$(id -u)" -eq 0 ]; then
     as_user=(setpriv "--reuid=$user" "--regid=$(id -g "$user")" --clear-groups)
 fi
 cd "$folder"
-"${as_user[@]}" env -i PATH="$PATH" LC_ALL=C "$programs/initdb" --pgdata=data --username=rowhouse --auth=trust \
-    --encoding=UTF8 --locale=C --no-sync >initdb.log 2>&1 || { cat initdb.log >&2; exit 1; }
-cat >>data/postgresql.conf <<'EOF'
+
+# Runs one of the programs as that user.
+run() { "${as_user[@]}" env -i PATH="$PATH" LC_ALL=C "$programs/$1" "${@:2}"; }
+
+run initdb --pgdata=data --username=rowhouse --auth=trust --encoding=UTF8 --locale=C --no-sync \
+    >initdb.log 2>&1 || { cat initdb.log >&2; exit 1; }
+if [ -z "$mode" ]; then
+    cat >>data/postgresql.conf <<'EOF'
 # What is written survives a crash of the server, which is what tests do to it; it need not survive a loss of power.
 fsync = off
 full_page_writes = off
+EOF
+fi
+cat >>data/postgresql.conf <<'EOF'
 shared_buffers = 64MB
 max_connections = 300
 max_wal_size = 4GB
@@ -50,14 +72,14 @@ EOF
 # Whoever is named so needs a password.
 sed -i '1i host all guarded all scram-sha-256' data/pg_hba.conf
 
-child=
+children=()
 stop() {
     trap - EXIT INT TERM
     touch "$folder/stopping"
-    if [ -n "$child" ]; then
+    for child in "${children[@]}"; do
         kill -QUIT "$child" 2>/dev/null || true
         wait "$child" 2>/dev/null || true
-    fi
+    done
     cd /
     rm -rf "$folder"
 }
@@ -65,43 +87,72 @@ trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# Starts a server on a data folder and a port, and sets `child` to its process.
 start() {
-    "${as_user[@]}" env -i PATH="$PATH" LC_ALL=C "$programs/postgres" -D "$folder/data" -p "$port" \
+    "${as_user[@]}" env -i PATH="$PATH" LC_ALL=C "$programs/postgres" -D "$folder/$1" -p "$2" \
         -c listen_addresses=127.0.0.1 -c unix_socket_directories= </dev/null >>server.log 2>&1 &
     child=$!
+    children+=("$child")
 }
 
-is_ready() { "$programs/psql" -h 127.0.0.1 -p "$port" -U rowhouse -d postgres -qAtc 'SELECT 1' >/dev/null 2>&1; }
+# Runs a statement on the server at a port, and prints what it answers.
+ask() { "$programs/psql" -h 127.0.0.1 -p "$1" -U rowhouse -d postgres -qAtc "$2" 2>/dev/null; }
 
-ready=
-for _ in 1 2 3 4 5 6 7 8; do
-    port=$((20000 + RANDOM % 12000))
-    start
-    for _ in $(seq 100); do
-        if ! kill -0 "$child" 2>/dev/null; then break; fi
-        if is_ready; then
-            ready=yes
-            break 2
-        fi
-        sleep 0.1
-    done
-    # Somebody else has the port.
-    kill -QUIT "$child" 2>/dev/null || true
-    wait "$child" 2>/dev/null || true
-done
-if [ -z "$ready" ]; then
+fail() {
+    echo "$1" >&2
     tail -n 20 server.log >&2
     exit 1
-fi
-echo "postgres://rowhouse@127.0.0.1:$port/postgres $programs $(head -n 1 data/postmaster.pid)"
+}
 
-# Until standard input ends, and with the server always up.
+# Starts a server on a data folder and a free port, and waits until it answers. Sets `child` and `port`.
+start_on_free_port() {
+    for _ in 1 2 3 4 5 6 7 8; do
+        port=$((20000 + RANDOM % 12000))
+        start "$1" "$port"
+        for _ in $(seq 100); do
+            if ! kill -0 "$child" 2>/dev/null; then break; fi
+            if ask "$port" 'SELECT 1' >/dev/null; then return; fi
+            sleep 0.1
+        done
+        # Somebody else has the port.
+        kill -QUIT "$child" 2>/dev/null || true
+        wait "$child" 2>/dev/null || true
+        unset 'children[-1]'
+    done
+    fail "the server does not start"
+}
+
+# Starts a second server that follows the first one, and lets commits wait for it. Sets `standby` to its address.
+start_standby() {
+    run pg_basebackup -h 127.0.0.1 -p "$primary" -U rowhouse --pgdata=standby --write-recovery-conf \
+        --wal-method=stream --checkpoint=fast >&2
+    # The last one counts.
+    echo "primary_conninfo = 'host=127.0.0.1 port=$primary user=rowhouse application_name=standby'" \
+        >>standby/postgresql.auto.conf
+    start_on_free_port standby
+    standby="postgres://rowhouse@127.0.0.1:$port/postgres"
+    ask "$primary" "ALTER SYSTEM SET synchronous_standby_names = 'standby'"
+    ask "$primary" 'SELECT pg_reload_conf()' >/dev/null
+    for _ in $(seq 300); do
+        if [ "$(ask "$primary" 'SELECT sync_state FROM pg_stat_replication')" = sync ]; then return; fi
+        sleep 0.1
+    done
+    fail "the standby does not follow"
+}
+
+start_on_free_port data
+primary=$port standby=
+if [ "$mode" = --standby ]; then start_standby; fi
+echo "postgres://rowhouse@127.0.0.1:$primary/postgres $programs $(head -n 1 data/postmaster.pid) $standby"
+
+# Until standard input ends, and with the one server always up.
 while true; do
     status=0
     IFS= read -r -t 0.2 _ || status=$?
     if [ "$status" -ge 1 ] && [ "$status" -le 128 ]; then exit 0; fi
-    if ! kill -0 "$child" 2>/dev/null; then
+    if [ "$mode" != --standby ] && ! kill -0 "$child" 2>/dev/null; then
         wait "$child" 2>/dev/null || true
-        start
+        children=()
+        start data "$primary"
     fi
 done

@@ -17,7 +17,7 @@ for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
 passed=0 failed=0 skipped=0
 scratch=$(mktemp -d)
 server_pid=
-postgres_pid=
+postgres_pid= database= postgres_programs=
 step= step_started=0
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
@@ -132,8 +132,19 @@ start_postgres() {
     scripts/postgres.sh <"$scratch/postgres.in" >"$scratch/postgres.out" 3<&- &
     postgres_pid=$!
     exec 4>"$scratch/postgres.in" 5<"$scratch/postgres.out"
-    read -r -t 120 database _ <&5 || true
+    read -r -t 120 database postgres_programs _ <&5 || true
     [ -n "$database" ]
+}
+
+# Sets `store` to the address of a new database of this name; to nothing if there is no PostgreSQL here.
+new_store() {
+    store=
+    if [ -z "$database" ]; then
+        echo "there is no PostgreSQL here, see above"
+        return
+    fi
+    store=${database%/*}/$1
+    "$postgres_programs/psql" --no-psqlrc -q "$database" -c "CREATE DATABASE $1"
 }
 
 # ---- Rust ------------------------------------------------------------------------------------------------------------
@@ -221,19 +232,28 @@ fi
 
 # ---- recorded exchanges ----------------------------------------------------------------------------------------------
 
-begin "recorded exchanges"
 recordings=$root/../shared/recordings
-if [ ! -d "$recordings" ]; then
-    echo "there is no ../shared/recordings here, so nothing is replayed"
-elif [ -n "$python" ]; then
-    start_server --in-memory
-    status=0
+
+# Replays the recordings against a fresh server with these options.
+replay() {
+    local status=0 as_expected runs
+    start_server "$@"
     "$python" scripts/replay_recordings.py "$endpoint" "$recordings" | tee "$scratch/replay.log" || status=$?
     as_expected=$(count "$scratch/replay.log" '^runs as expected: ([0-9]+) of .*')
     runs=$(count "$scratch/replay.log" '^runs as expected: .* of ([0-9]+)$')
     passed=$((passed + as_expected)) failed=$((failed + runs - as_expected))
     [ "$status" -eq 0 ]
     end_server
+}
+
+begin "recorded exchanges"
+if [ ! -d "$recordings" ]; then
+    echo "there is no ../shared/recordings here, so nothing is replayed"
+elif [ -n "$python" ]; then
+    replay --in-memory
+    begin "recorded exchanges, PostgreSQL"
+    new_store recordings
+    if [ -n "$store" ]; then replay --store "$store"; fi
 fi
 
 # ---- legacy Python ---------------------------------------------------------------------------------------------------
@@ -274,6 +294,10 @@ javascript_cases() {
 begin "JavaScript client, embedded engine"
 # The client asks for statistics on the primary endpoint in path style.
 javascript_cases conformance/javascript --data "$scratch/data-javascript" --stats-on-primary
+
+begin "JavaScript client, PostgreSQL"
+new_store javascript
+if [ -n "$store" ]; then javascript_cases conformance/javascript --store "$store" --stats-on-primary; fi
 
 begin "legacy JavaScript clients, embedded engine"
 javascript_cases conformance/legacy_javascript --data "$scratch/data-legacy-javascript"

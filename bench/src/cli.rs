@@ -84,6 +84,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) pid: Option<u32>,
 
+    /// Process id of the database below the server, on this machine; the processor time of all of its processes is reported
+    #[arg(long)]
+    pub(crate) database_pid: Option<u32>,
+
     /// Put load on a server beyond this machine
     #[arg(long)]
     pub(crate) allow_remote: bool,

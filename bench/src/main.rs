@@ -63,6 +63,7 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
         account: args.account.clone(),
         key: AccountKey::parse(&args.key).context("the key is not Base64 of at least 16 bytes")?,
         process: args.pid.map(Process::new),
+        database: args.database_pid.map(Process::new),
     };
     let measurement = Measurement {
         workload: args.workload,

@@ -1,6 +1,7 @@
 //! What a process has cost, from the accounts that Linux keeps of it under `/proc`.
 
 use anyhow::Context;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Linux shows processor time in ticks of 10 ms to every program, whatever its own clock is.
@@ -36,6 +37,28 @@ impl Process {
         parse_cpu(&text).with_context(|| format!("/proc/{}/stat has an unknown form", self.id))
     }
 
+    /// Processor time of this process and of all that descend from it, of those that have ended as far as their parents
+    /// have taken note of it: what a program costs that has many processes, as PostgreSQL does.
+    pub(crate) fn family_cpu(self) -> anyhow::Result<Duration> {
+        self.cpu()?;
+        let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut costs = BTreeMap::new();
+        for entry in std::fs::read_dir("/proc").context("reading /proc")? {
+            let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            // A process may end at any time.
+            let Ok(text) = Self::new(id).read("stat") else { continue };
+            let Some((parent, cost)) = parse_family(&text) else { continue };
+            children.entry(parent).or_default().push(id);
+            costs.insert(id, cost);
+        }
+        let (mut total, mut left) = (Duration::ZERO, vec![self.id]);
+        while let Some(id) = left.pop() {
+            total += costs.get(&id).copied().unwrap_or_default();
+            left.extend(children.remove(&id).unwrap_or_default());
+        }
+        Ok(total)
+    }
+
     /// Resident memory.
     pub(crate) fn resident(self) -> anyhow::Result<Resident> {
         let text = self.read("status")?;
@@ -58,6 +81,14 @@ fn parse_cpu(stat: &str) -> Option<Duration> {
     Some(TICK * user + TICK * system)
 }
 
+/// Reads the parent from `/proc/PID/stat`, and the processor time of the process and of its children that have ended.
+fn parse_family(stat: &str) -> Option<(u32, Duration)> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<_> = fields.split_ascii_whitespace().collect();
+    let ticks = fields.get(11..15)?.iter().map(|field| field.parse::<u32>().ok()).sum::<Option<u32>>()?;
+    Some((fields.get(1)?.parse().ok()?, TICK * ticks))
+}
+
 /// Reads `/proc/PID/status`.
 fn parse_resident(status: &str) -> Option<Resident> {
     let kibibytes = |name: &str| {
@@ -70,11 +101,14 @@ fn parse_resident(status: &str) -> Option<Resident> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
 
     #[test]
     fn processor_time_of_a_process_with_an_odd_name() {
         let stat = "4321 (odd ) name) S 1 4321 4321 0 -1 4194560 1200 0 3 0 150 25 7 8 20 0 9 0 777 1000 200 18446";
         assert_eq!(parse_cpu(stat), Some(Duration::from_millis(1750)));
+        assert_eq!(parse_family(stat), Some((1, Duration::from_millis(1900))));
         for malformed in ["", "1 (a) S 1", "1 (a) S 1 1 1 0 -1 0 0 0 0 0 x 25"] {
             assert_eq!(parse_cpu(malformed), None, "{malformed}");
         }
@@ -91,6 +125,21 @@ mod tests {
     fn this_process_has_accounts() {
         assert!(Process::current().cpu().is_ok());
         assert!(Process::current().resident().unwrap().now > 0);
-        assert!(Process::new(0).cpu().is_err());
+        assert!(Process::new(0).cpu().is_err() && Process::new(0).family_cpu().is_err());
+    }
+
+    #[test]
+    fn what_children_cost_counts_while_they_run_and_afterwards() {
+        let busy = "end=$((SECONDS + 1)); while [ $SECONDS -le $end ]; do :; done";
+        // The first one has ended when the second one says so, and waits.
+        let script = format!("({busy}); ({busy}; echo; read -r _); true");
+        let mut child = std::process::Command::new("bash");
+        let mut child = child.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        let process = Process::new(child.id());
+        let (alone, family) = (process.cpu().unwrap(), process.family_cpu().unwrap());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(family > alone + Duration::from_millis(100), "{family:?}, of which {alone:?} without children");
     }
 }

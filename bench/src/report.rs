@@ -25,6 +25,9 @@ pub(crate) struct Report {
     pub(crate) first_error: Option<String>,
     /// Processor time of what was measured, if its process was named.
     pub(crate) cpu: Option<Cpu>,
+    /// Processor time for an operation of the database below what was measured, if its process was named.
+    #[serde(default)]
+    pub(crate) database_cpu_us_per_operation: Option<f64>,
     /// Processor time of the generator for an operation.
     pub(crate) generator_cpu_us_per_operation: Option<f64>,
     pub(crate) resident_mib: Option<f64>,
@@ -54,13 +57,20 @@ pub(crate) struct Cpu {
 pub(crate) struct Gauge {
     measured: Option<(Process, Duration)>,
     generator: Option<(Process, Duration)>,
+    database: Option<(Process, Duration)>,
 }
 
 impl Gauge {
     /// Starts measuring.
     pub(crate) fn start(measured: Option<Process>, generator: Option<Process>) -> anyhow::Result<Self> {
         let read = |process: Option<Process>| process.map(|p| anyhow::Ok((p, p.cpu()?))).transpose();
-        Ok(Self { measured: read(measured)?, generator: read(generator)? })
+        Ok(Self { measured: read(measured)?, generator: read(generator)?, database: None })
+    }
+
+    /// Measures a database as well, with all of its processes.
+    pub(crate) fn with_database(self, database: Option<Process>) -> anyhow::Result<Self> {
+        let database = database.map(|process| anyhow::Ok((process, process.family_cpu()?))).transpose()?;
+        Ok(Self { database, ..self })
     }
 
     /// What was measured since the start.
@@ -77,6 +87,8 @@ impl Gauge {
         };
         let resident = self.measured.map(|(process, _)| process.resident()).transpose()?;
         let (measured, generator) = (spent(self.measured)?, spent(self.generator)?);
+        let database = self.database.map(|(process, before)| anyhow::Ok(process.family_cpu()?.saturating_sub(before)));
+        let database = database.transpose()?;
         let quantile = |share| micros(tally.latencies.per_mille(share));
         Ok(Report {
             workload,
@@ -99,6 +111,7 @@ impl Gauge {
                 us_per_entity: ratio(micros(cpu), as_f64(tally.entities)),
                 cores_busy: ratio(cpu.as_secs_f64(), wall.as_secs_f64()),
             }),
+            database_cpu_us_per_operation: database.map(|cpu| ratio(micros(cpu), as_f64(tally.operations))),
             generator_cpu_us_per_operation: generator.map(|cpu| ratio(micros(cpu), as_f64(tally.operations))),
             errors: tally.errors,
             first_error: tally.first_error,
@@ -142,6 +155,9 @@ impl fmt::Display for Report {
                 f,
                 "  CPU         {us_per_operation:.2} µs an operation, {us_per_entity:.2} µs an entity ({cores_busy:.2} cores)"
             )?;
+        }
+        if let Some(cost) = self.database_cpu_us_per_operation {
+            writeln!(f, "  database    {cost:.2} µs CPU an operation")?;
         }
         if let Some(cost) = self.generator_cpu_us_per_operation {
             writeln!(f, "  generator   {cost:.2} µs CPU an operation")?;

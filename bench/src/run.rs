@@ -29,6 +29,8 @@ pub(crate) struct Target {
     pub(crate) key: AccountKey,
     /// The process of the server, if its cost is to be measured.
     pub(crate) process: Option<Process>,
+    /// The first process of the database below it, if its cost is to be measured as well.
+    pub(crate) database: Option<Process>,
 }
 
 /// One measurement.
@@ -56,7 +58,7 @@ pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Res
             warm_up.first_error.as_deref().unwrap_or("no operation ended in time")
         );
     }
-    let gauge = Gauge::start(target.process, Some(Process::current()))?;
+    let gauge = Gauge::start(target.process, Some(Process::current()))?.with_database(target.database)?;
     let (tally, wall) = load.phase(task, time);
     gauge.report(workload.name(), entities, connections, tally, wall)
 }

@@ -93,6 +93,20 @@ pub const BEARER_TOKEN_BYTES_MAX: usize = 16 * 1024;
 pub const BEARER_LEEWAY_SECONDS_DEFAULT: u64 = 300;
 /// Largest difference that may be allowed, in seconds (09 §6).
 pub const BEARER_LEEWAY_SECONDS_MAX: u64 = 600;
+/// How long an operation on a shared database is tried again before the client is told that the server is busy, in seconds.
+pub const STORE_ATTEMPTS_SECONDS_MAX: u64 = 8;
+/// How long a shared database may work on one statement, waits for locks included, in seconds.
+pub const STORE_STATEMENT_SECONDS_MAX: u64 = 10;
+/// How long an answer of a shared database is waited for, in seconds: longer than it needs to give up by itself.
+pub const STORE_ATTEMPT_SECONDS_MAX: u64 = 14;
+/// How long a request waits for one of the connections to a shared database, in seconds.
+pub const STORE_CONNECTION_WAIT_SECONDS_MAX: u64 = 5;
+/// When a shared database ends a transaction whose server fell silent, in seconds.
+pub const STORE_IDLE_TRANSACTION_SECONDS_MAX: u64 = 30;
+/// How much a page asks of a shared database at a time, in bytes, as far as the size of its entities is known.
+pub const STORE_CHUNK_BYTES: usize = 1024 * 1024;
+/// Most tables of a shared database whose ids one server keeps in memory; beyond it all are forgotten and looked up again.
+pub const STORE_TABLES_KNOWN_MAX: usize = 100_000;
 
 /// The number of bits of one UTF-16 code unit divided by eight: what one unit costs in the size formula.
 pub const UTF16_UNIT_BYTES: usize = 2;
@@ -104,3 +118,6 @@ const _: () = assert!(ENTITY_BYTES_MAX <= PAGE_ENTITY_BYTES_MAX);
 const _: () = assert!(CUSTOM_PROPERTIES_MAX < ATOM_PROPERTIES_MAX);
 const _: () = assert!(XML_BODY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
 const _: () = assert!(QUERY_EXECUTION_SECONDS_DEFAULT < REQUEST_TIMEOUT_SECONDS_MAX);
+const _: () = assert!(STORE_STATEMENT_SECONDS_MAX < STORE_ATTEMPT_SECONDS_MAX);
+const _: () = assert!(STORE_ATTEMPTS_SECONDS_MAX + STORE_ATTEMPT_SECONDS_MAX < REQUEST_TIMEOUT_SECONDS_MAX);
+const _: () = assert!(STORE_STATEMENT_SECONDS_MAX < STORE_IDLE_TRANSACTION_SECONDS_MAX);

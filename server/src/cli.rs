@@ -91,7 +91,8 @@ pub(crate) struct ServeArgs {
 
     /// Keep the data in a PostgreSQL database, which any number of servers may share.
     /// Its password comes from --store-password-file or PGPASSWORD, or stands in the address, if that is not on the
-    /// command line. In the address, sslmode=verify-full and sslrootcert=FILE ask for TLS
+    /// command line. In the address, sslmode=verify-full and sslrootcert=FILE ask for TLS. Of several hosts
+    /// (postgres://USER@A:5432,B:5432/DATABASE) the one that writes is taken, so after a failover the next one
     #[arg(long, env = "ROWHOUSE_STORE", value_name = "URL", hide_env_values = true, conflicts_with_all = ["data", "in_memory"])]
     pub(crate) store: Option<StoreUrl>,
 

@@ -12,7 +12,7 @@ mod support;
 use bank::{AUDITS, Clerk, audit, audit_through_faults, check_sums, learn, open_bank};
 use cluster::Cluster;
 use std::hash::{BuildHasher, RandomState};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -166,7 +166,7 @@ fn nothing_acknowledged_is_lost_when_connections_and_the_database_die() {
         }
         for _ in 0..3 {
             pause(&mut random);
-            kill_database(&cluster);
+            cluster.kill();
             wait_for_database(&servers[0]);
         }
         pause(&mut random);
@@ -184,16 +184,6 @@ fn nothing_acknowledged_is_lost_when_connections_and_the_database_die() {
         let (status, log) = server.stop();
         assert!(status.success() && !log.iter().any(|line| line.contains("panicked")), "{log:?}");
     }
-}
-
-/// Kills every process of the database at once, as a loss of its machine would.
-fn kill_database(cluster: &Cluster) {
-    let processes = "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1) UNION ALL \
-                     SELECT pid::text FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
-    let processes = cluster.sql("postgres", processes);
-    // Some may have ended since.
-    let mut kill = Command::new("kill");
-    kill.arg("-9").args(processes.split_whitespace()).stderr(Stdio::null()).status().unwrap();
 }
 
 /// Waits until a server answers from its database again, without having been restarted.

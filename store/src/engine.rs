@@ -42,6 +42,9 @@ pub enum Fault {
     Suspended,
     /// The disk has less free space than is to stay free. The operation did not take effect; a deletion would.
     Full,
+    /// The answer of the storage below was lost, as when it fails over. The operation happened entirely or not at all,
+    /// and which is not known.
+    Unknown(Box<dyn std::error::Error + Send + Sync>),
     /// The engine is closing and takes no more work.
     Closed,
 }
@@ -55,6 +58,7 @@ impl fmt::Display for Fault {
             Self::Interrupted => f.write_str("a write failed, see the log"),
             Self::Suspended => f.write_str("the storage failed and is not restored yet"),
             Self::Full => f.write_str("the disk has too little free space for anything but deletions"),
+            Self::Unknown(source) => write!(f, "whether it happened is not known: {source}"),
             Self::Closed => f.write_str("the engine is closed"),
         }
     }

@@ -115,7 +115,7 @@ async fn what_breaks_before_the_commit_is_done_again_and_what_breaks_after_it_is
             proxy.broken.recv_timeout(Duration::from_secs(10)).expect("the connection was broken");
             match plan {
                 AT_READ => drop(result.unwrap()),
-                _ => assert!(matches!(result, Err(CommitError::Fault(Fault::Storage(_)))), "{plan}: {result:?}"),
+                _ => assert!(matches!(result, Err(CommitError::Fault(Fault::Unknown(_)))), "{plan}: {result:?}"),
             }
             // The engine goes on over another connection.
             let after = value(&engine.get(&table, &marked).await.unwrap().unwrap());

@@ -12,10 +12,15 @@ use model::{AccountName, Condition, Mutation, MutationError, StoredAccessPolicie
 use model::{ServiceProperties, Written};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::postgres::PROPERTIES_VISIBLE_WITHIN;
 use store::{CatalogError, CommitError, Engine, Postgres, PostgresOptions, ReadError};
 use support::*;
+
+/// In ticks.
+const HOUR: i64 = 36_000_000_000;
+const SECOND: i64 = 10_000_000;
 
 type Server = Arc<Postgres<ManualClock>>;
 
@@ -26,7 +31,6 @@ async fn open(url: &str, ticks: i64) -> Server {
 
 /// Three servers on a new database, whose clocks are hours apart.
 async fn three() -> Option<(&'static Cluster, String, [Server; 3])> {
-    const HOUR: i64 = 36_000_000_000;
     let cluster = Cluster::shared()?;
     let url = cluster.database();
     // At once, as when a whole group is started: one of them makes the schema.
@@ -138,6 +142,94 @@ async fn no_stamp_of_an_entity_comes_twice_from_servers_that_race() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_table_created_again_goes_on_with_later_stamps_whoever_deletes_and_creates_it() {
+    let Some((cluster, url, servers)) = three().await else { return };
+    let table = table("Again");
+    let mut last = None;
+    for round in 0..12 {
+        // The last writer of the old table and the first one of the new table: those who are ahead and behind in all
+        // combinations, and whoever deletes and creates has to do with neither.
+        let [creator, first, second, deleter] = [round / 3, round, round + 1, round / 2].map(|n| &*servers[n % 3]);
+        creator.create_table(&table).await.unwrap();
+        for (server, mutation) in [(first, insert("p", "r", 1)), (second, upsert("p", "r", 2))] {
+            let now = Some(stamp(commit_one(server, &table, mutation).await.unwrap()));
+            assert!(now > last, "round {round}: {now:?} after {last:?}");
+            last = now;
+        }
+        deleter.delete_table(&table).await.unwrap();
+        while round % 4 == 0 && cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables").trim() != "0" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_stamp_comes_twice_in_a_table_that_is_created_again_and_again_under_writers() {
+    const ROUNDS: u8 = 30;
+    let Some((_, _, servers)) = three().await else { return };
+    let table = table("Reborn");
+    let is_over = Arc::new(AtomicBool::new(false));
+    servers[0].create_table(&table).await.unwrap();
+    let mut tasks = Vec::new();
+    for task in 0..6_usize {
+        let (server, table, is_over) = (Arc::clone(&servers[task % 3]), table.clone(), Arc::clone(&is_over));
+        tasks.push(tokio::spawn(async move {
+            let mut stamps = Vec::new();
+            while !is_over.load(Ordering::SeqCst) {
+                match commit_one(&*server, &table, upsert("p", "r", 1)).await {
+                    Ok(written) => stamps.push(stamp(written)),
+                    Err(CommitError::TableNotFound) => tokio::time::sleep(Duration::from_millis(1)).await,
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+            assert!(stamps.windows(2).all(|pair| pair[0] < pair[1]), "each sees its own writes in order");
+            stamps
+        }));
+    }
+    for round in 0..usize::from(ROUNDS) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        servers[round % 3].delete_table(&table).await.unwrap();
+        servers[(round / 3) % 3].create_table(&table).await.unwrap();
+    }
+    is_over.store(true, Ordering::SeqCst);
+    let (mut all, mut count) = (BTreeSet::new(), 0);
+    for task in tasks {
+        let stamps = task.await.unwrap();
+        count += stamps.len();
+        all.extend(stamps);
+    }
+    assert_eq!(all.len(), count);
+    assert!(count > 60, "{count}");
+    // Each new table begins a second later at most, behind the furthest clock, which is three hours ahead.
+    let ahead = START_TICKS + 13 * HOUR;
+    let latest = all.last().unwrap().ticks();
+    assert!((ahead..ahead + (i64::from(ROUNDS) + 1) * SECOND).contains(&latest), "{latest} is too far behind {ahead}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stamps_do_not_run_away_from_the_clock_when_a_table_is_created_again_and_again() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 2, distribute: false };
+    let clock = ManualClock::at(START_TICKS);
+    let engine = Postgres::open(&options, clock.clone()).await.unwrap();
+    let table = table("Brief");
+    let mut last = None;
+    for round in 0..60 {
+        // Each table lives for two seconds.
+        clock.set(START_TICKS + round * 2 * SECOND);
+        engine.create_table(&table).await.unwrap();
+        for half in 0..4 {
+            let now = START_TICKS + (round * 4 + half) * SECOND / 2;
+            clock.set(now);
+            let written = stamp(commit_one(&engine, &table, upsert("p", "r", half)).await.unwrap());
+            assert!(Some(written) > last && written.ticks() < now + SECOND, "{written:?} at {now} after {last:?}");
+            last = Some(written);
+        }
+        engine.delete_table(&table).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_of_many_inserts_wins_across_servers() {
     let Some((_, _, servers)) = three().await else { return };
     let table = table("Contested");
@@ -201,6 +293,73 @@ async fn a_table_deleted_under_writers_leaves_nothing_behind() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     c.close().await.unwrap();
+}
+
+/// Fills the only table of a database with entities that nobody reads.
+fn fill(cluster: &Cluster, url: &str, count: u32) {
+    let fill = format!(
+        "INSERT INTO rowhouse_entities SELECT (SELECT int8send(id) FROM rowhouse_tables WHERE NOT is_deleted) \
+         || convert_to((n % 50)::text, 'UTF8'), convert_to(n::text, 'UTF8'), '' FROM generate_series(1, {count}) n"
+    );
+    cluster.sql(url, &fill);
+}
+
+fn entities_left(cluster: &Cluster, url: &str) -> u32 {
+    cluster.sql(url, "SELECT count(*) FROM rowhouse_entities").trim().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_whose_server_is_lost_is_finished_by_another_one() {
+    const ENTITIES: u32 = 20_000;
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    let table = table("Large");
+    let mut left = ENTITIES;
+    let first = open(&url, START_TICKS).await;
+    first.create_table(&table).await.unwrap();
+    fill(cluster, &url, ENTITIES);
+    first.delete_table(&table).await.unwrap();
+    let mut servers = vec![first];
+    // Each gets some way, and is lost in the middle, with whatever it has begun.
+    for _ in 0..3 {
+        let began = Instant::now();
+        while entities_left(cluster, &url) + 1000 > left {
+            assert!(began.elapsed() < Duration::from_secs(30), "{left} entities are left");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        drop(servers.pop());
+        left = entities_left(cluster, &url);
+        assert!(left > 0, "there is something left to do");
+        servers.push(open(&url, START_TICKS).await);
+    }
+    let began = Instant::now();
+    while cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables").trim() != "0" {
+        assert!(began.elapsed() < Duration::from_secs(60), "{} entities are left", entities_left(cluster, &url));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(entities_left(cluster, &url), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleting_a_table_touches_none_of_its_entities() {
+    let Some(cluster) = Cluster::shared() else { return };
+    for count in [0, 100_000] {
+        let url = cluster.database();
+        let table = table("Vast");
+        let engine = open(&url, START_TICKS).await;
+        engine.create_table(&table).await.unwrap();
+        fill(cluster, &url, count);
+        // Nobody can read or write an entity or a grave as long as this lasts.
+        let locked = cluster.hold(&url, "LOCK TABLE rowhouse_entities, rowhouse_graves IN ACCESS EXCLUSIVE MODE");
+        engine.delete_table(&table).await.unwrap();
+        assert!(engine.table(&table).await.unwrap().is_none());
+        engine.create_table(&table).await.unwrap();
+        // One table is marked, one is new, one name is kept at most: nothing grows with the number of entities.
+        let rows = "SELECT (SELECT count(*) FROM rowhouse_tables WHERE is_deleted), \
+                    (SELECT count(*) FROM rowhouse_tables WHERE NOT is_deleted), (SELECT count(*) FROM rowhouse_floors)";
+        assert_eq!(cluster.sql(&url, rows).trim(), "1|1|1", "{count}");
+        drop(locked);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,12 +1,15 @@
 //! Writers that keep a model of what they were told, and compare it with what is stored.
 
-use super::support::{Client, Random, Response};
+#![allow(dead_code, reason = "each test uses its part")]
+
+use super::support::{Client, PATIENCE, Random, Response};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const ROWS: u64 = 30;
 /// How long a writer waits that was told that the server is busy.
@@ -63,7 +66,7 @@ struct Stored {
     etag: Option<String>,
 }
 
-type Rows = BTreeMap<String, Stored>;
+type Rows<T = Stored> = BTreeMap<String, T>;
 
 /// A thread that writes entities of one partition.
 pub(crate) struct Writer {
@@ -72,11 +75,14 @@ pub(crate) struct Writer {
     rows: Rows,
     /// The row of the operation that was not acknowledged, and its state if the operation happened.
     doubt: Option<(String, Option<Stored>)>,
+    /// The same for operations of which the server said so, and has not been asked yet. Nobody writes these rows.
+    postponed: Rows<Option<Stored>>,
 }
 
 impl Writer {
     pub(crate) fn new(number: u64, seed: u64) -> Self {
-        Self { partition: format!("writer{number}"), random: Random(seed), rows: Rows::new(), doubt: None }
+        let (partition, random) = (format!("writer{number}"), Random(seed));
+        Self { partition, random, rows: Rows::new(), doubt: None, postponed: Rows::new() }
     }
 
     /// How many entities are stored, as far as the writer knows.
@@ -94,13 +100,8 @@ impl Writer {
     pub(crate) fn write(&mut self, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
         let Ok(mut client) = Client::connect(address) else { return };
         while !until.is_over() {
-            let row = format!("{:03}", self.random.below(ROWS));
-            let operation = Operation::any(&mut self.random);
-            let before = self.rows.get(&row);
-            let (expected, after) = operation.outcome(before.map(|stored| &stored.properties));
-            let after = after.map(|properties| Stored { properties, etag: None });
-            self.doubt = Some((row.clone(), after.clone()));
-            let Ok(answer) = operation.send(&mut client, &self.partition, &row) else { return };
+            let write = self.plan();
+            let Ok(answer) = write.operation.send(&mut client, &self.partition, &write.row) else { return };
             match faulty(&answer, until) {
                 Some(Faulty::Refused) => {
                     self.doubt = None;
@@ -110,17 +111,99 @@ impl Writer {
                 Some(Faulty::Unknown) => return,
                 None => {}
             }
-            assert_eq!(answer.status, expected, "{operation:?} of {row} {before:?}: {answer:?}");
-            self.doubt = None;
-            if expected < 400 {
-                let etag = answer.header("etag").map(str::to_owned);
-                match after {
-                    Some(after) => self.rows.insert(row, Stored { etag, ..after }),
-                    None => self.rows.remove(&row),
-                };
-            }
+            self.acknowledge(write, &answer);
             // Nobody listens any more once the server is killed.
             let _ = acknowledged.send(());
+        }
+    }
+
+    /// Writes until `is_over`, whatever happens to the database below the server, which itself must stay and answer.
+    ///
+    /// Busy means that nothing happened; out of time, that it may have: then the entity itself is asked in the end. No
+    /// other error is in order.
+    pub(crate) fn write_through_faults(&mut self, address: &str, is_over: &AtomicBool, tally: &Tally) {
+        let mut client = Client::connect(address).unwrap();
+        while !is_over.load(Ordering::SeqCst) {
+            let write = self.plan();
+            let began = Instant::now();
+            let answer = write.operation.send(&mut client, &self.partition, &write.row).unwrap();
+            tally.longest_ms.fetch_max(u64::try_from(began.elapsed().as_millis()).unwrap(), Ordering::Relaxed);
+            match fault(&answer) {
+                None => {
+                    self.acknowledge(write, &answer);
+                    tally.acknowledged.fetch_add(1, Ordering::SeqCst);
+                }
+                Some("ServerBusy") => {
+                    self.doubt = None;
+                    tally.busy.fetch_add(1, Ordering::Relaxed);
+                    thread::sleep(Duration::from_millis(20));
+                }
+                Some(_out_of_time) => {
+                    let (row, after) = self.doubt.take().unwrap();
+                    self.postponed.insert(row, after);
+                    assert!(self.postponed.len() < 20, "hardly anything is known any more");
+                    tally.unknown.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        for (row, after) in std::mem::take(&mut self.postponed) {
+            self.ask(&mut client, &row, after.as_ref());
+        }
+    }
+
+    /// Learns from the entity itself what became of an operation in doubt.
+    fn ask(&mut self, client: &mut Client, row: &str, after: Option<&Stored>) {
+        let path = format!("/crash(PartitionKey='{}',RowKey='{row}')", self.partition);
+        let began = Instant::now();
+        let answer = loop {
+            let answer = client.request("GET", &path, &[], b"");
+            if fault(&answer).is_none() {
+                break answer;
+            }
+            assert!(began.elapsed() < PATIENCE, "{answer:?}");
+            thread::sleep(Duration::from_millis(20));
+        };
+        let found = match answer.status {
+            200 => Some(stored(&self.partition, &answer.json()).1),
+            404 => None,
+            _ => panic!("{answer:?}"),
+        };
+        let is_old = found.as_ref() == self.rows.get(row);
+        let is_new = found.as_ref().map(|found| &found.properties) == after.map(|after| &after.properties);
+        assert!(is_old || is_new, "{row}: {found:?} is neither {:?} nor {after:?}", self.rows.get(row));
+        match found {
+            Some(found) => self.rows.insert(row.to_owned(), found),
+            None => self.rows.remove(row),
+        };
+    }
+
+    /// Chooses the next operation, which is in doubt from now on.
+    fn plan(&mut self) -> Planned {
+        let row = loop {
+            let row = format!("{:03}", self.random.below(ROWS));
+            if !self.postponed.contains_key(&row) {
+                break row;
+            }
+        };
+        let operation = Operation::any(&mut self.random);
+        let before = self.rows.get(&row);
+        let (expected, after) = operation.outcome(before.map(|stored| &stored.properties));
+        let after = after.map(|properties| Stored { properties, etag: None });
+        self.doubt = Some((row.clone(), after.clone()));
+        Planned { row, operation, expected, after }
+    }
+
+    /// Takes over what the answer says.
+    fn acknowledge(&mut self, write: Planned, answer: &Response) {
+        let Planned { row, operation, expected, after } = write;
+        assert_eq!(answer.status, expected, "{operation:?} of {row} {:?}: {answer:?}", self.rows.get(&row));
+        self.doubt = None;
+        if expected < 400 {
+            let etag = answer.header("etag").map(str::to_owned);
+            match after {
+                Some(after) => self.rows.insert(row, Stored { etag, ..after }),
+                None => self.rows.remove(&row),
+            };
         }
     }
 
@@ -143,6 +226,37 @@ impl Writer {
     }
 }
 
+/// An operation, and what comes of it.
+struct Planned {
+    row: String,
+    operation: Operation,
+    expected: u16,
+    after: Option<Stored>,
+}
+
+/// What a writer was answered.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) acknowledged: AtomicU64,
+    /// Nothing happened.
+    pub(crate) busy: AtomicU64,
+    /// It may have happened.
+    pub(crate) unknown: AtomicU64,
+    /// The longest that an answer took, in milliseconds.
+    pub(crate) longest_ms: AtomicU64,
+}
+
+/// The code of an answer that says that the server could not do its work. Clients try again by themselves after these two.
+fn fault(answer: &Response) -> Option<&'static str> {
+    let expected = match answer.status {
+        503 => "ServerBusy",
+        500 => "OperationTimedOut",
+        _ => return None,
+    };
+    assert_eq!(answer.json()["odata.error"]["code"], expected, "{answer:?}");
+    Some(expected)
+}
+
 /// Reads every entity of a writer's partition.
 fn stored_rows(client: &mut Client, writer: &Writer) -> Rows {
     let path = format!("/crash()?$filter=PartitionKey%20eq%20'{}'", writer.partition);
@@ -151,14 +265,21 @@ fn stored_rows(client: &mut Client, writer: &Writer) -> Rows {
     assert_eq!(answer.header("x-ms-continuation-nextpartitionkey"), None, "everything fits one page");
     let mut rows = Rows::new();
     for entity in answer.json()["value"].as_array().unwrap() {
-        let mut properties: Properties = entity.as_object().unwrap().clone().into_iter().collect();
-        assert_eq!(properties.remove("PartitionKey"), Some(Value::from(writer.partition.as_str())));
-        let mut text = |name| properties.remove(name).unwrap().as_str().unwrap().to_owned();
-        let (row, etag) = (text("RowKey"), text("odata.etag"));
-        text("Timestamp");
-        rows.insert(row, Stored { properties, etag: Some(etag) });
+        let (row, stored) = stored(&writer.partition, entity);
+        rows.insert(row, stored);
     }
     rows
+}
+
+/// The row key of an entity of a partition, and the rest of it.
+fn stored(partition: &str, entity: &Value) -> (String, Stored) {
+    let mut properties: Properties = entity.as_object().unwrap().clone().into_iter().collect();
+    assert_eq!(properties.remove("PartitionKey"), Some(Value::from(partition)));
+    properties.remove("odata.metadata");
+    let mut text = |name| properties.remove(name).unwrap().as_str().unwrap().to_owned();
+    let (row, etag) = (text("RowKey"), text("odata.etag"));
+    text("Timestamp");
+    (row, Stored { properties, etag: Some(etag) })
 }
 
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 //! Invariant: [`Trouble::Again`] and [`Trouble::Elsewhere`] say that nothing happened. Whoever cannot know that says [`Trouble::Fault`].
 
 use crate::engine::Fault;
+use model::limits;
 use std::error::Error;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -10,11 +11,11 @@ use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
 /// How long an operation is tried again before its caller is told that the database is not available.
-pub(super) const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(8);
+pub(super) const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPTS_SECONDS_MAX);
 /// How long the database may work on one statement, waits for locks included. The session says so to the database.
-pub(super) const STATEMENT_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long one attempt may take before its connection counts as lost: more than the database needs to give up.
-pub(super) const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(14);
+pub(super) const STATEMENT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_STATEMENT_SECONDS_MAX);
+/// How long one attempt may take before its connection counts as lost.
+pub(super) const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPT_SECONDS_MAX);
 /// The shortest and the longest wait between two attempts, before chance takes up to half of it.
 const WAIT_MIN: Duration = Duration::from_millis(2);
 const WAIT_MAX: Duration = Duration::from_millis(250);
@@ -50,11 +51,15 @@ impl Trouble {
             Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)) => {
                 Self::Again(Box::new(Reason(describe(error))))
             }
-            _ => Self::Fault(Fault::Storage(Box::new(Reason(format!(
-                "whether the transaction happened is not known: {}",
-                describe(error)
-            ))))),
+            // It does not write any more, so it did not write this either.
+            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => Self::Elsewhere(Box::new(Reason(describe(error)))),
+            _ => Self::Fault(Fault::Unknown(Box::new(Reason(describe(error))))),
         }
+    }
+
+    /// The database does not answer something that takes effect.
+    pub(super) fn no_answer_to(what: &str) -> Self {
+        Self::Fault(Fault::Unknown(format!("the database does not answer {what}").into()))
     }
 
     /// Another attempt is needed for a reason of the engine's own.
@@ -64,7 +69,7 @@ impl Trouble {
 }
 
 /// Reasons for which a statement is refused that may be gone at the next attempt.
-const PASSING: [SqlState; 6] = [
+const PASSING: [SqlState; 7] = [
     SqlState::T_R_SERIALIZATION_FAILURE,
     SqlState::T_R_DEADLOCK_DETECTED,
     SqlState::LOCK_NOT_AVAILABLE,
@@ -73,6 +78,8 @@ const PASSING: [SqlState; 6] = [
     SqlState::UNIQUE_VIOLATION,
     // The guard of an insert, see `statements::GUARD`.
     SqlState::DIVISION_BY_ZERO,
+    // The table was deleted meanwhile, see `statements::RAISE_CEILING`.
+    SqlState::NOT_NULL_VIOLATION,
 ];
 /// Those that only another connection leaves behind.
 const PASSING_ELSEWHERE: [SqlState; 6] = [

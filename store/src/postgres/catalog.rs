@@ -38,7 +38,7 @@ pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync
     let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
     match timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await {
         Ok(written) => written.map_err(|error| Trouble::at_commit(&error)),
-        Err(_) => Err(Trouble::Fault(Fault::Storage("the database does not answer a write".into()))),
+        Err(_) => Err(Trouble::no_answer_to("a write")),
     }
 }
 
@@ -158,6 +158,8 @@ impl<C: Clock> Shared<C> {
             lease.give_back();
             return Ok(None);
         }
+        // Looked up once the name is this table's: whoever had it before has kept his by now.
+        read(&lease, statements::INHERIT_FLOOR, &[&id, &account, &folded]).await?;
         end(&lease).await?;
         lease.give_back();
         Ok(Some(TableId(id)))
@@ -244,7 +246,7 @@ pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), Trouble> {
 pub(super) async fn end(lease: &Lease) -> Result<(), Trouble> {
     match timeout(ATTEMPT_TIME_MAX, lease.batch_execute("COMMIT")).await {
         Ok(done) => done.map_err(|error| Trouble::at_commit(&error)),
-        Err(_) => Err(Trouble::Fault(Fault::Storage("the database does not answer a commit".into()))),
+        Err(_) => Err(Trouble::no_answer_to("a commit")),
     }
 }
 

@@ -15,10 +15,17 @@ use model::{Clock, DateTime, Mutation, MutationError, RecordView, Transaction, W
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
 use tokio::time::timeout;
-use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row};
 use xxhash_rust::xxh3::xxh3_64;
+
+/// How far above its stamps the ceiling of a table is set at most, in ticks of 100 ns. The rarer it is raised, the
+/// further ahead of the clock a table begins that is created again at once.
+const CEILING_STEP_TICKS_MAX: u64 = 10_000_000;
+/// The share of the age of a table that its ceiling is set above its stamps, so that tables that are created again and
+/// again do not run away from the clock.
+const CEILING_STEP_AGE_SHARE: u64 = 4;
 
 /// How many graves a partition has at most. Deletions of one partition meet only in a grave.
 const GRAVES_OF_PARTITION: u64 = 16;
@@ -71,9 +78,39 @@ impl Named {
     }
 }
 
+/// What the catalog says of the stamps of a table.
+#[derive(Clone, Copy)]
+struct TableStamps {
+    created: i64,
+    /// No stamp is before this one.
+    floor: i64,
+    /// Every stamp is before this one.
+    ceiling: i64,
+}
+
+impl TableStamps {
+    fn of(row: &Row) -> Result<Self, Fault> {
+        Ok(Self { created: column(row, 0)?, floor: column(row, 1)?, ceiling: column(row, 2)? })
+    }
+
+    /// What the ceiling must become, if these stamps do not stay below it.
+    fn raised(&self, changes: &[Change], now: DateTime) -> Option<i64> {
+        let stamps = changes.iter().filter_map(|change| match change.written() {
+            Written::Stored(stamp) => Some(stamp.ticks()),
+            Written::Deleted => None,
+        });
+        let highest = stamps.max().filter(|stamp| *stamp >= self.ceiling)?;
+        // By a clock that may be ahead of or behind the one of whoever created the table.
+        let age = now.ticks().abs_diff(self.created);
+        let step = (age / CEILING_STEP_AGE_SHARE).clamp(1, CEILING_STEP_TICKS_MAX);
+        Some(highest.saturating_add_unsigned(step))
+    }
+}
+
 /// What was found, and is locked.
 struct Found {
-    table_lives: bool,
+    /// `None`: the table is gone.
+    table: Option<TableStamps>,
     /// The records of the rows that exist, or the beginnings of them.
     records: HashMap<Vec<u8>, Vec<u8>>,
     /// The latest Timestamp in the graves.
@@ -87,6 +124,8 @@ struct Writes {
     inserted: BTreeMap<Vec<u8>, Vec<u8>>,
     deleted: Vec<Vec<u8>>,
     graves: BTreeMap<i16, i64>,
+    /// What the ceiling of the table becomes.
+    ceiling: Option<(TableId, i64)>,
 }
 
 impl<C: Clock> Shared<C> {
@@ -112,15 +151,16 @@ impl<C: Clock> Shared<C> {
             Ok(found) => found,
             Err(trouble) => return Err(reuse(lease, trouble).await),
         };
-        if !found.table_lives {
+        let Some(table) = found.table else {
             return take_back(lease, Ended::TableGone).await;
-        }
-        let (stamp, before) = {
+        };
+        let (stamp, before, now) = {
             let mut stamps = self.stamps();
-            let before = stamps.last();
-            let stamp = found.buried.map_or(stamps.propose(), |buried| stamps.propose().max(buried.next()));
+            let (before, now) = (stamps.last(), stamps.now());
+            let floor = DateTime::from_ticks(table.floor).unwrap_or(DateTime::MIN);
+            let stamp = stamps.propose().max(floor).max(found.buried.map_or(DateTime::MIN, DateTime::next));
             stamps.give_out(stamp);
-            (stamp, before)
+            (stamp, before, now)
         };
         let changes = match apply(transaction.clone(), stamp, &found) {
             Ok(changes) => changes,
@@ -132,14 +172,15 @@ impl<C: Clock> Shared<C> {
                 };
             }
         };
-        let writes = Writes::of(&changes, &found)?;
+        let mut writes = Writes::of(&changes, &found)?;
+        writes.ceiling = table.raised(&changes, now).map(|ceiling| (id, ceiling));
         match timeout(ATTEMPT_TIME_MAX, write(&lease, &named, &writes, stamp)).await {
             Ok(Ok(())) => {}
             Ok(Err(WriteError::KeyTooLong)) => {
                 return take_back(lease, Ended::Refused(named.longest, MutationError::EntityTooLarge)).await;
             }
             Ok(Err(WriteError::Trouble(trouble))) => return Err(reuse(lease, trouble).await),
-            Err(_) => return Err(Trouble::Fault(Fault::Storage("the database does not answer a commit".into()))),
+            Err(_) => return Err(Trouble::no_answer_to("a commit")),
         }
         lease.give_back();
         Ok(Ended::Committed(changes.iter().map(Change::written).collect()))
@@ -193,6 +234,7 @@ async fn lock(lease: &Lease, id: TableId, named: &Named) -> Result<Found, Troubl
     }
     .await;
     let (lives, rows, graves) = answers.map_err(|error| Trouble::before_commit(&error))?;
+    let table = lives.as_ref().map(TableStamps::of).transpose().map_err(Trouble::Fault)?;
     let mut records = HashMap::with_capacity(rows.len());
     for row in &rows {
         records.insert(column(row, 0).map_err(Trouble::Fault)?, column(row, 1).map_err(Trouble::Fault)?);
@@ -201,7 +243,7 @@ async fn lock(lease: &Lease, id: TableId, named: &Named) -> Result<Found, Troubl
         Some(row) => column(row, 0).map_err(Trouble::Fault)?,
         None => None,
     };
-    Ok(Found { table_lives: lives.is_some(), records, buried: buried.and_then(DateTime::from_ticks) })
+    Ok(Found { table, records, buried: buried.and_then(DateTime::from_ticks) })
 }
 
 /// Applies the transaction to what was found.
@@ -265,13 +307,15 @@ async fn write(lease: &Lease, named: &Named, writes: &Writes, stamp: DateTime) -
     let guard = prepared(lease, statements::GUARD, !writes.inserted.is_empty()).await.map_err(before)?;
     let delete = prepared(lease, statements::DELETE, !writes.deleted.is_empty()).await.map_err(before)?;
     let bury = prepared(lease, statements::BURY, !writes.graves.is_empty()).await.map_err(before)?;
+    let raise = prepared(lease, statements::RAISE_CEILING, writes.ceiling.is_some()).await.map_err(before)?;
 
     let (replaced_rows, replaced_records): (Vec<_>, Vec<_>) = writes.replaced.iter().unzip();
     let (inserted_rows, inserted_records): (Vec<_>, Vec<_>) = writes.inserted.iter().unzip();
     let inserted_buckets: Vec<i16> = inserted_rows.iter().map(|row| bucket(row)).collect();
     let (buckets, stamps): (Vec<i16>, Vec<i64>) = writes.graves.iter().unzip();
     let (partition, ticks) = (&named.partition, stamp.ticks());
-    let (replaced, inserted, guarded, deleted, buried, committed) = tokio::join!(
+    let (id, ceiling) = writes.ceiling.map_or((0, 0), |(id, ceiling)| (id.0, ceiling));
+    let (replaced, inserted, guarded, deleted, buried, raised, committed) = tokio::join!(
         biased;
         run(lease, replace.as_ref(), vec![partition, &replaced_rows, &replaced_records]),
         run(lease, insert.as_ref(), vec![partition, &inserted_rows, &inserted_records]),
@@ -279,9 +323,11 @@ async fn write(lease: &Lease, named: &Named, writes: &Writes, stamp: DateTime) -
         run(lease, guard.as_ref(), vec![partition, &inserted_buckets, &ticks]),
         run(lease, delete.as_ref(), vec![partition, &writes.deleted]),
         run(lease, bury.as_ref(), vec![partition, &buckets, &stamps]),
+        // Last, so that whoever waits here for another one waits for his commit only.
+        run(lease, raise.as_ref(), vec![&id, &ceiling]),
         lease.batch_execute("COMMIT"),
     );
-    for result in [replaced, inserted, guarded, deleted, buried] {
+    for result in [replaced, inserted, guarded, deleted, buried, raised] {
         let Err(error) = result else { continue };
         return Err(match error.code() {
             Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) => WriteError::KeyTooLong,

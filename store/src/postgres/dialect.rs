@@ -7,6 +7,8 @@ use tokio_postgres::Client;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     PostgreSql,
+    /// `PostgreSQL` that may spread tables over other servers.
+    Citus,
     YugabyteDb,
     CockroachDb,
 }
@@ -16,7 +18,13 @@ impl Dialect {
     pub(super) async fn of(client: &Client, place: &str) -> Result<Self, StoreError> {
         let row = client.query_one("SELECT version()", &[]).await.map_err(|error| StoreError::of(place, &error))?;
         let version: String = row.try_get(0).map_err(|error| StoreError::of(place, &error))?;
-        Ok(Self::named(&version))
+        let dialect = Self::named(&version);
+        if dialect != Self::PostgreSql {
+            return Ok(dialect);
+        }
+        let citus = client.query_opt("SELECT 1 FROM pg_extension WHERE extname = 'citus'", &[]).await;
+        let citus = citus.map_err(|error| StoreError::of(place, &error))?;
+        Ok(if citus.is_some() { Self::Citus } else { dialect })
     }
 
     fn named(version: &str) -> Self {
@@ -29,7 +37,8 @@ impl Dialect {
         }
     }
 
-    /// Whether the settings of PostgreSQL's planner exist.
+    /// Whether the settings of PostgreSQL's planner exist and do what they say. Citus finds the shards of a statement by
+    /// its values, so it must not be held to a plan for any values; and nobody tells its workers of settings.
     pub(super) fn has_planner_settings(self) -> bool {
         self == Self::PostgreSql
     }

@@ -12,11 +12,12 @@
 //! 3. **Stamps grow, whichever server writes.** The Timestamp of a write is later than the one of the record that it
 //!    replaces, which is locked. For entities that were deleted, their partition keeps the latest Timestamp in
 //!    `rowhouse_graves`; whoever inserts reads it, and checks again, once the key is his, that no deletion came between
-//!    (`statements::GUARD`). So the clocks of the servers may differ, by as long as graves are kept ([`GRAVES_KEPT`]).
+//!    (`statements::GUARD`). A table that is created again begins behind the stamps of the one before it. So the clocks of the
+//!    servers may differ, by as long as graves are kept ([`GRAVES_KEPT`]).
 //! 4. **No write goes into a table that is gone.** A commit locks the row of its table; a table is purged only when
 //!    nobody has such a lock on it.
 //! 5. **What is not known is said so.** Whatever breaks before the commit is sent is tried again, for a bounded time;
-//!    what breaks later is a [`Fault::Storage`].
+//!    what breaks later is a [`Fault::Unknown`].
 //!
 //! `docs/scaling.md` says how it is run, ADR 3 how isolation and stamps were chosen.
 
@@ -131,16 +132,19 @@ impl<C: Clock> Postgres<C> {
 
 /// Makes the database ready, over a connection of its own.
 async fn prepare(settings: &Settings, distribute: bool) -> Result<Dialect, StoreError> {
-    let failed = |error| StoreError::of(&settings.place, &error);
-    let (client, connection) = settings.config.connect(settings.tls.clone()).await.map_err(failed)?;
+    let connected =
+        tokio::time::timeout(settings.connect_time_max, settings.config.connect(settings.tls.clone())).await;
+    let (client, connection) = connected
+        .map_err(|_| StoreError::Unreachable { place: settings.place.clone(), what: "no answer in time".to_owned() })?
+        .map_err(|error| StoreError::of(&settings.place, &error))?;
     let connection = tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "the connection of the opening broke");
         }
     });
     let dialect = Dialect::of(&client, &settings.place).await?;
-    if distribute {
-        schema::check_citus(&client, &settings.place).await?;
+    if distribute && dialect != Dialect::Citus {
+        return Err(StoreError::NotCitus { place: settings.place.clone() });
     }
     schema::migrate(&client, dialect, &settings.place).await?;
     if distribute {

@@ -13,15 +13,15 @@ use crate::engine::Fault;
 use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
+use model::limits;
 use std::ops::Deref;
 use std::time::Duration;
 
 /// How long a request waits for one of the connections.
-const POOL_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long a new connection may take, with name look-up, TLS and login.
-const POOL_CONNECT_MAX: Duration = Duration::from_secs(6);
-/// When the database ends a transaction whose server fell silent, in seconds.
-const IDLE_TRANSACTION_SECONDS_MAX: u64 = 30;
+const POOL_WAIT_MAX: Duration = Duration::from_secs(limits::STORE_CONNECTION_WAIT_SECONDS_MAX);
+/// Lets the database look, while it works on a statement, whether anybody still waits for the answer: a request that was
+/// given up must not hold locks. Not every database and system can.
+const WATCH_CLIENT: &str = "SET client_connection_check_interval = '2s'";
 
 pub(super) struct Pool(deadpool_postgres::Pool);
 
@@ -33,14 +33,20 @@ impl Pool {
         let session = session(dialect);
         let prepare = Hook::async_fn(move |client: &mut ClientWrapper, _| {
             let session = session.clone();
-            Box::pin(async move { client.batch_execute(&session).await.map_err(HookError::Backend) })
+            Box::pin(async move {
+                client.batch_execute(&session).await.map_err(HookError::Backend)?;
+                match client.batch_execute(WATCH_CLIENT).await {
+                    Err(error) if error.code().is_none() => Err(HookError::Backend(error)),
+                    _set_or_not_known => Ok(()),
+                }
+            })
         });
         let pool = deadpool_postgres::Pool::builder(manager)
             .max_size(connections_max)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(POOL_WAIT_MAX))
-            .create_timeout(Some(POOL_CONNECT_MAX))
-            .recycle_timeout(Some(POOL_CONNECT_MAX))
+            .create_timeout(Some(settings.connect_time_max))
+            .recycle_timeout(Some(settings.connect_time_max))
             .post_create(prepare)
             .build();
         Self(pool.expect("the runtime that the time limits need is named"))
@@ -98,8 +104,9 @@ impl Drop for Lease {
 /// What every session is told first.
 fn session(dialect: Dialect) -> String {
     let mut text = format!(
-        "SET statement_timeout = '{}s'; SET idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_SECONDS_MAX}s';",
-        STATEMENT_TIME_MAX.as_secs()
+        "SET statement_timeout = '{}s'; SET idle_in_transaction_session_timeout = '{}s';",
+        STATEMENT_TIME_MAX.as_secs(),
+        limits::STORE_IDLE_TRANSACTION_SECONDS_MAX
     );
     if dialect.has_planner_settings() {
         // Every statement names its rows by the beginning of a primary key, so the one good plan is its index. Without

@@ -3,7 +3,7 @@
 //! Invariants:
 //!
 //! 1. All chunks of a page come from one read-only transaction at REPEATABLE READ.
-//! 2. A chunk has a bounded number of rows, chosen so that it has about [`CHUNK_BYTES`]; and its rows are taken one
+//! 2. A chunk has a bounded number of rows, chosen so that it has about [`STORE_CHUNK_BYTES`]; and its rows are taken one
 //!    by one as they arrive, so memory is bounded whatever their size is.
 //! 3. Once an entity has been given to the sink nothing is tried again: a page that breaks is a fault.
 
@@ -17,6 +17,7 @@ use crate::engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::page::{PageBuilder, ranges_to_visit};
 use futures_util::TryStreamExt;
 use model::Clock;
+use model::limits::{ENTITY_BYTES_MAX, STORE_CHUNK_BYTES};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -25,12 +26,12 @@ use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, RowStream};
 
-/// How many bytes a chunk is meant to have.
-const CHUNK_BYTES: usize = 1024 * 1024;
 /// How many rows the first chunk of a page has at most, while nothing is known of their size.
 const CHUNK_ROWS_FIRST: usize = 64;
 const CHUNK_ROWS_MIN: usize = 4;
 const CHUNK_ROWS_MAX: usize = 4096;
+
+const _: () = assert!(CHUNK_ROWS_MIN * ENTITY_BYTES_MAX <= 4 * STORE_CHUNK_BYTES);
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 
@@ -52,7 +53,7 @@ impl ChunkSize {
     fn next(&self) -> usize {
         let fitting = match self.bytes.checked_div(self.rows) {
             None => CHUNK_ROWS_FIRST,
-            Some(average) => (CHUNK_BYTES / average.max(1)).clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX),
+            Some(average) => (STORE_CHUNK_BYTES / average.max(1)).clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX),
         };
         fitting.min(self.rows_needed.saturating_sub(self.rows)).max(1)
     }
@@ -229,7 +230,7 @@ mod tests {
         (0..64).for_each(|_| plain.count(1024));
         assert_eq!(plain.next(), 937, "the rest of the page and one behind it");
         let mut large = size(1000, false);
-        (0..64).for_each(|_| large.count(CHUNK_BYTES));
+        (0..64).for_each(|_| large.count(STORE_CHUNK_BYTES));
         assert_eq!(large.next(), CHUNK_ROWS_MIN);
         let mut filtered = size(1, true);
         assert_eq!(filtered.next(), 64);

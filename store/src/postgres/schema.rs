@@ -11,7 +11,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 /// The version that this code makes and reads.
-pub(super) const SCHEMA_VERSION: i64 = 1;
+pub(super) const SCHEMA_VERSION: i64 = 2;
 /// How often the making of the tables is tried again when other servers do the same.
 const ATTEMPTS_MAX: u32 = 40;
 /// The wait between two attempts.
@@ -45,6 +45,21 @@ fn first(dialect: Dialect) -> Vec<String> {
              stamp bigint NOT NULL, PRIMARY KEY (partition{ascending}, bucket{ascending}))"
         ),
         "INSERT INTO rowhouse_meta (name, value) VALUES ('last-table-id', 0), ('last-sweep', 0) ON CONFLICT (name) DO NOTHING".to_owned(),
+    ]
+}
+
+/// The second version: every stamp of a table is at least its `stamp_floor` and below its `stamp_ceiling`. What the
+/// ceiling of a deleted table was, `rowhouse_floors` keeps for the next one of its name. Stamps that a table was given
+/// before it had a ceiling are not below it until it is written again.
+fn second(dialect: Dialect) -> Vec<String> {
+    let ascending = dialect.ascending();
+    vec![
+        "ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS stamp_floor bigint NOT NULL DEFAULT 0".to_owned(),
+        "ALTER TABLE rowhouse_tables ADD COLUMN IF NOT EXISTS stamp_ceiling bigint NOT NULL DEFAULT 0".to_owned(),
+        format!(
+            "CREATE TABLE IF NOT EXISTS rowhouse_floors (account bytea NOT NULL, folded bytea NOT NULL, \
+             stamp bigint NOT NULL, PRIMARY KEY (account{ascending}, folded{ascending}))"
+        ),
     ]
 }
 
@@ -94,8 +109,9 @@ async fn try_migrate(
         client.batch_execute("ROLLBACK").await?;
         return Ok(Err(newer(found)));
     }
-    if found < 1 {
-        for statement in first(dialect) {
+    let steps: [fn(Dialect) -> Vec<String>; 2] = [first, second];
+    for step in steps.iter().skip(usize::try_from(found).unwrap_or(0)) {
+        for statement in step(dialect) {
             client.batch_execute(&statement).await?;
         }
     }
@@ -120,24 +136,14 @@ fn is_a_race(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| RACES.contains(code))
 }
 
-/// Refuses a database without Citus.
-pub(super) async fn check_citus(client: &Client, place: &str) -> Result<(), StoreError> {
-    let citus = client.query_opt("SELECT 1 FROM pg_extension WHERE extname = 'citus'", &[]).await;
-    match citus.map_err(|error| StoreError::of(place, &error))? {
-        Some(_) => Ok(()),
-        None => Err(StoreError::NotCitus { place: place.to_owned() }),
-    }
-}
-
-/// Spreads the entities over the workers of Citus by their partition; what is small and asked for everywhere is copied
-/// to each. Tables that are already spread stay as they are.
+/// Spreads the entities over the workers of Citus by their partition. What is small stays on the coordinator, where every
+/// statement comes by anyhow and where rows are locked as in PostgreSQL: a lock of a row of a table that was copied to all
+/// workers would be one of the whole table. Tables that are already spread stay as they are.
 pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
     let error = |error| StoreError::of(place, &error);
     client.batch_execute("BEGIN").await.map_err(error)?;
     client.query_one(&format!("{READ_VERSION} FOR UPDATE"), &[]).await.map_err(error)?;
     let steps = [
-        ("rowhouse_tables", "SELECT create_reference_table('rowhouse_tables')"),
-        ("rowhouse_service_properties", "SELECT create_reference_table('rowhouse_service_properties')"),
         ("rowhouse_entities", "SELECT create_distributed_table('rowhouse_entities', 'partition')"),
         (
             "rowhouse_graves",

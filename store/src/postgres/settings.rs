@@ -10,10 +10,13 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-/// How long one address may take to accept a connection.
+/// How long one host may take to accept a connection: less when there are others to try.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
+const CONNECT_TIME_OF_SEVERAL_MAX: Duration = Duration::from_millis(1500);
+/// How long the rest of a new connection may take: name look-up, TLS and login.
+const LOGIN_TIME_MAX: Duration = Duration::from_secs(3);
 /// When a connection counts as lost although nobody closed it.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
@@ -23,6 +26,8 @@ const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 pub(super) struct Settings {
     pub(super) config: Config,
     pub(super) tls: Tls,
+    /// How long a new connection may take at most, if all hosts but the last are silent.
+    pub(super) connect_time_max: Duration,
     /// Hosts, ports and database, for people; never a password.
     pub(super) place: String,
 }
@@ -34,7 +39,7 @@ impl Settings {
             return Err(StoreError::address("it does not begin with postgres://"));
         }
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
-        let (mut kept, mut mode, mut root) = (String::new(), None, None);
+        let (mut kept, mut mode, mut root, mut is_any) = (String::new(), None, None, true);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let text = percent_decode_str(value).decode_utf8();
@@ -42,7 +47,10 @@ impl Settings {
             match name {
                 "sslmode" => mode = Some(text.into_owned()),
                 "sslrootcert" => root = Some(text.into_owned()),
-                _ => write!(kept, "{}{pair}", if kept.is_empty() { '?' } else { '&' }).expect("a text takes all"),
+                _ => {
+                    is_any &= name != "target_session_attrs";
+                    write!(kept, "{}{pair}", if kept.is_empty() { '?' } else { '&' }).expect("a text takes all");
+                }
             }
         }
         // The reason of the library names the option at fault, not its value.
@@ -54,9 +62,15 @@ impl Settings {
         let verification = verification(mode.as_deref(), root.is_some(), &mut config)?;
         let root = root.filter(|root| root != "system");
         let tls = Tls::new(verification, root.as_deref().map(Path::new))?;
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIME_MAX);
+        if is_any {
+            // Of several hosts all but one are replicas, and one host alone may become a replica.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
+        let hosts = config.get_hosts().len();
+        let each = if hosts > 1 { CONNECT_TIME_OF_SEVERAL_MAX } else { CONNECT_TIME_MAX };
+        let each = *config.get_connect_timeout().unwrap_or(&each);
+        config.connect_timeout(each);
+        let connect_time_max = each * u32::try_from(hosts).unwrap_or(1) + LOGIN_TIME_MAX;
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(SILENCE_MAX);
         }
@@ -65,7 +79,7 @@ impl Settings {
             config.application_name("rowhouse");
         }
         let place = place(&config);
-        Ok(Self { config, tls, place })
+        Ok(Self { config, tls, connect_time_max, place })
     }
 }
 
@@ -125,6 +139,20 @@ mod tests {
             assert!(error.contains("postgres://USER@HOST"), "{error}");
             assert!(!error.contains("me:inside"), "{error}");
         }
+    }
+
+    #[test]
+    fn the_one_that_writes_is_meant_and_every_host_gets_its_time() {
+        let settings = |url| Settings::new(url, None).unwrap();
+        let one = settings("postgres://me@a/t");
+        assert_eq!(one.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        assert_eq!(one.connect_time_max, CONNECT_TIME_MAX + LOGIN_TIME_MAX);
+        let three = settings("postgres://me@a,b:7,c/t?target_session_attrs=any");
+        assert_eq!(three.config.get_target_session_attrs(), TargetSessionAttrs::Any);
+        assert_eq!(three.connect_time_max, 3 * CONNECT_TIME_OF_SEVERAL_MAX + LOGIN_TIME_MAX);
+        assert_eq!(three.config.get_connect_timeout(), Some(&CONNECT_TIME_OF_SEVERAL_MAX));
+        let patient = settings("postgres://me@a,b/t?connect_timeout=4");
+        assert_eq!(patient.connect_time_max, Duration::from_secs(8) + LOGIN_TIME_MAX);
     }
 
     #[test]

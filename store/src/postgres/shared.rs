@@ -8,12 +8,10 @@ use crate::catalog::Catalog;
 use crate::engine::{Fault, TableKey};
 use crate::properties::PropertiesOfAccounts;
 use crate::stamp::Stamps;
+use model::limits::STORE_TABLES_KNOWN_MAX;
 use model::{Clock, DateTime};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
-
-/// Most tables whose ids are kept in memory. Beyond it all are forgotten and looked up again.
-const TABLES_KNOWN_MAX: usize = 100_000;
 
 /// The connections, and what is known without asking.
 pub(super) struct Shared<C> {
@@ -74,7 +72,7 @@ impl<C: Clock> Shared<C> {
     /// Keeps the id of a table.
     pub(super) fn know(&self, table: &TableKey, id: TableId) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.count >= TABLES_KNOWN_MAX {
+        if known.count >= STORE_TABLES_KNOWN_MAX {
             *known = KnownTables::default();
         }
         if known.ids.remove(table).is_none() {

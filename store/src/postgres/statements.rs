@@ -6,10 +6,14 @@ pub(super) const TABLE_BY_NAME: &str =
     "SELECT id, name, policies FROM rowhouse_tables WHERE account = $1 AND folded = $2 AND NOT is_deleted";
 /// Whether a table still exists.
 pub(super) const TABLE_LIVES: &str = "SELECT id FROM rowhouse_tables WHERE id = $1 AND NOT is_deleted";
-/// The same, and it is not purged before the end of the transaction. The lock does not stand in the way of deleting the
-/// table, which changes no key, but in that of its purge, which removes the row.
-pub(super) const TABLE_LIVES_LOCKED: &str =
-    "SELECT id FROM rowhouse_tables WHERE id = $1 AND NOT is_deleted FOR KEY SHARE";
+/// When a table was created, and the bounds of its stamps, if it still exists; and it is not purged before the end of the
+/// transaction. The lock does not stand in the way of deleting the table, which changes no key, but in that of its purge,
+/// which removes the row.
+pub(super) const TABLE_LIVES_LOCKED: &str = "SELECT created, stamp_floor, stamp_ceiling FROM rowhouse_tables \
+     WHERE id = $1 AND NOT is_deleted FOR KEY SHARE";
+/// Lets the stamps of a table come up to `$2`; fails, because there must be a ceiling, if the table was deleted meanwhile.
+pub(super) const RAISE_CEILING: &str = "UPDATE rowhouse_tables SET stamp_ceiling = \
+     CASE WHEN is_deleted THEN NULL ELSE GREATEST(stamp_ceiling, $2::bigint) END WHERE id = $1";
 pub(super) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
      AND NOT is_deleted ORDER BY folded LIMIT $3";
 pub(super) const ACCOUNTS: &str = "SELECT DISTINCT account FROM rowhouse_tables WHERE NOT is_deleted";
@@ -17,8 +21,14 @@ pub(super) const NEXT_TABLE_ID: &str =
     "UPDATE rowhouse_meta SET value = value + 1 WHERE name = 'last-table-id' RETURNING value";
 pub(super) const CREATE_TABLE: &str = "INSERT INTO rowhouse_tables (id, account, folded, name, policies, created, \
      is_deleted) VALUES ($1, $2, $3, $4, $5, $6, false) ON CONFLICT DO NOTHING";
-pub(super) const DELETE_TABLE: &str =
-    "UPDATE rowhouse_tables SET is_deleted = true WHERE account = $1 AND folded = $2 AND NOT is_deleted";
+/// Lets a new table begin behind the stamps of those that had its name before.
+pub(super) const INHERIT_FLOOR: &str = "UPDATE rowhouse_tables AS t SET stamp_floor = f.stamp, stamp_ceiling = f.stamp \
+     FROM rowhouse_floors AS f WHERE t.id = $1 AND f.account = $2 AND f.folded = $3";
+/// Deletes a table, and keeps for the next one of its name what its stamps stayed below.
+pub(super) const DELETE_TABLE: &str = "WITH gone AS (UPDATE rowhouse_tables SET is_deleted = true \
+     WHERE account = $1 AND folded = $2 AND NOT is_deleted RETURNING account, folded, stamp_ceiling) \
+     INSERT INTO rowhouse_floors (account, folded, stamp) SELECT account, folded, stamp_ceiling FROM gone \
+     ON CONFLICT (account, folded) DO UPDATE SET stamp = GREATEST(rowhouse_floors.stamp, excluded.stamp)";
 pub(super) const SET_POLICIES: &str =
     "UPDATE rowhouse_tables SET policies = $3 WHERE account = $1 AND folded = $2 AND NOT is_deleted";
 
@@ -54,6 +64,8 @@ pub(super) const GRAVES_BEHIND: &str = "SELECT partition, bucket, stamp FROM row
      WHERE (partition, bucket) > ($1, $2) ORDER BY partition, bucket LIMIT $3";
 pub(super) const DELETE_OLD_GRAVES: &str =
     "DELETE FROM rowhouse_graves WHERE partition = $1 AND bucket = ANY($2) AND stamp < $3";
+pub(super) const DELETE_OLD_FLOORS: &str = "DELETE FROM rowhouse_floors WHERE (account, folded) IN \
+     (SELECT account, folded FROM rowhouse_floors WHERE stamp < $1 LIMIT $2) AND stamp < $1";
 
 // Chunks of a page.
 pub(super) const ROWS_FROM: &str = "SELECT partition, row, record FROM rowhouse_entities \

@@ -1,5 +1,5 @@
-//! Forgets the Timestamps of entities that were deleted long ago: no clock is so far behind that it could give one of them
-//! out again.
+//! Forgets the Timestamps of entities and tables that were deleted long ago: no clock is so far behind that it could give
+//! one of them out again.
 //!
 //! One server does it in each interval, the one that is first to say so. If it dies half-way, the next interval finds
 //! what is left.
@@ -55,6 +55,13 @@ impl<C: Clock> Shared<C> {
             return Ok(None);
         }
         let before = now.saturating_sub(ticks(GRAVES_KEPT));
+        while self
+            .persist(async || self.execute(statements::DELETE_OLD_FLOORS, &[&before, &STEP_GRAVES_MAX]).await)
+            .await?
+            > 0
+        {
+            tokio::time::sleep(STEP_WAIT).await;
+        }
         let (mut from, mut count): ((Vec<u8>, i16), u64) = ((Vec::new(), 0), 0);
         loop {
             let (next, removed) = self.persist(async || self.sweep_step(&from, before).await).await?;

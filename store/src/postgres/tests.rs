@@ -4,10 +4,10 @@
 
 use super::statements as sql;
 use super::{PostgresOptions, Settings};
-use crate::{Engine, Fault, Postgres, TableKey};
+use crate::{CatalogError, Engine, Fault, Postgres, TableKey};
 use cluster::Cluster;
 use model::clock::SystemClock;
-use model::{AccountName, Clock, DateTime, TableName};
+use model::{AccountName, Clock, DateTime, EntityKey, KeyText, TableName};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -43,13 +43,40 @@ async fn old_graves_are_forgotten_once_an_interval_and_new_ones_are_kept() {
     let left = || cluster.sql(&options.url, "SELECT count(*) FROM rowhouse_graves").trim().to_owned();
     graves(8, 2500);
     graves(6, 10);
+    let floor = |name: &str, old: i64| {
+        let stamp = (1000 - old) * DAY;
+        cluster.sql(&options.url, &format!("INSERT INTO rowhouse_floors VALUES ('account1', '{name}', {stamp})"));
+    };
+    floor("old", 8);
+    floor("new", 6);
     assert_eq!(engine.shared.sweep().await.unwrap(), Some(2500));
     assert_eq!(left(), "10");
+    let floors = "SELECT string_agg(convert_from(folded, 'UTF8'), ' ') FROM rowhouse_floors";
+    assert_eq!(cluster.sql(&options.url, floors).trim(), "new");
     clock.0.store(1000 * DAY + DAY / 2, Ordering::SeqCst);
     assert_eq!(engine.shared.sweep().await.unwrap(), None, "it is not time yet");
     clock.0.store(1002 * DAY, Ordering::SeqCst);
     assert_eq!(engine.shared.sweep().await.unwrap(), Some(10));
     assert_eq!(left(), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_schema_is_upgraded_with_what_is_in_it() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 2, distribute: false };
+    let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Kept").unwrap() };
+    let engine = Postgres::open(&options, SystemClock).await.unwrap();
+    engine.create_table(&table).await.unwrap();
+    engine.close().await.unwrap();
+    cluster.sql(
+        &options.url,
+        "DROP TABLE rowhouse_floors; ALTER TABLE rowhouse_tables DROP COLUMN stamp_floor, DROP COLUMN stamp_ceiling; \
+         UPDATE rowhouse_meta SET value = 1 WHERE name = 'schema-version'",
+    );
+    let engine = Postgres::open(&options, SystemClock).await.unwrap();
+    assert!(matches!(engine.create_table(&table).await, Err(CatalogError::AlreadyExists)));
+    engine.delete_table(&table).await.unwrap();
+    engine.create_table(&table).await.unwrap();
 }
 
 const PARTITION: &str = r"'\x000000000000000170'::bytea";
@@ -85,6 +112,9 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         (sql::TAKE_PURGE, String::new()),
         (sql::TABLE_LIVES_LOCKED, "1".to_owned()),
         (sql::TABLE_BY_NAME, r"'\x61', '\x62'".to_owned()),
+        (sql::RAISE_CEILING, "1, 1".to_owned()),
+        (sql::DELETE_TABLE, r"'\x61', '\x62'".to_owned()),
+        (sql::INHERIT_FLOOR, r"1, '\x61', '\x62'".to_owned()),
     ];
     let lease = engine.shared.pool.take().await.unwrap();
     for (is_scan, (statement, values)) in
@@ -100,6 +130,38 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         // A page must not read more than its limit.
         assert!(!is_scan || !plan.contains("Sort") && !plan.contains("Filter"), "{statement}\n{plan}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_given_up_leaves_no_session_waiting_in_the_database() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 4, distribute: false };
+    let engine = Arc::new(Postgres::open(&options, SystemClock).await.unwrap());
+    let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Left").unwrap() };
+    engine.create_table(&table).await.unwrap();
+    let waiting = || {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                       AND application_name = 'rowhouse' AND wait_event_type = 'Lock'";
+        cluster.sql(&options.url, waiting).trim().parse::<u32>().unwrap()
+    };
+    let held = cluster.hold(&options.url, "LOCK TABLE rowhouse_entities IN ACCESS EXCLUSIVE MODE");
+    let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
+    let request = tokio::spawn({
+        let (engine, table) = (Arc::clone(&engine), table.clone());
+        async move { engine.get(&table, &key).await }
+    });
+    while waiting() == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    request.abort();
+    let given_up = Instant::now();
+    while waiting() > 0 {
+        // Well before the statement runs out of time.
+        assert!(given_up.elapsed() < Duration::from_secs(6));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    drop(held);
+    assert!(engine.table(&table).await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a failure is a failed test")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
@@ -20,10 +20,23 @@ pub(crate) struct Cluster {
     programs: String,
     /// Its process at the start.
     pub(crate) process: u32,
+    /// The address of the first database of its standby, if it has one.
+    standby: Option<String>,
     databases: AtomicU32,
     /// The script ends when this is closed.
     _stdin: ChildStdin,
     _script: Child,
+}
+
+/// A transaction that is open.
+pub(crate) struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Its end takes the transaction back.
+        drop(self.0.stdin.take());
+        let _ended = self.0.wait();
+    }
 }
 
 impl Cluster {
@@ -35,11 +48,22 @@ impl Cluster {
 
     /// Another one, for a test that harms it.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_as(&[])
+    }
+
+    /// One that acknowledges what its standby has on disk, and the standby.
+    pub(crate) fn start_with_standby() -> Option<Self> {
+        Self::start_as(&["--standby"])
+    }
+
+    fn start_as(arguments: &[&str]) -> Option<Self> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/postgres.sh");
-        let mut script = Command::new(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut script =
+            Command::new(script).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(script.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let [url, programs, process] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+        let words = line.split_whitespace().collect::<Vec<_>>();
+        let [url, programs, process, ref standby @ ..] = words[..] else {
             let status = script.wait().unwrap();
             let is_missing = status.code() == Some(MISSING);
             assert!(is_missing && std::env::var("CI").as_deref() != Ok("true"), "no PostgreSQL: {status}");
@@ -47,8 +71,32 @@ impl Cluster {
             return None;
         };
         let (url, programs, process) = (url.to_owned(), programs.to_owned(), process.parse().unwrap());
+        let standby = standby.first().map(|url| (*url).to_owned());
         let stdin = script.stdin.take().unwrap();
-        Some(Self { url, programs, process, databases: AtomicU32::new(0), _stdin: stdin, _script: script })
+        Some(Self { url, programs, process, standby, databases: AtomicU32::new(0), _stdin: stdin, _script: script })
+    }
+
+    /// The address of a database on whichever of the two servers writes.
+    pub(crate) fn either(&self, database: &str) -> String {
+        let (server, name) = database.rsplit_once('/').unwrap();
+        let (_, standby) = self.standby.as_ref().unwrap().rsplit_once('@').unwrap();
+        let (standby, _) = standby.rsplit_once('/').unwrap();
+        format!("{server},{standby}/{name}?target_session_attrs=read-write")
+    }
+
+    /// Lets the standby take the place of the first server.
+    pub(crate) fn promote(&self) {
+        assert_eq!(self.sql(self.standby.as_ref().unwrap(), "SELECT pg_promote()").trim(), "t");
+    }
+
+    /// Kills every process of the database at once, as a loss of its machine would.
+    pub(crate) fn kill(&self) {
+        let processes = "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1) UNION ALL \
+                         SELECT pid::text FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
+        let processes = self.sql("postgres", processes);
+        // Some may have ended since.
+        let mut kill = Command::new("kill");
+        kill.arg("-9").args(processes.split_whitespace()).stderr(Stdio::null()).status().unwrap();
     }
 
     /// The address of a new, empty database.
@@ -57,6 +105,19 @@ impl Cluster {
         self.sql("postgres", &format!("CREATE DATABASE {name}"));
         let (server, _) = self.url.rsplit_once('/').unwrap();
         format!("{server}/{name}")
+    }
+
+    /// Begins a transaction, and keeps it until the answer is dropped.
+    pub(crate) fn hold(&self, url: &str, statement: &str) -> Held {
+        let mut psql = Command::new(format!("{}/psql", self.programs));
+        psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut psql = psql.spawn().unwrap();
+        let statements = format!("BEGIN; {statement}; SELECT 'held';\n");
+        psql.stdin.as_mut().unwrap().write_all(statements.as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(psql.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "held", "{statement}");
+        Held(psql)
     }
 
     /// Runs statements in a database, by its name or address, and answers what they print.
