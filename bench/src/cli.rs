@@ -41,6 +41,9 @@ pub(crate) enum Command {
     /// Everything runs in child processes on temporary folders and free ports, and is gone afterwards. The figures
     /// are medians over the rounds.
     Compare(CompareArgs),
+    /// Measure how long a Rowhouse server takes to serve after a stop and after a kill, and the disk space of entities
+    /// that are written again and again
+    Recovery(RecoveryArgs),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -192,6 +195,34 @@ pub(crate) struct CompareArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How much there is to recover.
+#[derive(Debug, Args)]
+pub(crate) struct RecoveryArgs {
+    /// The server [default: the file `rowhouse` beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) server_binary: Option<PathBuf>,
+
+    /// Where the temporary folders are made, on the disk to be measured [default: the system's]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+
+    /// Entities that a server starts on
+    #[arg(long, default_value_t = 1_000_000, value_parser = entities())]
+    pub(crate) entities: u64,
+
+    /// Starts of each kind
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
+    pub(crate) starts: u64,
+
+    /// Entities that are written again and again
+    #[arg(long, default_value_t = 100_000, value_parser = entities())]
+    pub(crate) overwritten: u64,
+
+    /// How often each of them is written again
+    #[arg(long, default_value_t = 10, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
+    pub(crate) rounds: u64,
 }
 
 fn entities() -> RangedU64ValueParser<u64> {

@@ -18,6 +18,7 @@ mod load;
 mod process;
 mod random;
 mod raw;
+mod recovery;
 mod report;
 mod request;
 mod run;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Floor(args) => serve_floor(args),
         Command::Raw(args) => measure_raw(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Recovery(args) => recovery::run(&args),
     };
     match result {
         Ok(code) => code,

@@ -130,6 +130,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_CACHE_MIB", value_name = "MIB")]
     pub(crate) cache_mib: Option<u64>,
 
+    /// Free space on the disk of the data folder below which nothing but deletions is taken, in MiB [default: 256];
+    /// 0 takes everything until the disk is full
+    #[arg(long, env = "ROWHOUSE_MIN_FREE_SPACE", value_name = "MIB")]
+    pub(crate) min_free_space: Option<u64>,
+
     /// Domain under which accounts are addressed as ACCOUNT.DOMAIN; may be repeated or separated by commas.
     /// ACCOUNT.table.ANYTHING and ADDRESS/ACCOUNT work always
     #[arg(long, env = "ROWHOUSE_DOMAIN", value_name = "DOMAIN", value_delimiter = ',')]
@@ -258,6 +263,7 @@ impl ServeArgs {
             tls_key: self.tls_key.or(file.tls_key),
             durability: self.durability.or(file.durability),
             cache_mib: self.cache_mib.or(file.cache_mib),
+            min_free_space: self.min_free_space.or(file.min_free_space),
             domain: self.domain.or(file.domain),
             secondary: self.secondary.or(file.secondary),
             stats_on_primary: self.stats_on_primary.or(file.stats_on_primary),

@@ -55,7 +55,7 @@ pub(crate) struct Config {
 #[derive(Debug)]
 pub(crate) enum Storage {
     Memory,
-    Folder { path: PathBuf, durability: DurabilityArg, cache_bytes: u64 },
+    Folder { path: PathBuf, durability: DurabilityArg, cache_bytes: u64, min_free_bytes: u64 },
     Database(PostgresOptions),
 }
 
@@ -132,8 +132,8 @@ fn storage(args: &ServeArgs) -> anyhow::Result<Storage> {
         ensure!(args.data.is_none(), "data are kept in one place: give either --store or --data");
         ensure!(args.in_memory != Some(true), "data are kept in one place: give either --store or --in-memory");
         ensure!(
-            args.durability.is_none() && args.cache_mib.is_none(),
-            "--durability and --cache-mib are about a data folder; with --store the database has its own settings"
+            args.durability.is_none() && args.cache_mib.is_none() && args.min_free_space.is_none(),
+            "--durability, --cache-mib and --min-free-space are about a data folder; with --store the database has its own settings"
         );
         return database(url, args);
     }
@@ -146,10 +146,12 @@ fn storage(args: &ServeArgs) -> anyhow::Result<Storage> {
         ensure!(args.data.is_none(), "--in-memory keeps nothing, so it cannot go with a data folder");
         return Ok(Storage::Memory);
     }
+    let min_free_mib = args.min_free_space.unwrap_or(256);
     Ok(Storage::Folder {
         path: args.data.clone().unwrap_or_else(|| PathBuf::from("rowhouse-data")),
         durability: args.durability.unwrap_or(DurabilityArg::Sync),
         cache_bytes: args.cache_mib.unwrap_or(256).checked_mul(1024 * 1024).context("--cache-mib is too large")?,
+        min_free_bytes: min_free_mib.checked_mul(1024 * 1024).context("--min-free-space is too large")?,
     })
 }
 

@@ -86,6 +86,10 @@ impl From<Fault> for Failure {
             Fault::Closed | Fault::Unavailable(_) => {
                 Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) }
             }
+            // The engine says in the log when this begins and when it ends, and not once for every request.
+            Fault::Full | Fault::Suspended => Self::service(ErrorCode::ServerBusy),
+            // Here, too: the write was that of many requests, and its error stands in the log.
+            Fault::Interrupted => Self::service(ErrorCode::InternalError),
             // It may have happened, as with any operation that ran out of time. Clients know that of this code.
             Fault::Unknown(_) => Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::OperationTimedOut) },
             Fault::Damaged(_) | Fault::Storage(_) => Self::internal(fault),

@@ -35,8 +35,8 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
                 warn!("all data are in memory and are lost when the server stops");
                 serve(listener, config, Memory::new(SystemClock)).await
             }
-            Storage::Folder { path, durability, cache_bytes } => {
-                let options = embedded_options(*durability, *cache_bytes);
+            Storage::Folder { path, durability, cache_bytes, min_free_bytes } => {
+                let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
                 let engine = Embedded::open(path, &options, SystemClock)?;
                 info!("data are kept in {}", path.display());
                 serve(listener, config, engine).await
@@ -57,7 +57,7 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
     })
 }
 
-fn embedded_options(durability: DurabilityArg, cache_bytes: u64) -> EmbeddedOptions {
+fn embedded_options(durability: DurabilityArg, cache_bytes: u64, min_free_bytes: u64) -> EmbeddedOptions {
     let durability = match durability {
         DurabilityArg::Sync => Durability::Sync,
         DurabilityArg::Interval => {
@@ -66,7 +66,7 @@ fn embedded_options(durability: DurabilityArg, cache_bytes: u64) -> EmbeddedOpti
             Durability::Interval(SYNC_INTERVAL)
         }
     };
-    EmbeddedOptions { durability, cache_bytes, ..EmbeddedOptions::default() }
+    EmbeddedOptions { durability, cache_bytes, min_free_bytes, ..EmbeddedOptions::default() }
 }
 
 async fn serve<E: Engine>(listener: TcpListener, config: Config, engine: E) -> anyhow::Result<()> {

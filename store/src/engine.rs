@@ -35,6 +35,13 @@ pub enum Fault {
     Storage(Box<dyn std::error::Error + Send + Sync>),
     /// The storage below cannot be reached, or is too busy. Nothing happened, and a later attempt may succeed.
     Unavailable(Box<dyn std::error::Error + Send + Sync>),
+    /// The write at hand failed for everyone who took part in it, and the log says why, once. Whether the operation
+    /// took effect is not known.
+    Interrupted,
+    /// The storage failed before and is not restored yet. The operation did not take effect; it may later.
+    Suspended,
+    /// The disk has less free space than is to stay free. The operation did not take effect; a deletion would.
+    Full,
     /// The answer of the storage below was lost, as when it fails over. The operation happened entirely or not at all,
     /// and which is not known.
     Unknown(Box<dyn std::error::Error + Send + Sync>),
@@ -48,6 +55,9 @@ impl fmt::Display for Fault {
             Self::Damaged(what) => write!(f, "stored data is damaged: {what}"),
             Self::Storage(source) => write!(f, "the storage failed: {source}"),
             Self::Unavailable(source) => write!(f, "the storage is not available: {source}"),
+            Self::Interrupted => f.write_str("a write failed, see the log"),
+            Self::Suspended => f.write_str("the storage failed and is not restored yet"),
+            Self::Full => f.write_str("the disk has too little free space for anything but deletions"),
             Self::Unknown(source) => write!(f, "whether it happened is not known: {source}"),
             Self::Closed => f.write_str("the engine is closed"),
         }

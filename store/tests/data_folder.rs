@@ -15,6 +15,7 @@ use support::*;
 
 const MARKER: &str = "rowhouse.format";
 const NEW_MARKER: &str = "rowhouse.format.new";
+const CLOSED: &str = "rowhouse.closed";
 const CHILD_FOLDER: &str = "ROWHOUSE_TEST_CHILD_FOLDER";
 
 fn open(folder: &Path) -> Result<Embedded, OpenError> {
@@ -61,6 +62,13 @@ async fn filled() -> tempfile::TempDir {
         commit_one(&engine, &table("Entities"), mutation).await.unwrap();
     }
     engine.close().await.unwrap();
+    folder
+}
+
+/// As [`filled`], as a loss of power leaves it: nobody noted that everything was synced.
+async fn interrupted() -> tempfile::TempDir {
+    let folder = filled().await;
+    fs::remove_file(folder.path().join(CLOSED)).unwrap();
     folder
 }
 
@@ -206,7 +214,7 @@ async fn a_damaged_marker_is_not_touched() {
 
 #[tokio::test]
 async fn a_first_start_that_was_interrupted_is_begun_again() {
-    let folder = filled().await;
+    let folder = interrupted().await;
     // As it is after a crash between the creation of the database and the naming of the marker.
     fs::rename(folder.path().join(MARKER), folder.path().join(NEW_MARKER)).unwrap();
     fs::remove_dir_all(folder.path().join("database/keyspaces/1")).unwrap();
@@ -273,7 +281,7 @@ async fn a_damaged_manifest_is_an_error() {
 #[tokio::test]
 async fn damage_in_the_middle_of_a_journal_does_not_cost_what_follows() {
     // The library would take any of these for the end of the journal and cut the file there.
-    let folder = filled().await;
+    let folder = interrupted().await;
     let (first, second) = (place_in_journal(folder.path(), "first"), place_in_journal(folder.path(), "second"));
     let good = fs::read(journal(folder.path())).unwrap();
     let cases: [(&str, std::ops::Range<usize>); 4] = [
@@ -296,7 +304,7 @@ async fn damage_in_the_middle_of_a_journal_does_not_cost_what_follows() {
 #[tokio::test]
 async fn the_last_write_may_have_been_cut_off() {
     for (what, fill) in [("cut", None), ("zeros", Some(0)), ("other bytes", Some(0xAA))] {
-        let folder = filled().await;
+        let folder = interrupted().await;
         let third = place_in_journal(folder.path(), "third");
         change(&journal(folder.path()), |bytes| match fill {
             None => bytes.truncate(third + 3),
@@ -313,8 +321,34 @@ async fn the_last_write_may_have_been_cut_off() {
 }
 
 #[tokio::test]
-async fn the_durability_interval_accepts_the_loss_it_allows() {
+async fn after_a_stop_in_order_nothing_can_have_been_cut_off() {
     let folder = filled().await;
+    let third = place_in_journal(folder.path(), "third");
+    change(&journal(folder.path()), |bytes| bytes[third] ^= 1);
+    let error = assert_refused(folder.path(), "the last batch");
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    assert!(matches!(refusal(open_with_interval(folder.path())), OpenError::Damaged { .. }));
+    // Who accepts the loss says so.
+    fs::remove_file(folder.path().join(CLOSED)).unwrap();
+    assert_eq!(found(&open(folder.path()).unwrap()).await, ["p/first", "p/second"]);
+}
+
+#[tokio::test]
+async fn a_sequence_number_that_goes_back_is_damage() {
+    let folder = interrupted().await;
+    let second = place_in_journal(folder.path(), "second");
+    change(&journal(folder.path()), |bytes| {
+        // The batch begins with a tag, the number of its items and its sequence number.
+        let start = (0..second).rev().find(|at| bytes[*at..].starts_with(&[1, 2, 0, 0, 0])).unwrap();
+        bytes[start + 5..start + 13].fill(0);
+    });
+    let error = assert_refused(folder.path(), "a sequence number");
+    assert!(error.to_string().contains("sequence numbers"), "{error}");
+}
+
+#[tokio::test]
+async fn the_durability_interval_accepts_the_loss_it_allows() {
+    let folder = interrupted().await;
     let second = place_in_journal(folder.path(), "second");
     change(&journal(folder.path()), |bytes| bytes[second..second + 5].fill(0));
     assert_refused(folder.path(), "a hole before a later write");

@@ -47,6 +47,14 @@ impl Server {
         Ok(server)
     }
 
+    /// Asks the server to stop in order, and waits until it has.
+    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
+        let told = Command::new("kill").arg(self.child.id().to_string()).status().context("running kill")?;
+        let status = self.child.wait().context("waiting for the server")?;
+        ensure!(told.success() && status.success(), "the server ended with {status}");
+        Ok(())
+    }
+
     /// How the server ended, if it is not running any more.
     pub(crate) fn end(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()

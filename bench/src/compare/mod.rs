@@ -6,8 +6,8 @@
 //!    meets both. What is shown are medians over the rounds.
 //! 2. The servers and the engine run in processes of their own, so that each one's processor time is its own.
 
-mod budget;
-mod child;
+pub(crate) mod budget;
+pub(crate) mod child;
 
 use crate::cli::CompareArgs;
 use crate::dataset::PER_PARTITION_DEFAULT;

@@ -6,21 +6,30 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 #![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
 
+mod faults;
+mod interval;
 mod power_loss;
 #[path = "../support/mod.rs"]
 mod support;
 mod writers;
 
-use power_loss::{compile_watcher, copy_folder, lose_power};
+use power_loss::{copy_folder, lose_power};
 use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 use support::{Random, Server};
-use writers::{Catalog, Writer};
+use writers::{Catalog, Until, Writer};
 
 const WRITERS: u64 = 8;
 const SEED: &str = "ROWHOUSE_CRASH_SEED";
+
+/// A seed from the environment, or a new one.
+fn seed() -> u64 {
+    std::env::var(SEED).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap())
+}
 
 /// The writers of a test, and chance.
 struct Run {
@@ -33,7 +42,7 @@ struct Run {
 impl Run {
     /// Chance comes from a seed that is printed, and can be set to repeat a run.
     fn new() -> Self {
-        let seed = std::env::var(SEED).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap());
+        let seed = seed();
         println!("{SEED}={seed}");
         let mut random = Random(seed);
         let writers = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
@@ -63,10 +72,10 @@ impl Run {
         self.acknowledged += thread::scope(|scope| {
             for writer in writers {
                 let (address, sender) = (address.as_str(), sender.clone());
-                scope.spawn(move || writer.write(address, &sender));
+                scope.spawn(move || writer.write(address, &sender, Until::Crash));
             }
             let address = address.as_str();
-            scope.spawn(move || catalog.write(address, &sender));
+            scope.spawn(move || catalog.write(address, &sender, Until::Crash));
             let counted = acknowledgements.iter().take(usize::try_from(until_crash).unwrap()).count() as u64;
             // The moment of the crash has nothing to do with the last acknowledgement.
             thread::sleep(pause);
@@ -80,6 +89,16 @@ impl Run {
         let entities: usize = self.writers.iter().map(Writer::entities).sum();
         println!("{} acknowledged operations in {rounds} rounds, {entities} entities at the end", self.acknowledged);
     }
+}
+
+/// Compiles a library that is preloaded into the server.
+fn compile(source: &str, into: &Path) -> PathBuf {
+    let library = into.join(source).with_extension("so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash").join(source);
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
+    assert!(compiler.status().unwrap().success(), "this test needs a C compiler");
+    library
 }
 
 #[test]
@@ -105,7 +124,7 @@ fn what_was_acknowledged_survives_losses_of_power() {
     const ROUNDS: u64 = 200;
     let mut run = Run::new();
     let place = tempfile::tempdir().unwrap();
-    let watcher = compile_watcher(place.path());
+    let watcher = compile("watch.c", place.path());
     let [disk, data, left, log] = ["disk", "data", "left", "log"].map(|name| place.path().join(name));
     std::fs::create_dir(&disk).unwrap();
     let arguments = ["--data", data.to_str().unwrap()];

@@ -11,17 +11,6 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// Compiles the watcher, which is preloaded into the server.
-pub(crate) fn compile_watcher(into: &Path) -> PathBuf {
-    let library = into.join("watch.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash/watch.c");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
-    assert!(compiler.status().unwrap().success(), "the watcher needs a C compiler");
-    library
-}
 
 /// Copies a folder with all that is in it.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
@@ -39,16 +28,19 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// Makes in `after` what is left of `watched`, which was a copy of `before` when the log began.
-pub(crate) fn lose_power(before: &Path, watched: &Path, log: &Path, after: &Path, random: &mut Random) {
+/// Makes in `after` what is left of `watched`, which was a copy of `before` when the log began. Answers what had been
+/// written to the journals and synced.
+pub(crate) fn lose_power(before: &Path, watched: &Path, log: &Path, after: &Path, random: &mut Random) -> Vec<u8> {
     let mut disk = Disk::of(before, watched);
     let bytes = fs::read(log).unwrap();
     let mut records = Records(&bytes);
     while let Some(record) = records.next() {
         disk.apply(&record);
     }
+    let synced = disk.synced_journals();
     disk.settle(random);
     disk.write(watched, after);
+    synced
 }
 
 /// What the watcher writes down.
@@ -223,6 +215,20 @@ impl Disk {
         if let Some((path, node)) = naming.new {
             self.certain.insert(path, node);
         }
+    }
+
+    /// What was written to the journals that are there and synced, in no particular order of journals.
+    fn synced_journals(&self) -> Vec<u8> {
+        let journals = self.certain.iter().filter(|(path, _)| path.extension().is_some_and(|end| end == "jnl"));
+        let files = journals.filter_map(|(_, node)| match node {
+            Node::File(file) => Some(&self.files[*file]),
+            Node::Folder => None,
+        });
+        let written = files.flat_map(|file| &file.certain).filter_map(|change| match change {
+            Change::Write(_, data) => Some(data.as_slice()),
+            Change::Truncate(_) => None,
+        });
+        written.collect::<Vec<_>>().concat()
     }
 
     /// Decides what becomes of everything that was not synced.

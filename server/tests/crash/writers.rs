@@ -12,6 +12,49 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const ROWS: u64 = 30;
+/// How long a writer waits that was told that the server is busy.
+const BUSY_PAUSE: Duration = Duration::from_millis(2);
+
+/// How long a writer goes on.
+#[derive(Clone, Copy)]
+pub(crate) enum Until<'a> {
+    /// Until the server is gone. Everything succeeds until then.
+    Crash,
+    /// Until this is true, or the server says that it does not know what it did. Writes may be refused.
+    Told(&'a AtomicBool),
+}
+
+impl Until<'_> {
+    fn is_disk_faulty(self) -> bool {
+        matches!(self, Self::Told(_))
+    }
+
+    fn is_over(self) -> bool {
+        matches!(self, Self::Told(told) if told.load(Ordering::SeqCst))
+    }
+}
+
+/// What a server whose disk fails says of a write.
+enum Faulty {
+    /// It did not happen.
+    Refused,
+    /// It happened as a whole or not at all.
+    Unknown,
+}
+
+/// Reads the answer of a server whose disk may fail. Where no disk fails, nothing but a crash may come between.
+fn faulty(answer: &Response, until: Until<'_>) -> Option<Faulty> {
+    match answer.status {
+        503 if until.is_disk_faulty() => {
+            assert_eq!(answer.header("x-ms-error-code"), Some("ServerBusy"), "{answer:?}");
+            assert_eq!(answer.header("retry-after"), Some("1"), "{answer:?}");
+            std::thread::sleep(BUSY_PAUSE);
+            Some(Faulty::Refused)
+        }
+        500 if until.is_disk_faulty() => Some(Faulty::Unknown),
+        _ => None,
+    }
+}
 
 type Properties = BTreeMap<String, Value>;
 
@@ -53,12 +96,21 @@ impl Writer {
         self.learn(stored, round);
     }
 
-    /// Writes until the server is gone.
-    pub(crate) fn write(&mut self, address: &str, acknowledged: &Sender<()>) {
+    /// Writes until it is over.
+    pub(crate) fn write(&mut self, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
         let Ok(mut client) = Client::connect(address) else { return };
-        loop {
+        while !until.is_over() {
             let write = self.plan();
             let Ok(answer) = write.operation.send(&mut client, &self.partition, &write.row) else { return };
+            match faulty(&answer, until) {
+                Some(Faulty::Refused) => {
+                    self.doubt = None;
+                    continue;
+                }
+                // What became of it is seen once the fault is gone.
+                Some(Faulty::Unknown) => return,
+                None => {}
+            }
             self.acknowledge(write, &answer);
             // Nobody listens any more once the server is killed.
             let _ = acknowledged.send(());
@@ -320,10 +372,10 @@ impl Catalog {
         Self { tables: BTreeSet::new(), doubt: None, random: Random(seed) }
     }
 
-    /// Writes until the server is gone.
-    pub(crate) fn write(&mut self, address: &str, acknowledged: &Sender<()>) {
+    /// Writes until it is over.
+    pub(crate) fn write(&mut self, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
         let Ok(mut client) = Client::connect(address) else { return };
-        loop {
+        while !until.is_over() {
             let table = format!("table{}", self.random.below(5));
             let exists = self.tables.contains(&table);
             self.doubt = Some(table.clone());
@@ -333,6 +385,14 @@ impl Catalog {
                 client.try_request("POST", "/Tables", &[], json!({ "TableName": table }).to_string().as_bytes())
             };
             let Ok(answer) = answer else { return };
+            match faulty(&answer, until) {
+                Some(Faulty::Refused) => {
+                    self.doubt = None;
+                    continue;
+                }
+                Some(Faulty::Unknown) => return,
+                None => {}
+            }
             assert_eq!(answer.status, if exists { 204 } else { 201 }, "{table}: {answer:?}");
             self.doubt = None;
             if exists {

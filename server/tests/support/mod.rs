@@ -83,6 +83,11 @@ impl Server {
         while !self.log.recv_timeout(PATIENCE).unwrap().contains(text) {}
     }
 
+    /// What was logged since somebody last looked.
+    pub(crate) fn new_log(&self) -> Vec<String> {
+        self.log.try_iter().collect()
+    }
+
     /// Ends the process as a crash does, and returns the rest of its log.
     pub(crate) fn kill9(mut self) -> Vec<String> {
         self.child.kill().unwrap();

@@ -7,6 +7,7 @@
 
 use super::layout::{self, TableId};
 use super::shared::Shared;
+use super::storage::Storage;
 use fjall::{PersistMode, Readable};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -18,7 +19,10 @@ const PURGE_STEP_ENTITIES: usize = 1024;
 /// Removes the entities of deleted tables, first those of the last run, then whenever it is woken.
 pub(super) fn purge(shared: &Shared, wakes: &Receiver<()>) {
     loop {
-        if let Err(error) = purge_marked(shared) {
+        // Without a database the committer is about to open it again, and wakes the purger when that is done.
+        if let Ok(storage) = shared.storage()
+            && let Err(error) = purge_marked(shared, &storage)
+        {
             tracing::error!(%error, "the entities of a deleted table could not be removed; tried again later");
         }
         if shared.closing.is_cancelled() || wakes.recv().is_err() {
@@ -27,36 +31,36 @@ pub(super) fn purge(shared: &Shared, wakes: &Receiver<()>) {
     }
 }
 
-fn purge_marked(shared: &Shared) -> fjall::Result<()> {
+fn purge_marked(shared: &Shared, storage: &Storage) -> fjall::Result<()> {
     let mut marked = Vec::new();
-    for marker in shared.storage.db.snapshot().prefix(&shared.storage.data, layout::PURGE_PREFIX) {
+    for marker in storage.db.snapshot().prefix(&storage.data, layout::PURGE_PREFIX) {
         // Markers that are not table ids were refused when the database was opened.
         marked.extend(layout::decode_purge_key(&marker.key()?));
     }
     for id in marked {
         let mut from = id.to_bytes().to_vec();
         while let Some(next) = {
-            if shared.closing.is_cancelled() {
+            if shared.closing.is_cancelled() || storage.retired.is_cancelled() {
                 return Ok(());
             }
             let began = Instant::now();
-            let next = purge_step(shared, id, from)?;
+            let next = purge_step(storage, id, from)?;
             // Half of the time belongs to those who wait for the journal.
             std::thread::sleep(began.elapsed());
             next
         } {
             from = next;
         }
-        let mut batch = shared.storage.db.batch().durability(Some(PersistMode::SyncData));
-        batch.remove(&shared.storage.data, layout::purge_key(id));
+        let mut batch = storage.db.batch().durability(Some(PersistMode::SyncData));
+        batch.remove(&storage.data, layout::purge_key(id));
         batch.commit()?;
     }
     Ok(())
 }
 
 /// Removes some entities from a key on; answers where to go on, or `None` if there are no more.
-fn purge_step(shared: &Shared, id: TableId, from: Vec<u8>) -> fjall::Result<Option<Vec<u8>>> {
-    let storage = &shared.storage;
+fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> fjall::Result<Option<Vec<u8>>> {
+    storage.wait_for_room();
     let mut batch = storage.db.batch();
     let mut last = None;
     for entry in storage.db.snapshot().range(&storage.data, from..id.next().to_bytes().to_vec()) {
@@ -78,9 +82,11 @@ fn purge_step(shared: &Shared, id: TableId, from: Vec<u8>) -> fjall::Result<Opti
 pub(super) fn sync_at_intervals(shared: &Shared, interval: Duration, stop: &Receiver<()>) {
     while stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
         if shared.is_unsynced.swap(false, Ordering::AcqRel)
-            && let Err(error) = shared.storage.db.persist(PersistMode::SyncData)
+            && let Ok(storage) = shared.storage()
+            && let Err(error) = storage.db.persist(PersistMode::SyncData)
         {
-            tracing::error!(%error, "the journal could not be synced; no more writes are taken");
+            // The next write finds the database refusing writes, and has it opened again.
+            tracing::error!(%error, "the journal could not be synced");
         }
     }
 }

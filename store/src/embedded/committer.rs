@@ -8,25 +8,34 @@
 //! 1. Nobody is answered before the batch is as durable as the engine was configured for. That holds for refusals
 //!    too, since an earlier transaction of the same group may be their reason.
 //! 2. The highest stamp is written in the same batch as the entities that carry it.
-//! 3. Whatever happens, every request is answered or its answer is dropped, so that no caller waits for ever.
+//! 3. After a write has failed, nothing is written before the database was opened again (`outage`).
+//! 4. Whatever happens, every request is answered or its answer is dropped, so that no caller waits for ever.
 
-use super::group::{Group, storage_fault};
+use super::group::Group;
 use super::layout::{self, TableId};
+use super::outage::Outage;
 use super::shared::Shared;
+use super::space::FreeSpace;
+use super::storage::Storage;
 use crate::engine::{CatalogError, CommitError, Fault, TableKey};
 use crate::properties_value;
 use crate::stamp::Stamps;
-use fjall::PersistMode;
-use model::{AccountName, Clock, ServicePropertiesUpdate, StoredAccessPolicies, Transaction, Written};
+use fjall::{OwnedWriteBatch, PersistMode};
+use model::{AccountName, Clock, Mutation, ServicePropertiesUpdate, StoredAccessPolicies, Transaction, Written};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 /// Most transactions of one group.
 const GROUP_TRANSACTIONS_MAX: usize = 1024;
 /// A group takes no more transactions once they have this many bytes.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How often the committer looks for requests while it waits for the end of an outage.
+const OUTAGE_POLL: Duration = Duration::from_millis(10);
 
 /// What the committer is asked to do.
 pub(super) enum Request {
@@ -60,18 +69,74 @@ pub(super) struct Committer<C> {
     pub(super) purges: Sender<()>,
     /// How durable a group of transactions is before it is acknowledged.
     pub(super) persist_mode: PersistMode,
+    pub(super) space: FreeSpace,
+    /// Why nothing can be written; `None` if nothing is known to be wrong.
+    pub(super) outage: Option<Outage>,
 }
 
 impl<C: Clock> Committer<C> {
     /// Serves requests until there can be no more.
     pub(super) fn run(mut self) {
-        while let Some(request) = self.requests.blocking_recv() {
+        while let Some(request) = self.next_request() {
             // A panic drops the answers of the group at hand, which tells their callers. Nothing of the group is
             // visible: it was not written, or the library refuses all further writes.
             if catch_unwind(AssertUnwindSafe(|| self.serve(request))).is_err() {
                 tracing::error!("the committer panicked; the requests at hand are answered with a fault");
             }
         }
+    }
+
+    /// Waits for a request. An outage is ended meanwhile, if that is possible.
+    fn next_request(&mut self) -> Option<Request> {
+        while self.outage.is_some() {
+            match self.requests.try_recv() {
+                Ok(request) => return Some(request),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => {
+                    std::thread::sleep(OUTAGE_POLL);
+                    // Either way the next look says more.
+                    let _still_out = self.writable();
+                }
+            }
+        }
+        self.requests.blocking_recv()
+    }
+
+    /// The database, if it takes writes. Opens it again if a write has failed and the time for an attempt has come.
+    fn writable(&mut self) -> Result<Arc<Storage>, Fault> {
+        if self.outage.is_none() {
+            let storage = self.shared.storage()?;
+            storage.wait_for_room();
+            if !storage.refuses_writes() {
+                return Ok(storage);
+            }
+            self.outage = Some(Outage::begin(&"the storage library refuses writes after one has failed"));
+        }
+        if !self.outage.as_mut().is_some_and(|outage| outage.try_to_end(&self.shared)) {
+            return Err(Fault::Suspended);
+        }
+        self.outage = None;
+        // A purge that was interrupted goes on.
+        let _no_purger = self.purges.send(());
+        self.shared.storage()
+    }
+
+    /// The database, if it takes more than deletions.
+    fn with_space(&mut self) -> Result<Arc<Storage>, Fault> {
+        if self.space.is_low() { Err(Fault::Full) } else { self.writable() }
+    }
+
+    /// Writes a batch of the catalog. Tables change rarely, so it is synced at once whatever the durability of
+    /// transactions is.
+    fn write_synced(&mut self, batch: OwnedWriteBatch) -> Result<(), Fault> {
+        let written = batch.durability(Some(PersistMode::SyncData)).commit();
+        written.map_err(|error| self.write_failed(&error))
+    }
+
+    /// Begins an outage; answers the fault for those who wait for the write that failed.
+    fn write_failed(&mut self, error: &fjall::Error) -> Fault {
+        self.outage = Some(Outage::begin(error));
+        Fault::Interrupted
     }
 
     /// Serves one request together with those that are waiting behind it.
@@ -115,17 +180,29 @@ impl<C: Clock> Committer<C> {
         if requests.is_empty() {
             return;
         }
-        let mut group = Group::new(&self.shared, requests.len() > 1);
+        let Ok(storage) = self.writable() else {
+            for request in requests {
+                drop(request.answer.send(Err(CommitError::Fault(Fault::Suspended))));
+            }
+            return;
+        };
+        let is_low = self.space.is_low();
+        let shared = Arc::clone(&self.shared);
+        let mut group = Group::new(&shared, &storage, requests.len() > 1);
         let mut outcomes = Vec::with_capacity(requests.len());
         for CommitRequest { table, transaction, answer, memory, .. } in requests {
-            let result = group.apply(&table, transaction, &mut self.stamps);
+            let result = if is_low && !makes_room(&transaction) {
+                Err(CommitError::Fault(Fault::Full))
+            } else {
+                group.apply(&table, transaction, &mut self.stamps)
+            };
             outcomes.push((answer, memory, result));
         }
-        let written = group.write(self.stamps.last(), self.persist_mode);
+        let written = group.write(self.stamps.last(), self.persist_mode).map_err(|error| self.write_failed(&error));
         for (answer, _memory, result) in outcomes {
             let result = match &written {
                 Ok(()) => result,
-                Err(failure) => Err(CommitError::Fault(failure.fault())),
+                Err(_) => Err(CommitError::Fault(Fault::Interrupted)),
             };
             // A caller that has gone away does not want the answer.
             drop(answer.send(result));
@@ -133,10 +210,12 @@ impl<C: Clock> Committer<C> {
     }
 
     fn create_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
+        let (storage, id) = (self.with_space(), self.next_table_id);
+        // Only now is it known what became of a write that failed.
         if self.shared.catalog().get(table).is_some() {
             return Err(CatalogError::AlreadyExists);
         }
-        let (storage, id) = (&self.shared.storage, self.next_table_id);
+        let storage = storage.map_err(CatalogError::Fault)?;
         let mut batch = storage.db.batch();
         batch.insert(
             &storage.data,
@@ -144,55 +223,57 @@ impl<C: Clock> Committer<C> {
             layout::catalog_value(table, id, self.stamps.now(), &StoredAccessPolicies::default()),
         );
         batch.insert(&storage.data, layout::NEXT_TABLE_ID, id.next().to_bytes());
-        // Tables change rarely, so this is synced at once whatever the durability of transactions is.
-        batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
+        // If the write fails, nobody knows whether the id was given out, so it is not given out again.
         self.next_table_id = id.next();
+        self.write_synced(batch).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().insert(table, id);
         Ok(())
     }
 
     fn set_policies(&mut self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+        let (storage, key) = (self.with_space(), layout::catalog_key(table));
         if self.shared.catalog().get(table).is_none() {
             return Err(CatalogError::NotFound);
         }
-        let (storage, key) = (&self.shared.storage, layout::catalog_key(table));
-        let value = storage.data.get(&key).map_err(catalog_fault)?;
+        let storage = storage.map_err(CatalogError::Fault)?;
+        let value = storage.data.get(&key).map_err(|error| CatalogError::Fault(Fault::Storage(Box::new(error))))?;
         let entry = value.and_then(|value| layout::decode_catalog_entry(&key, &value));
         let damaged = || CatalogError::Fault(Fault::Damaged("the catalog entry of a table cannot be read".to_owned()));
         let entry = entry.ok_or_else(damaged)?;
         let value = layout::catalog_value(&entry.table, entry.id, entry.created, &policies);
         let mut batch = storage.db.batch();
         batch.insert(&storage.data, key, value);
-        batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
+        self.write_synced(batch).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().set_policies(table, policies).ok_or(CatalogError::NotFound)
     }
 
     fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
+        let storage = self.writable().map_err(CatalogError::Fault)?;
+        // Only now is it known what became of a write that failed.
         let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
-        let storage = &self.shared.storage;
         let mut batch = storage.db.batch();
         batch.remove(&storage.data, layout::catalog_key(table));
         batch.insert(&storage.data, layout::purge_key(id), layout::PURGE_VALUE);
-        batch.durability(Some(PersistMode::SyncData)).commit().map_err(catalog_fault)?;
+        self.write_synced(batch).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().remove(table);
         // Without a purger the marker waits for the next start.
         let _no_purger = self.purges.send(());
         Ok(())
     }
 
-    fn update_properties(&self, account: &AccountName, update: ServicePropertiesUpdate) -> Result<(), Fault> {
-        let storage = &self.shared.storage;
+    fn update_properties(&mut self, account: &AccountName, update: ServicePropertiesUpdate) -> Result<(), Fault> {
+        let storage = self.with_space()?;
         let properties = self.shared.properties().get(account).updated(update);
         let mut batch = storage.db.batch();
         let value = properties_value::encode(&properties);
         batch.insert(&storage.data, layout::service_properties_key(account), value);
-        // Synced at once, as tables are.
-        batch.durability(Some(PersistMode::SyncData)).commit().map_err(storage_fault)?;
+        self.write_synced(batch)?;
         self.shared.properties_mut().insert(account, properties);
         Ok(())
     }
 }
 
-fn catalog_fault(error: fjall::Error) -> CatalogError {
-    CatalogError::Fault(storage_fault(error))
+/// Whether a transaction only deletes, by which an operator makes room on a full disk.
+fn makes_room(transaction: &Transaction) -> bool {
+    transaction.mutations().iter().all(|mutation| matches!(mutation, Mutation::Delete { .. }))
 }

@@ -21,6 +21,14 @@ const DATABASE: &str = "database";
 const FIRST_LINE: &str = "rowhouse data folder";
 const LAST_LINE: &str = "Written by Rowhouse. Do not edit or delete this file.";
 
+/// Says that the database was closed in order; it is gone before anything is written again.
+const CLOSED: &str = "rowhouse.closed";
+
+/// Made and removed to find out whether the disk takes writes.
+const PROBE: &str = "rowhouse.probe";
+/// How much is written to find that out, in bytes: a probe that fits in a corner that is left over proves nothing.
+const PROBE_BYTES: usize = 1024 * 1024;
+
 /// Longest marker that is read, in bytes.
 const MARKER_BYTES_MAX: u64 = 4096;
 
@@ -57,6 +65,41 @@ impl Folder {
             prepare(path).map_err(|error| OpenError::io("prepare the folder", path, error))?;
         }
         Ok(Self { path: path.to_owned(), _lock: lock, is_new })
+    }
+
+    /// Whether the disk takes writes and syncs, tried out on a file that is removed again.
+    pub(super) fn probe(&self) -> io::Result<()> {
+        let path = self.path.join(PROBE);
+        let written = File::create(&path).and_then(|mut file| {
+            file.write_all(&vec![0xA5; PROBE_BYTES])?;
+            file.sync_all()
+        });
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => written.and(Err(error)),
+            _ => written,
+        }?;
+        sync_folder(&self.path)
+    }
+
+    /// Notes that everything was synced and that nothing will be written any more.
+    pub(super) fn note_closing(&self) -> io::Result<()> {
+        File::create(self.path.join(CLOSED))?.sync_all()?;
+        sync_folder(&self.path)
+    }
+
+    /// Whether the database was closed in order the last time.
+    pub(super) fn was_closed(&self) -> Result<bool, OpenError> {
+        let path = self.path.join(CLOSED);
+        path.try_exists().map_err(|error| OpenError::io("look for", &path, error))
+    }
+
+    /// Takes the note back, before anything is written.
+    pub(super) fn forget_closing(&self) -> Result<(), OpenError> {
+        let path = self.path.join(CLOSED);
+        match fs::remove_file(&path).and_then(|()| sync_folder(&self.path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::io("remove", &path, error)),
+            _ => Ok(()),
+        }
     }
 
     /// Where the storage library keeps its files.
@@ -153,7 +196,7 @@ fn prepare(path: &Path) -> io::Result<()> {
     }
 }
 
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     // Only Unix can sync a folder; elsewhere the file system does it by itself.
     if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
 }

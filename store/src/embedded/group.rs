@@ -4,6 +4,7 @@
 
 use super::layout::{self, TableId};
 use super::shared::Shared;
+use super::storage::Storage;
 use crate::engine::{CommitError, Fault, TableKey};
 use crate::page::damaged;
 use crate::stamp::Stamps;
@@ -12,13 +13,12 @@ use model::mutation::Effect;
 use model::transaction::{ApplyError, Change};
 use model::{Clock, DateTime, Mutation, MutationError, Transaction, Written};
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The transactions so far.
 pub(super) struct Group<'a> {
     shared: &'a Shared,
+    storage: &'a Storage,
     batch: OwnedWriteBatch,
     /// What the batch makes of each entity. A single transaction needs none: it never names an entity twice.
     overlay: Option<HashMap<UserKey, Option<UserValue>>>,
@@ -26,8 +26,8 @@ pub(super) struct Group<'a> {
 
 impl<'a> Group<'a> {
     /// An empty group, for one transaction or for several.
-    pub(super) fn new(shared: &'a Shared, has_several: bool) -> Self {
-        Self { shared, batch: shared.storage.db.batch(), overlay: has_several.then(HashMap::new) }
+    pub(super) fn new(shared: &'a Shared, storage: &'a Storage, has_several: bool) -> Self {
+        Self { shared, storage, batch: storage.db.batch(), overlay: has_several.then(HashMap::new) }
     }
 
     /// Adds a transaction, unless it is refused.
@@ -49,17 +49,14 @@ impl<'a> Group<'a> {
     }
 
     /// Writes the batch, as durably as the mode says, and makes it visible.
-    pub(super) fn write(mut self, last_stamp: DateTime, mode: PersistMode) -> Result<(), WriteFailure> {
+    pub(super) fn write(mut self, last_stamp: DateTime, mode: PersistMode) -> fjall::Result<()> {
         if self.batch.is_empty() {
             return Ok(());
         }
-        self.batch.insert(&self.shared.storage.data, layout::LAST_STAMP, layout::stamp_value(last_stamp));
+        self.batch.insert(&self.storage.data, layout::LAST_STAMP, layout::stamp_value(last_stamp));
         let written = self.batch.durability(Some(mode)).commit();
         self.shared.is_unsynced.store(mode == PersistMode::Buffer, Ordering::Release);
-        written.map_err(|error| {
-            tracing::error!(%error, "a group of transactions could not be written");
-            WriteFailure(Arc::new(error))
-        })
+        written
     }
 
     /// The key of each mutation in the database, and what it makes of its entity.
@@ -96,12 +93,12 @@ impl<'a> Group<'a> {
     fn read(&self, full_key: &[u8]) -> fjall::Result<Option<UserValue>> {
         match self.overlay.as_ref().and_then(|overlay| overlay.get(full_key)) {
             Some(value) => Ok(value.clone()),
-            None => self.shared.storage.data.get(full_key),
+            None => self.storage.data.get(full_key),
         }
     }
 
     fn push(&mut self, key: UserKey, effect: Effect) {
-        let data = &self.shared.storage.data;
+        let data = &self.storage.data;
         let value = match effect {
             Effect::Put(record) => Some(UserValue::from(record.as_bytes())),
             Effect::Delete => None,
@@ -113,29 +110,6 @@ impl<'a> Group<'a> {
             Some(value) => self.batch.insert(data, key, value),
             None => self.batch.remove(data, key),
         }
-    }
-}
-
-/// Why a group was not written; every transaction of the group gets it.
-#[derive(Debug, Clone)]
-pub(super) struct WriteFailure(Arc<fjall::Error>);
-
-impl WriteFailure {
-    /// The failure as a caller gets it.
-    pub(super) fn fault(&self) -> Fault {
-        Fault::Storage(Box::new(self.clone()))
-    }
-}
-
-impl fmt::Display for WriteFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl std::error::Error for WriteFailure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
     }
 }
 

@@ -27,6 +27,32 @@ pub(super) struct Journal {
     pub(super) valid_bytes: usize,
     /// What comes behind them.
     pub(super) rest: Rest,
+    /// The sequence numbers of the batches; `None` if there are none.
+    pub(super) sequence: Option<Sequence>,
+}
+
+impl Journal {
+    /// A journal as it was created.
+    pub(super) const UNWRITTEN: Self = Self { valid_bytes: 0, rest: Rest::Empty, sequence: None };
+}
+
+/// The sequence numbers of the batches of a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sequence {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    /// Each is higher than the one before it.
+    pub(super) grows: bool,
+}
+
+impl Sequence {
+    /// The sequence with one more number.
+    fn and(before: Option<Self>, number: u64) -> Self {
+        match before {
+            None => Self { first: number, last: number, grows: true },
+            Some(before) => Self { last: number, grows: before.grows && before.last < number, ..before },
+        }
+    }
 }
 
 /// What comes behind the complete batches of a journal.
@@ -44,8 +70,10 @@ pub(super) enum Rest {
 pub(super) fn read(bytes: &[u8]) -> Journal {
     let mut valid_bytes = 0;
     let mut rest = bytes;
-    while let Some(behind) = after_batch(rest) {
+    let mut sequence = None;
+    while let Some((number, behind)) = after_batch(rest) {
         valid_bytes += rest.len() - behind.len();
+        sequence = Some(Sequence::and(sequence, number));
         rest = behind;
     }
     let rest = without_zeros_at_end(rest);
@@ -54,7 +82,7 @@ pub(super) fn read(bytes: &[u8]) -> Journal {
     } else {
         find_batch(rest).map_or(Rest::CutOff, |at| Rest::BatchAt(valid_bytes + at))
     };
-    Journal { valid_bytes, rest }
+    Journal { valid_bytes, rest, sequence }
 }
 
 /// The bytes without the blocks of zeros at their end; journals are created with 64 MiB of zeros.
@@ -70,11 +98,11 @@ fn find_batch(bytes: &[u8]) -> Option<usize> {
     (1..bytes.len()).find(|at| bytes.get(*at..).is_some_and(|rest| after_batch(rest).is_some()))
 }
 
-/// What follows a batch, if the bytes begin with a complete one.
-fn after_batch(bytes: &[u8]) -> Option<&[u8]> {
+/// The sequence number of a batch and what follows the batch, if the bytes begin with a complete one.
+fn after_batch(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let rest = bytes.strip_prefix(&[TAG_START])?;
     let (item_count, rest) = rest.split_first_chunk()?;
-    let (_sequence_number, mut rest) = rest.split_at_checked(8)?;
+    let (number, mut rest) = rest.split_first_chunk()?;
     let mut checksum = Xxh3Default::new();
     for _ in 0..u32::from_le_bytes(*item_count) {
         let behind = after_item(rest)?;
@@ -84,7 +112,7 @@ fn after_batch(bytes: &[u8]) -> Option<&[u8]> {
     let rest = rest.strip_prefix(&[TAG_END])?;
     let (expected, rest) = rest.split_first_chunk()?;
     let rest = rest.strip_prefix(TRAILER)?;
-    (checksum.digest() == u64::from_le_bytes(*expected)).then_some(rest)
+    (checksum.digest() == u64::from_le_bytes(*expected)).then_some((u64::from_le_bytes(*number), rest))
 }
 
 fn after_item(bytes: &[u8]) -> Option<&[u8]> {
@@ -122,7 +150,7 @@ mod tests {
         }
         let mut bytes = std::fs::read(folder.path().join("0.jnl")).unwrap();
         let mut ends = vec![0];
-        while let Some(behind) = after_batch(&bytes[ends[ends.len() - 1]..]) {
+        while let Some((_, behind)) = after_batch(&bytes[ends[ends.len() - 1]..]) {
             ends.push(bytes.len() - behind.len());
         }
         bytes.truncate(ends[ends.len() - 1]);
@@ -134,10 +162,11 @@ mod tests {
         let (mut bytes, ends) = written(5);
         assert_eq!(ends.len(), 6);
         let length = bytes.len();
-        assert_eq!(read(&bytes), Journal { valid_bytes: length, rest: Rest::Empty });
+        assert_eq!(extent(&bytes), (length, Rest::Empty));
         bytes.extend([0; 1000]);
-        assert_eq!(read(&bytes), Journal { valid_bytes: length, rest: Rest::Empty });
-        assert_eq!(read(&[]), Journal { valid_bytes: 0, rest: Rest::Empty });
+        assert_eq!(extent(&bytes), (length, Rest::Empty));
+        assert_eq!(read(&[]), Journal::UNWRITTEN);
+        assert_eq!(read(&[0; 100]), Journal::UNWRITTEN);
     }
 
     #[test]
@@ -145,14 +174,14 @@ mod tests {
         let (bytes, ends) = written(3);
         for length in (ends[2] + 1..ends[3]).step_by(7) {
             let mut cut = bytes[..length].to_vec();
-            assert_eq!(read(&cut), Journal { valid_bytes: ends[2], rest: Rest::CutOff }, "cut to {length}");
+            assert_eq!(extent(&cut), (ends[2], Rest::CutOff), "cut to {length}");
             cut.resize(bytes.len() + 100, 0);
-            assert_eq!(read(&cut), Journal { valid_bytes: ends[2], rest: Rest::CutOff }, "zeros from {length}");
+            assert_eq!(extent(&cut), (ends[2], Rest::CutOff), "zeros from {length}");
         }
         // Parts of a write may reach the disk in any order.
         let mut hole = bytes.clone();
         hole[ends[2]..ends[2] + 512].fill(0);
-        assert_eq!(read(&hole), Journal { valid_bytes: ends[2], rest: Rest::CutOff });
+        assert_eq!(extent(&hole), (ends[2], Rest::CutOff));
     }
 
     #[test]
@@ -162,9 +191,19 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x55;
             let journal = read(&damaged);
-            // Sequence numbers and some header fields are not covered by the checksum.
-            let is_unprotected = journal.valid_bytes == bytes.len();
-            assert!(is_unprotected || journal.rest == Rest::BatchAt(ends[2]), "byte {at}: {journal:?}");
+            // The sequence number alone is not covered by the checksum.
+            let is_in_number = (ends[1] + 5..ends[1] + 13).contains(&at);
+            let is_found = if is_in_number {
+                journal.sequence.is_some_and(|sequence| !sequence.grows)
+            } else {
+                journal.rest == Rest::BatchAt(ends[2])
+            };
+            assert!(is_found, "byte {at}: {journal:?}");
         }
+    }
+
+    fn extent(bytes: &[u8]) -> (usize, Rest) {
+        let journal = read(bytes);
+        (journal.valid_bytes, journal.rest)
     }
 }

@@ -16,8 +16,10 @@ mod group;
 mod journal;
 mod layout;
 mod open_error;
+mod outage;
 mod preflight;
 mod shared;
+mod space;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -34,12 +36,13 @@ use model::{AccountName, Clock, EntityKey, Mutation, Record, ServiceProperties, 
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
 use preflight::CutOff;
 use shared::Shared;
+use space::FreeSpace;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use storage::Storage;
+use storage::{OpenSettings, Storage};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::coop::consume_budget;
 
@@ -70,11 +73,19 @@ pub struct EmbeddedOptions {
     pub cache_bytes: u64,
     /// Most scans that run at a time; each takes a thread. More wait.
     pub concurrent_scans: usize,
+    /// While the file system of the data folder has less free space than this, in bytes, nothing but deletions is
+    /// taken. It keeps room for what the engine writes by itself. Zero takes everything until the disk is full.
+    pub min_free_bytes: u64,
 }
 
 impl Default for EmbeddedOptions {
     fn default() -> Self {
-        Self { durability: Durability::Sync, cache_bytes: 256 * 1024 * 1024, concurrent_scans: 64 }
+        Self {
+            durability: Durability::Sync,
+            cache_bytes: 256 * 1024 * 1024,
+            concurrent_scans: 64,
+            min_free_bytes: 256 * 1024 * 1024,
+        }
     }
 }
 
@@ -104,9 +115,11 @@ impl Embedded {
             Durability::Sync => CutOff::LastBatch,
             Durability::Interval(_) => CutOff::Everything,
         };
-        let storage = Storage::open(Folder::take(path)?, options.cache_bytes, cut_off)?;
+        let settings = OpenSettings { cache_bytes: options.cache_bytes, cut_off };
+        let mut folder = Folder::take(path)?;
+        let storage = Storage::open(&mut folder, settings)?;
         let recovered = storage.recover()?;
-        let shared = Arc::new(Shared::new(storage, recovered.catalog, recovered.properties));
+        let shared = Arc::new(Shared::new(folder, settings, storage, recovered.catalog, recovered.properties));
         let thread_error = |error| OpenError::io("start a thread for", path, error);
 
         let (purges, wakes) = std_mpsc::channel();
@@ -128,6 +141,8 @@ impl Embedded {
                 Durability::Sync => PersistMode::SyncData,
                 Durability::Interval(_) => PersistMode::Buffer,
             },
+            space: FreeSpace::new(path, options.min_free_bytes),
+            outage: None,
         };
         threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
         Ok(Self {
@@ -253,10 +268,14 @@ impl Engine for Embedded {
         let (threads, shared) = (Arc::clone(&self.threads), Arc::clone(&self.shared));
         let ended = tokio::task::spawn_blocking(move || {
             threads.lock().unwrap_or_else(PoisonError::into_inner).join();
-            shared.storage.db.persist(PersistMode::SyncAll)
+            let storage = shared.storage()?;
+            storage.db.persist(PersistMode::SyncAll).map_err(group::storage_fault)?;
+            if let Err(error) = shared.folder().note_closing() {
+                tracing::warn!(%error, "the data folder was closed in order, but that could not be noted in it");
+            }
+            Ok(())
         });
-        let persisted = ended.await.map_err(|error| Fault::Storage(Box::new(error)))?;
-        persisted.map_err(group::storage_fault)
+        ended.await.map_err(|error| Fault::Storage(Box::new(error)))?
     }
 }
 

@@ -5,10 +5,11 @@
 //!
 //! Invariant: nothing is changed here but a journal whose last write was cut off, and that only when all else is well.
 
-use super::journal::{self, Rest};
+use super::folder::sync_folder;
+use super::journal::{self, Journal, Rest};
 use super::open_error::OpenError;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -18,12 +19,16 @@ const LIBRARY_VERSION: &[u8] = b"FJL\x03";
 /// The folders of the keyspaces are numbered: 0 is the library's own, 1 is ours.
 const KEYSPACE_FOLDERS: [&str; 2] = ["0", "1"];
 
+/// The extension of the copy that takes the place of a journal.
+const COPY_EXTENSION: &str = "copy";
 /// How much of a journal is read at a time, in bytes.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Which damage at the end of the active journal is taken for writes that were cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CutOff {
+    /// None: the database was closed in order, and everything was synced.
+    Nothing,
     /// The last batch alone: every batch before it was synced.
     LastBatch,
     /// Everything from the first batch that cannot be read: several batches may not have been synced.
@@ -34,27 +39,74 @@ pub(super) enum CutOff {
 pub(super) fn check(database: &Path, cut_off: CutOff) -> Result<(), OpenError> {
     check_version(&database.join("version"))?;
     check_keyspaces(&database.join("keyspaces"))?;
-    let journals = journals(database)?;
-    let (active, sealed) =
-        journals.split_last().ok_or_else(|| OpenError::damaged(database, "its journal is missing"))?;
-    for path in sealed {
-        let journal = journal::read(&read_journal(path)?);
-        if journal.rest != Rest::Empty {
-            return Err(unreadable_batch(path, journal.valid_bytes));
-        }
+    let journals = read_journals(database)?;
+    let Some((last, sealed)) = journals.split_last() else { return Ok(()) };
+    check_sequence(&journals)?;
+    for (path, journal) in sealed {
+        // A journal is synced as a whole before the next one is made.
+        check_end(path, journal, CutOff::Nothing)?;
     }
-    let journal = journal::read(&read_journal(active)?);
-    match journal.rest {
-        Rest::Empty => Ok(()),
-        Rest::BatchAt(_) if cut_off == CutOff::LastBatch => Err(unreadable_batch(active, journal.valid_bytes)),
-        Rest::CutOff | Rest::BatchAt(_) => {
-            tracing::warn!(
-                journal = %active.display(),
-                "the last write before the stop was cut off and is dropped; it was not acknowledged as synced"
-            );
-            truncate(active, journal.valid_bytes).map_err(|error| OpenError::io("cut the end of", active, error))
-        }
+    let (path, journal) = last;
+    check_end(path, journal, cut_off)?;
+    if journal.rest == Rest::Empty {
+        return Ok(());
     }
+    tracing::warn!(
+        journal = %path.display(),
+        "the last write before the stop was cut off and is dropped; it was not acknowledged as synced"
+    );
+    truncate(path, journal.valid_bytes).map_err(|error| OpenError::io("cut the end of", path, error))
+}
+
+/// Makes sure that what the journals say is on disk, after a write or a sync has failed in this process.
+///
+/// The operating system may show what it failed to write, and say nothing of it at the next sync. So the last journal
+/// that something was written to, the only one with something that was never synced, is replaced by a copy.
+pub(super) fn rescue(database: &Path, cut_off: CutOff) -> Result<(), OpenError> {
+    let journals = read_journals(database)?;
+    check_sequence(&journals)?;
+    // The library may have begun a new journal behind the write that failed.
+    let is_written = |(_, journal): &&(PathBuf, Journal)| *journal != Journal::UNWRITTEN;
+    let Some((path, journal)) = journals.iter().rfind(is_written) else { return Ok(()) };
+    for (path, journal) in journals.iter().take_while(|(earlier, _)| earlier != path) {
+        check_end(path, journal, CutOff::Nothing)?;
+    }
+    check_end(path, journal, cut_off)?;
+    let bytes = read_journal(path)?;
+    let copy = path.with_extension(COPY_EXTENSION);
+    let replace = || -> io::Result<()> {
+        let mut file = File::create(&copy)?;
+        file.write_all(bytes.get(..journal.valid_bytes).unwrap_or_default())?;
+        file.sync_all()?;
+        fs::rename(&copy, path)?;
+        sync_folder(database)
+    };
+    replace().map_err(|error| OpenError::io("write again", path, error))
+}
+
+/// Checks what comes behind the last batch of a journal that can be read.
+fn check_end(path: &Path, journal: &Journal, cut_off: CutOff) -> Result<(), OpenError> {
+    let is_accepted = match journal.rest {
+        Rest::Empty => true,
+        Rest::CutOff => cut_off != CutOff::Nothing,
+        Rest::BatchAt(_) => cut_off == CutOff::Everything,
+    };
+    let why = if cut_off == CutOff::Nothing { "although everything was synced" } else { "although later ones can" };
+    let what = || format!("the batch at byte {} cannot be read, {why}", journal.valid_bytes);
+    if is_accepted { Ok(()) } else { Err(OpenError::damaged(path, what())) }
+}
+
+/// Checks that sequence numbers grow from batch to batch. No checksum covers them, and they decide what is newer.
+fn check_sequence(journals: &[(PathBuf, Journal)]) -> Result<(), OpenError> {
+    let mut last = None;
+    for (path, journal) in journals {
+        let Some(sequence) = &journal.sequence else { continue };
+        if !sequence.grows || last.is_some_and(|last| last >= sequence.first) {
+            return Err(OpenError::damaged(path, "the sequence numbers of its batches do not grow"));
+        }
+        last = Some(sequence.last);
+    }
+    Ok(())
 }
 
 fn check_version(path: &Path) -> Result<(), OpenError> {
@@ -86,6 +138,15 @@ fn decode_current(bytes: &[u8]) -> Option<(u64, u128)> {
     (kind == KIND_XXH3).then(|| (u64::from_le_bytes(*manifest), u128::from_le_bytes(*checksum)))
 }
 
+/// Reads the journals from the oldest to the active one. There is at least one.
+fn read_journals(database: &Path) -> Result<Vec<(PathBuf, Journal)>, OpenError> {
+    let paths = journals(database)?;
+    if paths.is_empty() {
+        return Err(OpenError::damaged(database, "its journal is missing"));
+    }
+    paths.into_iter().map(|path| Ok((path.clone(), journal::read(&read_journal(&path)?)))).collect()
+}
+
 /// The journals from the oldest to the active one.
 fn journals(database: &Path) -> Result<Vec<PathBuf>, OpenError> {
     let list = || -> io::Result<Vec<String>> {
@@ -104,10 +165,6 @@ fn journals(database: &Path) -> Result<Vec<PathBuf>, OpenError> {
         return Err(OpenError::damaged(database, format!("the journal after {before}.jnl is missing")));
     }
     Ok(ids.iter().map(|id| database.join(format!("{id}.jnl"))).collect())
-}
-
-fn unreadable_batch(path: &Path, at: usize) -> OpenError {
-    OpenError::damaged(path, format!("the batch at byte {at} cannot be read, although later writes were acknowledged"))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, OpenError> {

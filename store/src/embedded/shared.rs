@@ -1,8 +1,10 @@
 //! What the threads and the callers of the embedded engine share.
 
+use super::folder::Folder;
 use super::group::storage_fault;
 use super::layout::{self, TableId};
-use super::storage::Storage;
+use super::open_error::OpenError;
+use super::storage::{OpenSettings, Recovered, Storage};
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
@@ -10,12 +12,19 @@ use crate::page::{PageBuilder, damaged, ranges_to_visit};
 use crate::properties::PropertiesOfAccounts;
 use fjall::Readable;
 use model::{EntityKey, Record};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+/// How often it is looked whether the last reader of a database is done.
+const LAST_READER_POLL: Duration = Duration::from_millis(1);
 
 /// The database and what is known about it in memory.
 pub(super) struct Shared {
-    pub(super) storage: Storage,
+    /// `None` while the database is closed because a write failed. Changed by the committer alone.
+    storage: RwLock<Option<Arc<Storage>>>,
+    settings: OpenSettings,
     /// Changed by the committer alone, after the change is durable.
     catalog: RwLock<Catalog<TableId>>,
     /// Changed by the committer alone, after the change is durable.
@@ -24,12 +33,60 @@ pub(super) struct Shared {
     pub(super) closing: Cancellation,
     /// Something acknowledged is not synced yet; only with the durability `Interval`.
     pub(super) is_unsynced: AtomicBool,
+    // Dropped last, so that nobody else takes the folder while the database is still being closed.
+    folder: Folder,
 }
 
 impl Shared {
-    pub(super) fn new(storage: Storage, catalog: Catalog<TableId>, properties: PropertiesOfAccounts) -> Self {
-        let (catalog, properties) = (RwLock::new(catalog), RwLock::new(properties));
-        Self { storage, catalog, properties, closing: Cancellation::default(), is_unsynced: AtomicBool::new(false) }
+    pub(super) fn new(
+        folder: Folder,
+        settings: OpenSettings,
+        storage: Storage,
+        catalog: Catalog<TableId>,
+        properties: PropertiesOfAccounts,
+    ) -> Self {
+        Self {
+            storage: RwLock::new(Some(Arc::new(storage))),
+            settings,
+            catalog: RwLock::new(catalog),
+            properties: RwLock::new(properties),
+            closing: Cancellation::default(),
+            is_unsynced: AtomicBool::new(false),
+            folder,
+        }
+    }
+
+    /// The database. Whoever has it lets it go soon: it cannot be opened again before.
+    pub(super) fn storage(&self) -> Result<Arc<Storage>, Fault> {
+        let storage = self.storage.read().unwrap_or_else(PoisonError::into_inner);
+        storage.clone().ok_or(Fault::Suspended)
+    }
+
+    /// The data folder.
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Closes the database, if it is open, and opens it again, so that writes are possible after one has failed.
+    ///
+    /// Until then nothing can be read either. What was read from the database before stays valid.
+    pub(super) fn open_again(&self) -> Result<(), OpenError> {
+        let storage = self.storage.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut storage) = storage {
+            storage.retired.cancel();
+            // The library keeps its lock until the last reader is done, and scans have just been told to end.
+            while let Err(shared) = Arc::try_unwrap(storage) {
+                storage = shared;
+                std::thread::sleep(LAST_READER_POLL);
+            }
+        }
+        let storage = Storage::open_again(&self.folder, self.settings)?;
+        // What is on disk of the write that failed is now known, and decides.
+        let Recovered { catalog, properties, .. } = storage.recover()?;
+        *self.catalog_mut() = catalog;
+        *self.properties_mut() = properties;
+        *self.storage.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(storage));
+        Ok(())
     }
 
     pub(super) fn catalog(&self) -> RwLockReadGuard<'_, Catalog<TableId>> {
@@ -58,10 +115,14 @@ impl Shared {
     pub(super) fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
         // A snapshot keeps a transaction that is just becoming visible from being seen in part. It is taken before
         // the table is looked up: a table that is still there afterwards was not purged when it was taken.
-        let snapshot = self.storage.db.snapshot();
+        let storage = self.storage().map_err(ReadError::Fault)?;
+        let snapshot = storage.db.snapshot();
         let id = self.table_id(table)?;
         let full_key = layout::key_of_entity(id, key);
-        let value = snapshot.get(&self.storage.data, &full_key).map_err(read_fault)?;
+        // The library panics on some damage, and whoever reads must hear of that, too.
+        let value = catch_unwind(AssertUnwindSafe(|| snapshot.get(&storage.data, &full_key)))
+            .map_err(|_| ReadError::Fault(damaged(&full_key)))?
+            .map_err(|error| read_fault(error, &full_key))?;
         let Some(value) = value else { return Ok(None) };
         let record = Record::from_bytes(value.to_vec());
         match record.view() {
@@ -80,26 +141,34 @@ impl Shared {
     ) -> Result<(S, ScanEnd), ReadError> {
         self.check_open().map_err(ReadError::Fault)?;
         // The snapshot comes before the table for the reason given in `get`.
-        let snapshot = self.storage.db.snapshot();
+        let storage = self.storage().map_err(ReadError::Fault)?;
+        let snapshot = storage.db.snapshot();
         let id = self.table_id(table)?;
         let ranges = ranges_to_visit(&scan);
-        let mut page = PageBuilder::new(scan, sink, vec![abandoned, self.closing.clone()]);
+        let cancellations = vec![abandoned, self.closing.clone(), storage.retired.clone()];
+        let mut page = PageBuilder::new(scan, sink, cancellations);
         'page: for range in &ranges {
             let start = layout::entity_key(id, &range.start);
             let end = match &range.end {
                 Some(end) => layout::entity_key(id, end),
                 None => id.next().to_bytes().to_vec(),
             };
-            for entry in snapshot.range(&self.storage.data, start..end) {
-                let (full_key, record) = entry.into_inner().map_err(read_fault)?;
+            let mut last_key = start.clone();
+            for entry in snapshot.range(&storage.data, start..end) {
+                let (full_key, record) = entry.into_inner().map_err(|error| read_fault(error, &last_key))?;
                 let key = layout::key_in_table(&full_key).unwrap_or_default();
                 if page.visit(key, &record).map_err(ReadError::Fault)?.is_break() {
                     break 'page;
                 }
+                last_key.clear();
+                last_key.extend_from_slice(&full_key);
             }
         }
-        // A page that was cut short because the engine is closing would look like one that ended by itself.
+        // A page that was cut short by the engine would look like one that ended by itself.
         self.check_open().map_err(ReadError::Fault)?;
+        if storage.retired.is_cancelled() {
+            return Err(ReadError::Fault(Fault::Suspended));
+        }
         Ok(page.finish())
     }
 
@@ -108,7 +177,8 @@ impl Shared {
     }
 }
 
-fn read_fault(error: fjall::Error) -> ReadError {
-    tracing::error!(%error, "the database could not be read");
+/// Reports what could not be read. Keys are data of the user, so they go to the log and to nobody else.
+fn read_fault(error: fjall::Error, key: &[u8]) -> ReadError {
+    tracing::error!(%error, at_or_behind_key = %key.escape_ascii(), "the database could not be read");
     ReadError::Fault(storage_fault(error))
 }

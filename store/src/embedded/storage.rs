@@ -6,14 +6,16 @@ use super::folder::Folder;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
 use super::preflight::{self, CutOff};
+use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::properties::PropertiesOfAccounts;
 use crate::properties_value;
 use fjall::config::BlockSizePolicy;
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use model::DateTime;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::time::Duration;
 
 /// Size of a block of entities on disk and in the cache, in bytes.
 const ENTITY_BLOCK_BYTES: u32 = 16 * 1024;
@@ -23,17 +25,31 @@ const ENTITY_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
 /// deleted. It is the smallest size that the library takes: a start reads all journals.
 const JOURNALS_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Sealed memtables that are still to be written out before writers wait: one less than the library allows.
+const SEALED_MEMTABLES_MAX: usize = 3;
+/// Runs of the uppermost level before writers wait: fewer than the library allows.
+const UPPERMOST_RUNS_MAX: usize = 28;
+/// How often a waiting writer looks again.
+const ROOM_POLL: Duration = Duration::from_millis(2);
+
 /// Threads of the library that write out memtables and compact. With one (its default on one core) it can come to a
 /// standstill, and with two (its default on two) one of them spins while the other compacts: measured, four take a
 /// fifth less CPU for batches of 100.
 const LIBRARY_THREADS: usize = 4;
 
-/// The open database. Its folder is given back when this is dropped.
+/// How a database is opened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OpenSettings {
+    pub(super) cache_bytes: u64,
+    pub(super) cut_off: CutOff,
+}
+
+/// The open database.
 pub(super) struct Storage {
     pub(super) db: Database,
     pub(super) data: Keyspace,
-    // Dropped last, so that nobody else takes the folder while the database is still being closed.
-    _folder: Folder,
+    /// The database is about to be closed and opened again; long reads stop soon.
+    pub(super) retired: Cancellation,
 }
 
 /// What the database holds for the start of the engine.
@@ -46,16 +62,37 @@ pub(super) struct Recovered {
 
 impl Storage {
     /// Opens the database of a data folder, and creates it if the folder is new.
-    pub(super) fn open(mut folder: Folder, cache_bytes: u64, cut_off: CutOff) -> Result<Self, OpenError> {
-        let path = folder.database();
-        if !folder.is_new() {
-            preflight::check(&path, cut_off)?;
+    pub(super) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Self, OpenError> {
+        if folder.is_new() {
+            let storage = Self::open_database(folder, settings)?;
+            folder.complete()?;
+            return Ok(storage);
         }
+        let was_closed = folder.was_closed()?;
+        let cut_off = if was_closed { CutOff::Nothing } else { settings.cut_off };
+        preflight::check(&folder.database(), cut_off)?;
+        folder.forget_closing()?;
+        let opened = Self::open_database(folder, settings);
+        if opened.is_err() && was_closed {
+            // Nothing was written, so the next attempt is to be as strict as this one.
+            folder.note_closing().map_err(|error| OpenError::io("note the closing of", &folder.database(), error))?;
+        }
+        opened
+    }
+
+    /// Opens the database again after a write failed, once the old one is closed.
+    pub(super) fn open_again(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
+        preflight::rescue(&folder.database(), settings.cut_off)?;
+        Self::open_database(folder, settings)
+    }
+
+    fn open_database(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
+        let path = folder.database();
         let db = guarded(&path, || {
             // Values are compressed in the sorted files. In the journal it would cost every commit, and the checksum
             // of a journal covers compressed bytes, which another version of the compressor might not reproduce.
             Database::builder(&path)
-                .cache_size(cache_bytes)
+                .cache_size(settings.cache_bytes)
                 .journal_compression(CompressionType::None)
                 .max_journaling_size(JOURNALS_BYTES)
                 .worker_threads(LIBRARY_THREADS)
@@ -65,10 +102,27 @@ impl Storage {
             return Err(OpenError::damaged(&path, "its keyspace is missing"));
         }
         let data = guarded(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
-        if folder.is_new() {
-            folder.complete()?;
+        Ok(Self { db, data, retired: Cancellation::default() })
+    }
+
+    /// Whether the library refuses all writes, because one failed.
+    pub(super) fn refuses_writes(&self) -> bool {
+        self.db.persist(PersistMode::Buffer).is_err()
+    }
+
+    /// Waits while the library has so much to write out that it would make the next writer wait.
+    ///
+    /// It would make him wait for ever if what it has to write out cannot be written, so the wait is here, where a
+    /// failure ends it.
+    pub(super) fn wait_for_room(&self) {
+        while self.data.tree.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
+            || self.data.tree.l0_run_count() >= UPPERMOST_RUNS_MAX
+        {
+            if self.refuses_writes() {
+                return;
+            }
+            std::thread::sleep(ROOM_POLL);
         }
-        Ok(Self { db, data, _folder: folder })
     }
 
     /// Reads what the engine keeps in memory.

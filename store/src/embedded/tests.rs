@@ -88,7 +88,7 @@ fn scan_all() -> Scan {
 
 /// Waits until the background has done its work, and answers how many entities are left on disk, of whatever table.
 async fn stored_after_purge(engine: &Embedded) -> usize {
-    let storage = &engine.shared.storage;
+    let storage = engine.shared.storage().unwrap();
     let began = Instant::now();
     while storage.data.prefix(layout::PURGE_PREFIX).next().is_some() {
         assert!(began.elapsed() < Duration::from_secs(30), "the purge does not come to an end");
@@ -99,7 +99,7 @@ async fn stored_after_purge(engine: &Embedded) -> usize {
 
 /// How many entities are on disk, of whatever table.
 fn stored(engine: &Embedded) -> usize {
-    engine.shared.storage.data.range(TableId::FIRST.to_bytes()..).count()
+    engine.shared.storage().unwrap().data.range(TableId::FIRST.to_bytes()..).count()
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn a_damaged_record_is_reported_and_never_skipped() {
     fill(&engine, 10).await;
     let id = engine.shared.catalog().get(&table()).unwrap().table;
     let stored_key = layout::entity_key(id, &key(5).encode());
-    engine.shared.storage.data.insert(stored_key, b"garbage").unwrap();
+    engine.shared.storage().unwrap().data.insert(stored_key, b"garbage").unwrap();
     assert!(matches!(count(&engine).await, Err(ReadError::Fault(Fault::Damaged(_)))));
     assert!(matches!(engine.get(&table(), &key(5)).await, Err(ReadError::Fault(Fault::Damaged(_)))));
     assert!(matches!(commit(&engine, merge(5)).await, Err(CommitError::Fault(Fault::Damaged(_)))));
@@ -214,14 +214,18 @@ async fn a_panic_of_the_committer_leaves_nobody_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_write_is_a_fault_for_everyone_and_reads_go_on() {
+async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     fill(&engine, 10).await;
-    // Writing a sorted file fails when its folder is gone, after which the library refuses all further writes.
-    let data = &engine.shared.storage.data;
-    std::fs::remove_dir_all(data.path().join("tables")).unwrap();
-    data.rotate_memtable().unwrap();
+    // Writing a sorted file fails when its folder is none, after which the library refuses all further writes, and
+    // cannot be opened again either.
+    let storage = engine.shared.storage().unwrap();
+    let tables = storage.data.path().join("tables");
+    std::fs::remove_dir_all(&tables).unwrap();
+    std::fs::write(&tables, "in the way").unwrap();
+    storage.data.rotate_memtable().unwrap();
+    drop(storage);
     let began = Instant::now();
     let answer = loop {
         match commit(&engine, upsert(1)).await {
@@ -229,13 +233,45 @@ async fn a_failed_write_is_a_fault_for_everyone_and_reads_go_on() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(answer, CommitError::Fault(Fault::Storage(_))));
+    assert!(matches!(answer, CommitError::Fault(Fault::Interrupted | Fault::Suspended)), "{answer:?}");
     let (refused, merged) = tokio::join!(commit(&engine, merge(999)), commit(&engine, merge(2)));
-    assert!(matches!(merged, Err(CommitError::Fault(Fault::Storage(_)))));
-    assert!(refused.is_err());
-    assert!(matches!(engine.delete_table(&table()).await, Err(CatalogError::Fault(Fault::Storage(_)))));
+    assert!(matches!(merged, Err(CommitError::Fault(Fault::Suspended))), "{merged:?}");
+    assert!(matches!(refused, Err(CommitError::Fault(Fault::Suspended))), "{refused:?}");
+    assert!(matches!(engine.delete_table(&table()).await, Err(CatalogError::Fault(Fault::Suspended))));
+    std::fs::remove_file(&tables).unwrap();
+    // The engine comes back without being asked for anything.
+    while count(&engine).await.is_err() {
+        assert!(began.elapsed() < Duration::from_secs(20), "the engine does not come back");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(count(&engine).await.unwrap(), 10);
+    commit(&engine, merge(2)).await.unwrap();
+    engine.delete_table(&table()).await.unwrap();
+    assert_eq!(stored_after_purge(&engine).await, 0);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_takes_deletions_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 10).await;
+    drop(engine);
+    let options = EmbeddedOptions { min_free_bytes: u64::MAX, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
+    let delete = |number| Mutation::Delete { key: key(number), condition: Condition::Any };
+    let mixed = Transaction::new(vec![delete(1), upsert(2)]).unwrap();
+    assert!(matches!(engine.commit(&table(), mixed).await, Err(CommitError::Fault(Fault::Full))));
+    assert!(matches!(commit(&engine, upsert(1)).await, Err(CommitError::Fault(Fault::Full))));
+    let other = TableKey { name: TableName::new("Other").unwrap(), ..table() };
+    assert!(matches!(engine.create_table(&other).await, Err(CatalogError::Fault(Fault::Full))));
+    let policies = StoredAccessPolicies::default();
+    assert!(matches!(engine.set_policies(&table(), policies).await, Err(CatalogError::Fault(Fault::Full))));
     assert_eq!(count(&engine).await.unwrap(), 10, "reads go on");
-    assert!(matches!(engine.close().await, Err(Fault::Storage(_))));
+    commit(&engine, delete(3)).await.unwrap();
+    assert_eq!(count(&engine).await.unwrap(), 9);
+    engine.delete_table(&table()).await.unwrap();
+    assert_eq!(stored_after_purge(&engine).await, 0);
 }
 
 /// A sink that takes long.

@@ -1,0 +1,146 @@
+/* Lets file operations of a process below $FAULT_FOLDER fail, as a full or a broken disk does, while the file
+ * $FAULT_CONTROL exists. Preloaded into the server.
+ *
+ * The control file says: kinds errno free, such as "wsc 28 -1". Kinds of operations: w writing (half of what was asked for is
+ * written first), t changing the size, s syncing, c creating or renaming, r reading. Free is the number of bytes that
+ * the file system has free, or -1 for what it really has. */
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+static char folder[PATH_MAX];
+static size_t folder_len;
+static const char *control;
+
+__attribute__((constructor)) static void start(void)
+{
+    const char *path = getenv("FAULT_FOLDER");
+    control = getenv("FAULT_CONTROL");
+    if (path && control && realpath(path, folder))
+        folder_len = strlen(folder);
+}
+
+struct order {
+    char kinds[16];
+    int error;
+    long long free;
+};
+
+/* What the control file says, if it is there. */
+static int ordered(struct order *order)
+{
+    char text[128];
+    if (folder_len == 0)
+        return 0;
+    int fd = REAL(open)(control, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t length = REAL(read)(fd, text, sizeof text - 1);
+    close(fd);
+    if (length <= 0)
+        return 0;
+    text[length] = 0;
+    return sscanf(text, "%15s %d %lld", order->kinds, &order->error, &order->free) == 3;
+}
+
+static int is_below(const char *path)
+{
+    return strncmp(path, folder, folder_len) == 0 && (path[folder_len] == '/' || path[folder_len] == 0);
+}
+
+/* Whether an operation of this kind on an open file is to fail; sets errno. */
+static int fails(int fd, char kind)
+{
+    char link[64], path[PATH_MAX];
+    struct order order;
+    int before = errno;
+    if (folder_len == 0)
+        return 0;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    path[length < 0 ? 0 : length] = 0;
+    int failing = is_below(path) && ordered(&order) && strchr(order.kinds, kind);
+    errno = failing ? order.error : before;
+    return failing;
+}
+
+/* The same for a path that is absolute, as all paths of the server's data folder are in the tests. */
+static int path_fails(const char *path, char kind)
+{
+    struct order order;
+    int before = errno;
+    int failing = folder_len && is_below(path) && ordered(&order) && strchr(order.kinds, kind);
+    errno = failing ? order.error : before;
+    return failing;
+}
+
+ssize_t write(int fd, const void *data, size_t size)
+{
+    if (!fails(fd, 'w'))
+        return REAL(write)(fd, data, size);
+    return size > 1 ? REAL(write)(fd, data, size / 2) : -1;
+}
+
+ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+    return fails(fd, 'w') ? -1 : REAL(writev)(fd, parts, count);
+}
+
+ssize_t pwrite(int fd, const void *data, size_t size, off_t at) { return fails(fd, 'w') ? -1 : REAL(pwrite)(fd, data, size, at); }
+ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at) { return fails(fd, 'w') ? -1 : REAL(pwrite64)(fd, data, size, at); }
+ssize_t read(int fd, void *data, size_t size) { return fails(fd, 'r') ? -1 : REAL(read)(fd, data, size); }
+ssize_t pread(int fd, void *data, size_t size, off_t at) { return fails(fd, 'r') ? -1 : REAL(pread)(fd, data, size, at); }
+ssize_t pread64(int fd, void *data, size_t size, off64_t at) { return fails(fd, 'r') ? -1 : REAL(pread64)(fd, data, size, at); }
+int ftruncate(int fd, off_t size) { return fails(fd, 't') ? -1 : REAL(ftruncate)(fd, size); }
+int ftruncate64(int fd, off64_t size) { return fails(fd, 't') ? -1 : REAL(ftruncate64)(fd, size); }
+int fsync(int fd) { return fails(fd, 's') ? -1 : REAL(fsync)(fd); }
+int fdatasync(int fd) { return fails(fd, 's') ? -1 : REAL(fdatasync)(fd); }
+int rename(const char *from, const char *to) { return path_fails(to, 'c') ? -1 : REAL(rename)(from, to); }
+int renameat(int from_dir, const char *from, int to_dir, const char *to)
+{
+    return path_fails(to, 'c') ? -1 : REAL(renameat)(from_dir, from, to_dir, to);
+}
+
+static int opened(int dir, const char *path, int flags, mode_t mode)
+{
+    return (flags & O_CREAT) && path_fails(path, 'c') ? -1 : REAL(openat)(dir, path, flags, mode);
+}
+
+#define MODE(flags, mode)                                                                                              \
+    mode_t mode = 0;                                                                                                   \
+    if (flags & (O_CREAT | O_TMPFILE)) {                                                                               \
+        va_list arguments;                                                                                             \
+        va_start(arguments, flags);                                                                                    \
+        mode = va_arg(arguments, mode_t);                                                                              \
+        va_end(arguments);                                                                                             \
+    }
+
+int open(const char *path, int flags, ...) { MODE(flags, mode) return opened(AT_FDCWD, path, flags, mode); }
+int open64(const char *path, int flags, ...) { MODE(flags, mode) return opened(AT_FDCWD, path, flags, mode); }
+int openat(int dir, const char *path, int flags, ...) { MODE(flags, mode) return opened(dir, path, flags, mode); }
+int openat64(int dir, const char *path, int flags, ...) { MODE(flags, mode) return opened(dir, path, flags, mode); }
+
+#define FREE(answer, call)                                                                                             \
+    struct order order;                                                                                                \
+    int result = call;                                                                                                 \
+    if (result == 0 && ordered(&order) && order.free >= 0)                                                             \
+        answer->f_bavail = order.free / answer->f_frsize;                                                              \
+    return result;
+
+int statvfs(const char *path, struct statvfs *answer) { FREE(answer, REAL(statvfs)(path, answer)) }
+int statvfs64(const char *path, struct statvfs64 *answer) { FREE(answer, REAL(statvfs64)(path, answer)) }
