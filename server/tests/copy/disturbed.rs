@@ -14,7 +14,7 @@ fn busy_services_and_broken_connections_do_no_harm() {
     fill_with_everything(&from);
     fill(&from, "scattered", 100, 2);
     fill(&from, "deep", 2, 2000);
-    let (source, target) = (Proxy::start(&from.address, 8), Proxy::start(&to.address, 8));
+    let (source, target) = (Proxy::start(&from.address, 4), Proxy::start(&to.address, 8));
     folder.copied(&["--from", &endpoint(&source.address), "--to", &endpoint(&target.address)]);
     assert_eq!(snapshot(&to), snapshot(&from));
     for counts in [&source.counts, &target.counts] {

@@ -136,7 +136,10 @@ fn a_table_that_was_deleted_meanwhile_is_copied_again() {
         .is_some_and(|state| std::fs::read_to_string(state).is_ok_and(|text| text.contains("\"next_partition\": \"1!")))
     {
         assert!(began.elapsed() < crate::support::PATIENCE && child.try_wait().unwrap().is_none());
-        sleep(Duration::from_millis(1));
+        // The target stands still most of the time, so that the copy is not done before it has said how far it is.
+        to.signal("STOP");
+        sleep(Duration::from_millis(30));
+        to.signal("CONT");
     }
     child.kill().unwrap();
     ended(child);

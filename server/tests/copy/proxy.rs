@@ -10,6 +10,7 @@ use std::thread;
 /// How often the proxy does what.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
+    requests: AtomicU64,
     pub(crate) busy: AtomicU64,
     pub(crate) dropped_requests: AtomicU64,
     pub(crate) dropped_answers: AtomicU64,
@@ -22,7 +23,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Disturbs one of this many requests.
+    /// Disturbs every so many-th request, in another way each time.
     pub(crate) fn start(server: &str, one_of: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -46,7 +47,8 @@ fn serve(stream: TcpStream, server: &str, random: &mut Random, one_of: u64, coun
     let (mut client, mut server) = (BufReader::new(stream), BufReader::new(upstream));
     let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
     while let Some(request) = message(&mut client)? {
-        let fate = random.below(3 * one_of);
+        let number = count(&counts.requests);
+        let fate = if number % one_of == one_of - 1 { number / one_of % 3 } else { 3 };
         match fate {
             0 => {
                 count(&counts.busy);
