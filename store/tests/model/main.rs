@@ -25,18 +25,18 @@ use support::*;
 
 /// One restart in so many takes the durability that waits for the disk; more would make the test wait for it all the time.
 const SYNC_SHARE: usize = 16;
+/// How far above its stamps a table on PostgreSQL may keep the next one of its name, and more.
+const CREATION_LEAD_TICKS: i64 = 20_000_000;
 /// One step in so many is a time in which nothing can be written.
 const FAULT_SHARE: usize = 4000;
-/// How far ahead of the clock a table may begin in the engine that has no serial order: a second, and a little.
-const CREATED_AHEAD_TICKS_MAX: i64 = 10_001_000;
 
 /// How the durable engine is opened, again and again.
 trait Opens {
     type Engine: Engine;
 
     const STEPS_DEFAULT: u64;
-    /// Whether the engine goes on behind its last stamp when it is opened again, whatever the clock says then.
-    const KEEPS_LAST_STAMP: bool;
+    /// Whether all stamps of the engine have one order, whatever the clock says.
+    const HAS_ORDER_OF_STAMPS: bool;
     /// Whether there are times in which this process cannot write its files.
     const HAS_FAULTS: bool;
 
@@ -48,7 +48,7 @@ struct InFolder(tempfile::TempDir);
 impl Opens for InFolder {
     type Engine = Embedded;
     const STEPS_DEFAULT: u64 = 100_000;
-    const KEEPS_LAST_STAMP: bool = true;
+    const HAS_ORDER_OF_STAMPS: bool = true;
     const HAS_FAULTS: bool = true;
 
     async fn open(&self, clock: ManualClock, durability: Durability) -> Embedded {
@@ -62,8 +62,9 @@ struct InDatabase(String);
 impl Opens for InDatabase {
     type Engine = Postgres<ManualClock>;
     const STEPS_DEFAULT: u64 = 3000;
-    // A server knows nothing of the stamps of another, or of the one before it, but those that its writes meet.
-    const KEEPS_LAST_STAMP: bool = false;
+    // A server knows nothing of the stamps of another, or of the one before it, but those that its writes meet. And a
+    // table that is created again begins some time behind the stamps of the one before it.
+    const HAS_ORDER_OF_STAMPS: bool = false;
     const HAS_FAULTS: bool = false;
 
     async fn open(&self, clock: ManualClock, _: Durability) -> Postgres<ManualClock> {
@@ -76,12 +77,12 @@ impl Opens for InDatabase {
 struct Pair<O: Opens> {
     opens: O,
     clock: ManualClock,
-    /// Before this the clock does not go back.
-    begin: i64,
     memory: Memory<ManualClock>,
     durable: Option<O::Engine>,
     /// The Timestamps that were given out, for conditions that may hold.
     stamps: Vec<DateTime>,
+    /// What the clock was set to by [`Self::lead`].
+    leading: i64,
     /// What became of the times in which nothing could be written.
     faults: Faults,
 }
@@ -96,7 +97,7 @@ impl<O: Opens> Pair<O> {
         let clock = ManualClock::at(START_TICKS);
         let durable = Some(opens.open(clock.clone(), INTERVAL).await);
         let (memory, faults) = (Memory::new(clock.clone()), Faults::default());
-        let pair = Self { opens, memory, clock, begin: START_TICKS, durable, stamps: Vec::new(), faults };
+        let pair = Self { opens, memory, clock, durable, stamps: Vec::new(), leading: START_TICKS, faults };
         same("create aside", (pair.memory.create_table(&aside()).await, pair.durable().create_table(&aside()).await));
         pair
     }
@@ -112,18 +113,15 @@ impl<O: Opens> Pair<O> {
         }
         drop(durable);
         self.durable = Some(self.opens.open(self.clock.clone(), durability).await);
-        if !O::KEEPS_LAST_STAMP {
-            self.go_on(1_000).await;
-        }
     }
 
-    /// Lets the clock go on, behind all stamps so far, and takes both engines along by a write.
-    async fn go_on(&mut self, ticks: i64) {
-        self.begin = self.stamps.iter().max().map_or(START_TICKS, |last| last.ticks()) + ticks;
-        self.clock.set(self.begin);
-        let write = || Transaction::single(upsert("p", "r", 1));
-        let memory = self.commit_in_memory(&aside(), write()).await;
-        same("write aside", (memory, self.durable().commit(&aside(), write()).await));
+    /// Where stamps have no order of their own, the clock has to lead for the engines to give the same ones: it is set
+    /// behind every stamp so far, and `further`.
+    fn lead(&mut self, further: i64) {
+        if !O::HAS_ORDER_OF_STAMPS {
+            self.leading += 1 + further;
+            self.clock.set(self.leading);
+        }
     }
 
     /// Applies a transaction to the memory engine alone.
@@ -170,14 +168,9 @@ impl<O: Opens> Pair<O> {
         let table = random.table();
         match random.below(40) {
             0 => {
-                let memory = self.memory.create_table(&table).await;
-                let is_new = memory.is_ok();
-                let what = same(&format!("create {table:?}"), (memory, self.durable().create_table(&table).await));
-                if is_new && !O::KEEPS_LAST_STAMP {
-                    // A table of the same name before it may let this one begin ahead of the clock.
-                    self.go_on(CREATED_AHEAD_TICKS_MAX).await;
-                }
-                what
+                let answers = (self.memory.create_table(&table).await, self.durable().create_table(&table).await);
+                self.lead(CREATION_LEAD_TICKS);
+                same(&format!("create {table:?}"), answers)
             }
             1 if random.one_in(2) => {
                 let answers = (self.memory.delete_table(&table).await, self.durable().delete_table(&table).await);
@@ -196,7 +189,7 @@ impl<O: Opens> Pair<O> {
                 format!("reopen with {durability:?}, closing first: {closes_first}")
             }
             4 => {
-                let ticks = self.begin + i64::try_from(random.below(100_000)).unwrap();
+                let ticks = START_TICKS + i64::try_from(random.below(100_000)).unwrap();
                 self.clock.set(ticks);
                 format!("the clock says {ticks}")
             }
@@ -226,6 +219,7 @@ impl<O: Opens> Pair<O> {
             }
             _ => {
                 let transaction = random.transaction(&self.stamps);
+                self.lead(0);
                 let what = format!("commit {table:?} {transaction:?}");
                 let memory = self.commit_in_memory(&table, transaction.clone()).await;
                 same(&what, (memory, self.durable().commit(&table, transaction).await))
