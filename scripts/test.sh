@@ -164,6 +164,9 @@ else
 fi
 
 begin "tests of the crates"
+for program in groff systemd-analyze strace kubectl zsh fish; do
+    has "$program" || echo "not installed, so the tests of packaging leave out what needs it: $program"
+done
 status=0
 cargo test --quiet --locked --workspace --no-fail-fast 2>&1 | tee "$scratch/rust.log" || status=$?
 passed=$((passed + $(count "$scratch/rust.log" '^test result: .* ([0-9]+) passed; .*')))
@@ -173,7 +176,7 @@ skipped=$((skipped + $(count "$scratch/rust.log" '^test result: .* ([0-9]+) igno
 
 begin "release build of the server"
 cargo build --quiet --release --locked --package rowhouse
-server=${CARGO_TARGET_DIR:-$root/target}/release/rowhouse
+server=$(realpath "${CARGO_TARGET_DIR:-$root/target}/release/rowhouse")
 
 # ---- Python ----------------------------------------------------------------------------------------------------------
 
@@ -281,7 +284,7 @@ javascript_cases() {
         cp "$folder/package-lock.json" "$folder/node_modules/installed-lock.json"
     fi
     start_server "$@"
-    (cd "$folder" && TABLES_ENDPOINT=$endpoint node --test --test-reporter=tap) >"$log" 2>&1 || status=$?
+    (cd "$folder" && ROWHOUSE_BINARY=$server TABLES_ENDPOINT=$endpoint node --test --test-reporter=tap) >"$log" 2>&1 || status=$?
     passed=$((passed + $(count "$log" '^# pass ([0-9]+)$')))
     failed=$((failed + $(count "$log" '^# fail ([0-9]+)$') + $(count "$log" '^# cancelled ([0-9]+)$')))
     skipped=$((skipped + $(count "$log" '^# skipped ([0-9]+)$') + $(count "$log" '^# todo ([0-9]+)$')))

@@ -1,12 +1,13 @@
-//! A client of the Table protocol, as small as copying between services allows.
+//! A client of the Table protocol, as small as the commands of Rowhouse allow.
 //!
-//! [`TableService`] speaks for one account: tables, pages of entities, transactions of upserts, stored access policies
-//! and service properties, over connections that are kept alive.
+//! [`TableService`] speaks for one account: tables, entities, pages of them, transactions, stored access policies and
+//! service properties, over connections that are kept alive.
 //!
 //! Invariants:
 //!
-//! 1. Every operation may be repeated without harm, so it is, with growing pauses, whenever the service is busy or the
-//!    connection breaks; how often is bounded.
+//! 1. An operation that may be repeated without harm is, with growing pauses, whenever the service is busy or the
+//!    connection breaks; how often is bounded. One that could find its own earlier attempt is repeated only when the
+//!    service said that it did nothing.
 //! 2. An answer never takes more memory than its bound in [`limits`].
 //! 3. Keys and signatures appear in no error and no `Debug` output.
 //!
@@ -15,6 +16,7 @@
 mod connection_string;
 mod credential;
 mod endpoint;
+mod entities;
 mod error;
 pub mod limits;
 mod request;
@@ -25,8 +27,9 @@ mod transport;
 pub use connection_string::ConnectionString;
 pub use credential::Credential;
 pub use endpoint::{Endpoint, EndpointError};
+pub use entities::{Continuation, Entity, Page, Query, WriteMode};
 pub use error::Error;
-pub use service::{Continuation, Entity, Page, TableService};
+pub use service::TableService;
 
 /// The name of the well-known development account (07 §12).
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";

@@ -5,7 +5,7 @@
 use crate::credential::Credential;
 use crate::endpoint::Endpoint;
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, USER_AGENT};
 use http::{HeaderValue, Method, Request};
 use http_body_util::Full;
 use std::time::SystemTime;
@@ -37,12 +37,17 @@ pub(crate) struct Call {
     pub(crate) query: String,
     pub(crate) form: Form,
     pub(crate) body: Bytes,
+    /// What the entity must fulfil.
+    pub(crate) if_match: Option<String>,
+    /// Whether it may be sent again although it may have been carried out.
+    pub(crate) is_repeatable: bool,
 }
 
 impl Call {
     /// A request without a body.
     pub(crate) fn get(what: String, path: String, query: String, form: Form) -> Self {
-        Self { what, method: Method::GET, path, query, form, body: Bytes::new() }
+        let (method, body) = (Method::GET, Bytes::new());
+        Self { what, method, path, query, form, body, if_match: None, is_repeatable: true }
     }
 
     /// The request at this instant.
@@ -53,7 +58,7 @@ impl Call {
         now: SystemTime,
     ) -> Result<Request<Full<Bytes>>, http::Error> {
         let content_type = match self.form {
-            _ if self.method == Method::GET => "",
+            _ if self.body.is_empty() => "",
             Form::Json => "application/json",
             Form::Xml => "application/xml",
             Form::Batch(_) => ChangesetWriter::CONTENT_TYPE,
@@ -80,6 +85,9 @@ impl Call {
             .header("MaxDataServiceVersion", "3.0;NetFx");
         if self.form == Form::Json && self.method != Method::GET {
             request = request.header("Prefer", "return-no-content");
+        }
+        if let Some(condition) = &self.if_match {
+            request = request.header(IF_MATCH, condition);
         }
         if !content_type.is_empty() {
             request = request.header(CONTENT_TYPE, content_type);
@@ -115,7 +123,7 @@ mod tests {
 
     fn call(method: Method, path: &str, query: &str, form: Form) -> Call {
         let body = Bytes::from_static(b"body");
-        Call { what: String::new(), method, path: path.to_owned(), query: query.to_owned(), form, body }
+        Call { method, body, ..Call::get(String::new(), path.to_owned(), query.to_owned(), form) }
     }
 
     #[test]

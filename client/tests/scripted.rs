@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 
-use client::{Continuation, Credential, DEVELOPMENT_KEY, Endpoint, Entity, Error, TableService};
+use client::{Continuation, Credential, DEVELOPMENT_KEY, Endpoint, Entity, Error, Query, TableService, WriteMode};
 use model::{EdmValue, EntityKey, KeyText, RecordBuilder};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -76,10 +76,8 @@ fn entities(count: usize) -> Vec<Entity> {
     let text = |text: &str| KeyText::new(text).unwrap();
     let mut properties = RecordBuilder::default();
     properties.push("Number", EdmValue::Int32(1));
-    let entity = |row: usize| Entity {
-        key: EntityKey { partition: text("p"), row: text(&row.to_string()) },
-        properties: properties.clone(),
-    };
+    let key = |row: usize| EntityKey { partition: text("p"), row: text(&row.to_string()) };
+    let entity = |row: usize| Entity::new(key(row), properties.clone());
     (0..count).map(entity).collect()
 }
 
@@ -106,11 +104,11 @@ async fn a_transaction_that_is_too_large_is_sent_in_parts() {
         count if count > 30 => ("413 Too Large", String::new(), Vec::new()),
         count => batch_answer(&vec![STORED; count]),
     });
-    service.upsert("cars", &entities(100)).await.unwrap();
+    service.write("cars", &entities(100), WriteMode::Replace).await.unwrap();
     let sent: Vec<usize> = seen.lock().unwrap().iter().map(|seen| operations(&seen.body)).collect();
     assert_eq!(sent, [100, 50, 25, 25, 50, 25, 25]);
     let (service, _) = self::service(|_, _| ("413 Too Large", String::new(), Vec::new()));
-    let refused = service.upsert("cars", &entities(2)).await.unwrap_err();
+    let refused = service.write("cars", &entities(2), WriteMode::Replace).await.unwrap_err();
     assert_eq!(refused.refusal().map(|(status, _)| status), Some(413), "one entity cannot be parted");
 }
 
@@ -124,15 +122,15 @@ async fn what_passes_is_tried_again_and_what_stays_is_told() {
         _ => batch_answer(&[STORED]),
     });
     let began = Instant::now();
-    service.upsert("cars", &entities(1)).await.unwrap();
+    service.write("cars", &entities(1), WriteMode::Replace).await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(1), "the service asked for a second");
     assert_eq!(seen.lock().unwrap().len(), 4);
     let (service, _) = self::service(|_, _| batch_answer(&[STORED, STORED]));
-    let error = service.upsert("cars", &entities(3)).await.unwrap_err();
+    let error = service.write("cars", &entities(3), WriteMode::Replace).await.unwrap_err();
     assert!(error.to_string().contains("2 operations, not of 3"), "{error}");
     let refusal = "HTTP/1.1 400 Bad\r\n\r\n{\"odata.error\":{\"code\":\"PropertyNameInvalid\",\"message\":{\"value\":\"0:No.\"}}}";
     let (service, seen) = self::service(move |_, _| batch_answer(&[refusal]));
-    let error = service.upsert("cars", &entities(1)).await.unwrap_err();
+    let error = service.write("cars", &entities(1), WriteMode::Replace).await.unwrap_err();
     assert_eq!(error.to_string(), "writing to the table 'cars' was refused: 400 PropertyNameInvalid 0:No.");
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
@@ -147,11 +145,12 @@ async fn a_page_beyond_the_bound_is_asked_for_with_fewer_entities() {
         ("200 OK", next, format!("{{\"value\":[{}]}}", vec![entity; top].join(",")).into_bytes())
     });
     let from = Continuation { partition: "1!4!cA--".to_owned(), row: Some("a&b".to_owned()) };
-    let page = service.page("cars", Some(&from), 100).await.unwrap();
+    let query = Query { filter: Some("N eq 'x&y'".to_owned()), select: vec!["N".to_owned(), "RowKey".to_owned()] };
+    let page = service.page("cars", &query, Some(&from), 100).await.unwrap();
     assert_eq!(page.entities.len(), 50);
     assert_eq!(page.next, Some(Continuation { partition: "1!4!cA--".to_owned(), row: None }));
     let seen = seen.lock().unwrap();
-    let position = "&NextPartitionKey=1%214%21cA--&NextRowKey=a%26b";
+    let position = "&$filter=N%20eq%20%27x%26y%27&$select=PartitionKey%2CRowKey%2CTimestamp%2CN&NextPartitionKey=1%214%21cA--&NextRowKey=a%26b";
     for (seen, top) in seen.iter().zip([100, 50]) {
         assert_eq!(seen.target, format!("/devstoreaccount1/cars()?$top={top}{position}"));
     }
@@ -161,8 +160,29 @@ async fn a_page_beyond_the_bound_is_asked_for_with_fewer_entities() {
 async fn nonsense_is_an_error_and_no_panic() {
     let (service, _) = service(|_, _| ("200 OK", "Content-Type: text/html\r\n".to_owned(), b"<html>".to_vec()));
     assert!(matches!(service.tables().await, Err(Error::Unreadable { .. })));
-    assert!(matches!(service.page("cars", None, 10).await, Err(Error::Unreadable { .. })));
-    assert!(matches!(service.upsert("cars", &entities(1)).await, Err(Error::Unreadable { .. })));
+    assert!(matches!(service.page("cars", &Query::default(), None, 10).await, Err(Error::Unreadable { .. })));
+    assert!(matches!(service.write("cars", &entities(1), WriteMode::Replace).await, Err(Error::Unreadable { .. })));
     assert!(matches!(service.policies("cars").await, Err(Error::Unreadable { .. })));
     assert!(matches!(service.properties().await, Err(Error::Unreadable { .. })));
+}
+
+#[tokio::test]
+async fn what_could_find_itself_is_sent_once() {
+    let entity = || entities(1).remove(0);
+    let key = entity().key;
+    // Nobody knows whether an operation that ended so was carried out.
+    let (service, seen) = service(|_, _| ("500 Error", String::new(), Vec::new()));
+    assert!(service.create_new_table("cars").await.is_err());
+    assert!(service.delete_table("cars").await.is_err());
+    assert!(service.put("cars", &entity(), WriteMode::Insert, None).await.is_err());
+    assert!(service.put("cars", &entity(), WriteMode::Merge, Some("*")).await.is_err());
+    assert!(service.delete("cars", &key, "*").await.is_err());
+    assert_eq!(seen.lock().unwrap().len(), 5);
+    // What the service did not even begin is sent again.
+    let (service, seen) = self::service(|number, _| match number {
+        1 => ("503 Busy", "Retry-After: 0\r\n".to_owned(), Vec::new()),
+        _ => ("204 No Content", "ETag: W/\"x\"\r\n".to_owned(), Vec::new()),
+    });
+    let etag = service.put("cars", &entity(), WriteMode::Insert, None).await.unwrap();
+    assert_eq!((etag.as_deref(), seen.lock().unwrap().len()), (Some("W/\"x\""), 2));
 }

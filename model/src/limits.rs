@@ -107,17 +107,112 @@ pub const STORE_IDLE_TRANSACTION_SECONDS_MAX: u64 = 30;
 pub const STORE_CHUNK_BYTES: usize = 1024 * 1024;
 /// Most tables of a shared database whose ids one server keeps in memory; beyond it all are forgotten and looked up again.
 pub const STORE_TABLES_KNOWN_MAX: usize = 100_000;
+/// How many entities an account is served in a second when requests are throttled, unless said otherwise: the published
+/// target of the service.
+pub const ACCOUNT_ENTITIES_PER_SECOND_DEFAULT: u64 = 20_000;
+/// How many entities a partition is served in a second when requests are throttled, unless said otherwise: the published
+/// target of the service.
+pub const PARTITION_ENTITIES_PER_SECOND_DEFAULT: u64 = 2_000;
+/// Largest target of throttling, in entities a second. It is counted in whole nanoseconds an entity.
+pub const THROTTLE_TARGET_MAX: u64 = 1_000_000;
+/// Most partitions, and most accounts, whose use of the last second is kept to throttle them. Each takes about 20 bytes.
+pub const THROTTLE_BUCKETS_MAX: usize = 64 * 1024;
+/// Into how many parts, each with a lock, what is kept to throttle requests is divided.
+pub const THROTTLE_SHARDS: usize = 16;
+/// How often those are forgotten that have not come back, in seconds, as long as others come.
+pub const THROTTLE_SWEEP_SECONDS: u64 = 10;
+/// How often it is looked whether what an account keeps must be counted for its quota, in milliseconds.
+pub const QUOTA_LOOK_MILLISECONDS: u64 = 500;
+/// How long a count of what an account keeps is good, in seconds, if there is no doubt.
+pub const QUOTA_COUNT_SECONDS: u64 = 60;
+/// The time between two counts is at least this many times that of a count.
+pub const QUOTA_COUNT_SHARE: u32 = 50;
+/// The same, if there is a doubt that decides over requests.
+pub const QUOTA_DOUBT_SHARE: u32 = 4;
+/// Most tables of an account whose use is known one by one, for a quota on tables. Each takes about 100 bytes.
+pub const QUOTA_TABLES_COUNTED_MAX: usize = 100_000;
+/// Minutes of an hour, by which figures about requests are kept.
+pub const MINUTES_OF_HOUR: i64 = 60;
+/// Most hours and minutes, over all accounts, whose figures are kept in memory when they cannot be written.
+pub const ANALYTICS_PAGES_MAX: usize = 10_000;
+/// How often the figures of an interval are tried to be written when other servers write the same rows.
+pub const ANALYTICS_WRITE_ATTEMPTS_MAX: usize = 20;
+/// Most pages of old figures of a table that are deleted at one time, once an hour.
+pub const ANALYTICS_SWEEP_STEPS_MAX: usize = 1000;
+/// Longest line of an exported file, in bytes: an entity of 1 MiB whose text is written with six bytes a character has
+/// about half as much.
+pub const EXPORT_LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Most different properties of a table that is exported as CSV; each is a pair of columns.
+pub const EXPORT_COLUMNS_MAX: usize = 4096;
+/// Most key ranges of one table that an export reads beside one another.
+pub const EXPORT_RANGES_MAX: usize = 64;
+/// Most questions that an export asks to find key ranges in one table.
+pub const EXPORT_PROBES_MAX: usize = 128;
+/// Largest manifest of an export, in bytes: room for some hundred thousand tables.
+pub const EXPORT_MANIFEST_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most entities that an import reads ahead before the ones in front of them are written.
+pub const IMPORT_WINDOW_ENTITIES_MAX: usize = 4000;
+/// Most bytes of the entities that an import reads ahead, by the size formula, but for the last of them.
+pub const IMPORT_WINDOW_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Largest file that a command keeps its progress in, in bytes: room for some hundred thousand tables.
+pub const STATE_FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Widest column of a table on a terminal, in characters, unless it is the only one.
+pub const SHOWN_COLUMN_CHARS_MAX: usize = 48;
+
+/// Most connections to the admin listener at one time.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+/// Largest head of a request to the admin listener, in bytes.
+pub const ADMIN_HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Largest body of a request to the admin listener, in bytes: a filter of the log.
+pub const ADMIN_BODY_BYTES_MAX: usize = 4 * 1024;
+/// How long a request to the admin listener may take, in seconds.
+pub const ADMIN_REQUEST_SECONDS_MAX: u64 = 10;
+/// How long a connection to the admin listener may be idle, in seconds.
+pub const ADMIN_IDLE_SECONDS_MAX: u64 = 60;
+/// How long the readiness of the server waits for its storage, in seconds.
+pub const READINESS_SECONDS_MAX: u64 = 2;
+/// Most accounts that metrics tell apart.
+pub const METRICS_ACCOUNTS_MAX: usize = 200;
+/// Most tables that metrics tell apart.
+pub const METRICS_TABLES_MAX: usize = 1000;
+/// How long metrics keep a table that nobody uses, in seconds: a day.
+pub const METRICS_TABLE_IDLE_SECONDS_MAX: u64 = 24 * 3600;
+/// Spans that may wait for the OpenTelemetry collector, unless the environment says otherwise.
+pub const TRACE_QUEUE_SPANS_DEFAULT: usize = 2048;
+/// Most spans that may wait, whatever the environment says.
+pub const TRACE_QUEUE_SPANS_MAX: usize = 65_536;
+/// Spans that are sent together, unless the environment says otherwise.
+pub const TRACE_BATCH_SPANS_DEFAULT: usize = 512;
+/// Most steps that the span of one request has in it.
+pub const TRACE_STEPS_MAX: usize = 32;
+/// Longest text of a span, in characters. What is longer is cut, so that the spans that wait are bounded in bytes.
+pub const TRACE_TEXT_CHARS_MAX: usize = 1024;
+/// Longest `tracestate` that is handed on, in bytes, as W3C Trace Context asks for at least.
+pub const TRACE_STATE_BYTES_MAX: usize = 512;
+/// How much of a collector's answer is read, in bytes.
+pub const TRACE_ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// How long the end of the server waits for the figures of analytics to be written, in seconds, even if the requests have
+/// used up the time to shut down.
+pub const ANALYTICS_STOP_SECONDS_MIN: u64 = 2;
+/// How long the end of the server waits for the last spans to be sent, in seconds.
+pub const TRACE_STOP_SECONDS_MAX: u64 = 2;
 
 /// The number of bits of one UTF-16 code unit divided by eight: what one unit costs in the size formula.
 pub const UTF16_UNIT_BYTES: usize = 2;
 
+const _: () = assert!(READINESS_SECONDS_MAX < ADMIN_REQUEST_SECONDS_MAX);
 const _: () = assert!(KEY_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == 1024);
 const _: () = assert!(STRING_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == BINARY_BYTES_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX <= PAGE_ENTITY_BYTES_MAX);
 const _: () = assert!(CUSTOM_PROPERTIES_MAX < ATOM_PROPERTIES_MAX);
+const _: () = assert!(ENTITY_BYTES_MAX * 4 < EXPORT_LINE_BYTES_MAX);
+const _: () = assert!(TRANSACTION_OPERATIONS_MAX < IMPORT_WINDOW_ENTITIES_MAX);
 const _: () = assert!(XML_BODY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
 const _: () = assert!(QUERY_EXECUTION_SECONDS_DEFAULT < REQUEST_TIMEOUT_SECONDS_MAX);
 const _: () = assert!(STORE_STATEMENT_SECONDS_MAX < STORE_ATTEMPT_SECONDS_MAX);
 const _: () = assert!(STORE_ATTEMPTS_SECONDS_MAX + STORE_ATTEMPT_SECONDS_MAX < REQUEST_TIMEOUT_SECONDS_MAX);
+const _: () = assert!(PARTITION_ENTITIES_PER_SECOND_DEFAULT <= ACCOUNT_ENTITIES_PER_SECOND_DEFAULT);
+const _: () = assert!(ACCOUNT_ENTITIES_PER_SECOND_DEFAULT <= THROTTLE_TARGET_MAX);
+const _: () = assert!(THROTTLE_BUCKETS_MAX.is_multiple_of(THROTTLE_SHARDS));
 const _: () = assert!(STORE_STATEMENT_SECONDS_MAX < STORE_IDLE_TRANSACTION_SECONDS_MAX);

@@ -154,7 +154,7 @@ fn check_condition<'a>(
 }
 
 /// The limits of 01 §4 and §5, in the order of 06 §6: count, then total, then single values.
-fn check_size(key: &EntityKey, properties: &RecordBuilder) -> Result<(), MutationError> {
+pub fn check_size(key: &EntityKey, properties: &RecordBuilder) -> Result<(), MutationError> {
     if properties.has_too_many_properties() {
         return Err(MutationError::TooManyProperties);
     }

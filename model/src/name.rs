@@ -4,6 +4,7 @@ use crate::limits::{
     ACCOUNT_NAME_CHARS_MAX, ACCOUNT_NAME_CHARS_MIN, PROPERTY_NAME_UTF16_UNITS_MAX, TABLE_NAME_CHARS_MAX,
     TABLE_NAME_CHARS_MIN,
 };
+use crate::metrics_table::MetricsTable;
 use std::fmt;
 use std::sync::Arc;
 
@@ -36,7 +37,8 @@ impl fmt::Display for AccountName {
     }
 }
 
-/// The name of a table: 3 to 63 ASCII letters and digits, the first a letter.
+/// The name of a table: 3 to 63 ASCII letters and digits, the first a letter; or that of a table which the service itself
+/// keeps, and which no user creates.
 ///
 /// The spelling is kept for output; [`TableName::folded`] is what decides whether two names are the same.
 #[derive(Debug, Clone)]
@@ -44,6 +46,9 @@ pub struct TableName {
     spelling: Box<str>,
     folded: Box<str>,
 }
+
+/// No name that a user gives is less than this, folded; those of the tables that the service keeps are.
+pub const TABLE_NAMES_FROM: &str = "a";
 
 /// Why a text is not the name of a table that can be created (01 §2, in the order of the checks).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +76,21 @@ impl TableName {
             return Err(TableNameError::Reserved);
         }
         Ok(Self { spelling: Box::from(name), folded })
+    }
+
+    /// The name of a table that the service keeps.
+    pub fn of_metrics(table: MetricsTable) -> Self {
+        Self { spelling: Box::from(table.name()), folded: table.name().to_ascii_lowercase().into_boxed_str() }
+    }
+
+    /// A name that was stored: one that users may give, or that of a table which the service keeps.
+    pub fn stored(name: &str) -> Result<Self, TableNameError> {
+        MetricsTable::of_name(name).map_or_else(|| Self::new(name), |table| Ok(Self::of_metrics(table)))
+    }
+
+    /// Whether the service itself keeps the table.
+    pub fn is_of_metrics(&self) -> bool {
+        self.folded.starts_with('$')
     }
 
     /// The name as it was spelled.
@@ -114,6 +134,11 @@ pub enum PropertyNameError {
 pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
     if name.len() > PROPERTY_NAME_UTF16_UNITS_MAX && utf16_units(name) > PROPERTY_NAME_UTF16_UNITS_MAX {
         return Err(PropertyNameError::TooLong);
+    }
+    // Nearly all names have these letters only, which need not be decoded.
+    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if is_plain && name.bytes().next().is_some_and(|b| !b.is_ascii_digit()) {
+        return Ok(());
     }
     let mut characters = name.chars();
     let first_fits = characters.next().is_some_and(|c| c == '_' || (c.is_alphabetic() && is_name_character(c)));
@@ -177,6 +202,15 @@ mod tests {
             assert_eq!(TableName::new(bad).unwrap_err(), why, "{bad}");
         }
         assert_eq!(TableName::new("MyTable").unwrap(), TableName::new("mytable").unwrap());
+        for table in MetricsTable::ALL {
+            assert_eq!(TableName::new(table.name()).unwrap_err(), TableNameError::Characters);
+            let stored = TableName::stored(table.name()).unwrap();
+            assert!(stored == TableName::of_metrics(table) && stored.is_of_metrics());
+            assert!(stored.folded() < TABLE_NAMES_FROM);
+        }
+        let stored = TableName::stored("Aaa").unwrap();
+        assert!(stored.folded() > TABLE_NAMES_FROM && !stored.is_of_metrics());
+        assert!(TableName::stored("$other").is_err());
     }
 
     #[test]

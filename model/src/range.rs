@@ -134,6 +134,17 @@ impl KeyRange {
         Self { start, end }
     }
 
+    /// The encoded key of the partition that all keys of the range have; `None` if they may have different ones.
+    pub fn partition(&self) -> Option<&[u8]> {
+        let (start, end) = (self.start.as_slice(), self.end.as_deref()?);
+        let separator = start.iter().position(|b| *b == KEY_SEPARATOR);
+        let partition = start.get(..separator.unwrap_or(start.len()))?;
+        let rest = end.strip_prefix(partition)?;
+        // Between a partition key and what sorts behind all its rows there are no others.
+        let ends_inside = separator.is_some() && rest.first() == Some(&KEY_SEPARATOR);
+        (ends_inside || rest == [AFTER_PARTITION]).then_some(partition)
+    }
+
     /// The part of the range from a position on; may be empty.
     pub fn from_position(&self, position: &Position) -> Self {
         self.intersect(&Self { start: position.0.clone(), end: None })
@@ -198,6 +209,25 @@ mod tests {
             prop_assert_eq!(KeyRange::partitions(from, to).contains(&key), within(&keys.0, from, to));
             let expected = keys.0 == partition && within(&keys.1, from, to);
             prop_assert_eq!(KeyRange::rows(&partition, from, to).contains(&key), expected);
+        }
+
+        #[test]
+        fn a_range_that_names_a_partition_holds_no_key_of_another(
+            keys in (text(), text()), edges in (text(), text()), kinds in (0u8..3, 0u8..3), partition in text(),
+        ) {
+            let key = EntityKey { partition: KeyText::new(&keys.0).unwrap(), row: KeyText::new(&keys.1).unwrap() };
+            let (from, to) = (edge(kinds.0, &edges.0), edge(kinds.1, &edges.1));
+            let rows = KeyRange::rows(&partition, from, to);
+            let expected = Some(encoded(&partition, &[]));
+            prop_assert_eq!(rows.partition().map(<[u8]>::to_vec), expected.clone());
+            prop_assert_eq!(KeyRange::rows(&partition, from, Edge::Open).intersect(&rows), rows.clone());
+            for range in [rows, KeyRange::partitions(from, to), KeyRange::all()] {
+                if let Some(partition) = range.partition() && range.contains(&key.encode()) {
+                    prop_assert_eq!(partition.to_vec(), encoded(key.partition.as_str(), &[]));
+                }
+            }
+            let one = KeyRange::partitions(Edge::Including(&partition), Edge::Including(&partition));
+            prop_assert_eq!(one.partition().map(<[u8]>::to_vec), expected);
         }
     }
 }

@@ -80,6 +80,11 @@ impl<'a> RecordView<'a> {
         self.timestamp
     }
 
+    /// The size of the record, in bytes.
+    pub fn record_bytes(&self) -> usize {
+        HEADER_BYTES + self.properties.len()
+    }
+
     /// The number of custom properties.
     pub fn len(&self) -> usize {
         usize::from(self.count)
@@ -104,6 +109,21 @@ impl<'a> RecordView<'a> {
             }
         }
         Ok(None)
+    }
+}
+
+impl RecordView<'_> {
+    /// Reads all of it: every name and value, and that nothing stands behind the last one.
+    ///
+    /// Reading in place looks at no more than it needs, so this is for those who look for damage.
+    pub fn check(&self) -> Result<(), DamagedRecord> {
+        let mut properties = self.properties();
+        for property in properties.by_ref() {
+            let property = property?;
+            property.name()?;
+            property.value()?;
+        }
+        if properties.rest.is_empty() { Ok(()) } else { Err(DamagedRecord) }
     }
 }
 
@@ -290,6 +310,11 @@ impl RecordBuilder {
     /// What the properties add to the size of the entity, in bytes, by the documented formula (01 §5).
     pub fn formula_bytes(&self) -> usize {
         self.formula_bytes
+    }
+
+    /// The size of the record that the properties so far become, in bytes.
+    pub fn record_bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Whether more than 252 properties were pushed.
@@ -491,6 +516,20 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_check_reads_all_of_a_record() {
+        let mut builder = RecordBuilder::default();
+        builder.push("s", EdmValue::String("text"));
+        let good = builder.finish(DateTime::MIN).0;
+        let checked = |bytes: &[u8]| RecordView::new(bytes).and_then(|view| view.check());
+        assert_eq!(checked(&good), Ok(()));
+        assert_eq!(checked(&[&good[..], b"x"].concat()), Err(DamagedRecord), "something stands behind it");
+        assert_eq!(checked(&good[..good.len() - 1]), Err(DamagedRecord), "it is cut off");
+        let mut no_text = good.clone();
+        *no_text.last_mut().unwrap() = 0xFF;
+        assert_eq!(checked(&no_text), Err(DamagedRecord), "it is no UTF-8");
+    }
+
+    #[test]
     fn other_versions_are_refused() {
         let mut bytes = RecordBuilder::default().finish(DateTime::MIN).0;
         bytes[0] = RECORD_VERSION + 1;
@@ -511,5 +550,8 @@ pub(crate) mod tests {
         builder.push("o", EdmValue::Boolean(true));
         let expected = (8 + 4 + 2 * 3 + 4) + (8 + 2 + 5 + 4) + (8 + 2 + 1);
         assert_eq!(builder.formula_bytes(), expected);
+        let bytes = builder.record_bytes();
+        let record = builder.finish(DateTime::MIN);
+        assert_eq!((record.as_bytes().len(), record.view().unwrap().record_bytes()), (bytes, bytes));
     }
 }

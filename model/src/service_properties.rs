@@ -1,5 +1,5 @@
-//! The service properties of an account (specification 10 §1): analytics settings, which are kept and shown but not
-//! acted on, and CORS rules.
+//! The service properties of an account (specification 10 §1): what is logged, which is kept and shown but not acted on,
+//! what is measured, and CORS rules.
 
 use crate::cors::CorsRules;
 use crate::limits::{RETENTION_DAYS_MAX, RETENTION_DAYS_MIN};
@@ -31,6 +31,12 @@ pub struct ServicePropertiesUpdate {
 }
 
 impl ServiceProperties {
+    /// What a fresh account has where requests are measured: figures by the hour, by operation too, for a week.
+    pub fn measured() -> Self {
+        let retention = RetentionDays::new(7);
+        Self { hour_metrics: Metrics { level: MetricsLevel::ServiceAndApi, retention }, ..Self::default() }
+    }
+
     /// The properties with the sections of the update in place of their own.
     #[must_use]
     pub fn updated(&self, update: ServicePropertiesUpdate) -> Self {

@@ -63,12 +63,14 @@ impl Transaction {
             return Err(TransactionError::TooMany);
         }
         let first = mutations.first().ok_or(TransactionError::Empty)?.key().partition.clone();
-        let mut rows = HashSet::with_capacity(mutations.len());
+        // Rows that ascend, as most do, are different from each other without being remembered.
+        let mut rows = HashSet::new();
+        let ascend = mutations.is_sorted_by(|one, next| one.key().row.as_str() < next.key().row.as_str());
         for (index, mutation) in mutations.iter().enumerate() {
             if mutation.key().partition != first {
                 return Err(TransactionError::DifferentPartition(index));
             }
-            if !rows.insert(mutation.key().row.as_str()) {
+            if !ascend && !rows.insert(mutation.key().row.as_str()) {
                 return Err(TransactionError::DuplicateEntity(index));
             }
         }

@@ -3,6 +3,7 @@
 //! Keys come from a file or from the environment, never from the command line, where other users of the
 //! machine could read them.
 
+use crate::quota::{Quota, QuotaSection};
 use crate::reload::Files;
 use anyhow::{Context, bail, ensure};
 use model::AccountName;
@@ -20,6 +21,8 @@ const DEVELOPMENT_KEY: &str =
 #[derive(Debug)]
 pub(crate) struct Accounts {
     keys: HashMap<AccountName, Vec<AccountKey>>,
+    /// Of those that have a quota of their own.
+    quotas: HashMap<AccountName, Quota>,
     is_development: bool,
 }
 
@@ -37,6 +40,7 @@ struct AccountEntry {
     name: String,
     key1: String,
     key2: Option<String>,
+    quota: Option<QuotaSection>,
 }
 
 impl Accounts {
@@ -44,10 +48,10 @@ impl Accounts {
     pub(crate) fn development() -> Self {
         let name = AccountName::new(DEVELOPMENT_ACCOUNT).expect("the name follows the rules");
         let key = AccountKey::parse(DEVELOPMENT_KEY).expect("the key is Base64");
-        Self { keys: HashMap::from([(name, vec![key])]), is_development: true }
+        Self { keys: HashMap::from([(name, vec![key])]), quotas: HashMap::new(), is_development: true }
     }
 
-    /// Reads a file of `[[account]]` sections with `name`, `key1` and, optionally, `key2`.
+    /// Reads a file of `[[account]]` sections with `name`, `key1` and, optionally, `key2` and a section `quota`.
     pub(crate) fn from_file(files: &Files<1>) -> anyhow::Result<Self> {
         let ([path], [content]) = (&files.paths, &files.contents);
         // The parser's error would quote the line at fault, and with it a key.
@@ -57,11 +61,15 @@ impl Accounts {
                 path.display()
             );
         };
+        let quota = |entry: &AccountEntry| Some((AccountName::new(&entry.name)?, entry.quota?.quota()));
+        let quotas = file.account.iter().filter_map(quota).collect();
         let entries = file
             .account
             .into_iter()
             .map(|entry| (entry.name, Some(entry.key1).into_iter().chain(entry.key2).collect()));
-        Self::from_entries(entries).with_context(|| format!("reading accounts from {}", path.display()))
+        let accounts = Self::from_entries(entries);
+        let accounts = accounts.with_context(|| format!("reading accounts from {}", path.display()))?;
+        Ok(Self { quotas, ..accounts })
     }
 
     /// Reads `name:key1[:key2]` entries separated by semicolons.
@@ -90,12 +98,17 @@ impl Accounts {
             ensure!(accounts.insert(account, keys).is_none(), "account '{name}' is given twice");
         }
         ensure!(!accounts.is_empty(), "there is no account");
-        Ok(Self { keys: accounts, is_development: false })
+        Ok(Self { keys: accounts, quotas: HashMap::new(), is_development: false })
     }
 
     /// The keys of an account; `None` if there is no such account.
     pub(crate) fn keys(&self, account: &AccountName) -> Option<&[AccountKey]> {
         self.keys.get(account).map(Vec::as_slice)
+    }
+
+    /// The quota that an account has of its own.
+    pub(crate) fn quota(&self, account: &AccountName) -> Quota {
+        self.quotas.get(account).copied().unwrap_or_default()
     }
 
     /// Every account with its keys.
@@ -149,7 +162,15 @@ mod tests {
         };
         let good = accounts(format!("[[account]]\nname = \"one\"\nkey1 = \"{KEY}\"\n")).unwrap();
         assert!(good.keys(&AccountName::new("one").unwrap()).is_some());
+        let held = accounts(format!(
+            "[[account]]\nname = \"one\"\nkey1 = \"{KEY}\"\n[account.quota]\nmax-tables = 3\n\
+             [[account]]\nname = \"two\"\nkey1 = \"{KEY}\"\n"
+        ));
+        let held = held.unwrap();
+        assert!(!held.quota(&AccountName::new("one").unwrap()).is_none());
+        assert!(held.quota(&AccountName::new("two").unwrap()).is_none());
         for bad in [
+            format!("[[account]]\nname = \"one\"\nkey1 = \"{KEY}\"\nquota.max-oranges = 3\n"),
             format!("[[account]]\nname = \"one\"\nkey1 = {KEY}\n"),
             format!("[[account]]\nname = \"one\"\nkey1 = \"{KEY}!\"\n"),
             format!("[[account]]\nname = \"{KEY}\"\nkey1 = \"one\"\n"),

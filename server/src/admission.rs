@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use bytes::Bytes;
 use model::limits::{PAGE_ENTITY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::ErrorCode;
@@ -31,6 +32,20 @@ pub(crate) struct Admission {
     requests: Arc<Semaphore>,
     memory: Arc<Semaphore>,
     units: usize,
+    requests_max: usize,
+    refused_requests: AtomicU64,
+    refused_memory: AtomicU64,
+}
+
+/// How much is taken on at one moment, and what was refused so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct AdmissionFigures {
+    pub(crate) requests: u64,
+    pub(crate) requests_max: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) memory_bytes_max: u64,
+    pub(crate) refused_requests: u64,
+    pub(crate) refused_memory: u64,
 }
 
 /// A request in work, as long as this lives.
@@ -46,13 +61,33 @@ pub(crate) struct Share(Option<OwnedSemaphorePermit>);
 impl Admission {
     pub(crate) fn new(requests_max: usize, memory_bytes: usize) -> Self {
         let units = (memory_bytes / UNIT_BYTES).min(Semaphore::MAX_PERMITS);
-        let requests = Arc::new(Semaphore::new(requests_max.min(Semaphore::MAX_PERMITS)));
-        Self { requests, memory: Arc::new(Semaphore::new(units)), units }
+        let requests_max = requests_max.min(Semaphore::MAX_PERMITS);
+        Self {
+            requests: Arc::new(Semaphore::new(requests_max)),
+            memory: Arc::new(Semaphore::new(units)),
+            units,
+            requests_max,
+            refused_requests: AtomicU64::new(0),
+            refused_memory: AtomicU64::new(0),
+        }
+    }
+
+    /// What is taken on, and what was refused.
+    pub(crate) fn figures(&self) -> AdmissionFigures {
+        let used = |most: usize, semaphore: &Semaphore| most.saturating_sub(semaphore.available_permits()) as u64;
+        AdmissionFigures {
+            requests: used(self.requests_max, &self.requests),
+            requests_max: self.requests_max as u64,
+            memory_bytes: used(self.units, &self.memory) * UNIT_BYTES as u64,
+            memory_bytes_max: (self.units * UNIT_BYTES) as u64,
+            refused_requests: self.refused_requests.load(Ordering::Relaxed),
+            refused_memory: self.refused_memory.load(Ordering::Relaxed),
+        }
     }
 
     /// A place among the requests in work.
     pub(crate) async fn place(&self) -> Result<Place, Failure> {
-        take(&self.requests, 1).await.map(|permit| Place { _permit: permit })
+        take(&self.requests, 1, &self.refused_requests).await.map(|permit| Place { _permit: permit })
     }
 
     /// Memory for this many bytes.
@@ -61,7 +96,8 @@ impl Admission {
             return Ok(Share::default());
         }
         // An answer may be larger than all that there is; it then has the memory for itself.
-        take(&self.memory, bytes.div_ceil(UNIT_BYTES).min(self.units)).await.map(|permit| Share(Some(permit)))
+        let units = bytes.div_ceil(UNIT_BYTES).min(self.units);
+        take(&self.memory, units, &self.refused_memory).await.map(|permit| Share(Some(permit)))
     }
 
     /// Makes a share fit what is held in the end: gives back what is too much, or takes what is missing.
@@ -69,7 +105,7 @@ impl Admission {
         let held = share.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let needed = if bytes <= UNCOUNTED_BYTES { 0 } else { bytes.div_ceil(UNIT_BYTES).min(self.units) };
         if needed > held {
-            let more = take(&self.memory, needed - held).await?;
+            let more = take(&self.memory, needed - held, &self.refused_memory).await?;
             match &mut share.0 {
                 Some(permit) => permit.merge(more),
                 None => share.0 = Some(more),
@@ -81,15 +117,16 @@ impl Admission {
     }
 }
 
-async fn take(semaphore: &Arc<Semaphore>, count: usize) -> Result<OwnedSemaphorePermit, Failure> {
+async fn take(semaphore: &Arc<Semaphore>, count: usize, refused: &AtomicU64) -> Result<OwnedSemaphorePermit, Failure> {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     if let Ok(permit) = Arc::clone(semaphore).try_acquire_many_owned(count) {
         return Ok(permit);
     }
-    match tokio::time::timeout(WAIT, Arc::clone(semaphore).acquire_many_owned(count)).await {
-        Ok(Ok(permit)) => Ok(permit),
-        _ => Err(Failure::service(ErrorCode::ServerBusy).because("more requests or bodies than the server takes on")),
+    if let Ok(Ok(permit)) = tokio::time::timeout(WAIT, Arc::clone(semaphore).acquire_many_owned(count)).await {
+        return Ok(permit);
     }
+    refused.fetch_add(1, Ordering::Relaxed);
+    Err(Failure::service(ErrorCode::ServerBusy).because("more requests or bodies than the server takes on"))
 }
 
 /// How many bytes a body has.
@@ -124,6 +161,10 @@ mod tests {
         assert!(is_busy(&admission.settle(share, 30 * 1024).await));
         drop(other);
         assert!(admission.memory(10 * 1024 * 1024).await.is_ok(), "one that is too large has all of it");
-        assert_eq!(admission.memory.available_permits(), 64, "everything was given back");
+        let figures = admission.figures();
+        assert_eq!((figures.refused_requests, figures.refused_memory), (1, 2));
+        assert_eq!((figures.memory_bytes, figures.memory_bytes_max), (0, 64 * 1024), "everything was given back");
+        let _place = admission.place().await;
+        assert_eq!((admission.figures().requests, admission.figures().requests_max), (1, 1));
     }
 }

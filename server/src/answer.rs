@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use model::DateTime;
+use model::{DateTime, TableName};
 use std::borrow::Cow;
+use wire::ErrorCode;
 use wire::negotiation::Preference;
 
 /// The answer to an operation that succeeded.
@@ -25,6 +26,10 @@ pub(crate) struct Answer {
     pub(crate) content: Option<(Cow<'static, str>, Vec<Bytes>)>,
     /// Further headers.
     pub(crate) headers: HeaderMap,
+    /// The table that the operation was about, where the body names it. The client is not told.
+    pub(crate) table: Option<TableName>,
+    /// What failed a batch, which is answered like one that succeeded. The client is told inside the body.
+    pub(crate) failed_by: Option<ErrorCode>,
 }
 
 impl Answer {

@@ -4,6 +4,7 @@
 
 use crate::accounts::Accounts;
 use crate::bearer;
+use crate::completed::Credential;
 use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
 use crate::oauth::OAuth;
@@ -36,7 +37,7 @@ pub(crate) struct Evidence<'a> {
 const X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
-/// Checks the credential of a request, and says what it allows.
+/// Checks the credential of a request, and says what it allows; and, good or not, of which kind it is.
 ///
 /// UNVERIFIED (07 §2): that the header counts where the address carries a signature too.
 pub(crate) async fn authenticate(
@@ -44,15 +45,27 @@ pub(crate) async fn authenticate(
     accounts: &Accounts,
     oauth: Option<&OAuth>,
     evidence: &Evidence<'_>,
+    kind: &mut Credential,
 ) -> Result<Grant, Failure> {
-    match evidence.headers.get(AUTHORIZATION) {
-        Some(header) => match (bearer::credential(header), oauth) {
-            (Some(credential), Some(oauth)) => bearer::authenticate(accounts, oauth, credential, evidence).await,
-            // Without an issuer, Bearer is a scheme that is not known.
-            (Some(_), None) | (None, _) => shared_key(accounts, evidence, header),
-        },
-        None if evidence.options.has_signature => shared_access::authenticate(engine, accounts, evidence).await,
-        None => Err(bearer::anonymous(oauth, evidence)),
+    let header = evidence.headers.get(AUTHORIZATION);
+    if let (Some(credential), Some(oauth)) = (header.and_then(bearer::credential), oauth) {
+        *kind = Credential::Bearer;
+        return bearer::authenticate(accounts, oauth, credential, evidence).await;
+    }
+    match header {
+        // Without an issuer, Bearer is a scheme that is not known.
+        Some(header) => {
+            *kind = Credential::SharedKey;
+            shared_key(accounts, evidence, header)
+        }
+        None if evidence.options.has_signature => {
+            *kind = Credential::SharedAccessSignature;
+            shared_access::authenticate(engine, accounts, evidence).await
+        }
+        None => {
+            *kind = Credential::Anonymous;
+            Err(bearer::anonymous(oauth, evidence))
+        }
     }
 }
 

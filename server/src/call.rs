@@ -1,8 +1,11 @@
 //! A request as the operations see it: headers and options read once, nothing of HTTP left.
 
+use crate::analytics::Analytics;
 use crate::failure::{Failure, Layer};
-use http::HeaderMap;
+use crate::quota::Held;
+use crate::throttle::Throttle;
 use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderName};
 use model::key::KeyError;
 use model::name::TableNameError;
 use model::{Condition, DateTime, EntityKey, Grant, KeyText, TableName};
@@ -25,22 +28,25 @@ pub(crate) struct Headers<'a> {
     pub(crate) max_data_service_version: Option<&'a str>,
 }
 
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+const DATA_SERVICE_VERSION: HeaderName = HeaderName::from_static("dataserviceversion");
+const MAX_DATA_SERVICE_VERSION: HeaderName = HeaderName::from_static("maxdataserviceversion");
+
 impl<'a> Headers<'a> {
     /// Picks the headers; one that is not visible text counts as malformed. `accept` is that of [`joined_accept`].
     pub(crate) fn of(headers: &'a HeaderMap, accept: Option<&'a str>) -> Result<Self, ServiceError> {
-        let text = |name: &http::HeaderName| match headers.get(name) {
+        let text = |name: &HeaderName| match headers.get(name) {
             None => Ok(None),
             Some(value) => value.to_str().map(Some).map_err(|_| ErrorCode::InvalidHeaderValue),
         };
-        let named = |name: &'static str| text(&http::HeaderName::from_static(name));
         Ok(Self {
             accept,
             content_type: text(&CONTENT_TYPE)?,
             if_match: text(&IF_MATCH)?,
             if_none_match: text(&IF_NONE_MATCH)?,
-            prefer: named("prefer")?,
-            data_service_version: named("dataserviceversion")?,
-            max_data_service_version: named("maxdataserviceversion")?,
+            prefer: text(&PREFER)?,
+            data_service_version: text(&DATA_SERVICE_VERSION)?,
+            max_data_service_version: text(&MAX_DATA_SERVICE_VERSION)?,
         })
     }
 }
@@ -80,6 +86,12 @@ pub(crate) struct Call<'a> {
     pub(crate) preference: Option<Preference>,
     /// A query answers by then, with a continuation token if it is not done.
     pub(crate) query_deadline: Instant,
+    /// What counts entities against targets; `None` if nothing is throttled.
+    pub(crate) throttle: Option<&'a Throttle>,
+    /// What the account may keep; `None` if it may keep whatever it wants.
+    pub(crate) quota: Option<Held<'a>>,
+    /// What keeps figures about requests, in tables of its own; `None` if nothing is measured.
+    pub(crate) analytics: Option<&'a Analytics>,
 }
 
 impl Call<'_> {

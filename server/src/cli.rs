@@ -1,8 +1,18 @@
 //! The command line: flags, their environment twins, and the file that may stand in for them.
 
+use crate::analytics::AnalyticsArgs;
+use crate::backup::{self, BackupArgs, RestoreArgs};
+use crate::check::{self, CheckArgs};
+use crate::commands::{ENTITY_EXAMPLES, EntityArgs, TABLE_EXAMPLES, TableArgs};
 use crate::copy::{self, CopyArgs};
+use crate::export::{self, ExportArgs};
+use crate::health::{self, HealthArgs};
+use crate::import::{self, ImportArgs};
+use crate::manual::{self, CompletionsArgs, ManArgs};
 use crate::oauth::OAuthSection;
+use crate::quota::QuotaArgs;
 use crate::sas_command::SasArgs;
+use crate::throttle::ThrottleArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -43,6 +53,60 @@ pub(crate) enum Command {
     /// It goes on where it stopped, shows how far it is, and at the end compares both sides entity by entity.
     #[command(after_long_help = copy::EXAMPLES)]
     Copy(Box<CopyArgs>),
+
+    /// Back up a data folder, while its server runs: complete each time, and incremental on disk
+    ///
+    /// The snapshot is of one instant. What did not change since an earlier backup is not written again, and every byte is
+    /// covered by a hash.
+    #[command(after_long_help = backup::BACKUP_EXAMPLES)]
+    Backup(Box<BackupArgs>),
+
+    /// Restore a backup into a new data folder, with every Timestamp and ETag as it was
+    #[command(after_long_help = backup::RESTORE_EXAMPLES)]
+    Restore(Box<RestoreArgs>),
+
+    /// Check a data folder, or a repository of backups, from end to end, and change nothing
+    ///
+    /// It says what is wrong and where, and counts what is there.
+    #[command(after_long_help = check::EXAMPLES)]
+    Check(Box<CheckArgs>),
+
+    /// Ask a running server whether it is ready, for health checks of containers
+    ///
+    /// It looks for the server where the environment or the file of options says that it is: run it with those of the
+    /// server. With an admin listener it asks that for /readyz; without one, any answer at all will do.
+    #[command(after_long_help = health::EXAMPLES)]
+    Health(Box<HealthArgs>),
+
+    /// Print the script that completes commands and options in a shell
+    #[command(after_long_help = manual::COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+
+    /// Print the manual page of a command, or write the pages of all
+    #[command(after_long_help = manual::MAN_EXAMPLES)]
+    Man(ManArgs),
+
+    /// Write tables to files: JSON lines that keep every type, or CSV
+    ///
+    /// It reads several key ranges of a table at a time, goes on where it stopped, and writes the entities in the order
+    /// of their keys.
+    #[command(after_long_help = export::EXAMPLES)]
+    Export(Box<ExportArgs>),
+
+    /// Read files of entities into tables: what export wrote, and JSON lines or CSV of other tools
+    ///
+    /// It writes transactions of a partition each beside one another, goes on where it stopped, and names file, line
+    /// and column of what is no entity.
+    #[command(after_long_help = import::EXAMPLES)]
+    Import(Box<ImportArgs>),
+
+    /// List, create and delete tables of a running server or an account in the cloud
+    #[command(after_long_help = TABLE_EXAMPLES)]
+    Table(Box<TableArgs>),
+
+    /// Read, query, count, write and delete entities of a running server or an account in the cloud
+    #[command(after_long_help = ENTITY_EXAMPLES)]
+    Entity(Box<EntityArgs>),
 }
 
 const EXAMPLES: &str = "\
@@ -174,8 +238,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_LOG_FORMAT", value_enum)]
     pub(crate) log_format: Option<LogFormat>,
 
-    /// What is logged [default: info]; debug shows every request and query plan, and parts can be chosen, as in
-    /// "info,store=debug"
+    /// What is logged [default: info]; "info,rowhouse::access=debug" adds one event for each request, debug also shows
+    /// query plans, and parts can be chosen, as in "info,store=debug". With --admin it can be changed while the server runs
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which shows no backticks")]
     #[arg(long, env = "ROWHOUSE_LOG", value_name = "LEVEL")]
     pub(crate) log: Option<String>,
 
@@ -186,6 +251,31 @@ pub(crate) struct ServeArgs {
     /// Serve beyond this machine without TLS, for instance behind a proxy that has it
     #[arg(long, env = "ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub(crate) allow_plain_http_on_network: Option<bool>,
+
+    /// Address and port on which the server answers operators: whether it is alive and ready, figures for Prometheus,
+    /// what is logged (docs/observability.md). Off unless given; port 0 takes a free one
+    #[arg(long, env = "ROWHOUSE_ADMIN", value_name = "ADDR:PORT")]
+    pub(crate) admin: Option<String>,
+
+    /// Answer operators beyond this machine, although --admin asks nobody who he is
+    #[arg(long, env = "ROWHOUSE_ALLOW_ADMIN_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub(crate) allow_admin_on_network: Option<bool>,
+
+    /// Whether the figures of --admin tell tables apart [default: true]; at most 1000 of them
+    #[arg(long, env = "ROWHOUSE_METRICS_PER_TABLE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub(crate) metrics_per_table: Option<bool>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) throttle: ThrottleArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) quota: QuotaArgs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) analytics: AnalyticsArgs,
 
     /// Bearer tokens; only in the file.
     #[arg(skip)]
@@ -278,6 +368,12 @@ impl ServeArgs {
                 .allow_development_key_on_network
                 .or(file.allow_development_key_on_network),
             allow_plain_http_on_network: self.allow_plain_http_on_network.or(file.allow_plain_http_on_network),
+            admin: self.admin.or(file.admin),
+            allow_admin_on_network: self.allow_admin_on_network.or(file.allow_admin_on_network),
+            metrics_per_table: self.metrics_per_table.or(file.metrics_per_table),
+            throttle: self.throttle.or(file.throttle),
+            quota: self.quota.or(file.quota),
+            analytics: self.analytics.or(file.analytics),
             oauth: file.oauth,
         }
     }

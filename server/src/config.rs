@@ -4,7 +4,9 @@ use crate::accounts::Accounts;
 use crate::admission::MEMORY_BYTES_MIN;
 use crate::cli::{DurabilityArg, LogFormat, SecondaryArg, ServeArgs, StoreUrl};
 use crate::oauth::OAuthConfig;
+use crate::quota::Quota;
 use crate::reload::Files;
+use crate::throttle::Targets;
 use crate::tls;
 use anyhow::{Context, bail, ensure};
 use model::limits::{QUERY_EXECUTION_SECONDS_DEFAULT, REQUEST_TIMEOUT_SECONDS_MAX};
@@ -46,9 +48,18 @@ pub(crate) struct Config {
     pub(crate) requests_max: usize,
     /// Memory for bodies on their way.
     pub(crate) body_bytes: usize,
+    /// How much is served in a second; `None` for whatever is possible.
+    pub(crate) targets: Option<Targets>,
+    /// What an account may keep that has no quota of its own.
+    pub(crate) quota: Quota,
+    /// Whether figures about requests are kept.
+    pub(crate) has_analytics: bool,
     pub(crate) shutdown_time: Duration,
     pub(crate) log_format: LogFormat,
     pub(crate) log: String,
+    /// Where operators are answered; `None` if nowhere.
+    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) metrics_per_table: bool,
 }
 
 /// Where the data are kept.
@@ -92,6 +103,7 @@ impl Config {
         ensure!(requests_max > 0, "--max-requests is at least 1");
         let body_bytes = args.body_mib.unwrap_or(512).saturating_mul(MIB);
         ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is at least {}", MEMORY_BYTES_MIN / MIB);
+        let targets = args.throttle.targets()?;
         let storage = storage(&args)?;
         Ok(Self {
             exposure,
@@ -108,9 +120,14 @@ impl Config {
             connections_max,
             requests_max,
             body_bytes,
+            targets,
+            quota: args.quota.quota(),
+            has_analytics: args.analytics.analytics.unwrap_or(false),
             shutdown_time: Duration::from_secs(args.shutdown_seconds.unwrap_or(10)),
             log_format: args.log_format.unwrap_or(LogFormat::Text),
             log: args.log.unwrap_or_else(|| "info".to_owned()),
+            admin: admin_address(args.admin.as_deref(), args.allow_admin_on_network == Some(true))?,
+            metrics_per_table: args.metrics_per_table.unwrap_or(true),
         })
     }
 
@@ -219,6 +236,23 @@ fn address(text: &str) -> anyhow::Result<SocketAddr> {
     text.to_socket_addrs().with_context(what)?.next().with_context(what)
 }
 
+/// Where operators are answered. Beyond this machine only if a flag says so by its name.
+fn admin_address(text: Option<&str>, allows_network: bool) -> anyhow::Result<Option<SocketAddr>> {
+    let Some(text) = text else {
+        ensure!(!allows_network, "--allow-admin-on-network is about the address of operators: give it with --admin");
+        return Ok(None);
+    };
+    let admin = address(text).context("reading --admin")?;
+    ensure!(
+        admin.ip().is_loopback() || allows_network,
+        "refusing to answer operators on {admin}: whoever reaches this address may read figures and change what is \
+         logged, without a credential and without TLS.\n\
+         Give --admin an address of this machine such as 127.0.0.1:10003, or, where only operators reach it, say \
+         --allow-admin-on-network."
+    );
+    Ok(Some(admin))
+}
+
 /// Who can reach the server, how, and what the flags say about that.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Exposure {
@@ -300,6 +334,22 @@ mod tests {
         assert!(refusal(args(None, None), Some(KEYS)).contains("--allow-plain-http-on-network"));
         assert!(Config::new(args(Some(true), Some(true)), None).is_ok());
         assert!(Config::new(args(None, Some(true)), Some(KEYS)).is_ok());
+    }
+
+    #[test]
+    fn operators_beyond_this_machine_need_a_flag() {
+        let config = |admin: Option<&str>, allow| {
+            let admin = admin.map(str::to_owned);
+            Config::new(ServeArgs { admin, allow_admin_on_network: allow, ..ServeArgs::default() }, None)
+        };
+        assert_eq!(config(None, None).unwrap().admin, None);
+        assert!(config(Some("127.0.0.1:0"), None).unwrap().admin.is_some());
+        assert!(config(Some("0.0.0.0:9"), Some(true)).unwrap().admin.is_some());
+        let refusal = |admin, allow| format!("{:#}", config(admin, allow).unwrap_err());
+        assert!(refusal(Some("0.0.0.0:9"), None).contains("--allow-admin-on-network"));
+        assert!(refusal(Some("[::]:9"), Some(false)).contains("--allow-admin-on-network"));
+        assert!(refusal(None, Some(true)).contains("--admin"));
+        assert!(refusal(Some("here"), None).contains("--admin"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! place among the connections from the first packet on.
 
 use crate::connection::ConnectionInfo;
+use crate::metrics::{Connections, Open};
 use crate::patience::{Patience, watched};
 use crate::reload::Live;
 use crate::service::Service;
@@ -45,6 +46,7 @@ pub(crate) struct Listening {
     /// What TLS connections are accepted with; `None` for plain HTTP. One that is accepted keeps what it began with.
     pub(crate) tls: Option<Arc<Live<ServerConfig>>>,
     pub(crate) connections_max: usize,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) shutdown_time: Duration,
 }
 
@@ -52,12 +54,12 @@ pub(crate) struct Listening {
 struct Accepted<S> {
     stream: S,
     peer: SocketAddr,
-    place: OwnedSemaphorePermit,
+    place: (OwnedSemaphorePermit, Open),
 }
 
 /// Serves connections until `stop` is done; then lets requests finish, but no longer than the shutdown time.
 pub(crate) async fn serve<E: Engine>(listening: Listening, service: Arc<Service<E>>, stop: impl Future<Output = ()>) {
-    let Listening { listener, tls, connections_max, shutdown_time } = listening;
+    let Listening { listener, tls, connections_max, connections, shutdown_time } = listening;
     let places = Arc::new(Semaphore::new(connections_max.min(Semaphore::MAX_PERMITS)));
     let graceful = GracefulShutdown::new();
     let mut handshakes = JoinSet::new();
@@ -65,14 +67,15 @@ pub(crate) async fn serve<E: Engine>(listening: Listening, service: Arc<Service<
     loop {
         tokio::select! {
             () = &mut stop => break,
-            accepted = accept(&listener, &places) => match &tls {
-                None => serve_one(accepted, false, &service, &graceful),
+            accepted = accept(&listener, &places, &connections) => match &tls {
+                None => serve_one(accepted, false, &service, &graceful, &connections),
                 Some(tls) => {
-                    handshakes.spawn(handshake(TlsAcceptor::from(tls.current()), accepted));
+                    let acceptor = TlsAcceptor::from(tls.current());
+                    handshakes.spawn(handshake(acceptor, accepted, Arc::clone(&connections)));
                 }
             },
             Some(done) = handshakes.join_next() => if let Ok(Some(accepted)) = done {
-                serve_one(accepted, true, &service, &graceful);
+                serve_one(accepted, true, &service, &graceful, &connections);
             },
         }
     }
@@ -84,7 +87,11 @@ pub(crate) async fn serve<E: Engine>(listening: Listening, service: Arc<Service<
 }
 
 /// The next connection, once there is a place for it; until then it waits in the system's queue.
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Accepted<TcpStream> {
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+    connections: &Arc<Connections>,
+) -> Accepted<TcpStream> {
     let place = Arc::clone(places).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
@@ -93,7 +100,7 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Accepted<Tcp
                 if let Err(error) = stream.set_nodelay(true) {
                     debug!("the connection from {peer} is lost: {error}");
                 }
-                return Accepted { stream, peer, place };
+                return Accepted { stream, peer, place: (place, connections.accept()) };
             }
             Err(error) => {
                 warn!("accepting a connection failed: {error}");
@@ -104,18 +111,28 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Accepted<Tcp
 }
 
 /// The encrypted connection; `None`, and its place free again, if the client cannot or does not do its part.
-async fn handshake(acceptor: TlsAcceptor, accepted: Accepted<TcpStream>) -> Option<Accepted<TlsStream<TcpStream>>> {
+async fn handshake(
+    acceptor: TlsAcceptor,
+    accepted: Accepted<TcpStream>,
+    connections: Arc<Connections>,
+) -> Option<Accepted<TlsStream<TcpStream>>> {
     let Accepted { stream, peer, place } = accepted;
     match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => return Some(Accepted { stream, peer, place }),
         Ok(Err(error)) => debug!("the TLS handshake with {peer} failed: {error}"),
         Err(_) => debug!("the TLS handshake with {peer} took longer than {} s", HANDSHAKE_TIME.as_secs()),
     }
+    connections.handshake_failed();
     None
 }
 
-fn serve_one<S, E>(accepted: Accepted<S>, is_tls: bool, service: &Arc<Service<E>>, graceful: &GracefulShutdown)
-where
+fn serve_one<S, E>(
+    accepted: Accepted<S>,
+    is_tls: bool,
+    service: &Arc<Service<E>>,
+    graceful: &GracefulShutdown,
+    connections: &Arc<Connections>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     E: Engine,
 {
@@ -133,11 +150,15 @@ where
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), handler);
     let connection = graceful.watch(connection);
+    let connections = Arc::clone(connections);
     tokio::spawn(async move {
         match watched(connection, LOOKS, || stall.is_longer_than(STALL_TIME)).await {
             Some(Ok(())) => {}
             Some(Err(error)) => debug!("a connection ended: {error}"),
-            None => debug!("the client {peer} takes nothing of its answer"),
+            None => {
+                connections.cut_off();
+                debug!("the client {peer} takes nothing of its answer");
+            }
         }
         drop(place);
     });

@@ -3,24 +3,48 @@
 //! The flow of a request stands in `service.rs`; one file an operation stands in `operations/`.
 //! This crate must not know how an engine stores anything.
 
+mod access_log;
 mod accounts;
+mod admin;
 mod admission;
+mod analytics;
 mod answer;
+mod arrived;
 mod authentication;
 mod authorization;
+mod backup;
 mod bearer;
 mod body;
 mod call;
+mod check;
 mod cli;
+mod commands;
+mod completed;
 mod config;
 mod connection;
+mod control;
 mod copy;
 mod cors;
+#[cfg(test)]
+mod drift;
+mod export;
 mod failure;
+mod formats;
+mod health;
+mod import;
 mod listener;
+mod log;
+mod manual;
+mod memory;
+mod metrics;
+mod notify;
 mod oauth;
+mod open_files;
+mod operation_kind;
 mod operations;
 mod patience;
+mod places;
+mod quota;
 mod reload;
 mod request_id;
 mod response;
@@ -30,7 +54,10 @@ mod serve;
 mod service;
 mod shared_access;
 mod stall;
+mod throttle;
 mod tls;
+mod traces;
+mod version;
 
 use anyhow::Context;
 use clap::Parser;
@@ -53,6 +80,25 @@ fn main() -> ExitCode {
             copy::Outcome::Complete => ExitCode::SUCCESS,
             copy::Outcome::Different => ExitCode::FAILURE,
         }),
+        Command::Health(args) => health::run(*args).and_then(|answer| say(&answer)).map(done),
+        Command::Completions(args) => say(&manual::completions(&args)).map(done),
+        Command::Man(args) => manual::man(&args).and_then(|page| say(&page)).map(done),
+        Command::Backup(args) => {
+            backup::back_up(&args).map(|is_well| if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Command::Restore(args) => backup::restore(&args).map(done),
+        Command::Check(args) => match check::run(&args) {
+            Ok(true) => Ok(ExitCode::SUCCESS),
+            Ok(false) => Ok(ExitCode::FAILURE),
+            Err(error) => {
+                complain(&error);
+                Ok(ExitCode::from(check::NOT_CHECKED))
+            }
+        },
+        Command::Table(args) => commands::run_table(&args),
+        Command::Entity(args) => commands::run_entity(&args),
+        Command::Export(args) => export::run(&args).map(done),
+        Command::Import(args) => import::run(&args).map(done),
     };
     match result {
         Ok(code) => code,

@@ -58,7 +58,8 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    fn len(&self) -> u64 {
+    /// The size of the body.
+    pub(crate) fn len(&self) -> u64 {
         self.segments.iter().map(|segment| segment.len() as u64).sum()
     }
 }

@@ -1,5 +1,6 @@
 //! Which operation a method on a resource asks for (specification 02 §1).
 
+use crate::operation_kind::OperationKind;
 use http::Method;
 use std::borrow::Cow;
 use wire::target::Resource;
@@ -35,26 +36,66 @@ pub(crate) struct EntityAddress<'a> {
 }
 
 impl Operation<'_> {
-    /// The name in logs and metrics, as the service names its operations (10 §8).
-    pub(crate) fn name(&self) -> &'static str {
+    /// Which operation this is, without its parameters.
+    pub(crate) fn kind(&self) -> OperationKind {
         match self {
-            Self::QueryTables => "QueryTables",
-            Self::CreateTable => "CreateTable",
-            Self::GetTable(_) => "QueryTable",
-            Self::DeleteTable(_) => "DeleteTable",
-            Self::GetTableAcl(_) => "GetTableACL",
-            Self::SetTableAcl(_) => "SetTableACL",
-            Self::QueryEntities(_) => "QueryEntities",
-            Self::InsertEntity(_) => "InsertEntity",
-            Self::GetEntity(_) => "QueryEntity",
-            Self::UpdateEntity(_) => "UpdateEntity",
-            Self::MergeEntity(_) => "MergeEntity",
-            Self::DeleteEntity(_) => "DeleteEntity",
-            Self::Batch => "EntityGroupTransaction",
-            Self::GetServiceProperties => "GetTableServiceProperties",
-            Self::SetServiceProperties => "SetTableServiceProperties",
-            Self::GetServiceStats => "GetTableServiceStats",
+            Self::QueryTables => OperationKind::QueryTables,
+            Self::CreateTable => OperationKind::CreateTable,
+            Self::GetTable(_) => OperationKind::QueryTable,
+            Self::DeleteTable(_) => OperationKind::DeleteTable,
+            Self::GetTableAcl(_) => OperationKind::GetTableAcl,
+            Self::SetTableAcl(_) => OperationKind::SetTableAcl,
+            Self::QueryEntities(_) => OperationKind::QueryEntities,
+            Self::InsertEntity(_) => OperationKind::InsertEntity,
+            Self::GetEntity(_) => OperationKind::QueryEntity,
+            Self::UpdateEntity(_) => OperationKind::UpdateEntity,
+            Self::MergeEntity(_) => OperationKind::MergeEntity,
+            Self::DeleteEntity(_) => OperationKind::DeleteEntity,
+            Self::Batch => OperationKind::EntityGroupTransaction,
+            Self::GetServiceProperties => OperationKind::GetServiceProperties,
+            Self::SetServiceProperties => OperationKind::SetServiceProperties,
+            Self::GetServiceStats => OperationKind::GetServiceStats,
         }
+    }
+
+    /// The name in logs, as the service names its operations (10 §8).
+    pub(crate) fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+}
+
+impl<'a> Operation<'a> {
+    /// The table that the address names.
+    pub(crate) fn table(&self) -> Option<&Cow<'a, str>> {
+        match self {
+            Self::GetTable(table)
+            | Self::DeleteTable(table)
+            | Self::GetTableAcl(table)
+            | Self::SetTableAcl(table)
+            | Self::QueryEntities(table)
+            | Self::InsertEntity(table) => Some(table),
+            Self::GetEntity(address)
+            | Self::UpdateEntity(address)
+            | Self::MergeEntity(address)
+            | Self::DeleteEntity(address) => Some(&address.table),
+            Self::QueryTables
+            | Self::CreateTable
+            | Self::Batch
+            | Self::GetServiceProperties
+            | Self::SetServiceProperties
+            | Self::GetServiceStats => None,
+        }
+    }
+}
+
+impl Operation<'_> {
+    /// Whether the operation reads or writes entities, so that these are what counts when requests are throttled.
+    pub(crate) fn is_of_entities(&self) -> bool {
+        let is_write = matches!(
+            self,
+            Self::InsertEntity(_) | Self::UpdateEntity(_) | Self::MergeEntity(_) | Self::DeleteEntity(_) | Self::Batch
+        );
+        is_write || matches!(self, Self::QueryEntities(_) | Self::GetEntity(_))
     }
 
     /// Whether the operation changes anything, so that the secondary endpoint refuses it.

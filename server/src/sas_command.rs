@@ -56,7 +56,7 @@ No token allows to read or set the policies of a table.";
 
 #[derive(Debug, Args)]
 struct TableArgs {
-    /// The table
+    /// The table that the token is for
     table: String,
 
     /// What may be done: letters of r (read), a (add), u (update), d (delete); inserting or replacing needs a and u

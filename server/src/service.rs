@@ -2,37 +2,45 @@
 //!
 //! The order of the steps decides which error a client sees first (specification 06 §6).
 
+use crate::access_log;
 use crate::accounts::Accounts;
 use crate::admission::{self, Admission, PAGE_BYTES, Share};
+use crate::analytics::Analytics;
 use crate::answer::Answer;
+use crate::arrived::{Arrived, accepts_json, is_of_front_end};
 use crate::authentication::{Evidence, authenticate};
 use crate::authorization::authorize;
 use crate::body::{self, BodyFailure};
 use crate::call::{Call, Headers, joined_accept, resolved};
 use crate::cli::SecondaryArg;
+use crate::completed::{Completed, Learned, Outcome};
 use crate::connection::ConnectionInfo;
 use crate::cors;
 use crate::failure::{Failure, Layer};
+use crate::metrics::{InFlight, Metrics};
 use crate::oauth::OAuth;
+use crate::operation_kind::OperationKind;
 use crate::operations;
 use crate::operations::batch::Surroundings;
+use crate::quota::{Held, Quotas};
 use crate::reload::Live;
 use crate::request_id::RequestId;
-use crate::response::{self, Envelope, Segments, X_MS_CLIENT_REQUEST_ID, echoed_request_id};
+use crate::response::{self, Envelope, Segments, echoed_request_id};
 use crate::route::{Operation, effective_method, route, route_service};
+use crate::throttle::Throttle;
+use crate::traces::{self, Trace, Tracer};
 use bytes::Bytes;
-use http::request::Parts;
-use http::{HeaderMap, HeaderName, Method, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
-use model::limits::{REQUEST_BODY_BYTES_MAX, XML_BODY_BYTES_MAX};
-use model::{AccountName, CorsRules, DateTime, ServiceProperties};
+use model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
+use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties, TableName};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::Engine;
 use tracing::{debug, error, info};
 use wire::negotiation::{Preference, Wishes};
 use wire::target::{Resource, Target};
-use wire::{ErrorCode, Format, MetadataLevel, QueryOptions, ServiceError, Version};
+use wire::{ErrorCode, Format, MetadataLevel, ServiceError, Version};
 
 /// The Table service on an engine.
 #[derive(Debug)]
@@ -45,10 +53,20 @@ pub(crate) struct Service<E> {
     pub(crate) query_time: Duration,
     /// How much is taken on at one time.
     pub(crate) admission: Admission,
+    /// What counts entities against targets; `None` if nothing is throttled.
+    pub(crate) throttle: Option<Throttle>,
+    /// What accounts may keep.
+    pub(crate) quotas: Quotas,
+    /// What keeps figures about requests; `None` if nothing is measured.
+    pub(crate) analytics: Option<Analytics>,
     /// What the secondary endpoint serves.
     pub(crate) secondary: SecondaryArg,
     /// Whether the primary endpoint answers statistics in path style.
     pub(crate) stats_on_primary: bool,
+    /// What counts requests; `None` if nobody can look.
+    pub(crate) metrics: Option<Arc<Metrics>>,
+    /// What makes traces of requests; `None` if there is no collector.
+    pub(crate) tracer: Option<Arc<Tracer>>,
 }
 
 /// The client went away or was too slow; there is nobody to answer.
@@ -63,6 +81,26 @@ impl std::fmt::Display for Abort {
 
 impl std::error::Error for Abort {}
 
+/// What a request asks for, once its address and its head have been understood.
+struct Ask<'r> {
+    operation: Operation<'r>,
+    headers: Headers<'r>,
+    version: Version,
+    wishes: Wishes<'r>,
+    /// The format of the answer.
+    format: Format,
+    /// How long the client gives the request.
+    timeout: Duration,
+}
+
+/// Who sends a request.
+struct Caller<'r> {
+    /// What that allows.
+    grant: Grant,
+    /// What the account may keep; `None` if it may keep whatever it wants.
+    quota: Option<Held<'r>>,
+}
+
 impl<E: Engine> Service<E> {
     /// Answers one request.
     pub(crate) async fn handle(
@@ -70,86 +108,158 @@ impl<E: Engine> Service<E> {
         request: http::Request<Incoming>,
         connection: ConnectionInfo,
     ) -> Result<Response<Segments>, Abort> {
-        let started = Instant::now();
+        let in_flight = self.metrics.as_deref().map(Metrics::begin);
         let (parts, body) = request.into_parts();
+        let arrived = Arrived::new(&parts, connection, &self.domains);
+        let accounts = self.accounts.current();
         let mut envelope = envelope(&parts.headers);
-        let mut operation = "";
-        let result = self.process(&parts, body, connection, started, &mut envelope, &mut operation).await;
-        let mut response = match result {
-            Ok((answer, share)) => response::of_answer(answer, share, &envelope),
+        let mut learned = Learned::default();
+        let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, arrived.started));
+        let work = self.process(&arrived, body, &accounts, &mut envelope, &mut learned);
+        let result = Trace::follow(trace.as_ref(), work).await;
+        let (response, outcome, named) = match result {
+            Ok((mut answer, share)) => {
+                let outcome = Outcome::Answered { status: answer.status, code: answer.failed_by };
+                let named = answer.table.take();
+                (Some(response::of_answer(answer, share, &envelope)), outcome, named)
+            }
             Err(BodyFailure::Answer(failure)) => {
                 envelope.accepts_json = accepts_json(&parts.headers);
                 log_failure(&failure, &envelope);
-                response::of_failure(&failure, &envelope, DateTime::from_system_time(SystemTime::now()))
+                let code = failure.error.code;
+                let now = DateTime::from_system_time(SystemTime::now());
+                let outcome = Outcome::Answered { status: code.status(), code: Some(code) };
+                (Some(response::of_failure(&failure, &envelope, now)), outcome, None)
             }
-            Err(BodyFailure::Abort) => return Err(Abort),
+            Err(BodyFailure::Abort) => (None, Outcome::Aborted, None),
         };
-        if let Some(properties) = &envelope.cors {
-            let origin = parts.headers.get(http::header::ORIGIN);
-            cors::add_headers(&properties.cors, &parts.method, origin, response.headers_mut());
-        }
-        debug!(
-            target: "rowhouse::access",
-            method = parts.method.as_str(), path = parts.uri.path(), operation, status = response.status().as_u16(),
-            microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
-            request_id = envelope.request_id.as_str(),
-        );
-        Ok(response)
+        let response = response.map(|mut response| {
+            if let Some(properties) = &envelope.cors {
+                let origin = parts.headers.get(http::header::ORIGIN);
+                cors::add_headers(&properties.cors, &parts.method, origin, response.headers_mut());
+            }
+            response
+        });
+        let response_bytes = response.as_ref().map_or(0, |response| response.body().len());
+        let account = arrived.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
+        let completed = Completed {
+            began_at: arrived.now,
+            duration: arrived.started.elapsed(),
+            receiving: learned.receiving.map_or(Duration::ZERO, |(_, time)| time),
+            operation: learned.operation,
+            account,
+            is_secondary: arrived.target.secondary,
+            table: named.as_ref().map(TableName::as_str).or(learned.table.as_deref()),
+            credential: learned.credential,
+            is_authenticated: learned.is_authenticated,
+            has_own_timeout: learned.has_own_timeout,
+            outcome,
+            request_bytes: learned.request_bytes as u64,
+            response_bytes,
+            method: parts.method.as_str(),
+            path: parts.uri.path(),
+            request_id: envelope.request_id.as_str(),
+            client_request_id: envelope.client_request_id.as_ref().and_then(text),
+            user_agent: parts.headers.get(http::header::USER_AGENT).and_then(text),
+            peer: connection.peer,
+            is_tls: connection.is_tls,
+        };
+        self.completed(&completed, in_flight, trace.as_deref());
+        response.ok_or(Abort)
     }
 
-    async fn process(
-        &self,
-        parts: &Parts,
-        body: Incoming,
-        connection: ConnectionInfo,
-        started: Instant,
-        envelope: &mut Envelope,
-        operation_name: &mut &'static str,
-    ) -> Result<(Answer, Share), BodyFailure> {
-        let host = host(parts)?;
-        let raw_query = parts.uri.query().unwrap_or_default();
-        let options = QueryOptions::parse(raw_query);
-        let target = Target::parse(host, parts.uri.path(), &self.domains);
-        envelope.cors = target.account.as_ref().and_then(|account| self.properties_with_rules(account));
-        if parts.method == Method::OPTIONS {
-            *operation_name = "TablePreflightRequest";
-            envelope.is_front_end = true;
-            // Taken, so that nothing is added to the answer.
-            let properties = envelope.cors.take();
-            let no_rules = CorsRules::default();
-            let rules = properties.as_ref().map_or(&no_rules, |properties| &properties.cors);
-            return Ok((cors::preflight(rules, &parts.headers)?, Share::default()));
+    /// Everybody who wants to know about requests is told here.
+    fn completed(&self, completed: &Completed<'_>, in_flight: Option<InFlight<'_>>, trace: Option<&Trace>) {
+        access_log::write(completed);
+        if let Some(in_flight) = in_flight {
+            in_flight.complete(completed);
         }
-        let now = SystemTime::now();
-        let method = parts.method.as_str();
-        let version = version(&parts.headers, &options);
+        if let (Some(tracer), Some(trace)) = (&self.tracer, trace) {
+            tracer.end(trace, completed);
+        }
+        if let (Some(analytics), Some(account)) = (&self.analytics, completed.account) {
+            // An engine that is closing has none; the request failed for the same reason.
+            if let Ok(properties) = self.engine.service_properties(account) {
+                analytics.note(completed, &properties);
+            }
+        }
+    }
+
+    /// The way of a request up to its answer.
+    async fn process<'r>(
+        &self,
+        arrived: &Arrived<'r>,
+        body: Incoming,
+        accounts: &Accounts,
+        envelope: &mut Envelope,
+        learned: &mut Learned<'r>,
+    ) -> Result<(Answer, Share), BodyFailure> {
+        arrived.check_host()?;
+        let account = arrived.target.account.as_ref();
+        envelope.cors = account.and_then(|account| self.properties_with_rules(accounts, account));
+        if arrived.parts.method == Method::OPTIONS {
+            learned.operation = OperationKind::PreflightRequest;
+            return Ok((preflight(arrived, envelope)?, Share::default()));
+        }
+        let version = arrived.version();
+        let named = version.as_ref().ok().copied().flatten();
+        let grant = self.identify(arrived, named, accounts, envelope, learned).await?;
+        let version = version?;
+        envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
+        arrived.check_client_request_id()?;
+        let quota = self.quotas.hold(accounts, &grant.account);
+        let accept = joined_accept(&arrived.parts.headers).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
+        let version = version.unwrap_or(Version::OLDEST);
+        let ask = self.understand(arrived, version, accept.as_deref(), &grant, envelope, learned)?;
+        self.execute(arrived, ask, Caller { grant, quota }, body, envelope, learned).await
+    }
+
+    /// Finds out who sends a request, and what that allows.
+    async fn identify(
+        &self,
+        arrived: &Arrived<'_>,
+        version: Option<Version>,
+        accounts: &Accounts,
+        envelope: &mut Envelope,
+        learned: &mut Learned<'_>,
+    ) -> Result<Grant, Failure> {
         let evidence = Evidence {
-            method,
-            target: &target,
-            raw_query,
-            options: &options,
-            headers: &parts.headers,
-            version: version.as_ref().ok().copied().flatten(),
-            now,
-            connection,
+            method: arrived.parts.method.as_str(),
+            target: &arrived.target,
+            raw_query: arrived.raw_query,
+            options: &arrived.options,
+            headers: &arrived.parts.headers,
+            version,
+            now: arrived.now,
+            connection: arrived.connection,
         };
         let oauth = self.oauth.as_ref();
         envelope.challenge = oauth.and_then(OAuth::challenge).cloned();
-        let grant = authenticate(&self.engine, &self.accounts.current(), oauth, &evidence).await?;
-        let version = version?;
-        envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
-        let version = version.unwrap_or(Version::OLDEST);
-        check_client_request_id(&parts.headers)?;
+        let grant = authenticate(&self.engine, accounts, oauth, &evidence, &mut learned.credential).await?;
+        learned.is_authenticated = true;
+        Ok(grant)
+    }
 
-        let accept = joined_accept(&parts.headers).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
-        let headers = Headers::of(&parts.headers, accept.as_deref()).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
-        let wishes = Call::wishes(version, &headers, &options).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
+    /// Finds out what a request asks for, whether that is allowed, and how the answer is to look.
+    fn understand<'a, 'r: 'a>(
+        &self,
+        arrived: &'a Arrived<'r>,
+        version: Version,
+        accept: Option<&'a str>,
+        grant: &Grant,
+        envelope: &mut Envelope,
+        learned: &mut Learned<'r>,
+    ) -> Result<Ask<'a>, Failure> {
+        let Arrived { parts, options, target, .. } = arrived;
+        let front_end = |error| Failure::at(Layer::FrontEnd, error);
+        let headers = Headers::of(&parts.headers, accept).map_err(front_end)?;
+        let wishes = Call::wishes(version, &headers, options).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         // Errors about the address come before those about the format, and are already written in it.
         let has_answer = matches!(parts.method, Method::GET | Method::POST);
         envelope.format = if has_answer { wishes.answer_format() } else { wishes.empty_answer_format() }.ok();
         options.check().map_err(Failure::query)?;
         let resource = target.resource().map_err(Failure::query)?;
-        let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(http::HeaderValue::as_bytes);
+        let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(HeaderValue::as_bytes);
         let method = effective_method(&parts.method, overrides).map_err(Failure::query)?;
         let (restype, comp) = (options.restype.as_deref(), options.comp.as_deref());
         envelope.is_front_end = is_of_front_end(&resource, restype, comp);
@@ -157,14 +267,15 @@ impl<E: Engine> Service<E> {
             Resource::Service => route_service(&method, restype, comp),
             resource => route(&method, resource, comp),
         };
-        let operation = operation.map_err(Failure::query)?;
-        *operation_name = operation.name();
+        let operation: Operation<'r> = operation.map_err(Failure::query)?;
+        let kind = operation.kind();
+        learned.operation = if headers.if_match.is_some() { kind } else { kind.without_condition() };
+        learned.table = operation.table().cloned();
         if operation.has_preference() {
             envelope.preference = Preference::parse(wishes.data_service_version, headers.prefer);
         }
-        authorize(&grant, &operation, &headers)?;
-        self.check_endpoint(&operation, &target).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
-
+        authorize(grant, &operation, &headers)?;
+        self.check_endpoint(&operation, target).map_err(front_end)?;
         let format = match operation {
             // Each part of a batch has a format of its own.
             Operation::Batch => wishes.default_part_format(),
@@ -174,9 +285,25 @@ impl<E: Engine> Service<E> {
             _ => resolved(wishes.empty_answer_format())?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;
-        let base = [connection.scheme(), "://", host, target.base_path].concat();
+        learned.has_own_timeout = timeout < Duration::from_secs(REQUEST_TIMEOUT_SECONDS_MAX);
+        Ok(Ask { operation, headers, version, wishes, format, timeout })
+    }
+
+    /// Reads the body, and does what a request asks for.
+    async fn execute(
+        &self,
+        arrived: &Arrived<'_>,
+        ask: Ask<'_>,
+        caller: Caller<'_>,
+        body: Incoming,
+        envelope: &Envelope,
+        learned: &mut Learned<'_>,
+    ) -> Result<(Answer, Share), BodyFailure> {
+        let Ask { operation, headers, version, wishes, format, timeout } = ask;
+        let Caller { grant, quota } = caller;
+        let base = arrived.base();
         let share = self.admission.memory(expected_bytes(&operation, &body)).await?;
-        let body = self.read_body(&operation, parts, body, headers.content_type, &wishes, started);
+        let body = self.read_body(&operation, arrived, body, headers.content_type, &wishes, learned);
         let (body, body_format) = body.await?;
         // Taken when the body is there, so that nobody keeps it by sending slowly.
         let _place = self.admission.place().await?;
@@ -184,23 +311,25 @@ impl<E: Engine> Service<E> {
             grant,
             version,
             data_service_version: wishes.data_service_version,
-            now: DateTime::from_system_time(now),
+            now: DateTime::from_system_time(arrived.now),
             base: &base,
             headers,
-            options: &options,
+            options: &arrived.options,
             format,
             body_format,
             preference: envelope.preference,
-            query_deadline: started + timeout.min(self.query_time),
+            query_deadline: arrived.started + timeout.min(self.query_time),
+            throttle: self.throttle.as_ref(),
+            quota,
+            analytics: self.analytics.as_ref(),
         };
         let surroundings = Surroundings {
             domains: &self.domains,
-            is_secondary: target.secondary,
+            is_secondary: arrived.target.secondary,
             request_id: envelope.request_id.as_str(),
-            now: call.now,
         };
         let run = self.run(&call, operation, &surroundings, &body);
-        match tokio::time::timeout_at((started + timeout + QUERY_GRACE).into(), run).await {
+        match tokio::time::timeout_at((arrived.started + timeout + QUERY_GRACE).into(), run).await {
             Ok(Ok(answer)) => {
                 let bytes = answer.content.as_ref().map_or(0, |(_, segments)| admission::size(segments));
                 Ok((answer, self.admission.settle(share, bytes).await?))
@@ -214,17 +343,17 @@ impl<E: Engine> Service<E> {
     async fn read_body(
         &self,
         operation: &Operation<'_>,
-        parts: &Parts,
+        arrived: &Arrived<'_>,
         body: Incoming,
         content_type: Option<&str>,
         wishes: &Wishes<'_>,
-        began: Instant,
+        learned: &mut Learned<'_>,
     ) -> Result<(Bytes, Format), BodyFailure> {
         let unread = Format::Json(MetadataLevel::Minimal);
         if !operation.has_body() {
             return Ok((Bytes::new(), unread));
         }
-        let headers = &parts.headers;
+        let headers = &arrived.parts.headers;
         let is_framed = headers.contains_key(http::header::CONTENT_LENGTH) || !body.is_end_stream();
         if !is_framed && !headers.contains_key(http::header::TRANSFER_ENCODING) {
             return Err(Failure::query(ErrorCode::MissingContentLengthHeader).into());
@@ -234,7 +363,11 @@ impl<E: Engine> Service<E> {
         if has_format {
             wishes.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
         }
-        let body = body::read(body, began).await?;
+        let waiting = Instant::now();
+        let body = traces::step("receive body", body::read(body, arrived.started)).await;
+        learned.receiving = Some((waiting, waiting.elapsed()));
+        let body = body?;
+        learned.request_bytes = body.len();
         if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
@@ -252,6 +385,9 @@ impl<E: Engine> Service<E> {
         body: &Bytes,
     ) -> Result<Answer, Failure> {
         let engine = &self.engine;
+        if !operation.is_of_entities() {
+            call.admit_request()?;
+        }
         match operation {
             Operation::QueryTables => operations::query_tables::run(engine, call).await,
             Operation::CreateTable => operations::create_table::run(engine, call, body).await,
@@ -273,10 +409,10 @@ impl<E: Engine> Service<E> {
     }
 
     /// The properties of an account of this server, if it has CORS rules.
-    fn properties_with_rules(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
+    fn properties_with_rules(&self, accounts: &Accounts, account: &AccountName) -> Option<Arc<ServiceProperties>> {
         // An engine that is closing has no say in CORS; the operation says what is wrong.
         let properties = self.engine.service_properties(account).ok()?;
-        (!properties.cors.is_empty() && self.accounts.current().keys(account).is_some()).then_some(properties)
+        (!properties.cors.is_empty() && accounts.keys(account).is_some()).then_some(properties)
     }
 
     /// Refuses what the endpoint does not serve: writes, and perhaps reads, on the secondary one (07 §7), and
@@ -298,10 +434,19 @@ impl<E: Engine> Service<E> {
     }
 }
 
+/// Answers what a browser asks before it sends a request to another origin.
+fn preflight(arrived: &Arrived<'_>, envelope: &mut Envelope) -> Result<Answer, Failure> {
+    envelope.is_front_end = true;
+    // Taken, so that nothing is added to the answer.
+    let properties = envelope.cors.take();
+    let no_rules = CorsRules::default();
+    let rules = properties.as_ref().map_or(&no_rules, |properties| &properties.cors);
+    cors::preflight(rules, &arrived.parts.headers)
+}
+
 /// How long a query that ends at its deadline may take to answer with its page.
 const QUERY_GRACE: Duration = Duration::from_secs(1);
 const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
-const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 
 fn envelope(headers: &HeaderMap) -> Envelope {
     Envelope {
@@ -317,12 +462,6 @@ fn envelope(headers: &HeaderMap) -> Envelope {
     }
 }
 
-/// Whether the client reads JSON, as far as can be said before a format is negotiated.
-fn accepts_json(headers: &HeaderMap) -> bool {
-    let accept = headers.get(http::header::ACCEPT).map(http::HeaderValue::as_bytes).unwrap_or_default();
-    accept.windows(b"application/json".len()).any(|w| w.eq_ignore_ascii_case(b"application/json"))
-}
-
 /// The memory that a request needs before it is known what becomes of it: a body and the record or records that it
 /// becomes, or a page.
 fn expected_bytes(operation: &Operation<'_>, body: &Incoming) -> usize {
@@ -336,46 +475,9 @@ fn expected_bytes(operation: &Operation<'_>, body: &Incoming) -> usize {
     2 * announced.map_or(REQUEST_BODY_BYTES_MAX, |bytes| bytes.min(REQUEST_BODY_BYTES_MAX))
 }
 
-/// The host that the client addressed: of the target if that is absolute, else of the `Host` header.
-fn host(parts: &Parts) -> Result<&str, Failure> {
-    let header = || parts.headers.get(http::header::HOST).and_then(|value| value.to_str().ok());
-    let host = parts.uri.authority().map(http::uri::Authority::as_str).or_else(header).unwrap_or_default();
-    if host.is_empty() { Err(Failure::at(Layer::FrontEnd, ErrorCode::HostInformationNotPresent)) } else { Ok(host) }
-}
-
-/// Whether the front end answers, in XML: operations on the account and on policies.
-fn is_of_front_end(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> bool {
-    match resource {
-        Resource::Service => restype.is_some() || comp.is_some(),
-        Resource::Entities(_) => comp == Some("acl"),
-        _ => false,
-    }
-}
-
-/// The version that the request names; `None` if it names none.
-///
-/// Where the credential stands in the address, so may the version, and the one of the signature is the last resort
-/// (08 §10, which goes before 02 §7: no signature binds a request to its own version).
-fn version(headers: &HeaderMap, options: &QueryOptions<'_>) -> Result<Option<Version>, Failure> {
-    let is_signed = options.has_signature && !headers.contains_key(http::header::AUTHORIZATION);
-    if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
-        let version = Version::parse(text).map(Some);
-        return version.ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
-    }
-    if is_signed && !headers.contains_key(X_MS_VERSION) {
-        return Ok(options.signed_version.as_deref().and_then(Version::parse));
-    }
-    let Some(value) = headers.get(X_MS_VERSION) else { return Ok(None) };
-    let version = value.to_str().ok().and_then(|text| Version::parse(text.trim()));
-    version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))
-}
-
-/// An id that cannot be echoed is refused (06 §5).
-fn check_client_request_id(headers: &HeaderMap) -> Result<(), Failure> {
-    if headers.contains_key(X_MS_CLIENT_REQUEST_ID) && echoed_request_id(headers).is_none() {
-        return Err(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue));
-    }
-    Ok(())
+/// The value of a header, if it is visible text.
+fn text(value: &HeaderValue) -> Option<&str> {
+    value.to_str().ok()
 }
 
 /// Says in the log what the client is not told.

@@ -8,7 +8,6 @@ mod bank;
 mod support;
 
 use bank::{AUDITS, Clerk, audit, check_sums, learn, open_bank};
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -23,9 +22,7 @@ const SEED: &str = "ROWHOUSE_CONSISTENCY_SEED";
 
 #[test]
 fn no_page_shows_a_part_of_a_transaction() {
-    let seed = std::env::var(SEED).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap());
-    println!("{SEED}={seed}");
-    let mut random = Random(seed);
+    let mut random = Random::from_environment(SEED);
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--data", folder.path().to_str().unwrap()];
     let mut clerks: Vec<_> = (0..CLERKS).map(|number| Clerk::new(number, random.next())).collect();

@@ -11,7 +11,6 @@ mod support;
 
 use bank::{AUDITS, Clerk, audit, audit_through_faults, check_sums, learn, open_bank};
 use cluster::Cluster;
-use std::hash::{BuildHasher, RandomState};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -19,12 +18,6 @@ use std::time::{Duration, Instant};
 use support::{Client, PATIENCE, Random, Server};
 
 const SEED: &str = "ROWHOUSE_DATABASE_SEED";
-
-fn seed() -> Random {
-    let seed = std::env::var(SEED).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap());
-    println!("{SEED}={seed}");
-    Random(seed)
-}
 
 /// What the server says when it refuses to start.
 fn refusal(arguments: &[&str], password: &str) -> String {
@@ -70,12 +63,61 @@ fn a_database_that_cannot_be_used_is_refused_with_what_to_do() {
     assert!(newer.contains("schema 99") && newer.contains("use that one"), "{newer}");
 }
 
+/// An answer of the address of operators.
+fn ask(server: &Server, path: &str) -> (u16, String) {
+    let mut client = Client::connect(&server.admin).unwrap();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
+    let answer = client.receive().unwrap();
+    (answer.status, String::from_utf8(answer.body).unwrap())
+}
+
+#[test]
+fn operators_see_the_database_and_whether_it_can_be_reached() {
+    // Of its own, because it is harmed.
+    let Some(cluster) = Cluster::start() else { return };
+    let server = Server::start(&["--store", &cluster.database(), "--store-connections", "3", "--admin", "127.0.0.1:0"]);
+    let mut client = server.client();
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 201);
+    assert_eq!(ask(&server, "/readyz?verbose"), (200, "[+] stage: ok\n[+] storage: ok\n[+] disk: ok\nready\n".into()));
+    let (_, page) = ask(&server, "/metrics");
+    let value = |sample: &str| {
+        let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{sample} is missing in {page}")).parse::<f64>().unwrap()
+    };
+    assert!((value("rowhouse_store_connections_limit") - 3.0).abs() < 0.1);
+    assert!(value(r#"rowhouse_store_connections{state="idle"}"#) >= 1.0);
+    assert!(value("rowhouse_store_step_seconds_count") >= 1.0);
+    assert!(!page.contains("rowhouse_commit_"), "there is no committer");
+    let frozen = cluster.freeze();
+    let began = Instant::now();
+    let (status, said) = ask(&server, "/readyz");
+    assert_eq!(status, 503);
+    assert!(said.contains("not ready: the storage does not answer within 2 s"), "{said}");
+    assert!(began.elapsed() < Duration::from_secs(6), "there is a deadline");
+    assert_eq!(ask(&server, "/livez").0, 200);
+    assert_eq!(ask(&server, "/metrics").0, 200);
+    drop(frozen);
+    while ask(&server, "/readyz").0 != 200 {
+        assert!(began.elapsed() < PATIENCE, "the database is back");
+        thread::sleep(Duration::from_millis(100));
+    }
+    cluster.kill();
+    // It is started again, and the server waits for it.
+    while client.request("GET", "/Tables", &[], b"").status != 200 {
+        assert!(began.elapsed() < PATIENCE, "the database is back");
+    }
+    let retries = r#"rowhouse_store_retries_total{reason="connection"} "#;
+    let (_, page) = ask(&server, "/metrics");
+    let retried = page.lines().find_map(|line| line.strip_prefix(retries)).unwrap();
+    assert_ne!(retried, "0", "attempts were made again");
+}
+
 #[test]
 fn the_sum_holds_on_three_servers_of_which_one_after_the_other_is_killed() {
     const ROUNDS: usize = 4;
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
-    let mut random = seed();
+    let mut random = Random::from_environment(SEED);
     let start = || Server::start(&["--store", &database, "--store-connections", "6"]);
     let mut servers = vec![start(), start(), start()];
     open_bank(&mut servers[0].client());
@@ -140,7 +182,7 @@ fn nothing_acknowledged_is_lost_when_connections_and_the_database_die() {
     // One of its own, because it is harmed.
     let Some(cluster) = Cluster::start() else { return };
     let database = cluster.database();
-    let mut random = seed();
+    let mut random = Random::from_environment(SEED);
     let start = || Server::start(&["--store", &database, "--store-connections", "6"]);
     let servers = [start(), start()];
     open_bank(&mut servers[0].client());

@@ -12,7 +12,6 @@ mod support;
 mod writers;
 
 use cluster::Cluster;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,9 +28,7 @@ const RESUMED_WITHIN: Duration = Duration::from_secs(30);
 #[test]
 fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itself() {
     let Some(cluster) = Cluster::start_with_standby() else { return };
-    let seed = std::env::var(SEED).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap());
-    println!("{SEED}={seed}");
-    let mut random = Random(seed);
+    let mut random = Random::from_environment(SEED);
     let address = cluster.either(&cluster.database());
     let servers = [(); 2].map(|()| Server::start(&["--store", &address, "--store-connections", "6"]));
     let created = servers[0].client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#);

@@ -3,6 +3,7 @@
 //! This module must not know where the catalog is kept durably.
 
 use crate::engine::TableKey;
+use model::name::TABLE_NAMES_FROM;
 use model::{AccountName, StoredAccessPolicies, TableName};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -64,15 +65,21 @@ impl<T> Catalog<T> {
         Some(listed.table)
     }
 
+    /// How many tables there are.
+    pub(crate) fn count(&self) -> usize {
+        self.accounts.values().map(BTreeMap::len).sum()
+    }
+
     /// The accounts that have tables.
     pub(crate) fn accounts(&self) -> impl Iterator<Item = &AccountName> {
         self.accounts.keys()
     }
 
-    /// At most `limit` names of an account, ordered by their folded form, from `from` (folded, inclusive) on.
+    /// At most `limit` names of an account, ordered by their folded form, from `from` (folded, inclusive) on, without
+    /// those of the tables that the service keeps.
     pub(crate) fn list(&self, account: &AccountName, from: &str, limit: usize) -> Vec<TableName> {
         let Some(tables) = self.accounts.get(account) else { return Vec::new() };
-        let from = (Bound::Included(from), Bound::Unbounded);
+        let from = (Bound::Included(from.max(TABLE_NAMES_FROM)), Bound::Unbounded);
         tables.range::<str, _>(from).take(limit).map(|(_, listed)| listed.name.clone()).collect()
     }
 }

@@ -9,6 +9,7 @@
 //! 5. A deleted table is gone at once, whatever its size; a table created under its name afterwards is empty.
 //! 6. Updates of service properties have one serial order, so that none takes back what another one set.
 
+use crate::figures::Figures;
 use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record, ServiceProperties};
 use model::{ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction, Written};
 use std::fmt;
@@ -149,7 +150,8 @@ pub trait Engine: Send + Sync + 'static {
     /// The accounts that have tables or have ever set service properties, in the order of their names.
     fn accounts(&self) -> impl Future<Output = Result<Vec<AccountName>, Fault>> + Send;
 
-    /// At most `limit` tables of an account in the order of their folded names, from `from` (folded, inclusive) on.
+    /// At most `limit` tables of an account in the order of their folded names, from `from` (folded, inclusive) on. The
+    /// tables of metrics, which the service keeps, are not among them.
     fn list_tables(
         &self,
         account: &AccountName,
@@ -190,12 +192,20 @@ pub trait Engine: Send + Sync + 'static {
     /// They are kept in memory, because every request asks for them: this never waits for storage.
     fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault>;
 
+    /// Says what the service properties are of accounts that have never set any. Until then everything is off.
+    fn set_fresh_properties(&self, fresh: ServiceProperties);
+
     /// Replaces those sections of an account's service properties that the update has.
     fn update_service_properties(
         &self,
         account: &AccountName,
         update: ServicePropertiesUpdate,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// What an operator wants to know about the engine at this moment.
+    ///
+    /// It never waits for a database, but may ask the file system, so it belongs on a thread that may block.
+    fn figures(&self) -> Figures;
 
     /// Waits until everything acknowledged is on disk, and stops background work. Later calls answer `Closed`.
     fn close(&self) -> impl Future<Output = Result<(), Fault>> + Send;

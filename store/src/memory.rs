@@ -6,6 +6,7 @@
 
 use crate::catalog::Catalog;
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::figures::{Figures, Refusal};
 use crate::page::{PageBuilder, ranges_to_visit};
 use crate::properties::PropertiesOfAccounts;
 use crate::stamp::Stamps;
@@ -143,6 +144,10 @@ impl<C: Clock> Engine for Memory<C> {
         Ok(self.read()?.properties.get(account))
     }
 
+    fn set_fresh_properties(&self, fresh: ServiceProperties) {
+        self.state.write().unwrap_or_else(PoisonError::into_inner).properties.set_fresh(Arc::new(fresh));
+    }
+
     async fn update_service_properties(
         &self,
         account: &AccountName,
@@ -152,6 +157,11 @@ impl<C: Clock> Engine for Memory<C> {
         let updated = state.properties.get(account).updated(update);
         state.properties.insert(account, updated);
         Ok(())
+    }
+
+    fn figures(&self) -> Figures {
+        let Ok(state) = self.read() else { return Figures { refusal: Some(Refusal::Closed), ..Figures::default() } };
+        Figures { tables: Some(state.catalog.count() as u64), purge_backlog: Some(0), ..Figures::default() }
     }
 
     async fn close(&self) -> Result<(), Fault> {

@@ -20,6 +20,21 @@ impl PropertiesOfAccounts {
         Arc::clone(self.accounts.get(account).unwrap_or(&self.fresh))
     }
 
+    /// Says what the accounts have that have never set any.
+    pub(crate) fn set_fresh(&mut self, fresh: Arc<ServiceProperties>) {
+        self.fresh = fresh;
+    }
+
+    /// What the accounts have that have never set any.
+    pub(crate) fn fresh(&self) -> Arc<ServiceProperties> {
+        Arc::clone(&self.fresh)
+    }
+
+    /// Replaces the properties of all accounts; what others have stays.
+    pub(crate) fn replace_all(&mut self, other: Self) {
+        self.accounts = other.accounts;
+    }
+
     /// The accounts that have set any, and those of an iterator, each once and in order.
     pub(crate) fn accounts_and<'a>(&'a self, others: impl Iterator<Item = &'a AccountName>) -> Vec<AccountName> {
         let accounts: BTreeSet<AccountName> = self.accounts.keys().chain(others).cloned().collect();

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 use store::{Embedded, EmbeddedOptions, Engine, ReadError};
 use support::*;
 
@@ -19,22 +18,6 @@ const FLIPS_DEFAULT: u64 = 80;
 /// Enough that some entities are in sorted files, and that these have several blocks.
 const ENTITIES: usize = 4000;
 const VALUE_BYTES: usize = 20_000;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 fn open(folder: &Path) -> Result<Embedded, store::OpenError> {
     // A cache would keep what was read, and this reads everything once.
@@ -89,7 +72,8 @@ fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
 }
 
 /// Flips a bit; the same again takes it back.
-fn flip(path: &Path, byte: u64, bit: u64) {
+fn flip(path: &Path, byte: usize, bit: usize) {
+    let byte = u64::try_from(byte).unwrap();
     let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
     let mut value = [0];
     file.read_exact_at(&mut value, byte).unwrap();
@@ -127,14 +111,9 @@ async fn read_all(engine: &Embedded, stored: &BTreeMap<String, Record>, what: &s
     has_error
 }
 
-fn setting(name: &str) -> Option<u64> {
-    Some(std::env::var(name).ok()?.parse().expect("a number"))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_bit_is_never_read_as_data() {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let seed = setting("ROWHOUSE_SEED").unwrap_or_else(|| u64::from(since_epoch.subsec_nanos()));
+    let seed = seed();
     let flips = setting("ROWHOUSE_FLIPS").unwrap_or(FLIPS_DEFAULT);
     println!("ROWHOUSE_SEED={seed} ROWHOUSE_FLIPS={flips} replays this run");
     let mut random = Random(seed);
@@ -145,8 +124,8 @@ async fn a_flipped_bit_is_never_read_as_data() {
     let mut tally = Tally::default();
     for _ in 0..flips {
         // Small files matter as much as large ones.
-        let (path, length) = &files[usize::try_from(random.below(files.len() as u64)).unwrap()];
-        let (byte, bit) = (random.below(*length), random.below(8));
+        let (path, length) = &files[random.below(files.len())];
+        let (byte, bit) = (random.below(usize::try_from(*length).unwrap()), random.below(8));
         let name = path.strip_prefix(&good).unwrap();
         let what = format!("bit {bit} of byte {byte} of {} flipped", name.display());
         link_folder(&good, &damaged);

@@ -8,8 +8,8 @@ mod support;
 
 use cluster::Cluster;
 use model::service_properties::{Logging, RetentionDays};
-use model::{AccountName, ServiceProperties, ServicePropertiesUpdate};
-use store::{Embedded, EmbeddedOptions, Engine, Postgres, PostgresOptions};
+use model::{AccountName, MetricsTable, ServiceProperties, ServicePropertiesUpdate, TableName};
+use store::{Embedded, EmbeddedOptions, Engine, Postgres, PostgresOptions, TableKey};
 use support::*;
 
 #[tokio::test]
@@ -38,6 +38,8 @@ async fn survives_a_restart<E: Engine>(open: impl AsyncFn() -> E) {
     engine.update_service_properties(&one, cors_update("https://a.example")).await.unwrap();
     engine.update_service_properties(&one, logged.clone()).await.unwrap();
     engine.create_table(&table("abc")).await.unwrap();
+    let metrics = TableKey { name: TableName::of_metrics(MetricsTable::MinutePrimary), ..table("any") };
+    engine.create_table(&metrics).await.unwrap();
     engine.close().await.unwrap();
     drop(engine);
 
@@ -46,4 +48,5 @@ async fn survives_a_restart<E: Engine>(open: impl AsyncFn() -> E) {
     assert_eq!(*engine.service_properties(&one).unwrap(), expected);
     assert_eq!(*engine.service_properties(&two).unwrap(), ServiceProperties::default());
     assert!(engine.table(&table("abc")).await.unwrap().is_some());
+    assert!(engine.table(&metrics).await.unwrap().is_some());
 }

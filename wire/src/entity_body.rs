@@ -25,6 +25,17 @@ pub struct EntityBody {
     pub properties: RecordBuilder,
 }
 
+/// An entity as a service gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEntity {
+    /// Its keys and custom properties.
+    pub body: EntityBody,
+    /// When it was written last, if that is told.
+    pub timestamp: Option<model::DateTime>,
+    /// Its version, if that is told.
+    pub etag: Option<Box<str>>,
+}
+
 /// Why a body describes no entity, in the order in which the checks are made (06 §6, step 9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyError {
@@ -72,6 +83,12 @@ pub(crate) fn check_name(name: &str) -> Result<(), BodyError> {
         PropertyNameError::TooLong => BodyError::PropertyNameTooLong,
         PropertyNameError::Invalid => BodyError::PropertyNameInvalid,
     })
+}
+
+/// A double in digits, with the sign of zero kept; the names of other doubles differ between formats.
+pub(crate) fn finite_double(text: &str) -> Option<f64> {
+    let is_numeric = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
+    text.parse().ok().filter(|value: &f64| is_numeric && value.is_finite())
 }
 
 /// A date, which may be older than the service takes.

@@ -36,7 +36,7 @@ pub fn write_key(out: &mut Vec<u8>, key: &str) {
 
 /// Appends `table(PartitionKey='…',RowKey='…')`.
 pub fn write_entity_address(out: &mut Vec<u8>, table: &str, partition: &str, row: &str) {
-    out.extend_from_slice(table.as_bytes());
+    write_table_name(out, table);
     out.extend_from_slice(b"(PartitionKey='");
     write_key(out, partition);
     out.extend_from_slice(b"',RowKey='");
@@ -47,8 +47,17 @@ pub fn write_entity_address(out: &mut Vec<u8>, table: &str, partition: &str, row
 /// Appends `Tables('name')`.
 pub fn write_table_address(out: &mut Vec<u8>, table: &str) {
     out.extend_from_slice(b"Tables('");
-    out.extend_from_slice(table.as_bytes());
+    write_table_name(out, table);
     out.extend_from_slice(b"')");
+}
+
+/// Appends the name of a table as it stands in addresses. Those of metrics begin with a dollar sign, which is escaped
+/// (01 §2).
+fn write_table_name(out: &mut Vec<u8>, table: &str) {
+    match table.strip_prefix('$') {
+        Some(rest) => out.extend_from_slice(&[b"%24", rest.as_bytes()].concat()),
+        None => out.extend_from_slice(table.as_bytes()),
+    }
 }
 
 /// A list of names as it stands behind `&$select=` in a context address: commas kept, blanks escaped (03 §3.5).
@@ -78,6 +87,13 @@ mod tests {
             address("\"$&+,:=@%", "!*()"),
             "t(PartitionKey='%22%24%26%2B%2C%3A%3D%40%25',RowKey='%21%2A%28%29')"
         );
+    }
+
+    #[test]
+    fn names_of_metrics_are_escaped_in_addresses() {
+        let mut out = Vec::new();
+        write_table_address(&mut out, "$MetricsTransactionsTable");
+        assert_eq!(out, b"Tables('%24MetricsTransactionsTable')");
     }
 
     #[test]

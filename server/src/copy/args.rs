@@ -34,6 +34,9 @@ target can give them. Nothing should be written to either side meanwhile.
 Ctrl-C, a crash or a broken line do no harm: the same command goes on where it stopped, from what the state file
 says. The exit code is 0 if everything is copied and equal, else 1.";
 
+/// Most transactions on their way at a time, unless said otherwise.
+const PARALLEL_DEFAULT: u16 = 16;
+
 /// The options of copy as they were given; nothing is checked or filled in.
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "the comments are the help text, which shows no backticks")]
@@ -67,7 +70,7 @@ pub(crate) struct CopyArgs {
     pub(super) tables: Vec<String>,
 
     /// Most transactions on their way at a time
-    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "COUNT", default_value_t = PARALLEL_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(super) parallel: u16,
 
     /// Write into tables that hold entities already: those with the same keys are replaced, the others stay
@@ -93,4 +96,26 @@ pub(crate) struct CopyArgs {
     /// File that keeps how far the copy is [default: rowhouse-copy-<from and to>.json in the current folder]
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
+}
+
+impl CopyArgs {
+    /// Tables and their policies into tables that are new or empty, compared at the end.
+    pub(super) fn for_tables_alone() -> Self {
+        Self {
+            from: String::new(),
+            to: String::new(),
+            from_key_file: None,
+            to_key_file: None,
+            account: None,
+            to_account: None,
+            tables: Vec::new(),
+            parallel: PARALLEL_DEFAULT,
+            overwrite: false,
+            skip_policies: false,
+            skip_properties: true,
+            no_verify: false,
+            verify_only: false,
+            state: None,
+        }
+    }
 }

@@ -1,44 +1,29 @@
 //! `rowhouse copy`: everything of one place into another, between engines and services.
 //!
 //! `plan.rs` finds what there is, `transfer.rs` copies it, `state.rs` remembers how far that is, and `verify.rs`
-//! compares both sides at the end. `place.rs` is what all of them see of an engine or a service.
+//! compares both sides at the end. `places/` is what all of them see of an engine or a service.
 
 mod args;
-mod compare;
-mod location;
-mod place;
 mod plan;
-mod progress;
 mod state;
 mod transfer;
 mod verify;
 
 pub(crate) use args::{CopyArgs, EXAMPLES};
+pub(crate) use plan::Task;
 
 use crate::cli::LogFormat;
-use crate::reload::Files;
-use crate::serve::{start_log, stop_signal};
-use anyhow::{Context, anyhow, bail, ensure};
-use client::TableService;
-use location::{End, Location};
-use model::AccountName;
-use model::clock::SystemClock;
-use place::{EnginePlace, Place};
-use plan::{Plan, Selection, TableSelection};
-use progress::{Progress, note};
+use crate::log;
+use crate::places::{End, Place, Progress, TableSelection, account, location, note, open};
+use crate::serve::stop_signal;
+use anyhow::{Context, anyhow, ensure};
+use plan::{Plan, Selection};
 use state::State;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use store::{Embedded, EmbeddedOptions, OpenError, Postgres, PostgresOptions};
 use tokio::sync::Semaphore;
 use transfer::{Transfer, each_table, prepare};
 use verify::{Differences, Verification};
-
-/// Memory for blocks of each data folder, in bytes: a scan reads each once.
-const CACHE_BYTES: u64 = 64 * 1024 * 1024;
-
-/// Connections to a database beside those of transactions.
-const READING_CONNECTIONS: usize = 8;
 
 /// How a copy ended.
 #[derive(Debug)]
@@ -51,7 +36,7 @@ pub(crate) enum Outcome {
 
 /// Copies, verifies and says what was done.
 pub(crate) fn run(args: &CopyArgs) -> anyhow::Result<Outcome> {
-    start_log(LogFormat::Text, "warn")?;
+    let _unchanged = log::start(LogFormat::Text, "warn")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(copy(args))
 }
@@ -76,22 +61,45 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<Outcome> {
     };
     let from = open(End::From, from, true, args.parallel).await?;
     let to = open(End::To, to, args.verify_only, args.parallel).await?;
-    let run = Run { args, from: Arc::clone(&from), to: Arc::clone(&to), state: state.clone() };
-    let result = tokio::select! {
-        biased;
-        result = run.copy_and_verify(&selection) => result,
-        () = stop => Err(anyhow!("stopped")),
-    };
-    let result = match &state {
-        Some(state) => finish(state, result),
-        None => result,
-    };
+    let run = Run { args, from: Arc::clone(&from), to: Arc::clone(&to), state };
+    let plan = Plan::make(&*from, &*to, &selection);
+    let outcome = run.to_the_end(plan, stop).await;
     // Both are closed, whatever became of the copy.
     let (from_closed, to_closed) = (from.close().await, to.close().await);
-    let outcome = result?;
+    let outcome = outcome?;
     from_closed.context("closing --from")?;
     to_closed.context("closing --to")?;
     Ok(outcome)
+}
+
+/// Copies tables of a place that can only be read into another one, and compares both sides.
+#[derive(Debug)]
+pub(crate) struct Restoration<'a> {
+    /// The place to copy into, as `--into` has it.
+    pub(crate) into: &'a str,
+    pub(crate) key_file: Option<&'a Path>,
+    /// What is copied, for the state file.
+    pub(crate) from_name: &'a str,
+    /// The accounts in the targets give way to the only one that the target has, if it has only one.
+    pub(crate) tables: Vec<Task>,
+}
+
+impl Restoration<'_> {
+    pub(crate) async fn run(self, from: Arc<dyn Place>) -> anyhow::Result<Outcome> {
+        let to = location(End::Into, self.into, self.key_file)?;
+        let to_name = to.to_string();
+        let stop = stop_signal()?;
+        let state = State::open(state::default_path(self.from_name, &to_name), self.from_name, &to_name)?;
+        let args = CopyArgs::for_tables_alone();
+        let to = open(End::Into, to, false, args.parallel).await?;
+        let plan = Plan::of_tables(self.tables, to.only_account());
+        let run = Run { args: &args, from, to: Arc::clone(&to), state: Some(Arc::new(state)) };
+        let outcome = run.to_the_end(async { plan }, stop).await;
+        let closed = to.close().await;
+        let outcome = outcome?;
+        closed.context("closing --into")?;
+        Ok(outcome)
+    }
 }
 
 /// Keeps the state file for the next run if there is anything left to do.
@@ -103,10 +111,8 @@ fn finish(state: &State, result: anyhow::Result<Outcome>) -> anyhow::Result<Outc
         }
         Err(error) => {
             state.flush()?;
-            if !state.is_resumed() {
-                return Err(error);
-            }
-            let path = state.path().display();
+            let Some(path) = state.path().filter(|_| state.is_resumed()) else { return Err(error) };
+            let path = path.display();
             Err(error.context(format!("the copy is not complete; the same command goes on where it stopped ({path})")))
         }
     }
@@ -122,11 +128,28 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn copy_and_verify(&self, selection: &Selection) -> anyhow::Result<Outcome> {
-        let plan = Plan::make(&*self.from, &*self.to, selection).await?;
+    /// Copies and verifies until that is done or somebody wants it to stop.
+    async fn to_the_end(
+        &self,
+        plan: impl Future<Output = anyhow::Result<Plan>>,
+        stop: impl Future<Output = ()>,
+    ) -> anyhow::Result<Outcome> {
+        let result = tokio::select! {
+            biased;
+            result = self.copy_and_verify(plan) => result,
+            () = stop => Err(anyhow!("stopped")),
+        };
+        match &self.state {
+            Some(state) => finish(state, result),
+            None => result,
+        }
+    }
+
+    async fn copy_and_verify(&self, plan: impl Future<Output = anyhow::Result<Plan>>) -> anyhow::Result<Outcome> {
+        let plan = plan.await?;
         if let Some(state) = &self.state {
-            if state.is_resumed() {
-                note(&format!("going on with an earlier copy, as {} says", state.path().display()));
+            if let Some(path) = state.path().filter(|_| state.is_resumed()) {
+                note(&format!("going on with an earlier copy, as {} says", path.display()));
             }
             prepare(&*self.to, state, &plan, self.args.overwrite).await?;
             let copied = self.copy(&plan, state).await?;
@@ -180,59 +203,4 @@ impl Run<'_> {
         progress.show_during(verification.run(plan)).await.context("comparing both sides")?;
         Ok((progress.summary(), verification.take()))
     }
-}
-
-fn account(name: &str) -> anyhow::Result<AccountName> {
-    AccountName::new(name)
-        .with_context(|| format!("'{name}' is not an account name: that has 3 to 24 lower-case letters and digits"))
-}
-
-/// Reads a location, with the secret that its variable or its file holds.
-fn location(end: End, text: &str, key_file: Option<&Path>) -> anyhow::Result<Location> {
-    let variable = std::env::var(end.key_variable()).ok();
-    let secret = match (variable, key_file) {
-        (Some(_), Some(_)) => {
-            bail!("the key of {end} is given twice, by {} and by {end}-key-file", end.key_variable())
-        }
-        (None, Some(path)) => {
-            let files = Files::read([path.to_owned()]).with_context(|| format!("reading {end}-key-file"))?;
-            let [content] = files.contents;
-            Some(String::from_utf8(content).map_err(|_| anyhow!("{end}-key-file is not text"))?)
-        }
-        (variable, None) => variable,
-    };
-    Location::parse(end, text, secret.as_deref())
-}
-
-/// Opens a place. This is where another engine joins: an arm that wraps it in an [`EnginePlace`].
-async fn open(end: End, location: Location, must_exist: bool, parallel: u16) -> anyhow::Result<Arc<dyn Place>> {
-    Ok(match location {
-        Location::Database { url, password } => {
-            // One connection for each transaction on its way, and some for those who read.
-            let connections_max = usize::from(parallel) + READING_CONNECTIONS;
-            let options = PostgresOptions { url, password, connections_max, distribute: false };
-            Arc::new(EnginePlace(
-                Postgres::open(&options, SystemClock).await.with_context(|| format!("opening {end}"))?,
-            ))
-        }
-        Location::Folder(path) => Arc::new(EnginePlace(open_folder(end, &path, must_exist)?)),
-        Location::Service { endpoint, credential } => {
-            Arc::new(TableService::new(endpoint, credential).context("preparing TLS")?)
-        }
-    })
-}
-
-fn open_folder(end: End, path: &Path, must_exist: bool) -> anyhow::Result<Embedded> {
-    // An engine would make a new folder, which helps nobody who misspelled the name of an old one.
-    let is_there = std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some());
-    ensure!(!must_exist || is_there, "{end}: there is no data folder at {}", path.display());
-    let options = EmbeddedOptions { cache_bytes: CACHE_BYTES, ..EmbeddedOptions::default() };
-    Embedded::open(path, &options, SystemClock).map_err(|error| match error {
-        OpenError::Locked { folder } => anyhow!(
-            "{end}: a server works on the data folder {}; give the address of that server instead, such as \
-             {end} http://127.0.0.1:10002/ACCOUNT",
-            folder.display()
-        ),
-        other => anyhow::Error::from(other).context(format!("opening {end}")),
-    })
 }

@@ -1,16 +1,16 @@
 //! Which tables are copied to which.
 
-use super::place::Place;
+use crate::places::{Place, TableSelection};
 use anyhow::{bail, ensure};
-use model::{AccountName, TableName};
+use model::AccountName;
 use std::collections::HashSet;
 use store::TableKey;
 
 /// A table to copy.
 #[derive(Debug, Clone)]
-pub(super) struct Task {
-    pub(super) from: TableKey,
-    pub(super) to: TableKey,
+pub(crate) struct Task {
+    pub(crate) from: TableKey,
+    pub(crate) to: TableKey,
 }
 
 impl Task {
@@ -36,64 +36,36 @@ pub(super) struct Selection {
     pub(super) tables: TableSelection,
 }
 
-/// Which tables are wanted: all if nothing is given.
-#[derive(Debug, Default)]
-pub(super) struct TableSelection {
-    names: Vec<TableName>,
-    /// Folded.
-    prefixes: Vec<String>,
-}
-
-impl TableSelection {
-    /// Reads names, and beginnings of names with an asterisk behind them.
-    pub(super) fn parse(texts: &[String]) -> anyhow::Result<Self> {
-        let mut selection = Self::default();
-        for text in texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
-            match text.strip_suffix('*') {
-                Some(prefix) if prefix.bytes().all(|b| b.is_ascii_alphanumeric()) => {
-                    selection.prefixes.push(prefix.to_ascii_lowercase());
-                }
-                _ => match TableName::new(text) {
-                    Ok(name) => selection.names.push(name),
-                    Err(_) => bail!("'{text}' is not a table name: that has 3 to 63 letters and digits"),
-                },
-            }
-        }
-        Ok(selection)
-    }
-
-    /// Whether every table that is wanted is given by its name.
-    fn are_named(&self) -> bool {
-        !self.names.is_empty() && self.prefixes.is_empty()
-    }
-
-    fn wants(&self, table: &TableName) -> bool {
-        let is_all = self.names.is_empty() && self.prefixes.is_empty();
-        is_all
-            || self.names.contains(table)
-            || self.prefixes.iter().any(|prefix| table.folded().starts_with(prefix.as_str()))
-    }
-}
-
 impl Plan {
+    /// These tables, into the only account of the target if it has only one. No two may become one table.
+    pub(super) fn of_tables(mut tables: Vec<Task>, only: Option<&AccountName>) -> anyhow::Result<Self> {
+        let (mut sources, mut targets) = (HashSet::new(), HashSet::new());
+        for task in &mut tables {
+            if let Some(only) = only {
+                task.to.account = only.clone();
+            }
+            let name = |key: &TableKey| (key.account.clone(), key.name.folded().to_owned());
+            ensure!(targets.insert(name(&task.to)), "two tables are to become '{}'", task.to.name);
+            ensure!(sources.insert(name(&task.from)), "the table '{}' is named twice", task.from.name);
+        }
+        let accounts: HashSet<_> =
+            tables.iter().map(|task| (task.from.account.clone(), task.to.account.clone())).collect();
+        Ok(Self { accounts: accounts.into_iter().collect(), tables })
+    }
+
     /// Finds what the source has and what it becomes in the target.
     pub(super) async fn make(from: &dyn Place, to: &dyn Place, selection: &Selection) -> anyhow::Result<Self> {
         let accounts = accounts(from, to, selection).await?;
         let mut tables = Vec::new();
         for (source, target) in &accounts {
-            let names = match from.tables(source).await {
-                // Who may read some tables alone may not list them, and need not if he names them.
-                Err(error) if selection.tables.are_named() && is_forbidden(&error) => selection.tables.names.clone(),
-                names => names?,
-            };
-            let wanted = names.into_iter().filter(|name| selection.tables.wants(name));
+            let wanted = selection.tables.of(from, source).await?.into_iter();
             tables.extend(wanted.map(|name| Task {
                 from: TableKey { account: source.clone(), name: name.clone() },
                 to: TableKey { account: target.clone(), name },
             }));
         }
         let found: HashSet<&str> = tables.iter().map(|task| task.from.name.folded()).collect();
-        if let Some(missing) = selection.tables.names.iter().find(|name| !found.contains(name.folded())) {
+        if let Some(missing) = selection.tables.names().iter().find(|name| !found.contains(name.folded())) {
             bail!("--from has no table '{missing}'");
         }
         Ok(Self { accounts, tables })
@@ -124,11 +96,6 @@ async fn accounts(
     Ok(accounts.into_iter().map(|name| (name, target.clone())).collect())
 }
 
-fn is_forbidden(error: &anyhow::Error) -> bool {
-    let refusal = error.downcast_ref::<client::Error>().and_then(client::Error::refusal);
-    refusal.is_some_and(|(status, _)| status == 403)
-}
-
 fn listed(accounts: &[AccountName]) -> String {
     if accounts.is_empty() {
         return "none".to_owned();
@@ -138,8 +105,9 @@ fn listed(accounts: &[AccountName]) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::place::EnginePlace;
     use super::*;
+    use crate::places::EnginePlace;
+    use model::TableName;
     use model::clock::SystemClock;
     use store::{Engine, Memory};
 
@@ -187,6 +155,5 @@ pub(super) mod tests {
             let error = Plan::make(&from, &to, &selection).await.unwrap_err().to_string();
             assert!(error.contains(told), "{error}");
         }
-        assert!(TableSelection::parse(&["a-b".to_owned()]).is_err());
     }
 }

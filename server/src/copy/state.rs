@@ -7,25 +7,15 @@
 //! 3. The file is replaced as a whole, and holds no secret. It holds keys of entities, so only its owner may read it.
 
 use super::plan::Task;
-use anyhow::{Context, ensure};
+use crate::places::{StateFile, read_state, state_path};
+use anyhow::ensure;
 use client::Continuation;
-use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 /// The version of the format.
 const FORMAT: u32 = 1;
-/// How often the file is written at most; what is lost with the program is copied again.
-const SAVE_INTERVAL: Duration = Duration::from_millis(200);
-/// Largest state file, in bytes: room for some hundred thousand tables.
-const STATE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Document {
@@ -57,32 +47,18 @@ impl TableProgress {
 
 /// The state of a copy and its file.
 #[derive(Debug)]
-pub(super) struct State {
-    path: PathBuf,
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    document: Document,
-    saved: Option<Instant>,
-    is_dirty: bool,
-}
+pub(super) struct State(StateFile<Document>);
 
 /// The name of the state file of a copy from one location to another, in the current folder.
 pub(super) fn default_path(from: &str, to: &str) -> PathBuf {
-    let hash = digest(&SHA256, format!("{from}\n{to}").as_bytes());
-    let mut name = "rowhouse-copy-".to_owned();
-    for byte in hash.as_ref().iter().take(6) {
-        write!(name, "{byte:02x}").expect("writing to memory does not fail");
-    }
-    PathBuf::from(name + ".json")
+    state_path("copy", from, to)
 }
 
 impl State {
     /// Reads the file, if there is one.
     pub(super) fn open(path: PathBuf, from: &str, to: &str) -> anyhow::Result<Self> {
-        let document = match read(&path)? {
+        let known = read_state(&path, "copy", "name another with --state", |known: &Document| known.format == FORMAT)?;
+        let document = match known {
             None => Document { format: FORMAT, from: from.to_owned(), to: to.to_owned(), tables: BTreeMap::new() },
             Some(document) => {
                 ensure!(
@@ -96,99 +72,58 @@ impl State {
                 document
             }
         };
-        Ok(Self { path, inner: Mutex::new(Inner { document, saved: None, is_dirty: false }) })
+        Ok(Self(StateFile::new(Some(path), document)))
     }
 
     /// The file.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.0.path()
     }
 
     /// Whether an earlier run left anything.
     pub(super) fn is_resumed(&self) -> bool {
-        !self.lock().document.tables.is_empty()
+        self.0.look(|document| !document.tables.is_empty())
     }
 
     /// How far a table is; `None` if it was never begun.
     pub(super) fn table(&self, task: &Task) -> Option<TableProgress> {
-        self.lock().document.tables.get(&task.name()).cloned()
+        self.0.look(|document| document.tables.get(&task.name()).cloned())
     }
 
     /// Forgets a table, so that it is copied from its beginning.
     pub(super) fn forget(&self, task: &Task) {
-        let mut inner = self.lock();
-        inner.is_dirty |= inner.document.tables.remove(&task.name()).is_some();
+        self.0.change_quietly(|document| document.tables.remove(&task.name()).is_some());
     }
 
     /// Notes tables as begun, and saves that at once.
     pub(super) fn begin<'t>(&self, tasks: impl Iterator<Item = &'t Task>) -> anyhow::Result<()> {
-        let mut inner = self.lock();
-        for task in tasks {
-            inner.document.tables.entry(task.name()).or_default();
-        }
-        self.save(&mut inner)
+        self.0.change_at_once(|document| {
+            for task in tasks {
+                document.tables.entry(task.name()).or_default();
+            }
+        })
     }
 
     /// Notes that a page was written, and where the next one begins; behind the last one the table is done.
     pub(super) fn advance(&self, task: &Task, entities: u64, next: Option<&Continuation>) -> anyhow::Result<()> {
-        let mut inner = self.lock();
-        let table = inner.document.tables.entry(task.name()).or_default();
-        table.entities += entities;
-        table.next_partition = next.map(|next| next.partition.clone());
-        table.next_row = next.and_then(|next| next.row.clone());
-        table.is_done = next.is_none();
-        inner.is_dirty = true;
-        if inner.saved.is_none_or(|saved| saved.elapsed() >= SAVE_INTERVAL) { self.save(&mut inner) } else { Ok(()) }
+        self.0.change(|document| {
+            let table = document.tables.entry(task.name()).or_default();
+            table.entities += entities;
+            table.next_partition = next.map(|next| next.partition.clone());
+            table.next_row = next.and_then(|next| next.row.clone());
+            table.is_done = next.is_none();
+        })
     }
 
     /// Saves whatever is not saved yet.
     pub(super) fn flush(&self) -> anyhow::Result<()> {
-        let mut inner = self.lock();
-        if inner.is_dirty { self.save(&mut inner) } else { Ok(()) }
+        self.0.flush()
     }
 
     /// Removes the file: there is nothing left to go on with.
     pub(super) fn remove(&self) -> anyhow::Result<()> {
-        match std::fs::remove_file(&self.path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("removing {}", self.path.display()))
-            }
-            _ => Ok(()),
-        }
+        self.0.remove()
     }
-
-    fn save(&self, inner: &mut Inner) -> anyhow::Result<()> {
-        let what = || format!("writing the state file {}", self.path.display());
-        let text = serde_json::to_vec_pretty(&inner.document).with_context(what)?;
-        let mut name = self.path.file_name().context("the state file has no name")?.to_owned();
-        name.push(".new");
-        let new = self.path.with_file_name(name);
-        let mut options = File::options();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new).with_context(what)?;
-        file.write_all(&text).and_then(|()| file.sync_data()).with_context(what)?;
-        std::fs::rename(&new, &self.path).with_context(what)?;
-        (inner.saved, inner.is_dirty) = (Some(Instant::now()), false);
-        Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic leaves at worst a number that is too small, which is copied again.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn read(path: &Path) -> anyhow::Result<Option<Document>> {
-    let file = match File::open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        file => file.with_context(|| format!("reading the state file {}", path.display()))?,
-    };
-    let mut text = Vec::new();
-    file.take(STATE_BYTES_MAX).read_to_end(&mut text)?;
-    let document: Option<Document> = serde_json::from_slice(&text).ok();
-    let document = document.filter(|document| document.format == FORMAT);
-    document.map(Some).with_context(|| {
-        format!("{} is no state file of this version of rowhouse copy; name another with --state", path.display())
-    })
 }
 
 #[cfg(test)]

@@ -2,25 +2,19 @@
 //!
 //! Memory is bounded: for each table at work there are at most two pages, one that is written and one that is read.
 
-use super::place::Place;
 use super::plan::{Plan, Task};
-use super::progress::Progress;
 use super::state::State;
+use crate::places::{Place, Progress, TABLES_AT_ONCE, each, transactions};
 use anyhow::{Context, bail};
-use client::{Continuation, Entity};
-use model::limits::{PAGE_RESULTS_MAX, REQUEST_BODY_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
-use model::{AccountName, KeyText};
+use client::{Continuation, Entity, Query, WriteMode};
+use model::AccountName;
+use model::limits::PAGE_RESULTS_MAX;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Most tables at work at a time.
-const TABLES_AT_ONCE: usize = 4;
-/// Most bytes of the entities of a transaction, by the size formula. JSON may make them longer; then the client sends
-/// them in parts.
-const TRANSACTION_ENTITY_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX / 2;
 /// Most refused tables that are named.
 const NAMED_MAX: usize = 5;
 
@@ -74,7 +68,7 @@ pub(super) async fn prepare(to: &dyn Place, state: &State, plan: &Plan, overwrit
 async fn is_empty(place: &dyn Place, task: &Task) -> anyhow::Result<bool> {
     let mut from = None;
     loop {
-        let page = place.page(&task.to, from.as_ref(), 1).await?;
+        let page = place.page(&task.to, &Query::default(), from.as_ref(), 1).await?;
         if !page.entities.is_empty() {
             return Ok(false);
         }
@@ -90,21 +84,12 @@ pub(super) async fn each_table<J: Future<Output = anyhow::Result<()>> + Send + '
     tasks: &[Task],
     mut job: impl FnMut(Task) -> J,
 ) -> anyhow::Result<()> {
-    let mut running = JoinSet::new();
-    let mut pending = tasks.iter();
-    loop {
-        while running.len() < TABLES_AT_ONCE
-            && let Some(task) = pending.next()
-        {
-            let name = task.from.name.clone();
-            let job = job(task.clone());
-            running.spawn(async move { job.await.with_context(|| format!("table '{name}'")) });
-        }
-        match running.join_next().await {
-            Some(result) => result.context("a task failed inside")??,
-            None => return Ok(()),
-        }
-    }
+    each(tasks, TABLES_AT_ONCE, |task| {
+        let name = task.from.name.clone();
+        let job = job(task);
+        async move { job.await.with_context(|| format!("table '{name}'")) }
+    })
+    .await
 }
 
 impl Transfer {
@@ -126,13 +111,14 @@ impl Transfer {
     }
 
     async fn copy_entities(self: &Arc<Self>, task: &Task, from: Option<Continuation>) -> anyhow::Result<()> {
-        let mut page = self.from.page(&task.from, from.as_ref(), PAGE_RESULTS_MAX).await?;
+        let all = Query::default();
+        let mut page = self.from.page(&task.from, &all, from.as_ref(), PAGE_RESULTS_MAX).await?;
         loop {
             let (entities, next) = (page.entities, page.next);
             let count = entities.len() as u64;
             let read_ahead = async {
                 match &next {
-                    Some(_) => self.from.page(&task.from, next.as_ref(), PAGE_RESULTS_MAX).await.map(Some),
+                    Some(_) => self.from.page(&task.from, &all, next.as_ref(), PAGE_RESULTS_MAX).await.map(Some),
                     None => Ok(None),
                 }
             };
@@ -148,12 +134,12 @@ impl Transfer {
     /// Writes a page; all of it is acknowledged when this returns.
     async fn write(self: &Arc<Self>, task: &Task, entities: Vec<Entity>) -> anyhow::Result<()> {
         let mut running = JoinSet::new();
-        for part in transactions(entities) {
+        for part in transactions(entities, |entity| entity) {
             let permit = Arc::clone(&self.transactions).acquire_owned().await?;
             let (this, table) = (Arc::clone(self), task.to.clone());
             running.spawn(async move {
                 let count = part.len() as u64;
-                this.to.upsert(&table, part).await?;
+                this.to.write(&table, part, WriteMode::Replace).await?;
                 drop(permit);
                 this.progress.add_entities(count);
                 anyhow::Ok(())
@@ -163,55 +149,5 @@ impl Transfer {
             result.context("a task failed inside")??;
         }
         Ok(())
-    }
-}
-
-/// Entities in their order, parted so that each part can be one transaction.
-fn transactions(entities: Vec<Entity>) -> Vec<Vec<Entity>> {
-    let mut parts: Vec<Vec<Entity>> = Vec::new();
-    let mut last: Option<(KeyText, usize)> = None;
-    for entity in entities {
-        let bytes = entity.properties.formula_bytes();
-        match (&mut last, parts.last_mut()) {
-            (Some((partition, total)), Some(part))
-                if *partition == entity.key.partition
-                    && part.len() < TRANSACTION_OPERATIONS_MAX
-                    && *total + bytes <= TRANSACTION_ENTITY_BYTES_MAX =>
-            {
-                *total += bytes;
-                part.push(entity);
-            }
-            _ => {
-                last = Some((entity.key.partition.clone(), bytes));
-                parts.push(vec![entity]);
-            }
-        }
-    }
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use model::{EdmValue, EntityKey, RecordBuilder};
-
-    fn entity(partition: &str, row: usize, bytes: usize) -> Entity {
-        let key =
-            EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(&row.to_string()).unwrap() };
-        let mut properties = RecordBuilder::default();
-        properties.push("B", EdmValue::Binary(&vec![0; bytes]));
-        Entity { key, properties }
-    }
-
-    #[test]
-    fn transactions_have_one_partition_and_keep_the_limits() {
-        let sizes = |entities| transactions(entities).iter().map(Vec::len).collect::<Vec<_>>();
-        assert_eq!(sizes(vec![]), [0; 0]);
-        let mut entities: Vec<_> = (0..250).map(|row| entity("a", row, 1)).collect();
-        entities.push(entity("b", 0, 1));
-        entities.extend((0..2).map(|row| entity("c", row, 1)));
-        assert_eq!(sizes(entities), [100, 100, 50, 1, 2]);
-        let large = (0..40).map(|row| entity("a", row, 60_000)).collect();
-        assert_eq!(sizes(large), [34, 6], "at most 2 MiB together");
     }
 }

@@ -3,13 +3,11 @@
 //! Everything counts but Timestamps and `ETags`. What only the target has counts for the tables that the source has,
 //! not for others.
 
-use super::compare::difference;
-use super::place::Place;
 use super::plan::{Plan, Task};
-use super::progress::Progress;
 use super::transfer::{each_table, target_tables};
+use crate::places::{Place, Progress, difference};
 use anyhow::ensure;
-use client::{Entity, Page};
+use client::{Entity, Page, Query};
 use model::EntityKey;
 use model::limits::PAGE_RESULTS_MAX;
 use std::cmp::Ordering;
@@ -156,10 +154,11 @@ impl Entities {
         let (place, table) = (Arc::clone(place), table.clone());
         // Ends when all is read, or when nobody wants more.
         tokio::spawn(async move {
+            let all = Query::default();
             let mut from = None;
             loop {
                 let page = tokio::select! {
-                    page = place.page(&table, from.as_ref(), PAGE_RESULTS_MAX) => page,
+                    page = place.page(&table, &all, from.as_ref(), PAGE_RESULTS_MAX) => page,
                     () = sender.closed() => return,
                 };
                 let next = page.as_ref().ok().and_then(|page| page.next.clone());

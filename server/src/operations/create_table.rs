@@ -3,6 +3,7 @@
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::Failure;
+use crate::traces::step;
 use model::TableName;
 use model::name::TableNameError;
 use store::{Engine, TableKey};
@@ -18,14 +19,16 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, body: &[u8]) -> R
     let name = name.ok_or_else(|| Failure::service(ErrorCode::PropertiesNeedValue))?;
     let name = TableName::new(&name).map_err(|error| Failure::service(name_error(error)))?;
     let table = TableKey { account: call.grant.account.clone(), name };
-    engine.create_table(&table).await?;
+    let _turn = call.admit_table(engine, &table).await?;
+    step("create table", engine.create_table(&table)).await?;
     let mut location = format!("{}/", call.base).into_bytes();
     write_table_address(&mut location, table.name.as_str());
-    Ok(Answer::created(call.preference, location, call.content_type(Content::Entry), || {
+    let answer = Answer::created(call.preference, location, call.content_type(Content::Entry), || {
         let mut body = Vec::new();
         write_single_table(&mut body, call.form(), table.name.as_str());
         body
-    }))
+    });
+    Ok(Answer { table: Some(table.name), ..answer })
 }
 
 /// The errors of 01 §2.

@@ -4,10 +4,11 @@ use crate::answer::Answer;
 use crate::call::{Call, address_key};
 use crate::failure::Failure;
 use crate::route::EntityAddress;
+use crate::traces::step;
 use bytes::Bytes;
 use model::grant::Access;
 use model::{Action, EntityView};
-use store::Engine;
+use store::{Engine, ReadError};
 use wire::ErrorCode;
 use wire::negotiation::Content;
 use wire::payload::write_single_entity;
@@ -20,8 +21,14 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, address: &EntityA
     let select = call.select().map_err(Failure::service)?.filter(|select| !select.is_all());
     let key = address_key(&address.partition, &address.row, ErrorCode::ResourceNotFound).map_err(Failure::query)?;
     call.allow(Action::Entities { table: &address.table, access: Access::Read, key: Some(&key) })?;
-    let table = call.table(&address.table)?;
-    let record = engine.get(&table, &key).await?.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
+    let table = call.table_to_read(&address.table)?;
+    call.admit_entities(&table, &address.partition, 1)?;
+    let record = match step("get entity", engine.get(&table, &key)).await {
+        // Into a table of metrics nothing was written yet.
+        Err(ReadError::TableNotFound) if table.name.is_of_metrics() => None,
+        record => record?,
+    };
+    let record = record.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
     let view = EntityView::of(&key, &record)?;
     let mut body = Vec::with_capacity(record.as_bytes().len() * 2 + 512);
     write_single_entity(&mut body, &call.entity_form(&address.table, select.as_ref()), &view)?;

@@ -20,6 +20,7 @@ pub(crate) mod update_entity;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::Failure;
+use crate::traces::step;
 use model::{Action, DateTime, Mutation, Transaction, Written};
 use store::Engine;
 
@@ -31,7 +32,11 @@ async fn commit(
     mutation: Mutation,
 ) -> Result<Option<DateTime>, Failure> {
     call.allow(Action::of(&mutation, table))?;
-    let written = engine.commit(&call.table(table)?, Transaction::single(mutation)).await?;
+    let table = call.table_to_change(table, std::iter::once(&mutation))?;
+    call.admit_entities(&table, mutation.key().partition.as_str(), 1)?;
+    let planned = call.plan(&table, std::slice::from_ref(&mutation))?;
+    let written = step("commit", engine.commit(&table, Transaction::single(mutation))).await?;
+    planned.happened();
     Ok(written.first().and_then(|written| match written {
         Written::Stored(timestamp) => Some(*timestamp),
         Written::Deleted => None,

@@ -7,13 +7,14 @@
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::Failure;
+use crate::traces::step;
 use bytes::Bytes;
 use model::limits::PAGE_ENTITY_BYTES_MAX;
 use model::plan::plan;
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EntityView, Position};
 use std::ops::ControlFlow;
-use store::{Engine, EntitySink, Scan};
+use store::{Engine, EntitySink, Scan, ScanEnd};
 use tracing::debug;
 use wire::negotiation::Content;
 use wire::payload::{EntityForm, Form, Repeats, end_entity_set, write_entity_in_set, write_start_of_entity_set};
@@ -32,9 +33,17 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str) -> R
     let kind = plan.kind;
     let ranges = call.grant.confine(plan.ranges);
     let range_count = ranges.len();
+    let table_key = call.table_to_read(table)?;
+    let examination = call.admit_query(&table_key, &ranges)?;
     let scan = Scan { ranges, from, filter, limit, byte_budget: PAGE_ENTITY_BYTES_MAX, deadline: call.query_deadline };
     let writer = PageWriter::new(call, table, select);
-    let (writer, end) = engine.scan(&call.table(table)?, scan, writer).await?;
+    // Into a table of metrics nothing may have been written yet.
+    let (writer, end) = if table_key.name.is_of_metrics() && engine.table(&table_key).await?.is_none() {
+        (writer, ScanEnd { next: None, examined: 0 })
+    } else {
+        step("scan", engine.scan(&table_key, scan, writer)).await?
+    };
+    examination.examined(end.examined);
     debug!(
         target: "rowhouse::query",
         table, plan = %kind, ranges = range_count, examined = end.examined, answered = writer.entities, complete = end.next.is_none(),

@@ -3,11 +3,11 @@
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::Failure;
+use crate::traces::step;
 use bytes::Bytes;
-use model::limits::PAGE_RESULTS_MAX;
 use model::plan::plan_tables;
 use model::{Filter, TableName};
-use store::Engine;
+use store::{Engine, TablePages};
 use wire::negotiation::Content;
 use wire::payload::write_table_set;
 use wire::{ErrorCode, QueryOptions, continuation, filter};
@@ -47,14 +47,9 @@ async fn page(
     if range.is_empty() || limit == 0 {
         return Ok((tables, None));
     }
-    let mut from = start(call.options)?.max(range.from.clone());
-    loop {
-        let listed = engine.list_tables(&call.grant.account, &from, PAGE_RESULTS_MAX).await?;
-        let is_last = listed.len() < PAGE_RESULTS_MAX;
-        if let Some(last) = listed.last() {
-            // The smallest text behind the last name.
-            from = format!("{}\0", last.folded());
-        }
+    let from = start(call.options)?.max(range.from.clone());
+    let mut pages = TablePages::new(engine, &call.grant.account, from);
+    while let Some(listed) = step("list tables", pages.next()).await? {
         for table in listed {
             if !range.contains(table.folded()) && table.folded() >= range.from.as_str() {
                 return Ok((tables, None));
@@ -66,10 +61,8 @@ async fn page(
                 tables.push(table);
             }
         }
-        if is_last {
-            return Ok((tables, None));
-        }
     }
+    Ok((tables, None))
 }
 
 /// The folded name at which the client wants to go on.

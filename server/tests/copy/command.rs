@@ -1,5 +1,8 @@
 //! Running the command.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -30,7 +33,7 @@ impl Folder {
         files.filter(|path| is_state(path)).collect()
     }
 
-    fn command(&self, subcommand: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
+    pub(crate) fn command(&self, subcommand: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
         command.env_clear().envs(environment.iter().copied()).current_dir(self.0.path());
         command.arg(subcommand).args(arguments);

@@ -1,12 +1,15 @@
 //! What is copied, and what is read back of it.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 use crate::support::{Client, Server};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use wire::batch::ChangesetWriter;
 use wire::uri::{encode_component, write_entity_address};
 
-/// Everything that an account has, without Timestamps and `ETags`: what a copy must bring over.
+/// Everything that an account has; without Timestamps and `ETags` it is what a copy must bring over.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Snapshot {
     tables: BTreeMap<String, Table>,
@@ -21,8 +24,17 @@ struct Table {
 
 const XML: (&str, &str) = ("Content-Type", "application/xml");
 
-/// Reads everything.
+/// Reads everything but Timestamps and `ETags`.
 pub(crate) fn snapshot(server: &Server) -> Snapshot {
+    read(server, false)
+}
+
+/// Reads everything.
+pub(crate) fn exact_snapshot(server: &Server) -> Snapshot {
+    read(server, true)
+}
+
+fn read(server: &Server, with_stamps: bool) -> Snapshot {
     let mut client = server.client();
     let mut tables = BTreeMap::new();
     let mut query = String::new();
@@ -30,7 +42,7 @@ pub(crate) fn snapshot(server: &Server) -> Snapshot {
         let answer = client.request("GET", &format!("/Tables{query}"), &[], b"");
         for entry in answer.json()["value"].as_array().unwrap() {
             let name = entry["TableName"].as_str().unwrap().to_owned();
-            tables.insert(name.clone(), table(&mut server.client(), &name));
+            tables.insert(name.clone(), table(&mut server.client(), &name, with_stamps));
         }
         match answer.header("x-ms-continuation-nexttablename") {
             Some(next) => query = format!("?NextTableName={}", encode_component(next)),
@@ -43,13 +55,26 @@ pub(crate) fn snapshot(server: &Server) -> Snapshot {
 }
 
 impl Snapshot {
+    /// All of it, for a file.
+    pub(crate) fn to_json(&self) -> Value {
+        let table = |table: &Table| json!({ "entities": table.entities, "policies": table.policies });
+        let tables: serde_json::Map<String, Value> =
+            self.tables.iter().map(|(name, content)| (name.clone(), table(content))).collect();
+        json!({ "tables": tables, "properties": self.properties })
+    }
+
+    /// The tables as text.
+    pub(crate) fn tables(&self) -> BTreeMap<String, String> {
+        self.tables.iter().map(|(name, table)| (name.clone(), format!("{table:?}"))).collect()
+    }
+
     /// How many entities there are.
     pub(crate) fn entities(&self) -> usize {
         self.tables.values().map(|table| table.entities.len()).sum()
     }
 }
 
-fn table(client: &mut Client, name: &str) -> Table {
+fn table(client: &mut Client, name: &str, with_stamps: bool) -> Table {
     let answer = client.request("GET", &format!("/{name}?comp=acl"), &[XML], b"");
     assert_eq!(answer.status, 200, "{answer:?}");
     let policies = String::from_utf8(answer.body).unwrap();
@@ -62,7 +87,10 @@ fn table(client: &mut Client, name: &str) -> Table {
         for entity in answer.json()["value"].as_array().unwrap() {
             let mut entity = entity.as_object().unwrap().clone();
             for given_by_the_service in ["Timestamp", "odata.etag"] {
-                assert!(entity.remove(given_by_the_service).is_some());
+                assert!(entity.contains_key(given_by_the_service));
+                if !with_stamps {
+                    entity.remove(given_by_the_service);
+                }
             }
             entities.push(Value::Object(entity));
         }

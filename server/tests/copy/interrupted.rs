@@ -3,7 +3,6 @@
 use crate::command::{Folder, ended, endpoint};
 use crate::content::{fill, fill_with_everything, snapshot};
 use crate::support::{Random, Server};
-use std::hash::{BuildHasher, RandomState};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,10 +10,6 @@ use std::time::{Duration, Instant};
 const SEED: &str = "ROWHOUSE_COPY_SEED";
 /// Most times that a copy is killed before it may end.
 const KILLS: u32 = 8;
-
-fn seed() -> u64 {
-    std::env::var(SEED).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap())
-}
 
 fn fill_for_a_while(server: &Server) {
     fill_with_everything(server);
@@ -24,7 +19,13 @@ fn fill_for_a_while(server: &Server) {
 }
 
 /// Kills copies at random points within the time of a whole one, and lets the last one run to its end; tells how many.
-fn kill(folder: &Folder, arguments: &[&str], random: &mut Random, whole: Duration) -> String {
+///
+/// `measured` is the same copy to another place, by which that time is known.
+fn kill(folder: &Folder, measured: &[&str], arguments: &[&str]) -> String {
+    let mut random = Random::from_environment(SEED);
+    let began = Instant::now();
+    folder.copied(measured);
+    let whole = began.elapsed();
     let mut kills = 0;
     let mut resumed = 0;
     for _ in 0..KILLS {
@@ -34,7 +35,9 @@ fn kill(folder: &Folder, arguments: &[&str], random: &mut Random, whole: Duratio
         while folder.states().is_empty() && child.try_wait().unwrap().is_none() {
             sleep(Duration::from_millis(1));
         }
-        sleep(Duration::from_micros(random.below(micros / 3 + 1)));
+        // The first one comes at once, so that there is one on any machine.
+        let latest = if kills == 0 { 0 } else { micros / 3 };
+        sleep(Duration::from_micros(random.below(latest + 1)));
         if child.try_wait().unwrap().is_some() {
             break;
         }
@@ -55,38 +58,28 @@ fn kill(folder: &Folder, arguments: &[&str], random: &mut Random, whole: Duratio
 
 #[test]
 fn a_copy_between_services_that_is_killed_goes_on() {
-    let seed = seed();
-    println!("{SEED}={seed}");
-    let mut random = Random(seed);
     let folder = Folder::new();
     let from = Server::start(&["--in-memory"]);
     fill_for_a_while(&from);
     let expected = snapshot(&from);
     let measured = Server::start(&["--in-memory"]);
     let source = endpoint(&from.address);
-    let began = Instant::now();
-    folder.copied(&["--from", &source, "--to", &endpoint(&measured.address), "--parallel", "4"]);
-    let whole = began.elapsed();
     let to = Server::start(&["--in-memory"]);
-    let arguments = ["--from", &source, "--to", &endpoint(&to.address), "--parallel", "4"];
-    println!("{}", kill(&folder, &arguments, &mut random, whole));
+    let [measured, arguments] = [&measured, &to]
+        .map(|to| ["--from", &source, "--to", &endpoint(&to.address), "--parallel", "4"].map(str::to_owned));
+    let [measured, arguments] = [&measured, &arguments].map(|owned| owned.each_ref().map(String::as_str));
+    println!("{}", kill(&folder, &measured, &arguments));
     assert_eq!(snapshot(&to), expected);
 }
 
 #[test]
 fn a_copy_between_folders_that_is_killed_goes_on() {
-    let seed = seed();
-    println!("{SEED}={seed}");
-    let mut random = Random(seed);
     let folder = Folder::new();
     let from = Server::start(&["--in-memory"]);
     fill_for_a_while(&from);
     let expected = snapshot(&from);
     folder.copied(&["--from", &endpoint(&from.address), "--to", "from"]);
-    let began = Instant::now();
-    folder.copied(&["--from", "from", "--to", "measured"]);
-    let whole = began.elapsed();
-    println!("{}", kill(&folder, &["--from", "from", "--to", "to"], &mut random, whole));
+    println!("{}", kill(&folder, &["--from", "from", "--to", "measured"], &["--from", "from", "--to", "to"]));
     let to = Server::start(&["--data", &folder.path("to")]);
     assert_eq!(snapshot(&to), expected);
 }

@@ -5,23 +5,8 @@
  * written first), t changing the size, s syncing, c creating or renaming, r reading. Free is the number of bytes that
  * the file system has free, or -1 for what it really has. */
 
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "preload.h"
 #include <sys/statvfs.h>
-#include <sys/types.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
-#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 static char folder[PATH_MAX];
 static size_t folder_len;
@@ -120,20 +105,6 @@ static int opened(int dir, const char *path, int flags, mode_t mode)
 {
     return (flags & O_CREAT) && path_fails(path, 'c') ? -1 : REAL(openat)(dir, path, flags, mode);
 }
-
-#define MODE(flags, mode)                                                                                              \
-    mode_t mode = 0;                                                                                                   \
-    if (flags & (O_CREAT | O_TMPFILE)) {                                                                               \
-        va_list arguments;                                                                                             \
-        va_start(arguments, flags);                                                                                    \
-        mode = va_arg(arguments, mode_t);                                                                              \
-        va_end(arguments);                                                                                             \
-    }
-
-int open(const char *path, int flags, ...) { MODE(flags, mode) return opened(AT_FDCWD, path, flags, mode); }
-int open64(const char *path, int flags, ...) { MODE(flags, mode) return opened(AT_FDCWD, path, flags, mode); }
-int openat(int dir, const char *path, int flags, ...) { MODE(flags, mode) return opened(dir, path, flags, mode); }
-int openat64(int dir, const char *path, int flags, ...) { MODE(flags, mode) return opened(dir, path, flags, mode); }
 
 #define FREE(answer, call)                                                                                             \
     struct order order;                                                                                                \

@@ -5,7 +5,7 @@
 
 use super::power_loss::lose_power;
 use super::support::{Client, Random, Server};
-use super::{SEED, compile, seed};
+use super::{SEED, compile};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -89,9 +89,7 @@ fn write_and_crash(server: Server, round: u64, random: &mut Random) -> BTreeMap<
 
 #[test]
 fn the_interval_loses_the_latest_writes_and_none_that_was_synced() {
-    let seed = seed();
-    println!("{SEED}={seed}");
-    let mut random = Random(seed);
+    let mut random = Random::from_environment(SEED);
     let (mut kept, mut lost, mut synced_count) = (0, 0, 0);
     for round in 0..ROUNDS {
         let place = tempfile::tempdir().unwrap();

@@ -14,7 +14,6 @@ mod support;
 mod writers;
 
 use power_loss::{copy_folder, lose_power};
-use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::channel;
@@ -26,11 +25,6 @@ use writers::{Catalog, Until, Writer};
 const WRITERS: u64 = 8;
 const SEED: &str = "ROWHOUSE_CRASH_SEED";
 
-/// A seed from the environment, or a new one.
-fn seed() -> u64 {
-    std::env::var(SEED).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap())
-}
-
 /// The writers of a test, and chance.
 struct Run {
     writers: Vec<Writer>,
@@ -40,11 +34,8 @@ struct Run {
 }
 
 impl Run {
-    /// Chance comes from a seed that is printed, and can be set to repeat a run.
     fn new() -> Self {
-        let seed = seed();
-        println!("{SEED}={seed}");
-        let mut random = Random(seed);
+        let mut random = Random::from_environment(SEED);
         let writers = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
         let catalog = Catalog::new(random.next());
         Self { writers, catalog, random, acknowledged: 0 }

@@ -4,21 +4,8 @@
  * A record: kind (1 byte), path length (4), offset (8), data length (4), path, data; numbers in the order of the machine.
  * What is written down has happened: a record follows its call. One lock holds call and record together. */
 
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdarg.h>
+#include "preload.h"
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 enum kind { CREATE = 1, WRITE = 2, TRUNCATE = 3, SYNC = 4, RENAME = 5, UNLINK = 6, MKDIR = 7, RMDIR = 8 };
 
@@ -26,8 +13,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char folder[PATH_MAX];
 static size_t folder_len;
 static int log_fd = -1;
-
-#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 static void fail(const char *what)
 {
@@ -127,20 +112,6 @@ static int opened(int dir, const char *path, int flags, mode_t mode)
     errno = error;
     return fd;
 }
-
-#define MODE(flags, mode)                                                                                              \
-    mode_t mode = 0;                                                                                                   \
-    if (flags & (O_CREAT | O_TMPFILE)) {                                                                               \
-        va_list arguments;                                                                                             \
-        va_start(arguments, flags);                                                                                    \
-        mode = va_arg(arguments, mode_t);                                                                              \
-        va_end(arguments);                                                                                             \
-    }
-
-int open(const char *path, int flags, ...) { MODE(flags, mode) return opened(AT_FDCWD, path, flags, mode); }
-int open64(const char *path, int flags, ...) { MODE(flags, mode) return opened(AT_FDCWD, path, flags, mode); }
-int openat(int dir, const char *path, int flags, ...) { MODE(flags, mode) return opened(dir, path, flags, mode); }
-int openat64(int dir, const char *path, int flags, ...) { MODE(flags, mode) return opened(dir, path, flags, mode); }
 
 /* Where the next write to a file without an offset of its own goes. */
 static off_t position(int fd)

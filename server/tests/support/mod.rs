@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -34,6 +35,8 @@ pub(crate) struct Server {
     child: Child,
     /// Address and port.
     pub(crate) address: String,
+    /// Address and port for operators; empty without `--admin`.
+    pub(crate) admin: String,
     log: Receiver<String>,
     /// Kept open, so that the server can write on.
     _stdout: BufReader<ChildStdout>,
@@ -59,7 +62,14 @@ impl Server {
         let Some(address) = ready.trim().strip_prefix("listening on http://").map(str::to_owned) else {
             panic!("the server did not start: {} {:?}", child.wait().unwrap(), log.iter().collect::<Vec<_>>());
         };
-        Self { child, address, log, _stdout: stdout }
+        let mut lines = String::new();
+        stdout.read_line(&mut lines).unwrap();
+        assert!(lines.starts_with("connection string: "), "{lines}");
+        if args.contains(&"--admin") {
+            stdout.read_line(&mut lines).unwrap();
+        }
+        let admin = lines.lines().find_map(|line| line.strip_prefix("admin on http://")).unwrap_or_default().to_owned();
+        Self { child, address, admin, log, _stdout: stdout }
     }
 
     /// A client with a connection of its own.
@@ -191,6 +201,15 @@ impl Client {
 
     /// Reads one answer.
     pub(crate) fn receive(&mut self) -> Result<Response> {
+        let mut response = self.receive_head()?;
+        let length = response.header("content-length").map_or(0, |length| length.parse().unwrap());
+        response.body.resize(length, 0);
+        self.stream.read_exact(&mut response.body)?;
+        Ok(response)
+    }
+
+    /// Reads one answer that has no body, whatever its head says.
+    pub(crate) fn receive_head(&mut self) -> Result<Response> {
         let status_line = self.line()?;
         let status = status_line.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.ok_or_else(|| Error::new(ErrorKind::InvalidData, status_line))?;
@@ -200,11 +219,7 @@ impl Client {
             let Some((name, value)) = line.split_once(':') else { break };
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        let mut response = Response { status, headers, body: Vec::new() };
-        let length = response.header("content-length").map_or(0, |length| length.parse().unwrap());
-        response.body.resize(length, 0);
-        self.stream.read_exact(&mut response.body)?;
-        Ok(response)
+        Ok(Response { status, headers, body: Vec::new() })
     }
 
     /// Reads until the server closes the connection. A connection that is reset counts as closed.
@@ -263,6 +278,15 @@ pub(crate) fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
+    /// Chance from a seed that is printed, and that an environment variable sets to repeat a run.
+    #[allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
+    pub(crate) fn from_environment(variable: &str) -> Self {
+        let seed =
+            std::env::var(variable).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap());
+        println!("{variable}={seed}");
+        Self(seed)
+    }
+
     /// The next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -22,10 +22,12 @@ use crate::properties_value;
 use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode};
 use model::{AccountName, Clock, Mutation, ServicePropertiesUpdate, StoredAccessPolicies, Transaction, Written};
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
@@ -110,12 +112,13 @@ impl<C: Clock> Committer<C> {
             if !storage.refuses_writes() {
                 return Ok(storage);
             }
-            self.outage = Some(Outage::begin(&"the storage library refuses writes after one has failed"));
+            self.begin_outage(&"the storage library refuses writes after one has failed");
         }
         if !self.outage.as_mut().is_some_and(|outage| outage.try_to_end(&self.shared)) {
             return Err(Fault::Suspended);
         }
         self.outage = None;
+        self.shared.counts.is_out.store(false, Ordering::Relaxed);
         // A purge that was interrupted goes on.
         let _no_purger = self.purges.send(());
         self.shared.storage()
@@ -135,8 +138,14 @@ impl<C: Clock> Committer<C> {
 
     /// Begins an outage; answers the fault for those who wait for the write that failed.
     fn write_failed(&mut self, error: &fjall::Error) -> Fault {
-        self.outage = Some(Outage::begin(error));
+        self.begin_outage(error);
         Fault::Interrupted
+    }
+
+    fn begin_outage(&mut self, reason: &dyn Display) {
+        self.outage = Some(Outage::begin(reason));
+        self.shared.counts.is_out.store(true, Ordering::Relaxed);
+        self.shared.counts.outages.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Serves one request together with those that are waiting behind it.
@@ -198,7 +207,13 @@ impl<C: Clock> Committer<C> {
             };
             outcomes.push((answer, memory, result));
         }
+        let (transactions, entities) =
+            (outcomes.iter().filter(|(_, _, result)| result.is_ok()).count(), group.entities());
+        let began = Instant::now();
         let written = group.write(self.stamps.last(), self.persist_mode).map_err(|error| self.write_failed(&error));
+        if written.is_ok() && transactions > 0 {
+            self.count(transactions, entities, began.elapsed());
+        }
         for (answer, _memory, result) in outcomes {
             let result = match &written {
                 Ok(()) => result,
@@ -207,6 +222,15 @@ impl<C: Clock> Committer<C> {
             // A caller that has gone away does not want the answer.
             drop(answer.send(result));
         }
+    }
+
+    /// Counts a group that was written.
+    fn count(&self, transactions: usize, entities: usize, time: Duration) {
+        let counts = &self.shared.counts;
+        counts.group_transactions.record(transactions as u64);
+        counts.group_entities.record(entities as u64);
+        counts.write_time.record_time(time);
+        counts.transactions.fetch_add(transactions as u64, Ordering::Relaxed);
     }
 
     fn create_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {

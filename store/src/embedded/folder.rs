@@ -24,6 +24,9 @@ const LAST_LINE: &str = "Written by Rowhouse. Do not edit or delete this file.";
 /// Says that the database was closed in order; it is gone before anything is written again.
 const CLOSED: &str = "rowhouse.closed";
 
+/// Says that a backup is being restored into the folder; while it is there, nobody but a restore opens the folder.
+const RESTORING: &str = "rowhouse.restoring";
+
 /// Made and removed to find out whether the disk takes writes.
 const PROBE: &str = "rowhouse.probe";
 /// How much is written to find that out, in bytes: a probe that fits in a corner that is left over proves nothing.
@@ -67,6 +70,61 @@ impl Folder {
         Ok(Self { path: path.to_owned(), _lock: lock, is_new })
     }
 
+    /// Takes possession of a complete data folder to read in it, and changes nothing.
+    ///
+    /// A folder that is read-only, or that was copied without its lock file, can be read all the same.
+    pub(super) fn take_to_read(path: &Path) -> Result<Self, OpenError> {
+        if let Kind::New = judge(path)? {
+            return Err(OpenError::Missing { folder: path.to_owned() });
+        }
+        let lock_path = path.join(LOCK);
+        let lock = match File::open(&lock_path) {
+            Ok(lock) => try_lock(lock, path)?,
+            // Nobody has the folder whose lock file is not even there. The marker is held open in its stead.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let marker = path.join(MARKER);
+                File::open(&marker).map_err(|error| OpenError::io("open", &marker, error))?
+            }
+            Err(error) => return Err(OpenError::io("open the lock file", &lock_path, error)),
+        };
+        Ok(Self { path: path.to_owned(), _lock: lock, is_new: false })
+    }
+
+    /// Takes possession of a folder to restore a backup into: a missing or an empty one, or one with what a restore that
+    /// was interrupted left behind, which is thrown away.
+    ///
+    /// Until [`Self::complete_restore`] the folder is refused by everyone else.
+    pub(super) fn take_to_restore(path: &Path) -> Result<Self, OpenError> {
+        let check = || match judge(path) {
+            Ok(Kind::New) | Err(OpenError::Restoring { .. }) => Ok(()),
+            Ok(Kind::Complete) => Err(OpenError::InUse { folder: path.to_owned() }),
+            Err(error) => Err(error),
+        };
+        check()?;
+        fs::create_dir_all(path).map_err(|error| OpenError::io("create the folder", path, error))?;
+        let lock = lock(path)?;
+        check()?;
+        let prepared = || -> io::Result<()> {
+            File::create(path.join(RESTORING))?.sync_all()?;
+            sync_folder(path)?;
+            for left_behind in [MARKER, CLOSED] {
+                remove_if_there(&path.join(left_behind))?;
+            }
+            prepare(path)
+        };
+        prepared().map_err(|error| OpenError::io("prepare the folder", path, error))?;
+        Ok(Self { path: path.to_owned(), _lock: lock, is_new: true })
+    }
+
+    /// Says that everything was restored and synced: from here on the folder is like any other that was closed in order.
+    pub(super) fn complete_restore(&mut self) -> Result<(), OpenError> {
+        self.complete()?;
+        self.note_closing()
+            .and_then(|()| fs::remove_file(self.path.join(RESTORING)))
+            .and_then(|()| sync_folder(&self.path))
+            .map_err(|error| OpenError::io("complete the restore in", &self.path, error))
+    }
+
     /// Whether the disk takes writes and syncs, tried out on a file that is removed again.
     pub(super) fn probe(&self) -> io::Result<()> {
         let path = self.path.join(PROBE);
@@ -96,10 +154,9 @@ impl Folder {
     /// Takes the note back, before anything is written.
     pub(super) fn forget_closing(&self) -> Result<(), OpenError> {
         let path = self.path.join(CLOSED);
-        match fs::remove_file(&path).and_then(|()| sync_folder(&self.path)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::io("remove", &path, error)),
-            _ => Ok(()),
-        }
+        remove_if_there(&path)
+            .and_then(|()| sync_folder(&self.path))
+            .map_err(|error| OpenError::io("remove", &path, error))
     }
 
     /// Where the storage library keeps its files.
@@ -131,6 +188,9 @@ fn judge(path: &Path) -> Result<Kind, OpenError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kind::New),
         Err(error) => return Err(OpenError::io("read the folder", path, error)),
     };
+    if names.iter().any(|name| name == RESTORING) {
+        return Err(OpenError::Restoring { folder: path.to_owned() });
+    }
     if names.iter().any(|name| name == MARKER) {
         return check_marker(&path.join(MARKER)).map(|()| Kind::Complete);
     }
@@ -142,7 +202,7 @@ fn judge(path: &Path) -> Result<Kind, OpenError> {
     Ok(Kind::New)
 }
 
-fn names(path: &Path) -> io::Result<Vec<String>> {
+pub(super) fn names(path: &Path) -> io::Result<Vec<String>> {
     fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
@@ -177,10 +237,14 @@ fn lock(folder: &Path) -> Result<File, OpenError> {
     let path = folder.join(LOCK);
     let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = open.map_err(|error| OpenError::io("open the lock file", &path, error))?;
+    try_lock(file, folder)
+}
+
+fn try_lock(file: File, folder: &Path) -> Result<File, OpenError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::Locked { folder: folder.to_owned() }),
-        Err(TryLockError::Error(error)) => Err(OpenError::io("lock", &path, error)),
+        Err(TryLockError::Error(error)) => Err(OpenError::io("lock", &folder.join(LOCK), error)),
     }
 }
 
@@ -193,6 +257,13 @@ fn prepare(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path.join(DATABASE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => sync_parent(path),
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -48,6 +48,11 @@ impl<'a> Group<'a> {
         Ok(written)
     }
 
+    /// How many entities the batch writes or removes; one that is written twice counts twice.
+    pub(super) fn entities(&self) -> usize {
+        self.batch.len()
+    }
+
     /// Writes the batch, as durably as the mode says, and makes it visible.
     pub(super) fn write(mut self, last_stamp: DateTime, mode: PersistMode) -> fjall::Result<()> {
         if self.batch.is_empty() {

@@ -47,6 +47,11 @@ impl TableId {
         Self(self.0.checked_add(1).expect("nobody lives to create 2^64 tables"))
     }
 
+    /// The id before this one; `None` before the first.
+    pub(super) fn before(self) -> Option<Self> {
+        Some(Self(self.0.checked_sub(1).filter(|id| *id > 0)?))
+    }
+
     /// The bytes that stand for the id in keys and values.
     pub(super) fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
@@ -131,7 +136,7 @@ pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
     let (version, rest) = value.split_first()?;
     let (id, rest) = rest.split_at_checked(size_of::<TableId>())?;
     let (created, mut rest) = take_time(rest)?;
-    let name = TableName::new(take_text(&mut rest)?).ok()?;
+    let name = TableName::stored(take_text(&mut rest)?).ok()?;
     let policies = match *version {
         CATALOG_VALUE_VERSION => StoredAccessPolicies::default(),
         CATALOG_VALUE_VERSION_WITH_POLICIES => policies_value::decode_from(&mut rest)?,

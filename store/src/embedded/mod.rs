@@ -10,7 +10,9 @@
 //!    scans at a time.
 
 mod background;
+mod check;
 mod committer;
+mod counts;
 mod folder;
 mod group;
 mod journal;
@@ -18,18 +20,27 @@ mod layout;
 mod open_error;
 mod outage;
 mod preflight;
+mod restore;
 mod shared;
+mod slow_reads;
+mod snapshot;
 mod space;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod walk;
 
+pub use check::{CheckReport, CheckedTable, Problem, check_folder};
 pub use open_error::OpenError;
+pub use restore::RestoredFolder;
+pub use snapshot::{EmbeddedSnapshot, Snapshots};
 
 use crate::cancellation::Cancellation;
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::figures::Figures;
 use crate::stamp::Stamps;
 use committer::{CommitRequest, Committer, Request};
+use counts::Disk;
 use fjall::PersistMode;
 use folder::Folder;
 use model::{AccountName, Clock, EntityKey, Mutation, Record, ServiceProperties, ServicePropertiesUpdate};
@@ -98,6 +109,8 @@ pub struct Embedded {
     requests: Option<mpsc::Sender<Request>>,
     queue_memory: Arc<Semaphore>,
     scans: Arc<Semaphore>,
+    scans_max: usize,
+    disk: Disk,
     threads: Arc<Mutex<Threads>>,
 }
 
@@ -145,13 +158,21 @@ impl Embedded {
             outage: None,
         };
         threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
+        let scans_max = options.concurrent_scans.max(1);
         Ok(Self {
             shared,
             requests: Some(requests),
             queue_memory: Arc::new(Semaphore::new(QUEUE_MEMORY_UNITS_MAX as usize)),
-            scans: Arc::new(Semaphore::new(options.concurrent_scans.max(1))),
+            scans: Arc::new(Semaphore::new(scans_max)),
+            scans_max,
+            disk: Disk { folder: path.to_owned(), reserve_bytes: options.min_free_bytes },
             threads: Arc::new(Mutex::new(threads)),
         })
+    }
+
+    /// What takes snapshots of this engine, for as long as it is open.
+    pub fn snapshots(&self) -> Snapshots {
+        Snapshots::new(Arc::clone(&self.shared))
     }
 
     async fn request(&self, request: Request) -> Result<(), Fault> {
@@ -166,6 +187,34 @@ impl Embedded {
             Err(closed) => closed,
             Ok(()) => Fault::Storage("the committer gave up on the request, see the log".into()),
         }
+    }
+
+    /// Runs what may wait for the disk where nobody else waits with it.
+    async fn on_a_waiting_thread<T: Send + 'static>(
+        &self,
+        run: impl FnOnce(&Shared) -> T + Send + 'static,
+    ) -> Result<T, Fault> {
+        let shared = Arc::clone(&self.shared);
+        tokio::task::spawn_blocking(move || run(&shared)).await.map_err(|error| Fault::Storage(Box::new(error)))
+    }
+
+    /// Reads what the committer will have to read, so that it finds it in the cache: while it waits, all writers wait.
+    async fn warm(&self, table: &TableKey, transaction: &Transaction) -> Result<(), Fault> {
+        // Of these, one needs nothing of what exists, and the other finds nothing, which filters in memory tell.
+        let is_blind =
+            |mutation: &&Mutation| matches!(mutation, Mutation::InsertOrReplace { .. } | Mutation::Insert { .. });
+        let keys: Vec<_> = transaction.mutations().iter().filter(|m| !is_blind(m)).map(|m| m.key().clone()).collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let table = table.clone();
+        self.on_a_waiting_thread(move |shared| {
+            for key in &keys {
+                // What is wrong here is wrong for the committer, too, and he says so.
+                let _warm = shared.get(&table, key);
+            }
+        })
+        .await
     }
 
     async fn change_catalog(
@@ -215,7 +264,11 @@ impl Engine for Embedded {
         // Reading does not wait, and a task that reads in a loop must let others have their turn.
         consume_budget().await;
         self.shared.check_open().map_err(ReadError::Fault)?;
-        self.shared.get(table, key)
+        if !self.shared.reads_may_wait() {
+            return self.shared.get(table, key);
+        }
+        let (table, key) = (table.clone(), key.clone());
+        self.on_a_waiting_thread(move |shared| shared.get(&table, &key)).await.map_err(ReadError::Fault)?
     }
 
     async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
@@ -237,6 +290,9 @@ impl Engine for Embedded {
         let units = u32::try_from(bytes.div_ceil(QUEUE_MEMORY_UNIT_BYTES)).unwrap_or(u32::MAX);
         let memory = Arc::clone(&self.queue_memory).acquire_many_owned(units.min(QUEUE_MEMORY_UNITS_MAX)).await;
         let memory = memory.map_err(|_| CommitError::Fault(Fault::Closed))?;
+        if self.shared.reads_may_wait() {
+            self.warm(table, &transaction).await.map_err(CommitError::Fault)?;
+        }
         let (answer, answered) = oneshot::channel();
         let request = CommitRequest { table: table.clone(), transaction, bytes, answer, memory };
         self.request(Request::Commit(request)).await.map_err(CommitError::Fault)?;
@@ -248,6 +304,10 @@ impl Engine for Embedded {
         Ok(self.shared.properties().get(account))
     }
 
+    fn set_fresh_properties(&self, fresh: ServiceProperties) {
+        self.shared.properties_mut().set_fresh(Arc::new(fresh));
+    }
+
     async fn update_service_properties(
         &self,
         account: &AccountName,
@@ -256,6 +316,11 @@ impl Engine for Embedded {
         let (answer, answered) = oneshot::channel();
         self.request(Request::UpdateProperties(account.clone(), Box::new(update), answer)).await?;
         answered.await.unwrap_or_else(|_| Err(self.no_answer()))
+    }
+
+    fn figures(&self) -> Figures {
+        let scans_running = self.scans_max.saturating_sub(self.scans.available_permits());
+        counts::figures(&self.shared, &self.disk, self.requests.as_ref(), &self.queue_memory, scans_running)
     }
 
     async fn close(&self) -> Result<(), Fault> {

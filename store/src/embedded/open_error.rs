@@ -12,6 +12,21 @@ pub enum OpenError {
         /// The data folder.
         folder: PathBuf,
     },
+    /// There is no data folder.
+    Missing {
+        /// Where it was looked for.
+        folder: PathBuf,
+    },
+    /// A backup is to be restored into the folder, and it holds data already.
+    InUse {
+        /// The data folder.
+        folder: PathBuf,
+    },
+    /// A backup is being restored into the folder, or was and that was interrupted.
+    Restoring {
+        /// The data folder.
+        folder: PathBuf,
+    },
     /// The folder has files and no marker that says that they are ours.
     Foreign {
         /// The folder.
@@ -65,6 +80,18 @@ impl fmt::Display for OpenError {
             Self::Locked { folder } => write!(
                 f,
                 "the data folder {} is in use by another Rowhouse; stop that one, or use another folder",
+                folder.display()
+            ),
+            Self::Missing { folder } => write!(f, "there is no data folder at {}", folder.display()),
+            Self::InUse { folder } => write!(
+                f,
+                "the data folder {} holds data already; restore into a missing or an empty folder",
+                folder.display()
+            ),
+            Self::Restoring { folder } => write!(
+                f,
+                "a backup is being restored into {}, or that was interrupted; restore it again into the same folder, or \
+                 delete the folder",
                 folder.display()
             ),
             Self::Foreign { folder } => write!(

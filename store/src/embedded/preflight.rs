@@ -11,13 +11,16 @@ use super::open_error::OpenError;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
 /// The content of the library's version file for the format that this engine uses.
 const LIBRARY_VERSION: &[u8] = b"FJL\x03";
 
 /// The folders of the keyspaces are numbered: 0 is the library's own, 1 is ours.
-const KEYSPACE_FOLDERS: [&str; 2] = ["0", "1"];
+pub(super) const KEYSPACE_FOLDERS: [&str; 2] = ["0", "1"];
+
+/// The only kind of checksum there is: XXH3 with 128 bits.
+const KIND_XXH3: &[u8] = &[0];
 
 /// The extension of the copy that takes the place of a journal.
 const COPY_EXTENSION: &str = "copy";
@@ -35,12 +38,32 @@ pub(super) enum CutOff {
     Everything,
 }
 
-/// Checks the folder of a complete database.
+/// A journal that ends with a write that was cut off.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) journal: PathBuf,
+    /// How much of it is good.
+    pub(super) valid_bytes: usize,
+}
+
+/// Checks the folder of a complete database, and drops a last write that was cut off.
 pub(super) fn check(database: &Path, cut_off: CutOff) -> Result<(), OpenError> {
+    let Some(Cut { journal, valid_bytes }) = inspect(database, cut_off)? else { return Ok(()) };
+    tracing::warn!(
+        journal = %journal.display(),
+        "the last write before the stop was cut off and is dropped; it was not acknowledged as synced"
+    );
+    truncate(&journal, valid_bytes).map_err(|error| OpenError::io("cut the end of", &journal, error))
+}
+
+/// Checks the folder of a complete database, and changes nothing; answers what is to be cut.
+pub(super) fn inspect(database: &Path, cut_off: CutOff) -> Result<Option<Cut>, OpenError> {
     check_version(&database.join("version"))?;
-    check_keyspaces(&database.join("keyspaces"))?;
+    for name in KEYSPACE_FOLDERS {
+        manifest(&database.join("keyspaces").join(name))?;
+    }
     let journals = read_journals(database)?;
-    let Some((last, sealed)) = journals.split_last() else { return Ok(()) };
+    let Some((last, sealed)) = journals.split_last() else { return Ok(None) };
     check_sequence(&journals)?;
     for (path, journal) in sealed {
         // A journal is synced as a whole before the next one is made.
@@ -48,14 +71,59 @@ pub(super) fn check(database: &Path, cut_off: CutOff) -> Result<(), OpenError> {
     }
     let (path, journal) = last;
     check_end(path, journal, cut_off)?;
-    if journal.rest == Rest::Empty {
-        return Ok(());
+    let is_cut = journal.rest != Rest::Empty;
+    Ok(is_cut.then(|| Cut { journal: path.clone(), valid_bytes: journal.valid_bytes }))
+}
+
+/// The complete batches of a journal.
+pub(super) fn valid_part(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = read_journal(path).map_err(io::Error::other)?;
+    bytes.truncate(journal::read(&bytes).valid_bytes);
+    Ok(bytes)
+}
+
+/// The XXH3 checksum of a file with 128 bits, and its length.
+pub(super) fn checksum(path: &Path) -> io::Result<(u128, u64)> {
+    let (mut file, mut hash, mut length) = (File::open(path)?, Xxh3Default::new(), 0);
+    let mut block = vec![0; READ_BYTES];
+    loop {
+        let read = file.read(&mut block)?;
+        if read == 0 {
+            return Ok((hash.digest128(), length));
+        }
+        hash.update(block.get(..read).unwrap_or_default());
+        length += read as u64;
     }
-    tracing::warn!(
-        journal = %path.display(),
-        "the last write before the stop was cut off and is dropped; it was not acknowledged as synced"
-    );
-    truncate(path, journal.valid_bytes).map_err(|error| OpenError::io("cut the end of", path, error))
+}
+
+/// The manifest of a keyspace.
+pub(super) struct Manifest(Vec<u8>);
+
+impl Manifest {
+    /// Whether it names a sorted file with this checksum.
+    ///
+    /// It has for each file its number (8, little endian), `00`, and its checksum (16, little endian). What stands around
+    /// that is the library's business.
+    pub(super) fn names(&self, id: u64, checksum: u128) -> bool {
+        let entry = [&id.to_le_bytes()[..], KIND_XXH3, &checksum.to_le_bytes()].concat();
+        self.0.windows(entry.len()).any(|bytes| bytes == entry)
+    }
+}
+
+/// Reads the manifest of a keyspace, and compares its checksum, which the library does not. It would delete sorted files that
+/// a damaged manifest does not name.
+pub(super) fn manifest(keyspace: &Path) -> Result<Manifest, OpenError> {
+    // A keyspace without this file would be deleted as one that was never completed.
+    let current = keyspace.join("current");
+    let (number, checksum) = decode_current(&read(&current)?)
+        .ok_or_else(|| OpenError::damaged(&current, "it does not name a manifest and its checksum"))?;
+    let path = keyspace.join(format!("v{number}"));
+    let bytes = read(&path)?;
+    if xxh3_128(&bytes) == checksum {
+        Ok(Manifest(bytes))
+    } else {
+        Err(OpenError::damaged(&path, "its checksum is wrong"))
+    }
 }
 
 /// Makes sure that what the journals say is on disk, after a write or a sync has failed in this process.
@@ -114,25 +182,8 @@ fn check_version(path: &Path) -> Result<(), OpenError> {
     if read(path)? == LIBRARY_VERSION { Ok(()) } else { Err(OpenError::damaged(path, "it names another format")) }
 }
 
-fn check_keyspaces(folder: &Path) -> Result<(), OpenError> {
-    for name in KEYSPACE_FOLDERS {
-        // A keyspace without this file would be deleted as one that was never completed.
-        let current = folder.join(name).join("current");
-        let (manifest, checksum) = decode_current(&read(&current)?)
-            .ok_or_else(|| OpenError::damaged(&current, "it does not name a manifest and its checksum"))?;
-        // The library does not check the checksum, and would delete sorted files that the manifest does not name.
-        let manifest = folder.join(name).join(format!("v{manifest}"));
-        if xxh3_128(&read(&manifest)?) != checksum {
-            return Err(OpenError::damaged(&manifest, "its checksum is wrong"));
-        }
-    }
-    Ok(())
-}
-
 /// The number of the current manifest of a keyspace, and its checksum.
 fn decode_current(bytes: &[u8]) -> Option<(u64, u128)> {
-    /// The only kind of checksum there is: XXH3 with 128 bits.
-    const KIND_XXH3: &[u8] = &[0];
     let (manifest, rest) = bytes.split_first_chunk()?;
     let (checksum, kind) = rest.split_first_chunk()?;
     (kind == KIND_XXH3).then(|| (u64::from_le_bytes(*manifest), u128::from_le_bytes(*checksum)))

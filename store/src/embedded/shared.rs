@@ -1,9 +1,11 @@
 //! What the threads and the callers of the embedded engine share.
 
+use super::counts::Counts;
 use super::folder::Folder;
 use super::group::storage_fault;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
+use super::slow_reads::SlowReads;
 use super::storage::{OpenSettings, Recovered, Storage};
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
@@ -15,7 +17,7 @@ use model::{EntityKey, Record};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often it is looked whether the last reader of a database is done.
 const LAST_READER_POLL: Duration = Duration::from_millis(1);
@@ -25,6 +27,7 @@ pub(super) struct Shared {
     /// `None` while the database is closed because a write failed. Changed by the committer alone.
     storage: RwLock<Option<Arc<Storage>>>,
     settings: OpenSettings,
+    pub(super) slow_reads: SlowReads,
     /// Changed by the committer alone, after the change is durable.
     catalog: RwLock<Catalog<TableId>>,
     /// Changed by the committer alone, after the change is durable.
@@ -33,6 +36,8 @@ pub(super) struct Shared {
     pub(super) closing: Cancellation,
     /// Something acknowledged is not synced yet; only with the durability `Interval`.
     pub(super) is_unsynced: AtomicBool,
+    /// What the committer counts.
+    pub(super) counts: Counts,
     // Dropped last, so that nobody else takes the folder while the database is still being closed.
     folder: Folder,
 }
@@ -48,10 +53,12 @@ impl Shared {
         Self {
             storage: RwLock::new(Some(Arc::new(storage))),
             settings,
+            slow_reads: SlowReads::new(),
             catalog: RwLock::new(catalog),
             properties: RwLock::new(properties),
             closing: Cancellation::default(),
             is_unsynced: AtomicBool::new(false),
+            counts: Counts::new(),
             folder,
         }
     }
@@ -84,7 +91,7 @@ impl Shared {
         // What is on disk of the write that failed is now known, and decides.
         let Recovered { catalog, properties, .. } = storage.recover()?;
         *self.catalog_mut() = catalog;
-        *self.properties_mut() = properties;
+        self.properties_mut().replace_all(properties);
         *self.storage.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(storage));
         Ok(())
     }
@@ -111,11 +118,17 @@ impl Shared {
         if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
     }
 
-    /// The record of one entity.
+    /// Whether reading is likely to wait for the disk.
+    pub(super) fn reads_may_wait(&self) -> bool {
+        self.slow_reads.are_expected()
+    }
+
+    /// The record of one entity. Where [`Self::reads_may_wait`], it must not run on a thread that serves other tasks.
     pub(super) fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
         // A snapshot keeps a transaction that is just becoming visible from being seen in part. It is taken before
         // the table is looked up: a table that is still there afterwards was not purged when it was taken.
         let storage = self.storage().map_err(ReadError::Fault)?;
+        let began = Instant::now();
         let snapshot = storage.db.snapshot();
         let id = self.table_id(table)?;
         let full_key = layout::key_of_entity(id, key);
@@ -123,6 +136,8 @@ impl Shared {
         let value = catch_unwind(AssertUnwindSafe(|| snapshot.get(&storage.data, &full_key)))
             .map_err(|_| ReadError::Fault(damaged(&full_key)))?
             .map_err(|error| read_fault(error, &full_key))?;
+        // What fits into the cache is waited for once, if at all.
+        self.slow_reads.note(began, || storage.data.disk_space() > self.settings.cache_bytes);
         let Some(value) = value else { return Ok(None) };
         let record = Record::from_bytes(value.to_vec());
         match record.view() {

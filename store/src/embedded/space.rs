@@ -61,14 +61,14 @@ impl FreeSpace {
 }
 
 #[cfg(unix)]
-fn free_bytes(folder: &Path) -> io::Result<u64> {
+pub(super) fn free_bytes(folder: &Path) -> io::Result<u64> {
     let answer = rustix::fs::statvfs(folder)?;
     Ok(answer.f_bavail.saturating_mul(answer.f_frsize))
 }
 
 /// Elsewhere nobody is asked, and a full disk is noticed when a write fails.
 #[cfg(not(unix))]
-fn free_bytes(_: &Path) -> io::Result<u64> {
+pub(super) fn free_bytes(_: &Path) -> io::Result<u64> {
     Ok(u64::MAX)
 }
 

@@ -13,6 +13,8 @@ use crate::properties_value;
 use fjall::config::BlockSizePolicy;
 use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use model::DateTime;
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
@@ -24,6 +26,9 @@ const ENTITY_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
 /// Once the journals that are full have this many bytes, what is only in them is written out so that they can be
 /// deleted. It is the smallest size that the library takes: a start reads all journals.
 const JOURNALS_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Memory for blocks of a database that is read once, in bytes.
+const CHECK_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Sealed memtables that are still to be written out before writers wait: one less than the library allows.
 const SEALED_MEMTABLES_MAX: usize = 3;
@@ -80,10 +85,43 @@ impl Storage {
         opened
     }
 
+    /// Creates the database of a folder that is to be filled by a restore, which says when it is complete.
+    pub(super) fn create(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
+        Self::open_database(folder, settings)
+    }
+
     /// Opens the database again after a write failed, once the old one is closed.
     pub(super) fn open_again(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
         preflight::rescue(&folder.database(), settings.cut_off)?;
         Self::open_database(folder, settings)
+    }
+
+    /// Opens a copy of a database that is only read: nothing works in the background.
+    pub(super) fn open_to_read(database: &Path) -> Result<Self, OpenError> {
+        let db = guarded(database, || {
+            Database::builder(database)
+                .cache_size(CHECK_CACHE_BYTES)
+                .journal_compression(CompressionType::None)
+                .max_journaling_size(JOURNALS_BYTES)
+                // It would write out and compact what is to be read.
+                .worker_threads_unchecked(0)
+                .open()
+        })?;
+        Self::with_keyspace(db, database)
+    }
+
+    /// The names of all sorted files that belong to the database.
+    pub(super) fn sorted_files(&self) -> HashSet<OsString> {
+        let version = self.data.tree.current_version();
+        version.iter_tables().filter_map(|table| Some(table.path.file_name()?.to_owned())).collect()
+    }
+
+    fn with_keyspace(db: Database, path: &Path) -> Result<Self, OpenError> {
+        if !db.keyspace_exists(layout::KEYSPACE) {
+            return Err(OpenError::damaged(path, "its keyspace is missing"));
+        }
+        let data = guarded(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
+        Ok(Self { db, data, retired: Cancellation::default() })
     }
 
     fn open_database(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
@@ -98,11 +136,10 @@ impl Storage {
                 .worker_threads(LIBRARY_THREADS)
                 .open()
         })?;
-        if !folder.is_new() && !db.keyspace_exists(layout::KEYSPACE) {
-            return Err(OpenError::damaged(&path, "its keyspace is missing"));
+        if folder.is_new() {
+            guarded(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
         }
-        let data = guarded(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
-        Ok(Self { db, data, retired: Cancellation::default() })
+        Self::with_keyspace(db, &path)
     }
 
     /// Whether the library refuses all writes, because one failed.

@@ -2,6 +2,7 @@
 
 use super::layout::TableId;
 use super::*;
+use crate::figures::Refusal;
 use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, RecordBuilder};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -238,6 +239,9 @@ async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
     assert!(matches!(merged, Err(CommitError::Fault(Fault::Suspended))), "{merged:?}");
     assert!(matches!(refused, Err(CommitError::Fault(Fault::Suspended))), "{refused:?}");
     assert!(matches!(engine.delete_table(&table()).await, Err(CatalogError::Fault(Fault::Suspended))));
+    let figures = engine.figures();
+    assert_eq!(figures.refusal, Some(Refusal::Outage));
+    assert!(figures.committer.unwrap().outages > 0);
     std::fs::remove_file(&tables).unwrap();
     // The engine comes back without being asked for anything.
     while count(&engine).await.is_err() {
@@ -246,6 +250,7 @@ async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
     }
     assert_eq!(count(&engine).await.unwrap(), 10);
     commit(&engine, merge(2)).await.unwrap();
+    assert_eq!(engine.figures().refusal, None);
     engine.delete_table(&table()).await.unwrap();
     assert_eq!(stored_after_purge(&engine).await, 0);
     engine.close().await.unwrap();
@@ -272,6 +277,39 @@ async fn a_full_disk_takes_deletions_only() {
     assert_eq!(count(&engine).await.unwrap(), 9);
     engine.delete_table(&table()).await.unwrap();
     assert_eq!(stored_after_purge(&engine).await, 0);
+}
+
+/// On one thread: the read would hold up whoever else has something to do.
+#[tokio::test]
+async fn a_read_that_may_wait_for_the_disk_holds_up_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EmbeddedOptions { cache_bytes: 1024, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
+    fill(&engine, 1000).await;
+    let long_ago = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+    let storage = engine.shared.storage().unwrap();
+    let is_beyond_cache = || storage.data.disk_space() > options.cache_bytes;
+    engine.shared.slow_reads.note(long_ago, is_beyond_cache);
+    assert!(!engine.shared.reads_may_wait(), "nothing is in a file yet");
+    storage.data.rotate_memtable_and_wait().unwrap();
+    engine.shared.slow_reads.note(long_ago, is_beyond_cache);
+    assert!(engine.shared.reads_may_wait());
+    // The lock stands for a slow disk.
+    let shared = Arc::clone(&engine.shared);
+    let (is_held, held) = std_mpsc::channel();
+    let (release, released) = std_mpsc::channel();
+    let disk = std::thread::spawn(move || {
+        let _held = shared.catalog_mut();
+        is_held.send(()).unwrap();
+        released.recv_timeout(Duration::from_secs(10)).is_ok()
+    });
+    held.recv().unwrap();
+    let (table, key) = (table(), key(7));
+    let (record, ()) = tokio::join!(engine.get(&table, &key), async { release.send(()).unwrap() });
+    assert!(record.unwrap().is_some());
+    assert!(disk.join().unwrap(), "the read kept the thread");
+    commit(&engine, merge(7)).await.unwrap();
+    assert!(matches!(commit(&engine, merge(1001)).await, Err(CommitError::Refused(0, _))));
 }
 
 /// A sink that takes long.

@@ -2,11 +2,13 @@
 //!
 //! Invariant: [`Trouble::Again`] and [`Trouble::Elsewhere`] say that nothing happened. Whoever cannot know that says [`Trouble::Fault`].
 
+use super::counts::{Counts, Retry};
 use crate::engine::Fault;
 use model::limits;
 use std::error::Error;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
@@ -34,7 +36,12 @@ pub(super) enum Trouble {
 impl Trouble {
     /// The trouble with a statement that has no effect before a commit that was not sent yet.
     pub(super) fn before_commit(error: &tokio_postgres::Error) -> Self {
-        let reason = Box::new(Reason(describe(error)));
+        let retry = match error.code() {
+            Some(&(SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED)) => Retry::Timeout,
+            Some(_) => Retry::Conflict,
+            None => Retry::Connection,
+        };
+        let reason = Box::new(Reason { text: describe(error), retry });
         match error.code() {
             Some(code) if PASSING.contains(code) => Self::Again(reason),
             Some(code) if PASSING_ELSEWHERE.contains(code) || code.code().starts_with("08") => Self::Elsewhere(reason),
@@ -49,11 +56,13 @@ impl Trouble {
         match error.code() {
             // The database says that it took the transaction back.
             Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)) => {
-                Self::Again(Box::new(Reason(describe(error))))
+                Self::Again(Box::new(Reason { text: describe(error), retry: Retry::Conflict }))
             }
             // It does not write any more, so it did not write this either.
-            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => Self::Elsewhere(Box::new(Reason(describe(error)))),
-            _ => Self::Fault(Fault::Unknown(Box::new(Reason(describe(error))))),
+            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => {
+                Self::Elsewhere(Box::new(Reason { text: describe(error), retry: Retry::Connection }))
+            }
+            _ => Self::Fault(Fault::Unknown(describe(error).into())),
         }
     }
 
@@ -63,8 +72,8 @@ impl Trouble {
     }
 
     /// Another attempt is needed for a reason of the engine's own.
-    pub(super) fn again(reason: &'static str) -> Self {
-        Self::Again(Box::new(Reason(reason.to_owned())))
+    pub(super) fn again(retry: Retry, reason: &'static str) -> Self {
+        Self::Again(Box::new(Reason { text: reason.to_owned(), retry }))
     }
 }
 
@@ -96,22 +105,29 @@ const PASSING_ELSEWHERE: [SqlState; 6] = [
 pub(super) struct Attempts {
     began: Instant,
     wait: Duration,
+    counts: Arc<Counts>,
 }
 
 impl Attempts {
-    pub(super) fn new() -> Self {
-        Self { began: Instant::now(), wait: WAIT_MIN }
+    pub(super) fn new(counts: &Arc<Counts>) -> Self {
+        Self { began: Instant::now(), wait: WAIT_MIN, counts: Arc::clone(counts) }
     }
 
     /// Waits before the next attempt, or says why there is none.
     pub(super) async fn next(&mut self, trouble: Trouble) -> Result<(), Fault> {
-        let reason = match trouble {
+        let (reason, retry) = match trouble {
             Trouble::Fault(fault) => return Err(fault),
-            Trouble::Again(reason) | Trouble::Elsewhere(reason) => reason,
+            // Without a reason of its own, it was about getting a connection.
+            Trouble::Again(reason) => {
+                let retry = reason.downcast_ref::<Reason>().map_or(Retry::Connection, |reason| reason.retry);
+                (reason, retry)
+            }
+            Trouble::Elsewhere(reason) => (reason, Retry::Connection),
         };
         if self.began.elapsed() >= ATTEMPTS_TIME_MAX {
             return Err(Fault::Unavailable(reason));
         }
+        self.counts.retry(retry);
         tracing::debug!(%reason, "another attempt is made");
         tokio::time::sleep(jittered(self.wait)).await;
         self.wait = (self.wait * 2).min(WAIT_MAX);
@@ -127,11 +143,15 @@ pub(super) fn jittered(time: Duration) -> Duration {
 
 /// A failure in words, for the log.
 #[derive(Debug)]
-struct Reason(String);
+struct Reason {
+    text: String,
+    /// Why another attempt would be made.
+    retry: Retry,
+}
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -165,10 +185,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_fault_is_not_tried_again() {
-        let mut attempts = Attempts::new();
-        attempts.next(Trouble::again("first")).await.unwrap();
+        let counts = Arc::new(Counts::new());
+        let mut attempts = Attempts::new(&counts);
+        attempts.next(Trouble::again(Retry::Timeout, "first")).await.unwrap();
+        attempts.next(Trouble::Elsewhere("gone".into())).await.unwrap();
+        assert_eq!(counts.retries(), [("conflict", 0), ("timeout", 1), ("connection", 1)]);
         assert!(matches!(attempts.next(Trouble::Fault(Fault::Closed)).await, Err(Fault::Closed)));
         attempts.began = Instant::now().checked_sub(ATTEMPTS_TIME_MAX).unwrap();
-        assert!(matches!(attempts.next(Trouble::again("last")).await, Err(Fault::Unavailable(_))));
+        assert!(matches!(attempts.next(Trouble::again(Retry::Conflict, "last")).await, Err(Fault::Unavailable(_))));
     }
 }

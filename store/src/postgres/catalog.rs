@@ -4,6 +4,7 @@
 //! in memory, and each use of it comes with the question whether the table is still there.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Trouble};
+use super::counts::Retry;
 use super::layout::{TableId, columns};
 use super::pool::Lease;
 use super::shared::Shared;
@@ -11,7 +12,9 @@ use super::statements;
 use crate::engine::{CatalogError, Fault, ReadError, TableKey};
 use crate::page::damaged;
 use crate::policies_value;
+use model::name::TABLE_NAMES_FROM;
 use model::{AccountName, Clock, EntityKey, Record, StoredAccessPolicies, TableName};
+use std::time::Instant;
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -27,7 +30,10 @@ pub(super) struct Listed {
 pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Trouble> {
     let rows = timeout(ATTEMPT_TIME_MAX, async {
         let statement = lease.prepare_cached(sql).await?;
-        lease.query(&statement, values).await
+        let began = Instant::now();
+        let rows = lease.query(&statement, values).await;
+        lease.note_step(began);
+        rows
     });
     rows.await.map_err(|_| no_answer())?.map_err(|error| Trouble::before_commit(&error))
 }
@@ -36,14 +42,17 @@ pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)
 pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, Trouble> {
     let statement = timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(sql)).await.map_err(|_| no_answer())?;
     let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
-    match timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await {
+    let began = Instant::now();
+    let written = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await;
+    lease.note_step(began);
+    match written {
         Ok(written) => written.map_err(|error| Trouble::at_commit(&error)),
         Err(_) => Err(Trouble::no_answer_to("a write")),
     }
 }
 
 pub(super) fn no_answer() -> Trouble {
-    Trouble::again("the database does not answer")
+    Trouble::again(Retry::Timeout, "the database does not answer")
 }
 
 /// What the database answered has another type than the schema says.
@@ -68,7 +77,7 @@ impl<C: Clock> Shared<C> {
             return Ok(None);
         };
         let damaged = || Fault::Damaged("the catalog entry of a table cannot be read".to_owned());
-        let name = TableName::new(column(row, 1)?).map_err(|_| damaged())?;
+        let name = TableName::stored(column(row, 1)?).map_err(|_| damaged())?;
         let mut policies: &[u8] = column(row, 2)?;
         let policies = policies_value::decode_from(&mut policies).ok_or_else(damaged)?;
         let id = TableId(column(row, 0)?);
@@ -90,7 +99,7 @@ impl<C: Clock> Shared<C> {
         from: &str,
         limit: usize,
     ) -> Result<Vec<TableName>, Fault> {
-        let (account, from) = (account.as_str().as_bytes(), from.as_bytes());
+        let (account, from) = (account.as_str().as_bytes(), from.max(TABLE_NAMES_FROM).as_bytes());
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = self
             .persist(async || {
@@ -101,7 +110,7 @@ impl<C: Clock> Shared<C> {
             })
             .await?;
         let damaged = |_| Fault::Damaged("the name of a table cannot be read".to_owned());
-        rows.iter().map(|row| TableName::new(column(row, 0)?).map_err(damaged)).collect()
+        rows.iter().map(|row| TableName::stored(column(row, 0)?).map_err(damaged)).collect()
     }
 
     /// The accounts that have tables, and those that have set service properties.
@@ -238,13 +247,18 @@ impl<C: Clock> Shared<C> {
 
 /// Begins a transaction or takes it back.
 pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), Trouble> {
+    let began = Instant::now();
     let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute(sql)).await.map_err(|_| no_answer())?;
+    lease.note_step(began);
     done.map_err(|error| Trouble::before_commit(&error))
 }
 
 /// Commits a transaction.
 pub(super) async fn end(lease: &Lease) -> Result<(), Trouble> {
-    match timeout(ATTEMPT_TIME_MAX, lease.batch_execute("COMMIT")).await {
+    let began = Instant::now();
+    let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute("COMMIT")).await;
+    lease.note_step(began);
+    match done {
         Ok(done) => done.map_err(|error| Trouble::at_commit(&error)),
         Err(_) => Err(Trouble::no_answer_to("a commit")),
     }

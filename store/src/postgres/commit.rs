@@ -14,6 +14,7 @@ use model::transaction::{ApplyError, Change};
 use model::{Clock, DateTime, Mutation, MutationError, RecordView, Transaction, Written};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
+use std::time::Instant;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -130,7 +131,7 @@ struct Writes {
 
 impl<C: Clock> Shared<C> {
     pub(super) async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.pool.counts);
         loop {
             self.check_open().map_err(CommitError::Fault)?;
             let id = self.id(table).await.map_err(CommitError::Fault)?.ok_or(CommitError::TableNotFound)?;
@@ -147,7 +148,10 @@ impl<C: Clock> Shared<C> {
     async fn try_commit(&self, id: TableId, transaction: &Transaction) -> Result<Ended, Trouble> {
         let named = Named::of(id, transaction);
         let lease = self.pool.take().await?;
-        let found = match timeout(ATTEMPT_TIME_MAX, lock(&lease, id, &named)).await.map_err(|_| no_answer())? {
+        let began = Instant::now();
+        let locked = timeout(ATTEMPT_TIME_MAX, lock(&lease, id, &named)).await.map_err(|_| no_answer())?;
+        lease.note_step(began);
+        let found = match locked {
             Ok(found) => found,
             Err(trouble) => return Err(reuse(lease, trouble).await),
         };
@@ -174,7 +178,10 @@ impl<C: Clock> Shared<C> {
         };
         let mut writes = Writes::of(&changes, &found)?;
         writes.ceiling = table.raised(&changes, now).map(|ceiling| (id, ceiling));
-        match timeout(ATTEMPT_TIME_MAX, write(&lease, &named, &writes, stamp)).await {
+        let began = Instant::now();
+        let written = timeout(ATTEMPT_TIME_MAX, write(&lease, &named, &writes, stamp)).await;
+        lease.note_step(began);
+        match written {
             Ok(Ok(())) => {}
             Ok(Err(WriteError::KeyTooLong)) => {
                 return take_back(lease, Ended::Refused(named.longest, MutationError::EntityTooLarge)).await;

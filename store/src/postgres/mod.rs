@@ -24,6 +24,7 @@
 mod attempt;
 mod catalog;
 mod commit;
+mod counts;
 mod dialect;
 mod layout;
 mod open_error;
@@ -46,6 +47,7 @@ pub use settings::has_password;
 pub use sweep::GRAVES_KEPT;
 
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::figures::{DatabaseFigures, Figures, Refusal};
 use dialect::Dialect;
 use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
@@ -87,6 +89,7 @@ pub struct Postgres<C> {
     /// What works when nobody asks.
     tasks: Mutex<Vec<JoinHandle<()>>>,
     place: String,
+    connections_max: u64,
 }
 
 impl<C: Clock> Postgres<C> {
@@ -117,7 +120,8 @@ impl<C: Clock> Postgres<C> {
             tokio::spawn(purge::purge(Arc::clone(&shared))),
             tokio::spawn(sweep::sweep_at_intervals(Arc::clone(&shared))),
         ];
-        Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place })
+        let connections_max = options.connections_max.max(1) as u64;
+        Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max })
     }
 
     /// Hosts, ports and database, for people.
@@ -209,12 +213,35 @@ impl<C: Clock> Engine for Postgres<C> {
         Ok(self.shared.properties().get(account))
     }
 
+    fn set_fresh_properties(&self, fresh: ServiceProperties) {
+        self.shared.properties_mut().set_fresh(Arc::new(fresh));
+    }
+
     async fn update_service_properties(
         &self,
         account: &AccountName,
         update: ServicePropertiesUpdate,
     ) -> Result<(), Fault> {
         self.shared.update_properties(account, update).await
+    }
+
+    fn figures(&self) -> Figures {
+        let (counts, (open, idle, waiting)) = (&self.shared.pool.counts, self.shared.pool.status());
+        let database = DatabaseFigures {
+            connections_max: self.connections_max,
+            connections: open,
+            connections_idle: idle,
+            waiting,
+            wait_nanoseconds: counts.wait_time.read(),
+            step_nanoseconds: counts.step_time.read(),
+            retries: counts.retries(),
+        };
+        Figures {
+            purge_backlog: counts.purge_backlog(),
+            refusal: self.shared.check_open().err().map(|_| Refusal::Closed),
+            database: Some(database),
+            ..Figures::default()
+        }
     }
 
     async fn close(&self) -> Result<(), Fault> {

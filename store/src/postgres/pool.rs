@@ -7,6 +7,7 @@
 //! 2. Nobody waits for a connection longer than a bound.
 
 use super::attempt::{STATEMENT_TIME_MAX, Trouble, describe};
+use super::counts::{Counts, Retry};
 use super::dialect::Dialect;
 use super::settings::Settings;
 use crate::engine::Fault;
@@ -15,7 +16,8 @@ use deadpool_postgres::{
 };
 use model::limits;
 use std::ops::Deref;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// How long a request waits for one of the connections.
 const POOL_WAIT_MAX: Duration = Duration::from_secs(limits::STORE_CONNECTION_WAIT_SECONDS_MAX);
@@ -23,7 +25,10 @@ const POOL_WAIT_MAX: Duration = Duration::from_secs(limits::STORE_CONNECTION_WAI
 /// given up must not hold locks. Not every database and system can.
 const WATCH_CLIENT: &str = "SET client_connection_check_interval = '2s'";
 
-pub(super) struct Pool(deadpool_postgres::Pool);
+pub(super) struct Pool {
+    pool: deadpool_postgres::Pool,
+    pub(super) counts: Arc<Counts>,
+}
 
 impl Pool {
     /// A pool without connections; they are made as they are needed.
@@ -49,18 +54,25 @@ impl Pool {
             .recycle_timeout(Some(settings.connect_time_max))
             .post_create(prepare)
             .build();
-        Self(pool.expect("the runtime that the time limits need is named"))
+        let pool = pool.expect("the runtime that the time limits need is named");
+        Self { pool, counts: Arc::new(Counts::new()) }
     }
 
     /// Takes a connection; waits for one if all are taken.
     pub(super) async fn take(&self) -> Result<Lease, Trouble> {
-        match self.0.get().await {
-            Ok(object) => Ok(Lease(Some(object))),
+        let began = Instant::now();
+        let taken = self.pool.get().await;
+        // The longest waits are those that are given up.
+        self.counts.wait_time.record_time(began.elapsed());
+        match taken {
+            Ok(object) => Ok(Lease { object: Some(object), counts: Arc::clone(&self.counts) }),
             Err(PoolError::Closed) => Err(Trouble::Fault(Fault::Closed)),
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
                 Err(Trouble::Fault(Fault::Unavailable("all connections to the database are taken".into())))
             }
-            Err(PoolError::Timeout(_)) => Err(Trouble::again("the database does not answer a new connection")),
+            Err(PoolError::Timeout(_)) => {
+                Err(Trouble::again(Retry::Connection, "the database does not answer a new connection"))
+            }
             Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => {
                 // A login that is refused now may be right again soon: passwords change.
                 Err(Trouble::Again(describe(&error).into()))
@@ -69,19 +81,34 @@ impl Pool {
         }
     }
 
+    /// Connections there are, those that nobody has, and how many wait for one.
+    pub(super) fn status(&self) -> (u64, u64, u64) {
+        let status = self.pool.status();
+        (status.size as u64, status.available as u64, status.waiting as u64)
+    }
+
     /// Closes the connections that nobody has, and the others as they come back.
     pub(super) fn close(&self) {
-        self.0.close();
+        self.pool.close();
     }
 }
 
 /// A connection that was taken. Dropped without [`Lease::give_back`], it is closed.
-pub(super) struct Lease(Option<Object>);
+pub(super) struct Lease {
+    object: Option<Object>,
+    counts: Arc<Counts>,
+}
 
 impl Lease {
     /// The work has come to its end; the next one may have the connection.
     pub(super) fn give_back(mut self) {
-        drop(self.0.take());
+        drop(self.object.take());
+    }
+
+    /// Counts the time that the database needed to answer a step. It is not wrapped around the step, since that would
+    /// hold its future twice, and those of commits are large.
+    pub(super) fn note_step(&self, began: Instant) {
+        self.counts.step_time.record_time(began.elapsed());
     }
 }
 
@@ -89,13 +116,13 @@ impl Deref for Lease {
     type Target = ClientWrapper;
 
     fn deref(&self) -> &ClientWrapper {
-        self.0.as_ref().expect("a lease has its connection until it is given back")
+        self.object.as_ref().expect("a lease has its connection until it is given back")
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some(object) = self.0.take() {
+        if let Some(object) = self.object.take() {
             drop(Object::take(object));
         }
     }

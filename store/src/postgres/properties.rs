@@ -6,12 +6,13 @@
 
 use super::attempt::{Trouble, jittered};
 use super::catalog::{column, control, end, read};
+use super::counts::Retry;
 use super::shared::Shared;
 use super::statements;
 use crate::engine::Fault;
 use crate::properties::PropertiesOfAccounts;
 use crate::properties_value;
-use model::{AccountName, Clock, ServiceProperties, ServicePropertiesUpdate};
+use model::{AccountName, Clock, ServicePropertiesUpdate};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,7 +60,7 @@ impl<C: Clock> Shared<C> {
             let account = account.ok_or_else(damaged)?;
             properties.insert(&account, properties_value::decode(column(row, 1)?).ok_or_else(damaged)?);
         }
-        *self.properties_mut() = properties;
+        self.properties_mut().replace_all(properties);
         Ok(())
     }
 
@@ -81,10 +82,10 @@ impl<C: Clock> Shared<C> {
         let lease = self.pool.take().await?;
         control(&lease, "BEGIN").await?;
         // There must be a row to lock, so that updates have one order.
-        let fresh = properties_value::encode(&ServiceProperties::default());
+        let fresh = properties_value::encode(&self.properties().fresh());
         read(&lease, statements::FRESH_PROPERTIES, &[&account, &fresh]).await?;
         let rows = read(&lease, statements::LOCK_PROPERTIES, &[&account]).await?;
-        let row = rows.first().ok_or_else(|| Trouble::again("the service properties are gone"))?;
+        let row = rows.first().ok_or_else(|| Trouble::again(Retry::Conflict, "the service properties are gone"))?;
         let before = properties_value::decode(column(row, 0).map_err(Trouble::Fault)?);
         let after = before.ok_or_else(|| Trouble::Fault(damaged()))?.updated(update);
         read(&lease, statements::SET_PROPERTIES, &[&account, &properties_value::encode(&after)]).await?;

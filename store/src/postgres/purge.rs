@@ -34,19 +34,23 @@ const BUSY_WAITS_MAX: u32 = 10;
 enum Step {
     /// There is no table to purge, or somebody else is at it.
     Nothing,
-    /// Some entities are gone.
+    /// Some entities are gone, or with the last of them the table.
     Some,
-    /// A table is gone for good.
-    Last,
 }
 
 /// Purges until the engine is closed.
 pub(super) async fn purge<C: Clock>(shared: Arc<Shared<C>>) {
     let mut busy_waits = BUSY_WAITS_MAX;
+    let mut counted: Option<Instant> = None;
     loop {
+        if counted.is_none_or(|at| at.elapsed() >= LOOK_INTERVAL) {
+            // Whatever goes wrong here goes wrong below, too, and is said there.
+            let _not_counted = shared.count_purges().await;
+            counted = Some(Instant::now());
+        }
         let began = Instant::now();
         match shared.persist(async || shared.purge_step().await).await {
-            Ok(Step::Some | Step::Last) => {
+            Ok(Step::Some) => {
                 busy_waits = 0;
                 // Half of the time belongs to those who wait for the disk.
                 tokio::time::sleep(began.elapsed()).await;
@@ -66,12 +70,24 @@ pub(super) async fn purge<C: Clock>(shared: Arc<Shared<C>>) {
                 }
                 let look = tokio::time::timeout(jittered(LOOK_INTERVAL), shared.purges.notified()).await;
                 busy_waits = if look.is_ok() { 0 } else { BUSY_WAITS_MAX };
+                counted = None;
             }
         }
     }
 }
 
 impl<C: Clock> Shared<C> {
+    /// Counts the deleted tables that are still to be purged, by whichever server.
+    async fn count_purges(&self) -> Result<(), Trouble> {
+        let lease = self.pool.take().await?;
+        let rows = read(&lease, statements::COUNT_PURGES, &[]).await?;
+        lease.give_back();
+        if let Some(row) = rows.first() {
+            self.pool.counts.note_purge_backlog(column(row, 0).map_err(Trouble::Fault)?);
+        }
+        Ok(())
+    }
+
     /// Removes some entities of one deleted table.
     async fn purge_step(&self) -> Result<Step, Trouble> {
         let lease = self.pool.take().await?;
@@ -81,12 +97,10 @@ impl<C: Clock> Shared<C> {
             None => Step::Nothing,
             Some(row) => {
                 let id = TableId(column(row, 0).map_err(Trouble::Fault)?);
-                if remove_entities(&lease, id).await? || remove_graves(&lease, id).await? {
-                    Step::Some
-                } else {
+                if !remove_entities(&lease, id).await? && !remove_graves(&lease, id).await? {
                     read(&lease, statements::END_PURGE, &[&id.0]).await?;
-                    Step::Last
                 }
+                Step::Some
             }
         };
         end(&lease).await?;

@@ -79,7 +79,7 @@ impl<C: Clock> Shared<C> {
     ) -> Result<(S, ScanEnd), ReadError> {
         let ranges = ranges_to_visit(&scan);
         let mut size = ChunkSize::of(&scan);
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.pool.counts);
         let (begun, mut bounds) = loop {
             self.check_open().map_err(ReadError::Fault)?;
             let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;

@@ -94,7 +94,7 @@ impl<C: Clock> Shared<C> {
     where
         F: Future<Output = Result<T, Trouble>>,
     {
-        let mut attempts = Attempts::new();
+        let mut attempts = Attempts::new(&self.pool.counts);
         loop {
             self.check_open()?;
             match attempt().await {

@@ -84,6 +84,7 @@ pub(super) const SET_PROPERTIES: &str = "UPDATE rowhouse_service_properties SET 
 /// A deleted table whose purge nobody is at, and into which nobody is still writing.
 pub(super) const TAKE_PURGE: &str =
     "SELECT id FROM rowhouse_tables WHERE is_deleted ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED";
+pub(super) const COUNT_PURGES: &str = "SELECT count(*) FROM rowhouse_tables WHERE is_deleted";
 pub(super) const SOME_ENTITIES: &str = "SELECT partition, row FROM rowhouse_entities \
      WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) ORDER BY partition, row LIMIT $5";
 pub(super) const SOME_GRAVES: &str = "SELECT partition, bucket FROM rowhouse_graves \

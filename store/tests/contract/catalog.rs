@@ -1,10 +1,10 @@
 //! Cases about tables.
 
 use crate::support::*;
-use model::{AccountName, Condition, Mutation, Transaction};
+use model::{AccountName, Condition, MetricsTable, Mutation, TableName, Transaction};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{CatalogError, CommitError, Engine, ReadError};
+use store::{CatalogError, CommitError, Engine, ReadError, TableKey};
 
 async fn listed<E: Engine>(engine: &E, account: &str, from: &str, limit: usize) -> Vec<String> {
     let tables = engine.list_tables(&AccountName::new(account).unwrap(), from, limit).await.unwrap();
@@ -42,6 +42,20 @@ pub(crate) async fn tables_are_listed_in_order_from_a_name_on<E: Engine>(engine:
     assert!(listed(&*engine, ACCOUNT, "", 0).await.is_empty());
     engine.delete_table(&table("alpha2")).await.unwrap();
     assert_eq!(listed(&*engine, ACCOUNT, "alpha2", 10).await, ["beta", "Beta1", "gamma"]);
+}
+
+pub(crate) async fn tables_of_metrics_are_like_others_but_not_listed<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let metrics = TableKey { name: TableName::of_metrics(MetricsTable::HourPrimary), ..table("any") };
+    assert!(engine.table(&metrics).await.unwrap().is_none());
+    engine.create_table(&metrics).await.unwrap();
+    engine.create_table(&table("Alpha")).await.unwrap();
+    assert!(matches!(engine.create_table(&metrics).await, Err(CatalogError::AlreadyExists)));
+    commit_one(&*engine, &metrics, insert("p", "r", 1)).await.unwrap();
+    assert_eq!(names(&all(&*engine, &metrics).await), ["p/r"]);
+    assert_eq!(engine.table(&metrics).await.unwrap().unwrap().as_str(), "$MetricsHourPrimaryTransactionsTable");
+    for from in ["", "$", "a"] {
+        assert_eq!(listed(&*engine, ACCOUNT, from, 10).await, ["Alpha"], "{from}");
+    }
 }
 
 pub(crate) async fn accounts_do_not_see_each_other<E: Engine>(engine: Arc<E>, _: ManualClock) {

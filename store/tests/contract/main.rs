@@ -8,6 +8,7 @@ mod catalog;
 mod closing;
 #[path = "../support/cluster.rs"]
 mod cluster;
+mod figures;
 mod isolation;
 mod mutations;
 mod pages;
@@ -45,6 +46,7 @@ macro_rules! every_case {
                 a_table_is_found_in_any_case_and_keeps_its_spelling,
                 a_table_is_created_once_and_deleted_once,
                 tables_are_listed_in_order_from_a_name_on,
+                tables_of_metrics_are_like_others_but_not_listed,
                 accounts_do_not_see_each_other,
                 accounts_are_known_by_their_tables_and_properties,
                 one_of_many_creations_wins,
@@ -85,7 +87,12 @@ macro_rules! every_case {
                 policies_go_with_their_table;
             properties:
                 an_update_replaces_the_sections_it_has,
+                a_fresh_account_has_what_the_engine_was_told,
                 updates_of_different_sections_take_nothing_back;
+            figures:
+                figures_follow_what_was_done,
+                a_purge_ends,
+                a_closed_engine_says_so;
             closing:
                 every_call_after_close_answers_closed,
                 commits_on_their_way_are_answered_when_the_engine_closes;

@@ -28,6 +28,19 @@ pub(crate) async fn an_update_replaces_the_sections_it_has<E: Engine>(engine: Ar
     assert_eq!(*engine.service_properties(&one).unwrap(), ServiceProperties::default().updated(logging()));
 }
 
+pub(crate) async fn a_fresh_account_has_what_the_engine_was_told<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let (one, two) = (account(ACCOUNT), account("account2"));
+    engine.set_fresh_properties(ServiceProperties::measured());
+    assert_eq!(*engine.service_properties(&one).unwrap(), ServiceProperties::measured());
+    engine.update_service_properties(&one, cors_update("https://a.example")).await.unwrap();
+    let expected = ServiceProperties::measured().updated(cors_update("https://a.example"));
+    assert_eq!(*engine.service_properties(&one).unwrap(), expected, "a section that was not given keeps its value");
+    assert_eq!(*engine.service_properties(&two).unwrap(), ServiceProperties::measured());
+    engine.set_fresh_properties(ServiceProperties::default());
+    assert_eq!(*engine.service_properties(&one).unwrap(), expected);
+    assert_eq!(*engine.service_properties(&two).unwrap(), ServiceProperties::default());
+}
+
 pub(crate) async fn updates_of_different_sections_take_nothing_back<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let one = account(ACCOUNT);
     engine.create_table(&table("busy")).await.unwrap();

@@ -16,8 +16,7 @@ mod support;
 use cluster::Cluster;
 use faults::Faults;
 use model::{AccountName, DateTime, Entity, KeyRange, Transaction, Written};
-use random::Random;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use store::{
     CommitError, Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres, PostgresOptions, Scan, TableKey,
 };
@@ -251,10 +250,6 @@ fn same<T: std::fmt::Debug>(what: &str, (memory, embedded): (T, T)) -> String {
     what.to_owned()
 }
 
-fn setting(name: &str) -> Option<u64> {
-    Some(std::env::var(name).ok()?.parse().expect("a number"))
-}
-
 #[test]
 fn the_embedded_engine_answers_as_the_memory_engine() {
     if !faults::is_child() {
@@ -271,8 +266,7 @@ async fn the_engine_on_postgresql_answers_as_the_memory_engine() {
 }
 
 async fn answers_as_the_memory_engine<O: Opens>(opens: O) {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let seed = setting("ROWHOUSE_SEED").unwrap_or_else(|| u64::from(since_epoch.subsec_nanos()));
+    let seed = seed();
     let steps = setting("ROWHOUSE_STEPS").unwrap_or(O::STEPS_DEFAULT);
     println!("ROWHOUSE_SEED={seed} ROWHOUSE_STEPS={steps} replays this run");
     let mut pair = Pair::new(opens).await;

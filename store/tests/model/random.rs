@@ -6,22 +6,7 @@ use model::{Condition, DateTime, ETag, EdmValue, EntityKey, Filter, KeyRange, Mu
 use model::{RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
 use store::{Scan, TableKey};
 
-/// A small generator (`SplitMix64`): a run depends on nothing but its seed.
-pub(crate) struct Random(pub(crate) u64);
-
 impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
-    }
-
     pub(crate) fn one<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
         choices[self.below(choices.len())]
     }

@@ -39,6 +39,21 @@ impl Drop for Held {
     }
 }
 
+/// A database that says nothing.
+pub(crate) struct Frozen(String);
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal("-CONT", &self.0);
+    }
+}
+
+/// Sends a signal to processes.
+fn signal(name: &str, processes: &str) {
+    let mut kill = Command::new("kill");
+    kill.arg(name).args(processes.split_whitespace()).stderr(Stdio::null()).status().unwrap();
+}
+
 impl Cluster {
     /// The one of this program. `None`: there is none on this machine, which is said; in CI it is a failure.
     pub(crate) fn shared() -> Option<&'static Self> {
@@ -91,12 +106,22 @@ impl Cluster {
 
     /// Kills every process of the database at once, as a loss of its machine would.
     pub(crate) fn kill(&self) {
+        // Some may have ended since.
+        signal("-9", &self.processes());
+    }
+
+    /// Stops every process of the database, so that it takes connections and says nothing, until the answer is dropped.
+    pub(crate) fn freeze(&self) -> Frozen {
+        let processes = self.processes();
+        signal("-STOP", &processes);
+        Frozen(processes)
+    }
+
+    /// The ids of all processes of the database.
+    fn processes(&self) -> String {
         let processes = "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1) UNION ALL \
                          SELECT pid::text FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
-        let processes = self.sql("postgres", processes);
-        // Some may have ended since.
-        let mut kill = Command::new("kill");
-        kill.arg("-9").args(processes.split_whitespace()).stderr(Stdio::null()).status().unwrap();
+        self.sql("postgres", processes)
     }
 
     /// The address of a new, empty database.
@@ -118,6 +143,25 @@ impl Cluster {
         BufReader::new(psql.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line.trim(), "held", "{statement}");
         Held(psql)
+    }
+
+    /// The statements that make a database what it is now.
+    pub(crate) fn dump(&self, url: &str) -> String {
+        let mut dump = Command::new(format!("{}/pg_dump", self.programs));
+        let output =
+            dump.args(["--no-owner", "--no-privileges", "--inserts", url]).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // Lines for the terminal of PostgreSQL are no statements.
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter(|line| !line.starts_with('\\')).fold(String::new(), |all, line| all + line + "\n")
+    }
+
+    /// Runs the statements of a file in a database.
+    pub(crate) fn load(&self, url: &str, file: &Path) {
+        let mut psql = Command::new(format!("{}/psql", self.programs));
+        psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-f"]).arg(file).arg(url).stdin(Stdio::null());
+        let output = psql.output().unwrap();
+        assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
     }
 
     /// Runs statements in a database, by its name or address, and answers what they print.

@@ -1,6 +1,6 @@
 //! The text of a value in Atom (specification 01 §6).
 
-use crate::entity_body::{BodyError, datetime};
+use crate::entity_body::{BodyError, datetime, finite_double};
 use crate::number::write_double;
 use crate::xml::is_character;
 use base64::Engine as _;
@@ -128,12 +128,9 @@ fn boolean(text: &str) -> Option<bool> {
 /// A double, with the sign of zero kept (01 §6.2).
 fn double(text: &str) -> Option<f64> {
     match text {
-        "NaN" => return Some(f64::NAN),
-        "INF" | "Infinity" => return Some(f64::INFINITY),
-        "-INF" | "-Infinity" => return Some(f64::NEG_INFINITY),
-        _ => {}
+        "NaN" => Some(f64::NAN),
+        "INF" | "Infinity" => Some(f64::INFINITY),
+        "-INF" | "-Infinity" => Some(f64::NEG_INFINITY),
+        _ => finite_double(text),
     }
-    let is_numeric = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
-    let value: f64 = if is_numeric { text.parse().ok()? } else { return None };
-    value.is_finite().then_some(value)
 }

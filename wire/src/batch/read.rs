@@ -84,21 +84,30 @@ pub fn read<'a>(content_type: &str, body: &'a [u8]) -> Result<Batch<'a>, BatchEr
             Ok(Batch::Changeset(Changeset { operations, is_too_long, is_followed }))
         }
         PartContent::Operation(_) if parts.next().is_some() => Ok(Batch::Mixed),
-        PartContent::Operation(content) => read_operation(content).map(Batch::Single),
+        PartContent::Operation(content) => {
+            let request = Head::read(content, content)?.request_with_body_of(content)?;
+            Ok(Batch::Single(request))
+        }
     }
 }
 
 fn read_changeset<'a>(boundary: &str, body: &'a [u8]) -> Result<(Vec<PartRequest<'a>>, bool), BatchError> {
     let mut parts = Parts::new(boundary, body)?;
     let mut operations = Vec::new();
+    let mut before: Option<Head<'a>> = None;
     for part in parts.by_ref() {
         if operations.len() == TRANSACTION_OPERATIONS_MAX {
             return Ok((operations, true));
         }
-        match PartContent::read(part)? {
-            PartContent::Operation(content) => operations.push(read_operation(content)?),
-            PartContent::Changeset { .. } => return Err(BatchError::Malformed("a change set holds another one")),
-        }
+        let head = match before.take().filter(|head| head.is_complete && part.starts_with(head.bytes)) {
+            Some(head) => head,
+            None => match PartContent::read(part)? {
+                PartContent::Operation(content) => Head::read(part, content)?,
+                PartContent::Changeset { .. } => return Err(BatchError::Malformed("a change set holds another one")),
+            },
+        };
+        operations.push(head.request_with_body_of(part)?);
+        before = Some(head);
     }
     if !parts.is_closed() {
         return Err(BatchError::Malformed("a change set has no end"));
@@ -134,32 +143,50 @@ impl<'a> PartContent<'a> {
     }
 }
 
-/// Reads an HTTP request.
-fn read_operation(content: &[u8]) -> Result<PartRequest<'_>, BatchError> {
-    let mut lines = Lines::new(content);
-    let mut line = lines.next()?;
-    while line.is_some_and(|line| line.trim_ascii().is_empty()) {
-        line = lines.next()?;
-    }
-    let (method, target) =
-        line.and_then(request_line).ok_or(BatchError::Malformed("a part does not start with an HTTP request line"))?;
-    let mut request = PartRequest { method, target, ..PartRequest::default() };
-    let mut content_length = None;
-    while let Some(header) = lines.next_header()? {
-        if header.is("Content-Length") {
-            content_length.get_or_insert(header.text()?);
-        } else {
-            request.set(&header)?;
+/// Everything in a part up to the body of its HTTP request. In most change sets it is the same in every part, byte by
+/// byte, and then it is read once.
+struct Head<'a> {
+    bytes: &'a [u8],
+    /// Whether a blank line ends it, so that bytes behind it are not its own.
+    is_complete: bool,
+    request: PartRequest<'a>,
+    content_length: Option<usize>,
+}
+
+impl<'a> Head<'a> {
+    /// Reads a part whose HTTP request is `content`, the end of the part.
+    fn read(part: &'a [u8], content: &'a [u8]) -> Result<Self, BatchError> {
+        let mut lines = Lines::new(content);
+        let mut line = lines.next()?;
+        while line.is_some_and(|line| line.trim_ascii().is_empty()) {
+            line = lines.next()?;
         }
-    }
-    request.body = match content_length {
-        None => lines.rest(),
-        Some(text) => {
-            let length = text.parse().map_err(|_| BatchError::Malformed("a Content-Length is not a number"))?;
-            lines.rest().get(..length).ok_or(BatchError::Malformed("a Content-Length reaches beyond its part"))?
+        let (method, target) = line
+            .and_then(request_line)
+            .ok_or(BatchError::Malformed("a part does not start with an HTTP request line"))?;
+        let mut request = PartRequest { method, target, ..PartRequest::default() };
+        let mut content_length = None;
+        while let Some(header) = lines.next_header()? {
+            if header.is("Content-Length") {
+                content_length.get_or_insert(header.text()?);
+            } else {
+                request.set(&header)?;
+            }
         }
-    };
-    Ok(request)
+        let length = |text: &str| text.parse().map_err(|_| BatchError::Malformed("a Content-Length is not a number"));
+        let content_length = content_length.map(length).transpose()?;
+        let bytes = part.get(..part.len() - lines.rest().len()).unwrap_or(part);
+        let is_complete = lines.is_behind_headers() && bytes.ends_with(b"\n");
+        Ok(Self { bytes, is_complete, request, content_length })
+    }
+
+    /// The request of a part that begins with this head.
+    fn request_with_body_of(&self, part: &'a [u8]) -> Result<PartRequest<'a>, BatchError> {
+        let rest = part.get(self.bytes.len()..).unwrap_or_default();
+        let body = rest.get(..self.content_length.unwrap_or(rest.len()));
+        let body = body.ok_or(BatchError::Malformed("a Content-Length reaches beyond its part"))?;
+        Ok(PartRequest { body, ..self.request.clone() })
+    }
 }
 
 /// Method and target of a request line, which must name a version of HTTP.
@@ -176,6 +203,12 @@ fn request_line(line: &[u8]) -> Option<(&str, &str)> {
 }
 
 impl<'a> PartRequest<'a> {
+    /// Whether another operation says the same in everything but its body and its `Content-ID`.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let unlike = |request: &Self| Self { body: b"", content_id: None, ..request.clone() };
+        unlike(self) == unlike(other)
+    }
+
     /// Keeps a header that matters; the first one counts, as everywhere else.
     fn set(&mut self, header: &Header<'a>) -> Result<(), BatchError> {
         let slots = [

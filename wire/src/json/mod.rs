@@ -1,6 +1,8 @@
 //! JSON of the Table service: OData version 3 at three metadata levels (specification 03 §2, §3).
 
 mod escape;
+mod line;
+mod plain;
 mod read;
 mod repeats;
 mod request;
@@ -8,7 +10,8 @@ mod sets;
 mod write;
 
 pub use escape::write_json_string;
-pub use read::{read_entity, read_table};
+pub use line::{StampedKey, write_entity_line};
+pub use read::{read_entity, read_stored_entity, read_table};
 pub use repeats::Repeats;
 pub use request::{write_entity_request, write_table_request};
 pub use sets::{read_entity_set, read_table_set};

@@ -1,6 +1,7 @@
 //! Request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
 
-use crate::entity_body::{BodyError, EntityBody, Keys, check_name, datetime, key};
+use super::plain::{self, Value};
+use crate::entity_body::{BodyError, EntityBody, Keys, StoredEntity, check_name, datetime, finite_double, key};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use memchr::memchr;
@@ -14,7 +15,20 @@ use std::fmt;
 
 /// Reads the body of an insert, update, merge or upsert.
 pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
-    let members = Members::read(body)?;
+    entity(&Members::read(body)?, body.len(), keys, Zero::Unsigned)
+}
+
+/// Reads an entity with its keys as a service gives it or a file keeps it: with the Timestamp and the `ETag`, if they
+/// are there, and with the sign of zero, if it was written.
+pub fn read_stored_entity(text: &[u8]) -> Result<StoredEntity, BodyError> {
+    let members = Members::read(text)?;
+    let body = entity(&members, text.len(), Keys::InBody, Zero::Signed)?;
+    let timestamp = members.timestamp.filter(|value| *value != NULL).map(|value| datetime(TIMESTAMP, &string(value)?));
+    let etag = members.etag.filter(|value| *value != NULL).map(|value| Ok(Box::from(&*string(value)?)));
+    Ok(StoredEntity { body, timestamp: timestamp.transpose()?, etag: etag.transpose()? })
+}
+
+fn entity(members: &Members<'_>, capacity: usize, keys: Keys, zero: Zero) -> Result<EntityBody, BodyError> {
     let (partition, row) = (members.key(PARTITION_KEY)?, members.key(ROW_KEY)?);
     if keys == Keys::InBody && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
@@ -24,10 +38,10 @@ pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
     }
     let partition = partition.map(|text| key(PARTITION_KEY, &text)).transpose()?;
     let row = row.map(|text| key(ROW_KEY, &text)).transpose()?;
-    let mut properties = RecordBuilder::with_capacity(body.len());
+    let mut properties = RecordBuilder::with_capacity(capacity);
     let annotations = members.annotations_by_name();
-    for (name, raw) in &members.properties {
-        push_property(&mut properties, name, raw, annotations.of(name)?)?;
+    for (name, value) in &members.properties {
+        push_property(&mut properties, name, *value, annotations.of(name)?, zero)?;
     }
     Ok(EntityBody { partition, row, properties })
 }
@@ -35,21 +49,33 @@ pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
 /// Reads the body of Create Table: the table's name as it stands, if there is one.
 pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
     let members = Members::read(body)?;
-    let raw = members.properties.iter().find(|(name, _)| name == "TableName").map(|(_, raw)| *raw);
-    match raw {
-        None => Ok(None),
-        Some("null") => Ok(None),
-        Some(raw) => Ok(Some(string(raw)?.into_owned())),
+    let value = members.properties.iter().find(|(name, _)| name == "TableName").map(|(_, value)| *value);
+    match value {
+        None | Some(NULL) => Ok(None),
+        Some(value) => Ok(Some(string(value)?.into_owned())),
     }
 }
 
-/// The members of an object: properties with their raw values, and type annotations.
+/// The members of an object: properties, keys, and type annotations.
 struct Members<'a> {
-    properties: Vec<(Cow<'a, str>, &'a str)>,
-    keys: Vec<(&'static str, &'a str)>,
-    annotations: Vec<(Cow<'a, str>, &'a str)>,
+    properties: Vec<(Cow<'a, str>, Value<'a>)>,
+    keys: Vec<(&'static str, Value<'a>)>,
+    annotations: Vec<(Cow<'a, str>, Value<'a>)>,
+    timestamp: Option<Value<'a>>,
+    etag: Option<Value<'a>>,
 }
 
+/// What becomes of the sign of zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Zero {
+    /// It is lost, as in every body that the service reads (01 §6.2).
+    Unsigned,
+    /// It is kept.
+    Signed,
+}
+
+const ETAG_ANNOTATION: &str = "odata.etag";
+const NULL: Value<'static> = Value::Raw("null");
 const TYPE_ANNOTATION: &str = "@odata.type";
 /// Up to this many names are compared one with another, which is faster than anything that orders them.
 const FEW_NAMES: usize = 24;
@@ -58,15 +84,25 @@ impl<'a> Members<'a> {
     fn read(body: &'a [u8]) -> Result<Self, BodyError> {
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
         let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        let members = deserializer.deserialize_map(MembersVisitor).map_err(|_| BodyError::Malformed)?;
-        deserializer.end().map_err(|_| BodyError::Malformed)?;
+        let mut members = Self::none();
+        if plain::members(text, |name, value| members.add(Cow::Borrowed(name), value)).is_none() {
+            let mut deserializer = serde_json::Deserializer::from_str(text);
+            members = deserializer.deserialize_map(MembersVisitor).map_err(|_| BodyError::Malformed)?;
+            deserializer.end().map_err(|_| BodyError::Malformed)?;
+        }
         members.check_duplicates()?;
         Ok(members)
     }
 
-    fn add(&mut self, name: Cow<'a, str>, raw: &'a str) {
-        if let Some(property) = name.strip_suffix(TYPE_ANNOTATION) {
+    fn none() -> Self {
+        let (properties, annotations) = (Vec::with_capacity(16), Vec::with_capacity(8));
+        Self { properties, keys: Vec::with_capacity(2), annotations, timestamp: None, etag: None }
+    }
+
+    fn add(&mut self, name: Cow<'a, str>, value: Value<'a>) {
+        // Nearly all names are those of properties, which hold neither of the two marks of an annotation.
+        let may_annotate = name.bytes().any(|b| matches!(b, b'@' | b'.'));
+        if may_annotate && let Some(property) = name.strip_suffix(TYPE_ANNOTATION) {
             // An annotation of an annotation is dropped with the annotation itself.
             if !property.contains('@') && !property.starts_with("odata.") {
                 let length = property.len();
@@ -74,16 +110,21 @@ impl<'a> Members<'a> {
                     Cow::Borrowed(name) => Cow::Borrowed(name.get(..length).unwrap_or_default()),
                     Cow::Owned(name) => Cow::Owned(name.get(..length).unwrap_or_default().to_owned()),
                 };
-                self.annotations.push((property, raw));
+                self.annotations.push((property, value));
             }
-        } else if name.starts_with("odata.") || name.contains("@odata.") || name == TIMESTAMP {
+        } else if may_annotate && (name.starts_with("odata.") || name.contains("@odata.")) || name == TIMESTAMP {
             // Annotations and the Timestamp are accepted and never stored (01 §4).
+            if name == TIMESTAMP {
+                self.timestamp = Some(value);
+            } else if name == ETAG_ANNOTATION {
+                self.etag = Some(value);
+            }
         } else if name == PARTITION_KEY {
-            self.keys.push((PARTITION_KEY, raw));
+            self.keys.push((PARTITION_KEY, value));
         } else if name == ROW_KEY {
-            self.keys.push((ROW_KEY, raw));
+            self.keys.push((ROW_KEY, value));
         } else {
-            self.properties.push((name, raw));
+            self.properties.push((name, value));
         }
     }
 
@@ -107,14 +148,13 @@ impl<'a> Members<'a> {
     /// The text of a key; a null key counts as missing.
     fn key(&self, name: &str) -> Result<Option<Cow<'a, str>>, BodyError> {
         let declared = self.annotations.iter().rev().find(|(known, _)| known == name);
-        let declared = declared.map(|(_, raw)| annotated_type(raw)).transpose()?;
+        let declared = declared.map(|(_, value)| annotated_type(*value)).transpose()?;
         if declared.is_some_and(|edm_type| edm_type != EdmType::String) {
             return Err(BodyError::Malformed);
         }
         match self.keys.iter().find(|(known, _)| *known == name) {
-            None => Ok(None),
-            Some((_, raw)) if *raw == "null" => Ok(None),
-            Some((_, raw)) => string(raw).map(Some),
+            None | Some((_, NULL)) => Ok(None),
+            Some((_, value)) => string(*value).map(Some),
         }
     }
 
@@ -122,30 +162,30 @@ impl<'a> Members<'a> {
         if self.annotations.len() <= FEW_NAMES {
             Annotations::Few(&self.annotations)
         } else {
-            Annotations::Many(self.annotations.iter().map(|(name, raw)| (name.as_ref(), *raw)).collect())
+            Annotations::Many(self.annotations.iter().map(|(name, value)| (name.as_ref(), *value)).collect())
         }
     }
 }
 
-/// The raw types that annotations declare, by the name of the property; the last one of a name counts.
+/// The types that annotations declare, by the name of the property; the last one of a name counts.
 enum Annotations<'m> {
-    Few(&'m [(Cow<'m, str>, &'m str)]),
-    Many(HashMap<&'m str, &'m str>),
+    Few(&'m [(Cow<'m, str>, Value<'m>)]),
+    Many(HashMap<&'m str, Value<'m>>),
 }
 
 impl Annotations<'_> {
     /// The type that is declared for a property.
     fn of(&self, name: &str) -> Result<Option<EdmType>, BodyError> {
-        let raw = match self {
-            Self::Few(list) => list.iter().rev().find(|(known, _)| known == name).map(|(_, raw)| *raw),
+        let declared = match self {
+            Self::Few(list) => list.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value),
             Self::Many(map) => map.get(name).copied(),
         };
-        raw.map(annotated_type).transpose()
+        declared.map(annotated_type).transpose()
     }
 }
 
-fn annotated_type(raw: &str) -> Result<EdmType, BodyError> {
-    EdmType::from_name(&string(raw)?).ok_or(BodyError::Malformed)
+fn annotated_type(value: Value<'_>) -> Result<EdmType, BodyError> {
+    EdmType::from_name(&string(value)?).ok_or(BodyError::Malformed)
 }
 
 struct MembersVisitor;
@@ -158,11 +198,10 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-        let (properties, annotations) = (Vec::with_capacity(16), Vec::with_capacity(8));
-        let mut members = Members { properties, keys: Vec::with_capacity(2), annotations };
+        let mut members = Members::none();
         while let Some(name) = map.next_key::<Text<'de>>()? {
             let raw: &RawValue = map.next_value()?;
-            members.add(name.0, raw.get());
+            members.add(name.0, Value::Raw(raw.get()));
         }
         Ok(members)
     }
@@ -193,8 +232,12 @@ impl<'de> serde::Deserialize<'de> for Text<'de> {
     }
 }
 
-/// The text of a raw value, if that is a string.
-fn string(raw: &str) -> Result<Cow<'_, str>, BodyError> {
+/// The text of a value, if that is a string.
+fn string(value: Value<'_>) -> Result<Cow<'_, str>, BodyError> {
+    let raw = match value {
+        Value::Text(text) => return Ok(Cow::Borrowed(text)),
+        Value::Raw(raw) => raw,
+    };
     let quoted = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
     // The value was read once already, so without an escape there is nothing left to check.
     if let Some(text) = quoted.filter(|text| memchr(b'\\', text.as_bytes()).is_none()) {
@@ -207,21 +250,24 @@ fn string(raw: &str) -> Result<Cow<'_, str>, BodyError> {
 fn push_property(
     properties: &mut RecordBuilder,
     name: &str,
-    raw: &str,
+    value: Value<'_>,
     declared: Option<EdmType>,
+    zero: Zero,
 ) -> Result<(), BodyError> {
-    let first = raw.bytes().next().ok_or(BodyError::Malformed)?;
-    let text = match first {
-        b'n' => return Ok(()),
-        b'"' => string(raw)?,
-        b'{' | b'[' => return Err(BodyError::Malformed),
-        _ => Cow::Borrowed(raw),
+    let (first, text) = match value {
+        Value::Text(text) => (b'"', Cow::Borrowed(text)),
+        Value::Raw(raw) => match raw.bytes().next().ok_or(BodyError::Malformed)? {
+            b'n' => return Ok(()),
+            b'"' => (b'"', string(value)?),
+            b'{' | b'[' => return Err(BodyError::Malformed),
+            first => (first, Cow::Borrowed(raw)),
+        },
     };
     let quoted = first == b'"';
     let edm_type = declared.unwrap_or(match first {
         b'"' => EdmType::String,
         b't' | b'f' => EdmType::Boolean,
-        _ if raw.contains(['.', 'e', 'E']) => EdmType::Double,
+        _ if text.contains(['.', 'e', 'E']) => EdmType::Double,
         _ => EdmType::Int32,
     });
     let needs_quotes = matches!(edm_type, EdmType::String | EdmType::Binary | EdmType::DateTime | EdmType::Guid);
@@ -238,7 +284,11 @@ fn push_property(
         }
         EdmType::Boolean => EdmValue::Boolean(boolean(&text).ok_or(malformed)?),
         EdmType::DateTime => EdmValue::DateTime(datetime(name, &text)?),
-        EdmType::Double => EdmValue::Double(double(&text, quoted).ok_or(malformed)?),
+        EdmType::Double => {
+            let value = double(&text, quoted).ok_or(malformed)?;
+            // Adding zero takes the sign from a zero.
+            EdmValue::Double(if zero == Zero::Signed { value } else { value + 0.0 })
+        }
         EdmType::Guid => EdmValue::Guid(Guid::parse(&text).ok_or(malformed)?),
         EdmType::Int32 => EdmValue::Int32(text.parse().map_err(|_| malformed)?),
         EdmType::Int64 => EdmValue::Int64(text.parse().map_err(|_| malformed)?),
@@ -255,17 +305,14 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// A double; NaN and the infinities have names, and only between quotes. JSON does not keep the sign of zero (01 §6.2).
+/// A double; NaN and the infinities have names, and only between quotes.
 fn double(text: &str, quoted: bool) -> Option<f64> {
     match text {
-        "NaN" if quoted => return Some(f64::NAN),
-        "Infinity" if quoted => return Some(f64::INFINITY),
-        "-Infinity" if quoted => return Some(f64::NEG_INFINITY),
-        _ => {}
+        "NaN" if quoted => Some(f64::NAN),
+        "Infinity" if quoted => Some(f64::INFINITY),
+        "-Infinity" if quoted => Some(f64::NEG_INFINITY),
+        _ => finite_double(text),
     }
-    let numeric = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
-    let value: f64 = if numeric { text.parse().ok()? } else { return None };
-    value.is_finite().then_some(value + 0.0)
 }
 
 #[cfg(test)]

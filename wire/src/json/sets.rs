@@ -1,7 +1,7 @@
 //! Answers that hold several entities or tables, as a client reads them (specification 03 §3).
 
-use super::read::read_entity;
-use crate::entity_body::{BodyError, EntityBody, Keys};
+use super::read::read_stored_entity;
+use crate::entity_body::{BodyError, StoredEntity};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -25,9 +25,9 @@ struct TableEntry<'a> {
 }
 
 /// Reads the entities of a page, each with its keys.
-pub fn read_entity_set(body: &[u8]) -> Result<Vec<EntityBody>, BodyError> {
+pub fn read_entity_set(body: &[u8]) -> Result<Vec<StoredEntity>, BodyError> {
     let set: EntitySet<'_> = serde_json::from_slice(body).map_err(|_| BodyError::Malformed)?;
-    set.value.iter().map(|entity| read_entity(entity.get().as_bytes(), Keys::InBody)).collect()
+    set.value.iter().map(|entity| read_stored_entity(entity.get().as_bytes())).collect()
 }
 
 /// Reads the names of a page of tables.
@@ -46,9 +46,11 @@ mod tests {
             {"odata.etag":"W/\"x\"","PartitionKey":"p","RowKey":"1","Timestamp":"2031-04-01T06:30:00Z","N":5,"D":5.0},
             {"PartitionKey":"p","RowKey":"","B@odata.type":"Edm.Binary","B":"AQI="}]}"#;
         let entities = read_entity_set(body).unwrap();
-        let rows: Vec<_> = entities.iter().map(|entity| entity.row.as_ref().unwrap().as_str()).collect();
+        let rows: Vec<_> = entities.iter().map(|entity| entity.body.row.as_ref().unwrap().as_str()).collect();
         assert_eq!(rows, ["1", ""]);
-        assert_eq!(entities[0].properties.len(), 2, "the Timestamp is not a custom property");
+        assert_eq!(entities[0].body.properties.len(), 2, "the Timestamp is not a custom property");
+        let told = |entity: &StoredEntity| (entity.timestamp.is_some(), entity.etag.as_deref().map(str::to_owned));
+        assert_eq!(entities.iter().map(told).collect::<Vec<_>>(), [(true, Some("W/\"x\"".to_owned())), (false, None)]);
         assert_eq!(read_entity_set(br#"{"value":[]}"#), Ok(vec![]));
         assert_eq!(read_entity_set(br#"{"value":[{"RowKey":"1"}]}"#), Err(BodyError::KeyMissing));
         for malformed in ["", "[]", "{}", r#"{"value":5}"#, r#"{"value":[5]}"#, r#"{"value":[{"#] {

@@ -1,10 +1,10 @@
 //! The answers to the operations of a batch, put into the frame of the batch (specification 05 §4, §5).
 
-use super::Surroundings;
 use crate::answer::Answer;
 use crate::failure::{Failure, Layer};
 use crate::request_id::RequestId;
 use bytes::Bytes;
+use model::{DateTime, TableName};
 use wire::batch::{PartHead, end, start_changeset, start_part, write_head};
 use wire::error::write_error_body;
 use wire::negotiation::{Content, DataServiceVersion, Preference};
@@ -13,13 +13,22 @@ use wire::{ErrorBody, ErrorCode, Format, ServiceError};
 /// Segments of a body above this size are not copied, in bytes.
 const COPIED_BYTES_MAX: usize = 16 * 1024;
 
+/// About how long the answer to an operation without a body is, in bytes.
+const EMPTY_PART_BYTES: usize = 640;
+
 /// The body of the answer to a batch, while it is written.
-pub(super) struct Answers {
+pub(super) struct Answers<'a> {
+    request_id: &'a str,
+    now: DateTime,
     batch: String,
     /// The boundary of the change set that is being written.
     changeset: Option<String>,
     full: Vec<Bytes>,
     open: Vec<u8>,
+    /// The table that the batch is about, once it is known.
+    pub(super) table: Option<TableName>,
+    /// The code of the first operation that failed.
+    failed_by: Option<ErrorCode>,
 }
 
 /// How the answer to an operation that failed looks.
@@ -35,13 +44,24 @@ pub(super) struct FailureForm<'a> {
     pub(super) was_executed: bool,
 }
 
-impl Answers {
-    pub(super) fn new() -> Self {
-        Self { batch: boundary("batchresponse"), changeset: None, full: Vec::new(), open: Vec::with_capacity(4096) }
+impl<'a> Answers<'a> {
+    /// No answer yet to the request of this id and time, which the messages of errors name.
+    pub(super) fn new(request_id: &'a str, now: DateTime) -> Self {
+        Self {
+            request_id,
+            now,
+            batch: boundary("batchresponse"),
+            changeset: None,
+            full: Vec::new(),
+            open: Vec::with_capacity(4096),
+            table: None,
+            failed_by: None,
+        }
     }
 
     /// Puts the parts from here on into a change set.
-    pub(super) fn start_changeset(&mut self) {
+    pub(super) fn start_changeset(&mut self, parts: usize) {
+        self.open.reserve(parts * EMPTY_PART_BYTES);
         let changeset = boundary("changesetresponse");
         start_changeset(&mut self.open, &self.batch, &changeset);
         self.changeset = Some(changeset);
@@ -58,7 +78,7 @@ impl Answers {
         self.end_changeset();
         end(&mut self.open, &self.batch);
         self.full.push(Bytes::from(self.open));
-        Answer::batch(&self.batch, self.full)
+        Answer { table: self.table, failed_by: self.failed_by, ..Answer::batch(&self.batch, self.full) }
     }
 
     /// Writes the answer to an operation that succeeded.
@@ -87,13 +107,7 @@ impl Answers {
     }
 
     /// Writes the answer to an operation that failed. The message of the error has its index already.
-    pub(super) fn failure(
-        &mut self,
-        surroundings: &Surroundings<'_>,
-        error: &ServiceError,
-        layer: Layer,
-        form: FailureForm<'_>,
-    ) {
+    pub(super) fn failure(&mut self, error: &ServiceError, layer: Layer, form: FailureForm<'_>) {
         let (body, content_type, data_service_version) = match (layer, form.format) {
             (Layer::Format, _) | (_, Some(Format::Atom) | None) => (ErrorBody::ODataXml, ODATA_XML, "1.0"),
             (_, Some(format @ Format::Json(_))) => (ErrorBody::Json, format.content_type(Content::Error), "3.0"),
@@ -108,12 +122,13 @@ impl Answers {
             content_type: Some(content_type),
             ..PartHead::default()
         };
-        let body = write_error_body(body, error, surroundings.request_id, surroundings.now);
+        self.failed_by = self.failed_by.or(Some(error.code));
+        let body = write_error_body(body, error, self.request_id, self.now);
         self.part(&head, vec![Bytes::from(body)]);
     }
 
     /// Writes the answer to a batch that cannot be read (05 §5.3).
-    pub(super) fn unreadable(&mut self, surroundings: &Surroundings<'_>) {
+    pub(super) fn unreadable(&mut self) {
         let error = ServiceError::malformed_body();
         let head = PartHead {
             status: error.code.status(),
@@ -121,7 +136,8 @@ impl Answers {
             content_type: Some(ODATA_XML),
             ..PartHead::default()
         };
-        let body = write_error_body(ErrorBody::ODataXml, &error, surroundings.request_id, surroundings.now);
+        self.failed_by = self.failed_by.or(Some(error.code));
+        let body = write_error_body(ErrorBody::ODataXml, &error, self.request_id, self.now);
         self.part(&head, vec![Bytes::from(body)]);
     }
 

@@ -12,12 +12,14 @@ use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::{Failure, Layer};
 use crate::route::Operation;
+use crate::traces::step;
 use answers::{Answers, FailureForm, is_fault};
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
-use model::{Action, DateTime, EntityKey, Mutation, MutationError, RecordBuilder, Transaction, Written};
+use model::{Action, EntityKey, Mutation, MutationError, RecordBuilder, TableName, Transaction, Written};
 use part::Part;
 use std::borrow::Cow;
+use std::sync::Arc;
 use store::{CommitError, Engine, TableKey};
 use tracing::debug;
 use wire::batch::{Batch, BatchError, Changeset, PartRequest, read};
@@ -34,8 +36,6 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) is_secondary: bool,
     /// The id of the request, for the messages of errors.
     pub(crate) request_id: &'a str,
-    /// The time of the request, for the messages of errors.
-    pub(crate) now: DateTime,
 }
 
 /// Executes a batch. The answer is 202 whatever becomes of its operations.
@@ -47,20 +47,20 @@ pub(crate) async fn run(
     surroundings: &Surroundings<'_>,
     body: &[u8],
 ) -> Result<Answer, Failure> {
-    let mut answers = Answers::new();
+    let mut answers = Answers::new(surroundings.request_id, call.now);
     match read(call.headers.content_type.unwrap_or_default(), body) {
         Ok(Batch::Changeset(changeset)) => {
             run_changeset(engine, call, surroundings, &changeset, &mut answers).await?;
             if changeset.is_followed {
-                refuse(call, surroundings, &mut answers);
+                refuse(call, &mut answers);
             }
         }
         Ok(Batch::Single(request)) => run_query(engine, call, surroundings, &request, &mut answers).await?,
-        Ok(Batch::Mixed) => refuse(call, surroundings, &mut answers),
+        Ok(Batch::Mixed) => refuse(call, &mut answers),
         Err(BatchError::ContentType) => return Err(Failure::service(ServiceError::malformed_body())),
         Err(BatchError::Malformed(why)) => {
             debug!(target: "rowhouse::batch", why, "the batch cannot be read");
-            answers.unreadable(surroundings);
+            answers.unreadable();
         }
     }
     Ok(answers.finish())
@@ -69,10 +69,10 @@ pub(crate) async fn run(
 /// Answers what may not stand beside something else in a batch, none of which is executed.
 ///
 /// UNVERIFIED (05 §5.2): code and form; and that of two change sets the first is executed.
-fn refuse(call: &Call<'_>, surroundings: &Surroundings<'_>, answers: &mut Answers) {
+fn refuse(call: &Call<'_>, answers: &mut Answers<'_>) {
     let error = ServiceError::from(ErrorCode::InvalidInput).at_index(0);
     let form = FailureForm { format: Some(call.format), ..FailureForm::default() };
-    answers.failure(surroundings, &error, Layer::Query, form);
+    answers.failure(&error, Layer::Query, form);
 }
 
 /// Answers a query that stands in the batch itself (05 §4.1).
@@ -81,11 +81,11 @@ async fn run_query<'a>(
     batch: &Call<'a>,
     surroundings: &Surroundings<'_>,
     request: &'a PartRequest<'a>,
-    answers: &mut Answers,
+    answers: &mut Answers<'_>,
 ) -> Result<(), Failure> {
     let part = Part::new(batch, surroundings, request);
     match query(engine, batch, &part).await {
-        Ok(answer) => answers.success(request.content_id, part.data_service_version(batch), answer),
+        Ok(answer) => answers.success(request.content_id, part.data_service_version(), answer),
         Err(failure) if is_fault(&failure) => return Err(failure),
         Err(failure) => {
             let form = FailureForm {
@@ -94,7 +94,7 @@ async fn run_query<'a>(
                 preference: None,
                 was_executed: failure.layer == Layer::Service,
             };
-            answers.failure(surroundings, &failure.error.at_index(0), failure.layer, form);
+            answers.failure(&failure.error.at_index(0), failure.layer, form);
         }
     }
     Ok(())
@@ -158,20 +158,20 @@ async fn run_changeset<'a>(
     batch: &Call<'a>,
     surroundings: &Surroundings<'_>,
     changeset: &'a Changeset<'a>,
-    answers: &mut Answers,
+    answers: &mut Answers<'_>,
 ) -> Result<(), Failure> {
     if surroundings.is_secondary {
         return Err(Failure::at(Layer::FrontEnd, ErrorCode::InsufficientAccountPermissions));
     }
-    let parts: Vec<_> = changeset.operations.iter().map(|request| Part::new(batch, surroundings, request)).collect();
-    answers.start_changeset();
-    match execute(engine, batch, &parts, changeset.is_too_long).await {
+    let parts = Part::all(batch, surroundings, &changeset.operations);
+    answers.start_changeset(parts.len());
+    match execute(engine, batch, &parts, changeset.is_too_long, &mut answers.table).await {
         Ok(done) => {
             for (part, answer) in parts.iter().zip(done) {
-                answers.success(part.request.content_id, part.data_service_version(batch), answer);
+                answers.success(part.request.content_id, part.data_service_version(), answer);
             }
         }
-        Err(Stop::Refused(refused)) => answer_refused(batch, surroundings, &parts, &refused, answers),
+        Err(Stop::Refused(refused)) => answer_refused(batch, &parts, &refused, answers),
         Err(Stop::Fault(failure)) => return Err(failure),
     }
     answers.end_changeset();
@@ -179,13 +179,7 @@ async fn run_changeset<'a>(
 }
 
 /// Writes the one part that answers a change set which did not happen.
-fn answer_refused(
-    batch: &Call<'_>,
-    surroundings: &Surroundings<'_>,
-    parts: &[Part<'_>],
-    refused: &Refused,
-    answers: &mut Answers,
-) {
+fn answer_refused(batch: &Call<'_>, parts: &[Part<'_>], refused: &Refused, answers: &mut Answers<'_>) {
     let Refused { index, failure, was_executed } = refused;
     debug!(target: "rowhouse::batch", operations = parts.len(), index, code = failure.error.code.as_str(), "refused");
     let is_indexed = parts.len() > 1 || !(*was_executed && is_of_execution(failure.error.code));
@@ -197,7 +191,7 @@ fn answer_refused(
         preference: part.and_then(|part| part.preference),
         was_executed: *was_executed,
     };
-    answers.failure(surroundings, &error, failure.layer, form);
+    answers.failure(&error, failure.layer, form);
 }
 
 /// Executes a change set as one transaction, in the order of checks of 06 §6: the count; operation by operation what it
@@ -210,6 +204,7 @@ async fn execute(
     batch: &Call<'_>,
     parts: &[Part<'_>],
     is_too_long: bool,
+    named: &mut Option<TableName>,
 ) -> Result<Vec<Answer>, Stop> {
     let refused = |refused| Err(Stop::Refused(refused));
     if is_too_long {
@@ -227,11 +222,22 @@ async fn execute(
         return refused(undecodable);
     }
     let (Some(transaction), Some(first)) = (transaction, steps.first()) else { return Ok(Vec::new()) };
-    let table = match first.call.table(&first.table) {
+    let table = match first.call.table_to_change(&first.table, transaction.mutations().iter()) {
         Ok(table) => table,
         Err(failure) => return refused(Refused::early(0, failure)),
     };
-    let written = commit(engine, &table, transaction).await?;
+    let partition = transaction.mutations().first().map_or("", |mutation| mutation.key().partition.as_str());
+    first.call.admit_entities(&table, partition, transaction.mutations().len()).map_err(Stop::Fault)?;
+    let planned = match first.call.plan(&table, transaction.mutations()) {
+        Ok(planned) => planned,
+        Err(failure) => return refused(Refused::early(0, failure)),
+    };
+    let written = commit(engine, &table, transaction).await;
+    if written.is_ok() {
+        planned.happened();
+    }
+    *named = Some(table.name);
+    let written = written?;
     let mut answers = Vec::with_capacity(steps.len());
     for (step, written) in steps.into_iter().zip(written) {
         answers.push(step.answer(written).map_err(Stop::Fault)?);
@@ -240,7 +246,7 @@ async fn execute(
 }
 
 async fn commit(engine: &impl Engine, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, Stop> {
-    engine.commit(table, transaction).await.map_err(|error| match error {
+    step("commit", engine.commit(table, transaction)).await.map_err(|error| match error {
         CommitError::Fault(_) | CommitError::Refused(_, MutationError::DamagedRecord) => Stop::Fault(error.into()),
         CommitError::TableNotFound => Stop::Refused(Refused::early(0, error.into())),
         CommitError::Refused(index, _) => Stop::Refused(Refused { index, failure: error.into(), was_executed: true }),
@@ -260,7 +266,7 @@ fn broken_rule(error: TransactionError) -> Refused {
 
 /// What an operation of a change set needs for its answer.
 struct Step<'a> {
-    call: Call<'a>,
+    call: Arc<Call<'a>>,
     table: Cow<'a, str>,
     /// Key and properties of an entity that is shown again; `None` for operations that are answered without.
     inserted: Option<(EntityKey, Option<RecordBuilder>)>,
@@ -284,8 +290,13 @@ impl Step<'_> {
 fn decode_all<'p>(batch: &'p Call<'_>, parts: &'p [Part<'_>]) -> (Vec<Step<'p>>, Vec<Mutation>, Option<Refused>) {
     let mut steps: Vec<Step<'p>> = Vec::with_capacity(parts.len());
     let mut mutations = Vec::with_capacity(parts.len());
+    let mut before: Option<Opened<'p>> = None;
     for (index, part) in parts.iter().enumerate() {
-        match decode(batch, part) {
+        let opened = match before.take().filter(|_| part.is_repeat) {
+            Some(opened) => Ok(opened),
+            None => part.open(batch).map(|(call, operation)| (Arc::new(call), operation)),
+        };
+        match opened.and_then(|opened| decode(before.insert(opened), part.request.body)) {
             Err(failure) => return (steps, mutations, Some(Refused::early(index, failure))),
             Ok((step, mutation)) => {
                 if steps.first().is_some_and(|first| !first.table.eq_ignore_ascii_case(&step.table)) {
@@ -300,31 +311,32 @@ fn decode_all<'p>(batch: &'p Call<'_>, parts: &'p [Part<'_>]) -> (Vec<Step<'p>>,
     (steps, mutations, None)
 }
 
-fn decode<'p>(batch: &'p Call<'_>, part: &'p Part<'_>) -> Result<(Step<'p>, Mutation), Failure> {
-    let (call, operation) = part.open(batch)?;
-    let body = part.request.body;
+/// What a part asks for. Parts that say the same share it.
+type Opened<'p> = (Arc<Call<'p>>, Operation<'p>);
+
+fn decode<'p>((call, operation): &Opened<'p>, body: &[u8]) -> Result<(Step<'p>, Mutation), Failure> {
     let (table, mutation, inserted) = match operation {
         Operation::InsertEntity(table) => {
-            let (key, properties) = insert_entity::decode(&call, body)?;
+            let (key, properties) = insert_entity::decode(call, body)?;
             let echo = (call.preference != Some(Preference::NoContent)).then(|| properties.clone());
             let inserted = Some((key.clone(), echo));
-            (table, Mutation::Insert { key, properties }, inserted)
+            (table.clone(), Mutation::Insert { key, properties }, inserted)
         }
         Operation::UpdateEntity(address) => {
-            let mutation = update_entity::decode(&call, &address, body)?;
-            (address.table, mutation, None)
+            let mutation = update_entity::decode(call, address, body)?;
+            (address.table.clone(), mutation, None)
         }
         Operation::MergeEntity(address) => {
-            let mutation = merge_entity::decode(&call, &address, body)?;
-            (address.table, mutation, None)
+            let mutation = merge_entity::decode(call, address, body)?;
+            (address.table.clone(), mutation, None)
         }
         Operation::DeleteEntity(address) => {
-            let mutation = delete_entity::decode(&call, &address)?;
-            (address.table, mutation, None)
+            let mutation = delete_entity::decode(call, address)?;
+            (address.table.clone(), mutation, None)
         }
         // UNVERIFIED (05 §5.2): the code for a query in a change set.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
     call.allow(Action::of(&mutation, &table))?;
-    Ok((Step { call, table, inserted }, mutation))
+    Ok((Step { call: Arc::clone(call), table, inserted }, mutation))
 }

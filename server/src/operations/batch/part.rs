@@ -6,30 +6,55 @@ use crate::call::{Call, Headers, resolved};
 use crate::failure::Failure;
 use crate::route::{Operation, effective_method, route};
 use http::Method;
+use std::sync::Arc;
 use wire::batch::{InnerTarget, NotOfAccount, PartRequest};
 use wire::negotiation::{DataServiceVersion, Preference, Wishes};
 use wire::{ErrorCode, Format, QueryOptions, Resource, ServiceError};
 
 /// An operation of a batch, and what its headers say about the answer.
+#[derive(Clone)]
 pub(super) struct Part<'a> {
     pub(super) request: &'a PartRequest<'a>,
     /// What the `Prefer` header asks for.
     pub(super) preference: Option<Preference>,
     headers: Headers<'a>,
+    /// The effective data service version.
+    version: Result<DataServiceVersion, ErrorCode>,
     target: Result<InnerTarget<'a>, NotOfAccount>,
-    options: QueryOptions<'a>,
+    options: Arc<QueryOptions<'a>>,
+    /// Whether [`Self::open`] would answer the same as for the part before.
+    pub(super) is_repeat: bool,
 }
 
 impl<'a> Part<'a> {
+    /// Reads the operations of a change set. Most of them say the same but for the body, which is worked out once.
+    pub(super) fn all(batch: &Call<'a>, surroundings: &Surroundings<'_>, requests: &'a [PartRequest<'a>]) -> Vec<Self> {
+        let mut parts: Vec<Self> = Vec::with_capacity(requests.len());
+        for request in requests {
+            let before = parts.last().filter(|before| is_repeated(before.request, request));
+            let part = match before {
+                Some(before) => Self { request, is_repeat: true, ..before.clone() },
+                None => Self::new(batch, surroundings, request),
+            };
+            parts.push(part);
+        }
+        parts
+    }
+
     /// Reads target, options and headers; what is wrong with them is said by [`Self::open`].
     pub(super) fn new(batch: &Call<'a>, surroundings: &Surroundings<'_>, request: &'a PartRequest<'a>) -> Self {
         let target = InnerTarget::parse(request.target, &batch.grant.account, surroundings.domains);
+        let headers = headers(batch, request);
+        let (named, max) = (headers.data_service_version, headers.max_data_service_version);
+        let version = DataServiceVersion::effective(batch.version, named, max);
         Self {
             request,
-            preference: preference(batch, request),
-            headers: headers(batch, request),
-            options: QueryOptions::parse(target.map_or("", |target| target.query)),
+            preference: version.ok().and_then(|version| preference(version, request)),
+            headers,
+            version,
+            options: Arc::new(QueryOptions::parse(target.map_or("", |target| target.query))),
             target,
+            is_repeat: false,
         }
     }
 
@@ -38,7 +63,7 @@ impl<'a> Part<'a> {
     /// UNVERIFIED (03 §1.3): a part that names no format, in a batch that names none either, is answered in JSON at
     /// the minimal level in versions that have no Atom.
     pub(super) fn format(&self, batch: &Call<'_>) -> Result<Format, Failure> {
-        let wishes = Call::wishes(batch.version, &self.headers, &self.options).map_err(Failure::query)?;
+        let wishes = self.wishes(batch)?;
         let is_silent = self.headers.accept.is_none_or(|accept| accept.trim().is_empty());
         if is_silent && self.options.format.is_none() {
             let (accept, format) = (batch.headers.accept, batch.options.format.as_deref());
@@ -48,9 +73,15 @@ impl<'a> Part<'a> {
     }
 
     /// The data service version in which an answer that succeeds is.
-    pub(super) fn data_service_version(&self, batch: &Call<'_>) -> DataServiceVersion {
-        Call::wishes(batch.version, &self.headers, &self.options)
-            .map_or(DataServiceVersion::V1, |wishes| wishes.data_service_version)
+    pub(super) fn data_service_version(&self) -> DataServiceVersion {
+        self.version.unwrap_or(DataServiceVersion::V1)
+    }
+
+    /// What the part says about formats.
+    fn wishes(&self, batch: &Call<'_>) -> Result<Wishes<'_>, Failure> {
+        let data_service_version = self.version.map_err(Failure::query)?;
+        let (accept, format) = (self.headers.accept, self.options.format.as_deref());
+        Ok(Wishes { version: batch.version, data_service_version, accept, format })
     }
 
     /// What the part asks for, in the order of the checks of a request that comes alone (06 §6).
@@ -59,7 +90,7 @@ impl<'a> Part<'a> {
         let operation = self.operation(target.path).map_err(Failure::query)?;
         authorize_part(&batch.grant, &operation, &self.headers)?;
         let format = self.format(batch)?;
-        let wishes = Call::wishes(batch.version, &self.headers, &self.options).map_err(Failure::query)?;
+        let wishes = self.wishes(batch)?;
         let body_format = if operation.has_body() {
             resolved(wishes.body_format(self.headers.content_type, self.request.body))?
         } else {
@@ -77,6 +108,9 @@ impl<'a> Part<'a> {
             body_format,
             preference: self.preference,
             query_deadline: batch.query_deadline,
+            throttle: batch.throttle,
+            quota: batch.quota,
+            analytics: batch.analytics,
         };
         Ok((call, operation))
     }
@@ -97,12 +131,18 @@ impl<'a> Part<'a> {
     }
 }
 
+/// Whether two operations differ at most in their bodies, and these are of the same format, if not by `Content-Type` then
+/// by their first byte.
+fn is_repeated(before: &PartRequest<'_>, request: &PartRequest<'_>) -> bool {
+    let first = request.body.first();
+    let is_telling = matches!(first, Some(b'{' | b'<'));
+    is_telling && before.body.first() == first && before.is_like(request)
+}
+
 /// What the `Prefer` header of an insert asks for; other operations have no preference.
-fn preference(batch: &Call<'_>, request: &PartRequest<'_>) -> Option<Preference> {
+fn preference(version: DataServiceVersion, request: &PartRequest<'_>) -> Option<Preference> {
     let prefer = request.prefer.filter(|_| request.method == "POST" && request.method_overrides.is_empty());
-    let headers = headers(batch, request);
-    let (named, max) = (headers.data_service_version, headers.max_data_service_version);
-    Preference::parse(DataServiceVersion::effective(batch.version, named, max).ok()?, prefer)
+    Preference::parse(version, prefer)
 }
 
 /// The headers that count: those of the part, and the data service version of the batch where the part has none.

@@ -268,3 +268,51 @@ proptest! {
         prop_assert_eq!(read, bodies.iter().map(String::as_bytes).collect::<Vec<_>>());
     }
 }
+
+/// A change set of these parts, each from its first MIME header on.
+fn batch_of(parts: &[&str]) -> String {
+    let parts: Vec<_> = parts.iter().map(|part| ["--c\r\n", part, "\r\n"].concat()).collect();
+    let parts = parts.concat();
+    format!("--batch_0a1b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{parts}--c--\r\n--batch_0a1b--\r\n")
+}
+
+#[test]
+fn a_head_that_is_that_of_the_part_before_reads_as_it_does_alone() {
+    let head = "Content-Type: application/http\r\n\r\nPOST /cars HTTP/1.1\r\nPrefer: return-no-content\r\n";
+    let blank = "\r\n";
+    let sized = "Content-Length: 4\r\n\r\n";
+    for parts in [
+        [[head, blank, "{\"a\":1}"].concat(), [head, blank, "{\"a\":2}"].concat(), [head, blank, ""].concat()],
+        [[head, sized, "{  }"].concat(), [head, sized, "{\t\t}and more"].concat(), [head, blank, "{}"].concat()],
+        // The first ends before its headers do, the second goes on where it ended.
+        [head.to_owned(), [head, "Accept: */*\r\n\r\n", "{}"].concat(), [head, blank, "{}"].concat()],
+        [[head, " "].concat(), [head, " \r\n{}"].concat(), [head, " \r\n{ }"].concat()],
+        [[head, blank, "{}"].concat(), [head, blank, "\r\n{}"].concat(), ["Other: x\r\n", head, blank].concat()],
+    ] {
+        let alone: Vec<_> = parts.iter().map(|part| batch_of(&[part])).collect();
+        let together = batch_of(&parts.each_ref().map(String::as_str));
+        let operations = |body: &str| match read(CONTENT_TYPE, body.as_bytes()) {
+            Ok(Batch::Changeset(changeset)) => format!("{:?}", changeset.operations),
+            other => panic!("{other:?}"),
+        };
+        let expected: Vec<_> = alone.iter().map(|body| operations(body)).collect();
+        let expected: Vec<_> = expected.iter().map(|list| list.trim_matches(['[', ']'])).collect();
+        let found = operations(&together);
+        assert_eq!(found.get(1..found.len() - 1), Some(expected.join(", ").as_str()));
+    }
+    let short = batch_of(&[&[head, sized, "{   }"].concat(), &[head, sized, "{}"].concat()]);
+    assert_eq!(
+        read(CONTENT_TYPE, short.as_bytes()),
+        Err(BatchError::Malformed("a Content-Length reaches beyond its part"))
+    );
+}
+
+#[test]
+fn operations_are_alike_if_they_differ_in_body_and_content_id_at_most() {
+    let one =
+        PartRequest { method: "POST", target: "/cars", body: b"1", content_id: Some("1"), ..PartRequest::default() };
+    assert!(one.is_like(&PartRequest { body: b"2", content_id: None, ..one.clone() }));
+    assert!(!one.is_like(&PartRequest { target: "/vans", ..one.clone() }));
+    assert!(!one.is_like(&PartRequest { prefer: Some("return-content"), ..one.clone() }));
+    assert!(!one.is_like(&PartRequest { method_overrides: vec!["MERGE"], ..one.clone() }));
+}

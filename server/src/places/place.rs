@@ -1,42 +1,58 @@
-//! A place that is open: what copying needs of an engine and of a service alike.
+//! A place that is open: what commands need of an engine and of a service alike.
 //!
-//! This module must not know which is copied to which.
+//! This module must not know what is read and written for.
 
 use anyhow::{Context, anyhow, bail};
-use client::{Continuation, Entity, Page, TableService};
+use client::{Continuation, Entity, Page, Query, TableService, WriteMode};
 use model::limits::PAGE_ENTITY_BYTES_MAX;
+use model::plan::plan;
 use model::{
-    AccountName, EntityKey, EntityView, KeyRange, KeyText, Mutation, Position, RecordBuilder, ServiceProperties,
-    ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
+    AccountName, EntityKey, EntityView, Filter, KeyText, Mutation, MutationError, Position, RecordBuilder, RecordView,
+    ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
 };
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
-use store::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, TableKey};
+use store::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, TableKey, TablePages};
 
 /// How long an engine may work on one page before it hands out what it has.
 const PAGE_TIME: Duration = Duration::from_secs(10);
-/// How many tables are asked for at a time.
-const TABLES_PER_LIST: usize = 1000;
 
 /// What a place answers, some time.
-pub(super) type Answer<'a, T> = Pin<Box<dyn Future<Output = anyhow::Result<T>> + Send + 'a>>;
+pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = anyhow::Result<T>> + Send + 'a>>;
+
+/// What became of entities that were to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// All are written.
+    Done,
+    /// Some were to be inserted and are there already. Of those in front of them some may be written.
+    SomeExist,
+}
 
 /// An engine or a service. Everything may be repeated without harm.
-pub(super) trait Place: Send + Sync {
+pub(crate) trait Place: Send + Sync {
     /// The only account of the place; `None` if it takes any.
     fn only_account(&self) -> Option<&AccountName>;
-    /// The accounts that have anything to copy.
+    /// The accounts that have anything.
     fn accounts(&self) -> Answer<'_, Vec<AccountName>>;
     /// All tables of an account.
     fn tables<'a>(&'a self, account: &'a AccountName) -> Answer<'a, Vec<TableName>>;
     /// Makes sure that a table exists.
     fn create_table<'a>(&'a self, table: &'a TableKey) -> Answer<'a, ()>;
     /// A page of at most this many entities.
-    fn page<'a>(&'a self, table: &'a TableKey, from: Option<&'a Continuation>, limit: usize) -> Answer<'a, Page>;
-    /// Stores up to 100 different entities of one partition, and replaces those that exist.
-    fn upsert<'a>(&'a self, table: &'a TableKey, entities: Vec<Entity>) -> Answer<'a, ()>;
+    fn page<'a>(
+        &'a self,
+        table: &'a TableKey,
+        query: &'a Query,
+        from: Option<&'a Continuation>,
+        limit: usize,
+    ) -> Answer<'a, Page>;
+    /// Writes up to 100 different entities of one partition. An insert may be refused because of an earlier attempt.
+    fn write<'a>(&'a self, table: &'a TableKey, entities: Vec<Entity>, mode: WriteMode) -> Answer<'a, Written>;
+    /// One entity; `None` if it is not there.
+    fn entity<'a>(&'a self, table: &'a TableKey, key: &'a EntityKey) -> Answer<'a, Option<Entity>>;
     /// The stored access policies of a table.
     fn policies<'a>(&'a self, table: &'a TableKey) -> Answer<'a, StoredAccessPolicies>;
     /// Replaces the stored access policies of a table.
@@ -50,7 +66,7 @@ pub(super) trait Place: Send + Sync {
 }
 
 /// An engine as a place.
-pub(super) struct EnginePlace<E>(pub(super) E);
+pub(crate) struct EnginePlace<E>(pub(crate) E);
 
 impl<E: Engine> Place for EnginePlace<E> {
     fn only_account(&self) -> Option<&AccountName> {
@@ -64,14 +80,11 @@ impl<E: Engine> Place for EnginePlace<E> {
     fn tables<'a>(&'a self, account: &'a AccountName) -> Answer<'a, Vec<TableName>> {
         Box::pin(async move {
             let mut tables = Vec::new();
-            let mut from = String::new();
-            loop {
-                let some = self.0.list_tables(account, &from, TABLES_PER_LIST).await?;
-                // Names have no character that sorts before the digit zero, so nothing lies in between.
-                let Some(last) = some.last() else { return Ok(tables) };
-                from = format!("{}0", last.folded());
+            let mut pages = TablePages::new(&self.0, account, String::new());
+            while let Some(some) = pages.next().await? {
                 tables.extend(some);
             }
+            Ok(tables)
         })
     }
 
@@ -84,19 +97,26 @@ impl<E: Engine> Place for EnginePlace<E> {
         })
     }
 
-    fn page<'a>(&'a self, table: &'a TableKey, from: Option<&'a Continuation>, limit: usize) -> Answer<'a, Page> {
+    fn page<'a>(
+        &'a self,
+        table: &'a TableKey,
+        query: &'a Query,
+        from: Option<&'a Continuation>,
+        limit: usize,
+    ) -> Answer<'a, Page> {
         let position = from.map(|from| Position::new(&from.partition, from.row.as_deref().unwrap_or_default()));
         Box::pin(async move {
+            let filter = query.filter.as_deref().map(read_filter).transpose()?.flatten();
             let scan = Scan {
-                ranges: vec![KeyRange::all()],
+                ranges: plan(filter.as_ref()).ranges,
                 from: position,
-                filter: None,
+                filter,
                 limit,
                 byte_budget: PAGE_ENTITY_BYTES_MAX,
                 deadline: Instant::now() + PAGE_TIME,
             };
             let (kept, end) =
-                self.0.scan(table, scan, Kept::default()).await.map_err(|error| read_error(error, table))?;
+                self.0.scan(table, scan, Kept::new(&query.select)).await.map_err(|error| read_error(error, table))?;
             if let Some(fault) = kept.fault {
                 bail!("an entity of the table '{}' cannot be read: {fault}", table.name);
             }
@@ -109,20 +129,30 @@ impl<E: Engine> Place for EnginePlace<E> {
         })
     }
 
-    fn upsert<'a>(&'a self, table: &'a TableKey, entities: Vec<Entity>) -> Answer<'a, ()> {
+    fn write<'a>(&'a self, table: &'a TableKey, entities: Vec<Entity>, mode: WriteMode) -> Answer<'a, Written> {
         Box::pin(async move {
-            let mutations =
-                entities.into_iter().map(|Entity { key, properties }| Mutation::InsertOrReplace { key, properties });
+            let mutations = entities.into_iter().map(|entity| mutation(entity, mode));
             let transaction = Transaction::new(mutations.collect())
                 .map_err(|error| anyhow!("entities of '{}' form no transaction: {error:?}", table.name))?;
             match self.0.commit(table, transaction).await {
-                Ok(_) => Ok(()),
+                Ok(_) => Ok(Written::Done),
                 Err(CommitError::TableNotFound) => bail!("the table '{}' is gone", table.name),
+                Err(CommitError::Refused(_, MutationError::AlreadyExists)) => Ok(Written::SomeExist),
                 Err(CommitError::Refused(_, error)) => {
                     bail!("an entity of the table '{}' is not allowed here: {error:?}", table.name)
                 }
                 Err(CommitError::Fault(fault)) => Err(fault.into()),
             }
+        })
+    }
+
+    fn entity<'a>(&'a self, table: &'a TableKey, key: &'a EntityKey) -> Answer<'a, Option<Entity>> {
+        Box::pin(async move {
+            let record = self.0.get(table, key).await.map_err(|error| read_error(error, table))?;
+            let Some(record) = record else { return Ok(None) };
+            let read = record.view().ok().and_then(|record| properties(record, &[]));
+            let properties = read.with_context(|| format!("an entity of the table '{}' is damaged", table.name))?;
+            Ok(Some(Entity::new(key.clone(), properties)))
         })
     }
 
@@ -169,16 +199,41 @@ fn catalog_error(error: CatalogError, table: &TableKey) -> anyhow::Error {
     }
 }
 
+fn mutation(entity: Entity, mode: WriteMode) -> Mutation {
+    let Entity { key, properties, .. } = entity;
+    match mode {
+        WriteMode::Insert => Mutation::Insert { key, properties },
+        WriteMode::Replace => Mutation::InsertOrReplace { key, properties },
+        WriteMode::Merge => Mutation::InsertOrMerge { key, properties },
+    }
+}
+
+/// Reads a filter as a service does; nothing filters nothing.
+pub(crate) fn read_filter(text: &str) -> anyhow::Result<Option<Filter>> {
+    wire::filter::parse_optional(text).map_err(|_| {
+        anyhow!(
+            "'{text}' is not a filter: one looks like PartitionKey eq 'north' and Count gt 5, with dates as \
+             datetime'2031-04-01T00:00:00Z' and large numbers as 5000000000L"
+        )
+    })
+}
+
 /// Takes copies of the entities of a page.
-#[derive(Default)]
 struct Kept {
     entities: Vec<Entity>,
+    select: Vec<String>,
     fault: Option<&'static str>,
+}
+
+impl Kept {
+    fn new(select: &[String]) -> Self {
+        Self { entities: Vec::new(), select: select.to_vec(), fault: None }
+    }
 }
 
 impl EntitySink for Kept {
     fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
-        if let Some(entity) = kept(entity) {
+        if let Some(entity) = kept(entity, &self.select) {
             self.entities.push(entity);
             return ControlFlow::Continue(());
         }
@@ -187,15 +242,26 @@ impl EntitySink for Kept {
     }
 }
 
-fn kept(entity: &EntityView<'_>) -> Option<Entity> {
+/// A copy of an entity with those properties that are selected; `None` if its record is damaged.
+pub(crate) fn kept(entity: &EntityView<'_>, select: &[String]) -> Option<Entity> {
     let partition = KeyText::new(&entity.key.partition).ok()?;
     let row = KeyText::new(&entity.key.row).ok()?;
+    let properties = properties(entity.record, select)?;
+    let timestamp = Some(entity.record.timestamp());
+    Some(Entity { key: EntityKey { partition, row }, properties, timestamp, etag: None })
+}
+
+/// The properties of a record, or those that are selected, in the order in which a service gives them then.
+fn properties(record: RecordView<'_>, select: &[String]) -> Option<RecordBuilder> {
     let mut properties = RecordBuilder::default();
-    for property in entity.record.properties() {
+    for property in record.properties() {
         let property = property.ok()?;
-        properties.push(property.name().ok()?, property.value().ok()?);
+        let name = property.name().ok()?;
+        if select.is_empty() || select.iter().any(|selected| selected == name) {
+            properties.push(name, property.value().ok()?);
+        }
     }
-    Some(Entity { key: EntityKey { partition, row }, properties })
+    Some(if select.is_empty() { properties } else { properties.ordered() })
 }
 
 /// The account of a service as a place.
@@ -224,12 +290,32 @@ impl Place for TableService {
         Box::pin(async move { Ok(self.create_table(table.name.as_str()).await?) })
     }
 
-    fn page<'a>(&'a self, table: &'a TableKey, from: Option<&'a Continuation>, limit: usize) -> Answer<'a, Page> {
-        Box::pin(async move { Ok(self.page(table.name.as_str(), from, limit).await?) })
+    fn page<'a>(
+        &'a self,
+        table: &'a TableKey,
+        query: &'a Query,
+        from: Option<&'a Continuation>,
+        limit: usize,
+    ) -> Answer<'a, Page> {
+        Box::pin(async move { Ok(self.page(table.name.as_str(), query, from, limit).await?) })
     }
 
-    fn upsert<'a>(&'a self, table: &'a TableKey, entities: Vec<Entity>) -> Answer<'a, ()> {
-        Box::pin(async move { Ok(self.upsert(table.name.as_str(), &entities).await?) })
+    fn write<'a>(&'a self, table: &'a TableKey, entities: Vec<Entity>, mode: WriteMode) -> Answer<'a, Written> {
+        Box::pin(async move {
+            match self.write(table.name.as_str(), &entities, mode).await {
+                Err(error) if error.refusal() == Some((409, "EntityAlreadyExists")) => Ok(Written::SomeExist),
+                result => Ok(result.map(|()| Written::Done)?),
+            }
+        })
+    }
+
+    fn entity<'a>(&'a self, table: &'a TableKey, key: &'a EntityKey) -> Answer<'a, Option<Entity>> {
+        Box::pin(async move {
+            match self.entity(table.name.as_str(), key, &[]).await {
+                Err(error) if error.refusal() == Some((404, "ResourceNotFound")) => Ok(None),
+                result => Ok(Some(result?)),
+            }
+        })
     }
 
     fn policies<'a>(&'a self, table: &'a TableKey) -> Answer<'a, StoredAccessPolicies> {

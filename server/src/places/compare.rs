@@ -8,7 +8,7 @@ use model::record::Property;
 ///
 /// The order of properties does not count, nor does the sign of zero, which JSON does not show. Values are data of the
 /// user and are not told.
-pub(super) fn difference(from: &Entity, to: &Entity) -> Option<String> {
+pub(crate) fn difference(from: &Entity, to: &Entity) -> Option<String> {
     if from.properties == to.properties {
         return None;
     }
@@ -66,7 +66,7 @@ mod tests {
         for (name, value) in properties {
             builder.push(name, *value);
         }
-        Entity { key: EntityKey { partition: text("p"), row: text("r") }, properties: builder }
+        Entity::new(EntityKey { partition: text("p"), row: text("r") }, builder)
     }
 
     #[test]

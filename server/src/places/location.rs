@@ -1,4 +1,4 @@
-//! Where to copy from and to: what `--from`, `--to` and the secrets beside them mean.
+//! Where data are read from and written to: what `--from`, `--to`, `--endpoint` and the secrets beside them mean.
 //!
 //! Invariant: no secret becomes part of an error or of a location's name.
 
@@ -7,19 +7,35 @@ use client::{ConnectionString, Credential, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY,
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// One end of the copy.
+/// Which option names a location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     From,
     To,
+    /// The only one of a command.
+    Endpoint,
+    /// The target of a restore.
+    Into,
 }
 
 impl End {
     /// The variable that holds the secret of this end; it has no twin on the command line.
-    pub(super) fn key_variable(self) -> &'static str {
+    pub(crate) fn key_variable(self) -> &'static str {
         match self {
             Self::From => "ROWHOUSE_FROM_KEY",
             Self::To => "ROWHOUSE_TO_KEY",
+            Self::Endpoint => "ROWHOUSE_KEY",
+            Self::Into => "ROWHOUSE_INTO_KEY",
+        }
+    }
+
+    /// The option that names a file with the secret of this end.
+    pub(crate) fn key_file_option(self) -> &'static str {
+        match self {
+            Self::From => "--from-key-file",
+            Self::To => "--to-key-file",
+            Self::Endpoint => "--key-file",
+            Self::Into => "--into-key-file",
         }
     }
 }
@@ -29,13 +45,15 @@ impl fmt::Display for End {
         f.write_str(match self {
             Self::From => "--from",
             Self::To => "--to",
+            Self::Endpoint => "--endpoint",
+            Self::Into => "--into",
         })
     }
 }
 
-/// A place that can be copied from or to, not yet opened.
+/// A place that can be read and written, not yet opened.
 #[derive(Debug)]
-pub(super) enum Location {
+pub(crate) enum Location {
     /// A data folder, as an absolute path.
     Folder(PathBuf),
     /// A database of the PostgreSQL protocol.
@@ -46,7 +64,7 @@ pub(super) enum Location {
 
 impl Location {
     /// Reads a location and the secret that was given beside it.
-    pub(super) fn parse(end: End, text: &str, secret: Option<&str>) -> anyhow::Result<Self> {
+    pub(crate) fn parse(end: End, text: &str, secret: Option<&str>) -> anyhow::Result<Self> {
         if let Some(parts) = ConnectionString::parse(text) {
             let url = parts.endpoint().with_context(|| {
                 format!("the connection string of {end} names no place: it needs AccountName or TableEndpoint")
@@ -56,14 +74,14 @@ impl Location {
         match text.split_once("://") {
             Some(("http" | "https", _)) => {
                 let in_url = text.split_once('?').and_then(|(_, query)| Credential::parse(query));
-                Self::service(end, text, None, secret, in_url.filter(Credential::is_sas))
+                Self::service(end, &without_table(text), None, secret, in_url.filter(Credential::is_sas))
             }
             Some(("postgres" | "postgresql", _)) => {
                 let password = secret.map(|secret| secret.trim_end_matches(['\r', '\n']).to_owned());
                 Ok(Self::Database { url: text.to_owned(), password })
             }
             Some((scheme, _)) => bail!(
-                "{end} begins with '{scheme}://', which is no place that can be copied: a data folder, the http or \
+                "{end} begins with '{scheme}://', which is no place for tables: a data folder, the http or \
                  https address of a service, or the postgres address of a database"
             ),
             None => {
@@ -86,11 +104,11 @@ impl Location {
     ) -> anyhow::Result<Self> {
         let endpoint =
             Endpoint::parse(url, account).map_err(|error| anyhow!("{end} is no address of a service: {error}"))?;
-        let variable = end.key_variable();
+        let (variable, option) = (end.key_variable(), end.key_file_option());
         let credential = match (secret, beside) {
             (Some(secret), _) => Credential::parse(secret).with_context(|| {
                 format!(
-                    "what {variable} or {end}-key-file holds is neither an account key (Base64) nor a shared access \
+                    "what {variable} or {option} holds is neither an account key (Base64) nor a shared access \
                      signature (sv=...&sig=...)"
                 )
             })?,
@@ -100,7 +118,7 @@ impl Location {
             }
             (None, None) => bail!(
                 "there is no key for the account '{}' of {end}: put the account key, or a shared access signature, \
-                 into the variable {variable}, or into a file that {end}-key-file names",
+                 into the variable {variable}, or into a file that {option} names",
                 endpoint.account()
             ),
         };
@@ -116,6 +134,16 @@ impl fmt::Display for Location {
             Self::Database { url, .. } => f.write_str(&without_password(url)),
             Self::Service { endpoint, .. } => endpoint.fmt(f),
         }
+    }
+}
+
+/// The address of an account in the URL of a signature for one table, which ends with that table.
+fn without_table(url: &str) -> String {
+    let Some((address, query)) = url.split_once('?') else { return url.to_owned() };
+    let table = query.split('&').find_map(|option| option.strip_prefix("tn=")).unwrap_or_default();
+    match address.trim_end_matches('/').rsplit_once('/') {
+        Some((account, last)) if !table.is_empty() && last.eq_ignore_ascii_case(table) => account.to_owned(),
+        _ => url.to_owned(),
     }
 }
 
@@ -162,6 +190,13 @@ mod tests {
             ("UseDevelopmentStorage=true", None, "http://127.0.0.1:10002/devstoreaccount1"),
             ("http://h:1/orchard", Some(KEY), "http://h:1/orchard"),
             ("http://h:1/orchard?sv=1&sig=2", None, "http://h:1/orchard"),
+            ("http://h:1/orchard/Cars?sv=1&tn=cars&sig=2", None, "http://h:1/orchard"),
+            (
+                "https://orchard.table.core.windows.net/cars?tn=cars&sig=2",
+                None,
+                "https://orchard.table.core.windows.net",
+            ),
+            ("http://h:1/orchard?tn=cars&sig=2", None, "http://h:1/orchard"),
             ("http://h:1/orchard", Some("http://h:1/orchard?sv=1&sig=2"), "http://h:1/orchard"),
             ("https://orchard.table.core.windows.net/", Some(KEY), "https://orchard.table.core.windows.net"),
         ] {

@@ -16,34 +16,58 @@ const BAR_CHARS: usize = 20;
 
 /// How far one part of the work is.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     what: &'static str,
-    tables: usize,
+    tables: AtomicUsize,
     tables_done: AtomicUsize,
     /// Those of this run.
     entities: AtomicU64,
+    /// What is done and what there is to do, in a unit of the command's own; nothing to do if only tables are counted.
+    work: AtomicU64,
+    work_total: AtomicU64,
     began: Instant,
 }
 
 impl Progress {
     /// The beginning.
-    pub(super) fn new(what: &'static str, tables: usize) -> Self {
+    pub(crate) fn new(what: &'static str, tables: usize) -> Self {
         let (tables_done, entities) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Self { what, tables, tables_done, entities, began: Instant::now() }
+        let (work, work_total) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { what, tables: AtomicUsize::new(tables), tables_done, entities, work, work_total, began: Instant::now() }
+    }
+
+    /// There is so much to do, in a finer unit than tables.
+    pub(crate) fn expect_work(&self, work: u64) {
+        self.work_total.store(work, Ordering::Relaxed);
+    }
+
+    /// So much more of it is done.
+    pub(crate) fn add_work(&self, work: u64) {
+        self.work.fetch_add(work, Ordering::Relaxed);
+    }
+
+    /// How many tables there are, once that is known.
+    pub(crate) fn set_tables(&self, tables: usize) {
+        self.tables.store(tables, Ordering::Relaxed);
+    }
+
+    /// How many tables and entities are done.
+    pub(crate) fn done(&self) -> (u64, u64) {
+        (self.tables_done.load(Ordering::Relaxed) as u64, self.entities.load(Ordering::Relaxed))
     }
 
     /// More entities are done.
-    pub(super) fn add_entities(&self, count: u64) {
+    pub(crate) fn add_entities(&self, count: u64) {
         self.entities.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Another table is done.
-    pub(super) fn add_table(&self) {
+    pub(crate) fn add_table(&self) {
         self.tables_done.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What is done, in words: tables, entities, time and rate.
-    pub(super) fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let (tables, entities) = (self.tables_done.load(Ordering::Relaxed), self.entities.load(Ordering::Relaxed));
         let elapsed = self.began.elapsed();
         let tables = if tables == 1 { "1 table".to_owned() } else { format!("{} tables", grouped(tables as u64)) };
@@ -52,7 +76,7 @@ impl Progress {
     }
 
     /// Shows the progress for as long as the work goes on.
-    pub(super) async fn show_during<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn show_during<T>(&self, work: impl Future<Output = T>) -> T {
         let is_terminal = std::io::stderr().is_terminal();
         let mut interval = tokio::time::interval(if is_terminal { TERMINAL_INTERVAL } else { PLAIN_INTERVAL });
         // The first tick comes at once.
@@ -76,11 +100,18 @@ impl Progress {
 
     fn line(&self) -> String {
         let (done, entities) = (self.tables_done.load(Ordering::Relaxed), self.entities.load(Ordering::Relaxed));
-        let filled = (done * BAR_CHARS).checked_div(self.tables).unwrap_or(BAR_CHARS);
+        let tables = self.tables.load(Ordering::Relaxed);
+        let (work, total) = (self.work.load(Ordering::Relaxed), self.work_total.load(Ordering::Relaxed));
+        let percent = work.saturating_mul(100).checked_div(total).map(|percent| percent.min(100));
+        let filled = match percent {
+            Some(percent) => usize::try_from(percent).unwrap_or(100) * BAR_CHARS / 100,
+            None => (done * BAR_CHARS).checked_div(tables).unwrap_or(BAR_CHARS),
+        };
+        let percent = percent.map(|percent| format!("{percent} %, ")).unwrap_or_default();
         let mut line = format!("{} [", self.what);
         (0..BAR_CHARS).for_each(|at| line.push(if at < filled { '#' } else { '.' }));
         let rate = grouped(rate(entities, self.began.elapsed()));
-        write!(line, "] {done} of {} tables, {} entities, {rate}/s", self.tables, grouped(entities))
+        write!(line, "] {percent}{done} of {tables} tables, {} entities, {rate}/s", grouped(entities))
             .expect("writing to memory does not fail");
         line
     }
@@ -98,7 +129,7 @@ impl Drop for Clear {
 }
 
 /// Says something beside the progress.
-pub(super) fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     to_standard_error(&format!("{text}\n"));
 }
 
@@ -113,7 +144,7 @@ fn rate(entities: u64, elapsed: Duration) -> u64 {
 }
 
 /// A number with commas between the thousands.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -141,6 +172,10 @@ mod tests {
         let line = progress.line();
         assert!(line.starts_with("copying [#####...............] 1 of 4 tables, 1,234 entities, "), "{line}");
         assert!(progress.summary().starts_with("1 table, 1,234 entities in "), "{}", progress.summary());
+        progress.expect_work(3000);
+        progress.add_work(2000);
+        let line = progress.line();
+        assert!(line.starts_with("copying [#############.......] 66 %, 1 of 4 tables, 1,234 entities, "), "{line}");
         assert!(Progress::new("copying", 0).line().contains("[####################] 0 of 0 tables"));
     }
 }

@@ -1,0 +1,68 @@
+//! The tables of Storage Analytics, whose names no user can give (specification 10 §8).
+
+/// A table that the service itself fills with figures about requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MetricsTable {
+    /// By the hour, requests to the primary endpoint.
+    HourPrimary,
+    /// By the minute, requests to the primary endpoint.
+    MinutePrimary,
+    /// By the hour, requests to the secondary endpoint.
+    HourSecondary,
+    /// By the minute, requests to the secondary endpoint.
+    MinuteSecondary,
+}
+
+/// The name that the table by the hour had before 2013-08-15.
+const OLD_NAME: &str = "$MetricsTransactionsTable";
+
+impl MetricsTable {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::HourPrimary, Self::MinutePrimary, Self::HourSecondary, Self::MinuteSecondary];
+
+    /// The table of this name, in whatever case. One of them has two names.
+    pub fn of_name(name: &str) -> Option<Self> {
+        if !name.starts_with('$') {
+            return None;
+        }
+        let by_name = Self::ALL.into_iter().find(|table| table.name().eq_ignore_ascii_case(name));
+        by_name.or_else(|| name.eq_ignore_ascii_case(OLD_NAME).then_some(Self::HourPrimary))
+    }
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HourPrimary => "$MetricsHourPrimaryTransactionsTable",
+            Self::MinutePrimary => "$MetricsMinutePrimaryTransactionsTable",
+            Self::HourSecondary => "$MetricsHourSecondaryTransactionsTable",
+            Self::MinuteSecondary => "$MetricsMinuteSecondaryTransactionsTable",
+        }
+    }
+
+    /// Whether it is about the secondary endpoint.
+    pub fn is_secondary(self) -> bool {
+        matches!(self, Self::HourSecondary | Self::MinuteSecondary)
+    }
+
+    /// Whether it has figures by the hour.
+    pub fn is_hourly(self) -> bool {
+        matches!(self, Self::HourPrimary | Self::HourSecondary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for table in MetricsTable::ALL {
+            assert_eq!(MetricsTable::of_name(table.name()), Some(table));
+            assert_eq!(MetricsTable::of_name(&table.name().to_lowercase()), Some(table));
+        }
+        assert_eq!(MetricsTable::of_name("$MetricsTransactionsTable"), Some(MetricsTable::HourPrimary));
+        for other in ["", "$", "harvest", "$MetricsCapacityBlob", "$MetricsHourPrimaryTransactionsBlob"] {
+            assert_eq!(MetricsTable::of_name(other), None, "{other}");
+        }
+    }
+}

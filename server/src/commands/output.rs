@@ -1,0 +1,123 @@
+//! What was read, on standard output.
+
+use super::grid::{Grid, upright};
+use crate::formats::{Columns, Spool, write_line};
+use anyhow::{Context, anyhow};
+use clap::ValueEnum;
+use client::Entity;
+use std::io::{IsTerminal, Write};
+
+/// The form of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum OutputFormat {
+    /// Aligned columns, for people
+    Table,
+    /// One JSON array
+    Json,
+    /// One JSON object a line, as export writes them
+    Jsonl,
+    /// Comma-separated values with types, as export writes them
+    Csv,
+}
+
+impl OutputFormat {
+    /// What people want on a terminal, and scripts elsewhere.
+    pub(super) fn or_default(chosen: Option<Self>) -> Self {
+        chosen.unwrap_or(if std::io::stdout().is_terminal() { Self::Table } else { Self::Jsonl })
+    }
+}
+
+/// Writes to standard output.
+pub(super) fn write_out(text: &[u8]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text).and_then(|()| out.flush()).context("writing to standard output")
+}
+
+/// The width of the terminal, if the output is one.
+fn width() -> Option<usize> {
+    if !std::io::stdout().is_terminal() {
+        return None;
+    }
+    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
+}
+
+/// Entities as they come.
+pub(super) enum EntityOutput {
+    Table(Grid),
+    Json { is_begun: bool },
+    Jsonl,
+    Csv(Box<Spool>),
+}
+
+impl EntityOutput {
+    /// Nothing is written yet.
+    pub(super) fn new(format: OutputFormat) -> anyhow::Result<Self> {
+        Ok(match format {
+            OutputFormat::Table => Self::Table(Grid::new(width())),
+            OutputFormat::Json => Self::Json { is_begun: false },
+            OutputFormat::Jsonl => Self::Jsonl,
+            OutputFormat::Csv => Self::Csv(Box::new(Spool::new(true)?)),
+        })
+    }
+
+    /// Writes some.
+    pub(super) fn page(&mut self, entities: &[Entity]) -> anyhow::Result<()> {
+        let mut text = Vec::new();
+        match self {
+            Self::Table(grid) => {
+                let mut page = String::new();
+                grid.page(&mut page, entities);
+                text = page.into_bytes();
+            }
+            Self::Json { is_begun } => {
+                for entity in entities {
+                    text.extend_from_slice(if *is_begun { b",\n" } else { b"[" });
+                    *is_begun = true;
+                    line(&mut text, entity)?;
+                }
+            }
+            Self::Jsonl => {
+                for entity in entities {
+                    line(&mut text, entity)?;
+                    text.push(b'\n');
+                }
+            }
+            Self::Csv(spool) => spool.push(entities)?,
+        }
+        write_out(&text)
+    }
+
+    /// Writes what comes behind the last one.
+    pub(super) fn end(self) -> anyhow::Result<()> {
+        match self {
+            Self::Table(grid) => write_out(grid.footer().as_bytes()),
+            Self::Json { is_begun: true } => write_out(b"]\n"),
+            Self::Json { is_begun: false } => write_out(b"[]\n"),
+            Self::Jsonl => Ok(()),
+            Self::Csv(spool) => spool.write_to(&mut std::io::stdout().lock()),
+        }
+    }
+}
+
+/// Writes one entity.
+pub(super) fn write_one(format: OutputFormat, entity: &Entity) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    match format {
+        OutputFormat::Table => text = upright(entity).into_bytes(),
+        OutputFormat::Json | OutputFormat::Jsonl => {
+            line(&mut text, entity)?;
+            text.push(b'\n');
+        }
+        OutputFormat::Csv => {
+            let mut columns = Columns::default();
+            columns.add(&entity.properties);
+            columns.write_header(&mut text, true);
+            columns.write_entity(&mut text, entity, true).map_err(|_| anyhow!("the entity is damaged"))?;
+        }
+    }
+    write_out(&text)
+}
+
+fn line(out: &mut Vec<u8>, entity: &Entity) -> anyhow::Result<()> {
+    write_line(out, entity, true).map_err(|_| anyhow!("an entity is damaged"))
+}

@@ -1,0 +1,303 @@
+//! Entities as records of CSV: which properties have columns, and what a header says about those of a file.
+//!
+//! The convention is that of Azure Storage Explorer: behind the column of a property stands one with its name and
+//! `@type` behind it. An entity that lacks a property has nothing in both, so that an empty string, which has a type, is
+//! another thing.
+
+use super::Bad;
+use super::csv::{Field, write_field};
+use super::json::{check, key_reason};
+use super::value::{push_text, write_text};
+use client::Entity;
+use model::key::KeyError;
+use model::limits::EXPORT_COLUMNS_MAX;
+use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
+use model::record::{DamagedRecord, Property};
+use model::{EdmType, EntityKey, KeyText, RecordBuilder};
+use std::collections::HashMap;
+
+const TYPE: &str = "@type";
+const RECORD_END: &[u8] = b"\r\n";
+
+/// The properties that have columns, in the order of their first appearance.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    names: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+impl Columns {
+    /// Makes sure that all properties of an entity have a column; false if there are too many.
+    pub(crate) fn add(&mut self, properties: &RecordBuilder) -> bool {
+        for name in properties.properties().filter_map(Result::ok).filter_map(|property| property.name().ok()) {
+            if !self.places.contains_key(name) {
+                self.places.insert(name.to_owned(), self.names.len());
+                self.names.push(name.to_owned());
+            }
+        }
+        self.names.len() <= EXPORT_COLUMNS_MAX
+    }
+
+    /// The names of the properties.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Appends the first record.
+    pub(crate) fn write_header(&self, out: &mut Vec<u8>, with_timestamp: bool) {
+        out.extend_from_slice(PARTITION_KEY.as_bytes());
+        out.push(b',');
+        out.extend_from_slice(ROW_KEY.as_bytes());
+        if with_timestamp {
+            out.push(b',');
+            out.extend_from_slice(TIMESTAMP.as_bytes());
+        }
+        for name in &self.names {
+            for part in [",", name, ",", name, TYPE] {
+                out.extend_from_slice(part.as_bytes());
+            }
+        }
+        out.extend_from_slice(RECORD_END);
+    }
+
+    /// Appends an entity; properties without a column are left out.
+    pub(crate) fn write_entity(
+        &self,
+        out: &mut Vec<u8>,
+        entity: &Entity,
+        with_timestamp: bool,
+    ) -> Result<(), DamagedRecord> {
+        write_field(out, entity.key.partition.as_str().as_bytes());
+        out.push(b',');
+        write_field(out, entity.key.row.as_str().as_bytes());
+        if with_timestamp {
+            out.push(b',');
+            if let Some(timestamp) = entity.timestamp {
+                timestamp.write_to(out);
+            }
+        }
+        let mut text = Vec::new();
+        for property in self.arrange(&entity.properties)? {
+            out.push(b',');
+            if let Some(property) = property {
+                text.clear();
+                write_text(&mut text, property.value()?);
+                write_field(out, &text);
+            }
+            out.push(b',');
+            if let Some(property) = property {
+                out.extend_from_slice(property.edm_type().name().as_bytes());
+            }
+        }
+        out.extend_from_slice(RECORD_END);
+        Ok(())
+    }
+
+    /// The properties of an entity by column.
+    pub(crate) fn arrange<'e>(
+        &self,
+        properties: &'e RecordBuilder,
+    ) -> Result<Vec<Option<Property<'e>>>, DamagedRecord> {
+        let mut arranged = vec![None; self.names.len()];
+        for property in properties.properties() {
+            let property = property?;
+            if let Some(slot) = self.places.get(property.name()?).and_then(|place| arranged.get_mut(*place)) {
+                *slot = Some(property);
+            }
+        }
+        Ok(arranged)
+    }
+}
+
+/// What a column of a file holds.
+#[derive(Debug)]
+enum Column {
+    Partition,
+    Row,
+    /// What only the service gives, and types, which are looked at with their values.
+    PassedOver,
+    Property {
+        name: String,
+        type_at: Option<usize>,
+        edm_type: EdmType,
+    },
+}
+
+/// The first record of a file.
+#[derive(Debug)]
+pub(crate) struct Header {
+    columns: Vec<Column>,
+}
+
+impl Header {
+    /// Reads the first record. `types` are those of properties whose column says none.
+    pub(crate) fn read(fields: &[Field<'_>], types: &[(String, EdmType)]) -> Result<Self, Bad> {
+        let name = |field: &Field<'_>| field.text.clone().into_owned();
+        let names: Vec<String> = fields.iter().map(name).collect();
+        let mut places = HashMap::new();
+        for (at, (name, field)) in names.iter().zip(fields).enumerate() {
+            if places.insert(name.as_str(), at).is_some() {
+                return Err(Bad::at(field.column, format!("the column '{name}' is there twice")));
+            }
+        }
+        for key in [PARTITION_KEY, ROW_KEY] {
+            if !places.contains_key(key) {
+                return Err(Bad::at(1, format!("there is no column '{key}': the first line names the columns")));
+            }
+        }
+        let columns = names.iter().zip(fields).map(|(name, field)| match name.as_str() {
+            PARTITION_KEY => Ok(Column::Partition),
+            ROW_KEY => Ok(Column::Row),
+            TIMESTAMP => Ok(Column::PassedOver),
+            other if other.ends_with(TYPE) || other.starts_with("odata.") => Ok(Column::PassedOver),
+            other if check_property_name(other).is_err() => {
+                Err(Bad::at(field.column, format!("'{other}' is not the name of a property")))
+            }
+            other => Ok(Column::Property {
+                type_at: places.get(format!("{other}{TYPE}").as_str()).copied(),
+                edm_type: types.iter().find(|(name, _)| name == other).map_or(EdmType::String, |(_, known)| *known),
+                name: other.to_owned(),
+            }),
+        });
+        Ok(Self { columns: columns.collect::<Result<_, Bad>>()? })
+    }
+
+    /// Reads a record: an entity that any service takes.
+    pub(crate) fn entity(&self, fields: &[Field<'_>]) -> Result<Entity, Bad> {
+        if fields.len() != self.columns.len() {
+            let column = fields.get(self.columns.len()).or(fields.last()).map_or(1, |field| field.column);
+            let (has, needs) = (fields.len(), self.columns.len());
+            return Err(Bad::at(column, format!("the record has {has} fields, and the first one has {needs}")));
+        }
+        let (mut partition, mut row) = (None, None);
+        let mut properties = RecordBuilder::default();
+        for (column, field) in self.columns.iter().zip(fields) {
+            match column {
+                Column::Partition => partition = Some(key(PARTITION_KEY, field)?),
+                Column::Row => row = Some(key(ROW_KEY, field)?),
+                Column::PassedOver => {}
+                Column::Property { name, type_at, edm_type } => {
+                    let declared = type_at.and_then(|at| fields.get(at)).filter(|declared| !declared.text.is_empty());
+                    let edm_type = match declared {
+                        Some(declared) => type_named(declared)?,
+                        // Quotes around nothing are an empty string where no column of types says that it is nothing.
+                        None if field.text.is_empty() && (type_at.is_some() || !field.is_quoted) => continue,
+                        None => *edm_type,
+                    };
+                    push_text(&mut properties, name, edm_type, &field.text)
+                        .map_err(|reason| Bad::at(field.column, reason))?;
+                }
+            }
+        }
+        let (Some(partition), Some(row)) = (partition, row) else { return Err(Bad::at(1, "the keys are missing")) };
+        let entity = Entity::new(EntityKey { partition, row }, properties);
+        check(&entity)?;
+        Ok(entity)
+    }
+}
+
+/// The type of a name with or without its `Edm.`, both of which Azure Storage Explorer has written.
+fn type_named(field: &Field<'_>) -> Result<EdmType, Bad> {
+    let text = field.text.as_ref();
+    let found = EdmType::from_name(text).or_else(|| EdmType::from_name(&format!("Edm.{text}")));
+    found.ok_or_else(|| Bad::at(field.column, format!("'{text}' is not a type such as Edm.Int32")))
+}
+
+fn key(name: &str, field: &Field<'_>) -> Result<KeyText, Bad> {
+    KeyText::new(&field.text).map_err(|error| {
+        let reason = match error {
+            KeyError::TooLong => format!("the {name} is longer than 512 characters"),
+            KeyError::Slash | KeyError::ForbiddenCharacter => key_reason(name),
+        };
+        Bad::at(field.column, reason)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::csv::parse;
+    use super::*;
+    use model::EdmValue;
+
+    fn header(record: &str, types: &[(&str, EdmType)]) -> Result<Header, Bad> {
+        let types: Vec<_> = types.iter().map(|(name, edm_type)| ((*name).to_owned(), *edm_type)).collect();
+        Header::read(&parse(record.as_bytes()).unwrap(), &types)
+    }
+
+    fn read(header: &Header, record: &str) -> Result<String, Bad> {
+        let entity = header.entity(&parse(record.as_bytes()).unwrap())?;
+        let shown = entity.properties.properties().map(|property| {
+            let property = property.unwrap();
+            format!("{}={:?}", property.name().unwrap(), property.value().unwrap())
+        });
+        Ok(shown.collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_is_not_an_empty_string() {
+        let key = || EntityKey { partition: KeyText::new("a,\"b\"").unwrap(), row: KeyText::new("").unwrap() };
+        let mut one = RecordBuilder::default();
+        one.push("Text", EdmValue::String(""));
+        one.push("Weight", EdmValue::Double(-0.0));
+        let mut two = RecordBuilder::default();
+        two.push("Bytes", EdmValue::Binary(&[]));
+        let entities = [Entity::new(key(), one), Entity::new(key(), two)];
+        let mut columns = Columns::default();
+        assert!(entities.iter().all(|entity| columns.add(&entity.properties)));
+        let mut file = Vec::new();
+        columns.write_header(&mut file, false);
+        for entity in &entities {
+            columns.write_entity(&mut file, entity, false).unwrap();
+        }
+        let text = String::from_utf8(file).unwrap();
+        let expected = "PartitionKey,RowKey,Text,Text@type,Weight,Weight@type,Bytes,Bytes@type\r\n\
+                        \"a,\"\"b\"\"\",,,Edm.String,-0.0,Edm.Double,,\r\n\"a,\"\"b\"\"\",,,,,,,Edm.Binary\r\n";
+        assert_eq!(text, expected);
+        let mut records = text.split_terminator("\r\n");
+        let header = header(records.next().unwrap(), &[]).unwrap();
+        let read: Vec<Entity> =
+            records.map(|record| header.entity(&parse(record.as_bytes()).unwrap()).unwrap()).collect();
+        assert_eq!(read, entities);
+    }
+
+    #[test]
+    fn files_of_other_tools() {
+        let header = header("PartitionKey,RowKey,Timestamp,Age,Age@type,Name,Born", &[("Born", EdmType::DateTime)]);
+        let header = header.unwrap();
+        for (record, expected) in [
+            (
+                "p,r,x,5,Edm.Int32,Ann,2001-01-01T00:00:00Z",
+                "Age=Int32(5) Name=String(\"Ann\") Born=DateTime(DateTime(126227808000000000))",
+            ),
+            ("p,r,x,5,Int64,,", "Age=Int64(5)"),
+            ("p,r,x,,,\"\",", "Name=String(\"\")"),
+            ("p,r,x,5,,,", "Age=String(\"5\")"),
+        ] {
+            assert_eq!(read(&header, record).as_deref(), Ok(expected), "{record}");
+        }
+        for (record, column, reason) in [
+            ("p,r,x,5,Edm.Int32,Ann", 19, "the record has 6 fields, and the first one has 7"),
+            ("p,r,x,5,Edm.Int5,,", 9, "'Edm.Int5' is not a type such as Edm.Int32"),
+            ("p,r,x,five,Edm.Int32,,", 7, "the value of 'Age' is not Edm.Int32 (a whole number of 32 bits)"),
+            (
+                "p/,r,x,,,,",
+                1,
+                "the PartitionKey holds a character that keys cannot have: / \\ # ? or a control character",
+            ),
+        ] {
+            assert_eq!(read(&header, record), Err(Bad::at(column, reason)), "{record}");
+        }
+    }
+
+    #[test]
+    fn headers_that_are_none() {
+        for (record, reason) in [
+            ("PartitionKey,Name", "there is no column 'RowKey'"),
+            ("PartitionKey,RowKey,a-b", "'a-b' is not the name of a property"),
+            ("PartitionKey,RowKey,a,a", "the column 'a' is there twice"),
+        ] {
+            let bad = header(record, &[]).unwrap_err();
+            assert!(bad.reason.starts_with(reason), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Entities as lines of JSON, and what is wrong with a line that is none.
+
+use super::Bad;
+use client::Entity;
+use model::EntityKey;
+use model::limits::{CUSTOM_PROPERTIES_MAX, EXPORT_LINE_BYTES_MAX};
+use model::mutation::{MutationError, check_size};
+use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
+use model::record::DamagedRecord;
+use serde_json::{Map, Value};
+use wire::entity_body::{BodyError, StoredEntity};
+use wire::json::{StampedKey, read_stored_entity, write_entity_line};
+
+const TYPE: &str = "@odata.type";
+
+/// Appends an entity without a line break; with its Timestamp and `ETag` if that is asked for and they are known.
+pub(crate) fn write_line(out: &mut Vec<u8>, entity: &Entity, with_timestamp: bool) -> Result<(), DamagedRecord> {
+    let key = StampedKey {
+        partition: entity.key.partition.as_str(),
+        row: entity.key.row.as_str(),
+        timestamp: entity.timestamp.filter(|_| with_timestamp),
+        etag: entity.etag.as_deref(),
+    };
+    write_entity_line(out, &key, entity.properties.properties())
+}
+
+/// Reads a line: an entity that any service takes.
+pub(crate) fn read_line(line: &[u8]) -> Result<Entity, Bad> {
+    let StoredEntity { body, timestamp, etag } = read_stored_entity(line).map_err(|error| diagnose(line, &error))?;
+    let (Some(partition), Some(row)) = (body.partition, body.row) else {
+        return Err(Bad::at(1, format!("{PARTITION_KEY} or {ROW_KEY} is missing")));
+    };
+    let entity = Entity { key: EntityKey { partition, row }, properties: body.properties, timestamp, etag };
+    check(&entity)?;
+    Ok(entity)
+}
+
+/// Refuses an entity that no service would take.
+pub(super) fn check(entity: &Entity) -> Result<(), Bad> {
+    check_size(&entity.key, &entity.properties).map_err(|error| {
+        let reason = match error {
+            MutationError::TooManyProperties => {
+                format!("the entity has {} properties, more than {CUSTOM_PROPERTIES_MAX}", entity.properties.len())
+            }
+            MutationError::ValueTooLarge => "a value is larger than 64 KiB".to_owned(),
+            _ => "the entity is larger than 1 MiB".to_owned(),
+        };
+        Bad::at(1, reason)
+    })
+}
+
+/// What to say about a line that is longer than any entity.
+pub(crate) fn too_long() -> Bad {
+    Bad::at(EXPORT_LINE_BYTES_MAX, "the line is longer than any entity")
+}
+
+/// What to say about keys.
+pub(super) fn key_reason(name: &str) -> String {
+    format!("the {name} holds a character that keys cannot have: / \\ # ? or a control character")
+}
+
+/// Finds what is wrong, and where.
+fn diagnose(line: &[u8], error: &BodyError) -> Bad {
+    let text = match std::str::from_utf8(line) {
+        Ok(text) => text,
+        Err(error) => return Bad::at(error.valid_up_to() + 1, "this is not UTF-8"),
+    };
+    let members: Map<String, Value> = match serde_json::from_str(text) {
+        Ok(Value::Object(members)) => members,
+        Ok(_) => return Bad::at(1, "a JSON object is expected"),
+        Err(error) => {
+            let told = error.to_string();
+            let reason = told.split(" at line ").next().unwrap_or_default();
+            return Bad::at(error.column(), format!("this is not JSON: {reason}"));
+        }
+    };
+    let column = |name: &str| text.find(&format!("\"{name}\"")).map_or(1, |at| at + 1);
+    match error {
+        BodyError::KeyMissing => {
+            let is_missing = |name: &&str| members.get(*name).is_none_or(Value::is_null);
+            let name = [PARTITION_KEY, ROW_KEY].into_iter().find(is_missing).unwrap_or(PARTITION_KEY);
+            Bad::at(1, format!("the {name} is missing"))
+        }
+        BodyError::OutOfRange(name, _) if [PARTITION_KEY, ROW_KEY].contains(&name.as_str()) => {
+            Bad::at(column(name), key_reason(name))
+        }
+        BodyError::OutOfRange(name, _) => {
+            Bad::at(column(name), format!("the time of '{name}' lies before the year 1601"))
+        }
+        BodyError::KeyTooLong => Bad::at(1, "a key is longer than 512 characters"),
+        BodyError::PropertyNameTooLong | BodyError::PropertyNameInvalid => {
+            let is_name = |name: &&String| !name.contains("odata.") && check_property_name(name).is_err();
+            let name = members.keys().find(is_name).map_or("", String::as_str);
+            Bad::at(column(name), format!("'{name}' is not the name of a property"))
+        }
+        BodyError::TooManyProperties => Bad::at(1, "there are more properties than an entity has"),
+        BodyError::Malformed => malformed(&members, column),
+    }
+}
+
+/// Tries the members one by one.
+fn malformed(members: &Map<String, Value>, column: impl Fn(&str) -> usize) -> Bad {
+    for (name, value) in members.iter().filter(|(name, _)| !name.contains("odata.") && *name != TIMESTAMP) {
+        let declared = members.get(&format!("{name}{TYPE}"));
+        let mut alone = Map::new();
+        for key in [PARTITION_KEY, ROW_KEY] {
+            alone.insert(key.to_owned(), Value::String(String::new()));
+        }
+        alone.insert(name.clone(), value.clone());
+        if let Some(declared) = declared {
+            alone.insert(format!("{name}{TYPE}"), declared.clone());
+        }
+        if read_stored_entity(Value::Object(alone).to_string().as_bytes()) == Err(BodyError::Malformed) {
+            let reason = match declared.and_then(Value::as_str) {
+                Some(declared) => format!("the value of '{name}' is not {declared}"),
+                None => format!("'{name}' has a value that no property has"),
+            };
+            return Bad::at(column(name), reason);
+        }
+    }
+    Bad::at(1, "a name is given twice, or the Timestamp is none")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_and_where() {
+        let long = "x".repeat(32 * 1024 + 1);
+        for (line, column, reason) in [
+            ("", 0, "this is not JSON"),
+            ("{\"PartitionKey\":\"p\",}", 21, "this is not JSON: trailing comma"),
+            ("{\"PartitionKey\":\"p\"", 19, "this is not JSON: EOF while parsing an object"),
+            ("[1]", 1, "a JSON object is expected"),
+            ("{\"PartitionKey\":\"p\"}", 1, "the RowKey is missing"),
+            ("{\"PartitionKey\":\"p\",\"RowKey\":\"a/b\"}", 21, "the RowKey holds a character"),
+            ("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"a-b\":1}", 34, "'a-b' is not the name of a property"),
+            (
+                "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N@odata.type\":\"Edm.Int64\",\"N\":\"x\"}",
+                61,
+                "the value of 'N' is not Edm.Int64",
+            ),
+            ("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":[1]}", 34, "'N' has a value that no property has"),
+            ("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":1,\"N\":1}", 1, "a name is given twice"),
+            (
+                &format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":\"{long}\"}}"),
+                1,
+                "a value is larger than 64 KiB",
+            ),
+        ] {
+            let bad = read_line(line.as_bytes()).unwrap_err();
+            assert_eq!(bad.column, column, "{line}: {bad:?}");
+            assert!(bad.reason.starts_with(reason), "{line}: {bad:?}");
+        }
+        assert_eq!(read_line(b"{\"a\":\"\xFF\"}").unwrap_err(), Bad::at(7, "this is not UTF-8"));
+    }
+}

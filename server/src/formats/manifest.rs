@@ -1,0 +1,173 @@
+//! The file that says what an export holds.
+
+use super::FileFormat;
+use anyhow::{Context, anyhow, ensure};
+use model::limits::EXPORT_MANIFEST_BYTES_MAX;
+use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// The name of the file in the folder of an export.
+pub(crate) const MANIFEST_NAME: &str = "export.json";
+/// The version of the format.
+pub(crate) const MANIFEST_FORMAT: u32 = 1;
+
+/// What an export holds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    pub(crate) format: u32,
+    pub(crate) made_by: String,
+    /// When it was finished.
+    pub(crate) finished: String,
+    /// The place it is of; no secret is in it.
+    pub(crate) from: String,
+    pub(crate) account: String,
+    pub(crate) file_format: FileFormat,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) filter: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(crate) select: Vec<String>,
+    pub(crate) with_timestamps: bool,
+    pub(crate) tables: Vec<ManifestTable>,
+}
+
+/// A table of an export.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ManifestTable {
+    pub(crate) name: String,
+    /// The file in the same folder.
+    pub(crate) file: String,
+    pub(crate) entities: u64,
+    pub(crate) bytes: u64,
+    /// Of the bytes of the file, in hexadecimal digits.
+    pub(crate) sha256: String,
+    /// Nothing if they were left out.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) policies: Option<Vec<ManifestPolicy>>,
+}
+
+/// A stored access policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ManifestPolicy {
+    id: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    start: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    expiry: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    permissions: Option<String>,
+}
+
+/// Policies as a manifest has them.
+pub(crate) fn policies_to(policies: &StoredAccessPolicies) -> Vec<ManifestPolicy> {
+    let text = |instant: DateTime| {
+        let mut text = Vec::new();
+        instant.write_to(&mut text);
+        String::from_utf8(text).unwrap_or_default()
+    };
+    let policies = policies.as_slice().iter().map(|policy| ManifestPolicy {
+        id: policy.id().to_owned(),
+        start: policy.start.map(text),
+        expiry: policy.expiry.map(text),
+        permissions: policy.permissions.map(|permissions| permissions.to_string()),
+    });
+    policies.collect()
+}
+
+/// Policies of a manifest.
+pub(crate) fn policies_from(policies: &[ManifestPolicy]) -> anyhow::Result<StoredAccessPolicies> {
+    let time = |text: &String| DateTime::parse(text).map_err(|_| anyhow!("'{text}' is not a time"));
+    let read = policies.iter().map(|policy| {
+        let mut read = StoredAccessPolicy::new(&policy.id).context("a policy has no id that policies have")?;
+        read.start = policy.start.as_ref().map(time).transpose()?;
+        read.expiry = policy.expiry.as_ref().map(time).transpose()?;
+        let letters = |letters: &String| {
+            Permissions::of_table(letters).with_context(|| format!("'{letters}' are not permissions of a policy"))
+        };
+        read.permissions = policy.permissions.as_ref().map(letters).transpose()?;
+        anyhow::Ok(read)
+    });
+    StoredAccessPolicies::new(read.collect::<anyhow::Result<_>>()?)
+        .context("a table has more than five policies, or two of one id")
+}
+
+impl Manifest {
+    /// Reads the manifest of a folder; nothing if it has none.
+    pub(crate) fn read(folder: &Path) -> anyhow::Result<Option<Self>> {
+        let path = folder.join(MANIFEST_NAME);
+        let what = || format!("reading {}", path.display());
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            file => file.with_context(what)?,
+        };
+        let mut text = Vec::new();
+        file.take(EXPORT_MANIFEST_BYTES_MAX as u64).read_to_end(&mut text).with_context(what)?;
+        let manifest: Self = serde_json::from_slice(&text).with_context(|| {
+            format!("{} is not the manifest of an export that this version can read", path.display())
+        })?;
+        ensure!(
+            manifest.format == MANIFEST_FORMAT,
+            "{} was made by {}, and this version reads format {MANIFEST_FORMAT} only",
+            path.display(),
+            manifest.made_by
+        );
+        for table in &manifest.tables {
+            // A file of somebody else must not lead out of its folder.
+            let is_name = !table.file.contains(['/', '\\']) && !table.file.starts_with('.');
+            ensure!(is_name, "{} names the file '{}', which is not in its folder", path.display(), table.file);
+        }
+        Ok(Some(manifest))
+    }
+}
+
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("writing to memory does not fail");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_come_back() {
+        let mut full = StoredAccessPolicy::new("a & b").unwrap();
+        full.start = Some(DateTime::parse("2031-03-01T09:30:00.1234567Z").unwrap());
+        full.expiry = Some(DateTime::parse("2031-04-01T00:00:00Z").unwrap());
+        full.permissions = Permissions::of_table("raud");
+        let policies = StoredAccessPolicies::new(vec![full, StoredAccessPolicy::new("open").unwrap()]).unwrap();
+        let text = serde_json::to_string(&policies_to(&policies)).unwrap();
+        assert_eq!(policies_from(&serde_json::from_str::<Vec<_>>(&text).unwrap()).unwrap(), policies);
+        for bad in [
+            "[{\"id\":\"\"}]",
+            "[{\"id\":\"a\"},{\"id\":\"a\"}]",
+            "[{\"id\":\"a\",\"start\":\"x\"}]",
+            "[{\"id\":\"a\",\"permissions\":\"x\"}]",
+        ] {
+            assert!(policies_from(&serde_json::from_str::<Vec<_>>(bad).unwrap()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_that_leads_elsewhere_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Manifest::read(folder.path()).unwrap().is_none());
+        for (file, format, told) in [("../t.jsonl", 1, "not in its folder"), ("t.jsonl", 2, "reads format 1 only")] {
+            let table = format!("{{\"name\":\"t\",\"file\":\"{file}\",\"entities\":0,\"bytes\":0,\"sha256\":\"\"}}");
+            let text = format!(
+                "{{\"format\":{format},\"made_by\":\"rowhouse 9\",\"finished\":\"\",\"from\":\"\",\"account\":\"a\",\
+                 \"file_format\":\"jsonl\",\"with_timestamps\":false,\"tables\":[{table}]}}"
+            );
+            std::fs::write(folder.path().join(MANIFEST_NAME), text).unwrap();
+            let error = Manifest::read(folder.path()).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+}

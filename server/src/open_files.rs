@@ -1,0 +1,72 @@
+//! How many files this process may have open, connections included.
+//!
+//! Connections and the files of the engine count together. If connections took all there are, the engine could not open a
+//! file when it has to write one, and would take that for a failure of the disk. So connections get what the engine leaves.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::warn;
+
+/// Files that are not connections of clients: the storage library keeps up to 900 open for reading, and then come those
+/// that it writes, the journals, and the connections to a database.
+const OTHER_FILES: u64 = 1100;
+
+/// Makes room for this many connections, as far as the system allows; answers how many there may be.
+///
+/// Many systems start a program with a limit of 1,024 files, and allow it to ask for far more.
+pub(crate) fn room_for_connections(asked: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let needed = (asked as u64).saturating_add(OTHER_FILES);
+    let mut files = limit.current.unwrap_or(u64::MAX);
+    let possible = limit.maximum.unwrap_or(u64::MAX).min(needed);
+    if files < possible {
+        match setrlimit(Resource::Nofile, Rlimit { current: Some(possible), maximum: limit.maximum }) {
+            Ok(()) => files = possible,
+            Err(error) => warn!(%error, "the limit of open files could not be raised"),
+        }
+    }
+    let room = room_in(files, asked);
+    if room < asked {
+        warn!(
+            files,
+            "there is room for {room} connections and not for {asked}; raise the limit of open files (ulimit -Hn, \
+             LimitNOFILE) or lower --max-connections"
+        );
+    }
+    room
+}
+
+/// How many connections fit into a number of files. Where these do not even suffice for the engine, a quarter of them.
+fn room_in(files: u64, asked: usize) -> usize {
+    let room = files.saturating_sub(OTHER_FILES).max(files / 4).max(1);
+    usize::try_from(room).unwrap_or(usize::MAX).min(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_room_for_the_engine() {
+        for (files, asked, room) in [
+            (65_536, 10_000, 10_000),
+            (u64::MAX, 10_000, 10_000),
+            (11_100, 10_000, 10_000),
+            (11_099, 10_000, 9_999),
+            (4096, 10_000, 2_996),
+            (1024, 10_000, 256),
+            (1024, 10, 10),
+            (1, 10, 1),
+        ] {
+            assert_eq!(room_in(files, asked), room, "{asked} with {files} files");
+        }
+    }
+
+    #[test]
+    fn the_limit_is_raised_when_it_may_be() {
+        let before = getrlimit(Resource::Nofile);
+        let room = room_for_connections(3000);
+        let after = getrlimit(Resource::Nofile);
+        assert_eq!(after.maximum, before.maximum);
+        assert!(room == 3000 || after.current == after.maximum, "{room} with {after:?}");
+    }
+}

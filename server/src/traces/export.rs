@@ -1,0 +1,220 @@
+//! The task that hands spans to the collector, batch by batch.
+//!
+//! A batch that the collector cannot take now is tried again a few times; meanwhile the queue fills, and what finds no
+//! place in it is thrown away and counted. What is wrong is said once, until it works again.
+
+use super::settings::Settings;
+use super::{Counts, Span, otlp};
+use anyhow::{Context, anyhow, bail};
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use model::limits::TRACE_ANSWER_BYTES_MAX;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio_rustls::TlsConnector;
+use tracing::{info, warn};
+
+/// The waits before a batch is tried again.
+const RETRY_WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+
+/// Hands spans to the collector.
+pub(super) struct Exporter {
+    settings: Settings,
+    tls: Option<TlsConnector>,
+    counts: Arc<Counts>,
+}
+
+/// Why a batch was not taken.
+enum Refusal {
+    /// Another try may succeed.
+    Passing(anyhow::Error),
+    Final(anyhow::Error),
+}
+
+impl Exporter {
+    pub(super) fn new(settings: Settings, counts: Arc<Counts>) -> anyhow::Result<Self> {
+        let tls = match settings.endpoint.scheme_str() {
+            Some("https") => Some(tls(&settings)?),
+            _ => None,
+        };
+        Ok(Self { settings, tls, counts })
+    }
+
+    /// Sends spans until there can be no more, or somebody asks for the end; then what is still there.
+    pub(super) async fn run(self, mut spans: mpsc::Receiver<Span>, mut stop: oneshot::Receiver<()>) {
+        let mut works = true;
+        let mut is_stopping = false;
+        while !is_stopping {
+            let mut batch = Vec::new();
+            is_stopping = tokio::select! {
+                first = spans.recv() => match first {
+                    Some(first) => {
+                        batch.push(first);
+                        self.fill(&mut spans, &mut batch, &mut stop).await
+                    }
+                    None => true,
+                },
+                _ = &mut stop => true,
+            };
+            self.deliver(batch, &mut works, is_stopping).await;
+        }
+        loop {
+            let mut batch = Vec::new();
+            while batch.len() < self.settings.batch_spans_max
+                && let Ok(span) = spans.try_recv()
+            {
+                batch.push(span);
+            }
+            if batch.is_empty() {
+                return;
+            }
+            self.deliver(batch, &mut works, true).await;
+        }
+    }
+
+    /// Adds spans until the batch is full or its time has come; answers whether the end was asked for.
+    async fn fill(
+        &self,
+        spans: &mut mpsc::Receiver<Span>,
+        batch: &mut Vec<Span>,
+        stop: &mut oneshot::Receiver<()>,
+    ) -> bool {
+        let mut due = std::pin::pin!(tokio::time::sleep(self.settings.delay));
+        while batch.len() < self.settings.batch_spans_max {
+            tokio::select! {
+                next = spans.recv() => match next {
+                    Some(span) => batch.push(span),
+                    None => return true,
+                },
+                () = &mut due => return false,
+                _ = &mut *stop => return true,
+            }
+        }
+        false
+    }
+
+    async fn deliver(&self, batch: Vec<Span>, works: &mut bool, is_last: bool) {
+        let count = batch.len() as u64;
+        if count == 0 {
+            return;
+        }
+        let body = Bytes::from(otlp::batch(&self.settings.resource, batch));
+        let waits: &[Duration] = if is_last { &[] } else { &RETRY_WAITS };
+        let mut waits = waits.iter();
+        let refusal = loop {
+            match (self.send(body.clone()).await, waits.next()) {
+                (Ok(()), _) => break None,
+                (Err(Refusal::Passing(_)), Some(wait)) => tokio::time::sleep(*wait).await,
+                (Err(Refusal::Passing(error) | Refusal::Final(error)), _) => break Some(error),
+            }
+        };
+        match refusal {
+            None => {
+                self.counts.exported.fetch_add(count, Ordering::Relaxed);
+                if !std::mem::replace(works, true) {
+                    info!("the OpenTelemetry collector takes traces again");
+                }
+            }
+            Some(error) => {
+                self.counts.dropped.fetch_add(count, Ordering::Relaxed);
+                if std::mem::replace(works, false) {
+                    warn!("traces are thrown away, since the OpenTelemetry collector does not take them: {error:#}");
+                }
+            }
+        }
+    }
+
+    async fn send(&self, body: Bytes) -> Result<(), Refusal> {
+        match tokio::time::timeout(self.settings.timeout, self.post(body)).await {
+            Ok(sent) => sent,
+            Err(_) => Err(Refusal::Passing(anyhow!("no answer within {} ms", self.settings.timeout.as_millis()))),
+        }
+    }
+
+    async fn post(&self, body: Bytes) -> Result<(), Refusal> {
+        let uri = &self.settings.endpoint;
+        let host = bare_host(uri).to_owned();
+        let port = uri.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
+        let stream = TcpStream::connect((host.as_str(), port)).await.context("connecting").map_err(Refusal::Passing)?;
+        match &self.tls {
+            None => self.exchange(stream, body).await,
+            Some(tls) => {
+                let name = ServerName::try_from(host).context("the name of the collector").map_err(Refusal::Final)?;
+                let stream = tls.connect(name, stream).await.context("TLS").map_err(Refusal::Passing)?;
+                self.exchange(stream, body).await
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        body: Bytes,
+    ) -> Result<(), Refusal> {
+        let uri = &self.settings.endpoint;
+        let passing = |error: hyper::Error| Refusal::Passing(error.into());
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(passing)?;
+        // Ends by itself when the answer was read or is no longer wanted.
+        tokio::spawn(connection);
+        let mut request = Request::post(uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str))
+            .header(HOST, uri.authority().map_or("", http::uri::Authority::as_str))
+            .header(CONTENT_TYPE, "application/json")
+            .header(CONNECTION, "close")
+            .header(USER_AGENT, concat!("Rowhouse/", env!("CARGO_PKG_VERSION")))
+            .body(Full::new(body))
+            .expect("the parts come from an address that was parsed");
+        for (name, value) in &self.settings.headers {
+            request.headers_mut().insert(name, value.clone());
+        }
+        let response = sender.send_request(request).await.map_err(passing)?;
+        let status = response.status();
+        // What it says does not matter, but an answer that was not read would look like a client that broke off.
+        let _unread = Limited::new(response.into_body(), TRACE_ANSWER_BYTES_MAX).collect().await;
+        let error = || anyhow!("it answers {status}");
+        match status {
+            _ if status.is_success() => Ok(()),
+            StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT => Err(Refusal::Passing(error())),
+            _ => Err(Refusal::Final(error())),
+        }
+    }
+}
+
+/// The host without the brackets around IPv6 addresses.
+fn bare_host(uri: &Uri) -> &str {
+    let host = uri.host().unwrap_or_default();
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
+}
+
+/// Trusts the certificate authorities of the system (or of `SSL_CERT_FILE`) and those that the settings name.
+fn tls(settings: &Settings) -> anyhow::Result<TlsConnector> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if let Some(path) = &settings.certificate {
+        let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let certificates = certificates.with_context(|| format!("reading certificates from {}", path.display()))?;
+        if roots.add_parsable_certificates(certificates).0 == 0 {
+            bail!("{} holds no certificate", path.display());
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .context("choosing the TLS versions")?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}

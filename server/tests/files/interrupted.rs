@@ -1,0 +1,238 @@
+//! Exports and imports that are ended in the middle and begun again.
+
+use crate::command::{Folder, Ran, ended};
+use crate::content::{fill, fill_with_everything};
+use crate::random::SEED;
+use crate::support::{PATIENCE, Random, Server};
+use crate::{done, endpoint, files, manifest, repeated};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Most times that a run is killed before it may end.
+const KILLS: u32 = 8;
+
+fn start(folder: &Folder, subcommand: &str, arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
+    command.env_clear().current_dir(folder.path("")).arg(subcommand).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Kills runs at random points within the time of a whole one, and lets the last one run to its end.
+fn kill(folder: &Folder, subcommand: &str, arguments: &[&str], random: &mut Random, whole: Duration) -> String {
+    let (mut kills, mut resumed) = (0, 0);
+    for _ in 0..KILLS {
+        let mut child = start(folder, subcommand, arguments);
+        sleep(Duration::from_micros(random.below(u64::try_from(whole.as_micros()).unwrap())));
+        if child.try_wait().unwrap().is_some_and(|status| status.success()) {
+            break;
+        }
+        child.kill().unwrap();
+        let ran = ended(child);
+        if ran.stderr.contains("is there already") {
+            // The kill before this one came when all was done.
+            break;
+        }
+        assert_ne!(ran.code, Some(1), "{ran:?}");
+        kills += 1;
+        resumed += u32::from(ran.stderr.contains("going on with an earlier"));
+    }
+    let ran = folder.run(subcommand, arguments, &[]);
+    // The last kill may have come when all was done, or the loop may have ended with a run that was.
+    assert!(ran.code == Some(0) || ran.stderr.contains("is there already"), "{ran:?}");
+    format!("{kills} kills, {resumed} of them of runs that went on")
+}
+
+fn source() -> Server {
+    let from = Server::start(&["--in-memory"]);
+    fill_with_everything(&from);
+    fill(&from, "scattered", 1200, 2);
+    fill(&from, "deep", 2, 4000);
+    from
+}
+
+#[test]
+fn exports_that_are_killed_go_on_and_end_the_same() {
+    let mut random = Random::from_environment(SEED);
+    let folder = Folder::new();
+    let from = source();
+    let began = Instant::now();
+    done(&folder, "export", &["--from", &endpoint(&from), "--to", "whole"]);
+    let whole = began.elapsed();
+    println!("{}", kill(&folder, "export", &["--from", &endpoint(&from), "--to", "parted"], &mut random, whole));
+    assert_eq!(files(&folder, "parted"), files(&folder, "whole"));
+    assert_eq!(manifest(&folder, "parted"), manifest(&folder, "whole"));
+}
+
+#[test]
+fn imports_that_are_killed_go_on_and_end_the_same() {
+    let mut random = Random::from_environment(SEED);
+    let folder = Folder::new();
+    let from = source();
+    for format in ["jsonl", "csv"] {
+        let out = format!("out-{format}");
+        done(&folder, "export", &["--from", &endpoint(&from), "--to", &out, "--format", format]);
+        let measured = Server::start(&["--in-memory"]);
+        let began = Instant::now();
+        done(&folder, "import", &["--from", &out, "--to", &endpoint(&measured), "--parallel", "4"]);
+        let whole = began.elapsed();
+        let to = Server::start(&["--in-memory"]);
+        let arguments = ["--from", &out, "--to", &endpoint(&to), "--parallel", "4"];
+        println!("{}", kill(&folder, "import", &arguments, &mut random, whole));
+        let again = format!("again-{format}");
+        done(&folder, "export", &["--from", &endpoint(&to), "--to", &again, "--format", format]);
+        assert_eq!(files(&folder, &again), files(&folder, &out));
+    }
+}
+
+#[test]
+fn a_half_written_line_is_cut() {
+    let folder = Folder::new();
+    let from = source();
+    done(&folder, "export", &["--from", &endpoint(&from), "--to", "whole"]);
+    let arguments = ["--from", &endpoint(&from), "--to", "parted", "--parallel", "1"];
+    let part = folder.path("parted/deep.jsonl.part0");
+    until_caught(&folder, || {
+        let mut child = start(&folder, "export", &arguments);
+        while !Path::new(&part).exists() && child.try_wait().unwrap().is_none() {
+            sleep(Duration::from_millis(1));
+        }
+        child.kill().unwrap();
+        ended(child);
+        Path::new(&part).exists()
+    });
+    let mut file = std::fs::File::options().append(true).open(&part).unwrap();
+    file.write_all(b"{\"PartitionKey\":\"half a li").unwrap();
+    let ran = done(&folder, "export", &arguments);
+    assert!(ran.stderr.contains("going on with an earlier export"), "{ran:?}");
+    assert_eq!(files(&folder, "parted"), files(&folder, "whole"));
+}
+
+/// Tries until a run is caught in its middle; on a busy machine it may be done before anybody looks.
+fn until_caught(folder: &Folder, mut attempt: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !attempt() {
+        assert!(began.elapsed() < PATIENCE);
+        std::fs::remove_dir_all(folder.path("parted")).unwrap();
+    }
+}
+
+#[test]
+fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
+    let folder = Folder::new();
+    let from = source();
+    let source = endpoint(&from);
+    done(&folder, "export", &["--from", &source, "--to", "out"]);
+    let to = Server::start(&["--in-memory"]);
+    let target = endpoint(&to);
+    until_caught(&folder, || {
+        let mut child = start(&folder, "export", &["--from", &source, "--to", "parted", "--parallel", "1"]);
+        while !Path::new(&folder.path("parted/export.state.json")).is_file() && child.try_wait().unwrap().is_none() {
+            sleep(Duration::from_millis(1));
+        }
+        let ran = stopped(child);
+        let told = "the export is not complete; the same command goes on where it stopped";
+        assert!(ran.code == Some(0) || ran.stderr.contains(told) && ran.stderr.contains("stopped"), "{ran:?}");
+        ran.code == Some(1)
+    });
+    done(&folder, "export", &["--from", &source, "--to", "parted"]);
+    let arguments = ["--from", "out", "--to", &target];
+    // The service stands still, so that the command cannot be done before it is told to stop.
+    to.signal("STOP");
+    let child = start(&folder, "import", &arguments);
+    let began = Instant::now();
+    while import_states(&folder).is_empty() {
+        assert!(began.elapsed() < PATIENCE);
+        sleep(Duration::from_millis(1));
+    }
+    let ran = stopped(child);
+    to.signal("CONT");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("the import is not complete; the same command goes on where it stopped"), "{ran:?}");
+    done(&folder, "import", &arguments);
+    done(&folder, "export", &["--from", &target, "--to", "again"]);
+    assert_eq!(files(&folder, "again"), files(&folder, "out"));
+    assert_eq!(files(&folder, "parted"), files(&folder, "out"));
+}
+
+/// Tells a command to stop, as Ctrl-C does; it may have ended by itself.
+fn stopped(mut child: Child) -> Ran {
+    // A process that nobody waited for keeps its number.
+    if child.try_wait().unwrap().is_none() {
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    }
+    ended(child)
+}
+
+fn import_states(folder: &Folder) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder.path("")).unwrap().map(|file| file.unwrap().path());
+    files.filter(|path| path.to_str().unwrap().contains("rowhouse-import-")).collect()
+}
+
+#[test]
+fn what_changed_meanwhile_is_not_gone_on_with() {
+    let folder = Folder::new();
+    let to = Server::start(&["--in-memory"]);
+    std::fs::write(folder.path("cars.jsonl"), "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\nbad\n").unwrap();
+    let arguments = ["--from", "cars.jsonl", "--to", &endpoint(&to)];
+    let told = crate::refused(&folder, "import", &arguments);
+    assert!(told.contains("the import is not complete; the same command goes on"), "{told}");
+    std::fs::write(folder.path("cars.jsonl"), "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n").unwrap();
+    let told = crate::refused(&folder, "import", &arguments);
+    assert!(told.contains("changed since its import began"), "{told}");
+    let told = crate::refused(&folder, "import", &[&arguments[..], &["--mode", "merge"]].concat());
+    assert!(told.contains("in another mode or between other places"), "{told}");
+    std::fs::remove_file(&import_states(&folder)[0]).unwrap();
+    done(&folder, "import", &arguments);
+}
+
+#[test]
+fn a_table_that_was_deleted_meanwhile_is_imported_again() {
+    let folder = Folder::new();
+    let to = Server::start(&["--in-memory"]);
+    let mut lines = repeated(9000, |row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row:04}\"}}\n"));
+    std::fs::write(folder.path("cars.jsonl"), lines.clone() + "bad\n").unwrap();
+    let arguments = ["--from", "cars.jsonl", "--to", &endpoint(&to)];
+    crate::refused(&folder, "import", &arguments);
+    let deleted = to.client().request("DELETE", "/Tables('cars')", &[], b"");
+    assert_eq!(deleted.status, 204);
+    let ran = folder.run("import", &[&arguments[..], &["--skip-bad", "1"]].concat(), &[]);
+    assert!(ran.code == Some(0) && ran.stderr.contains("going on with an earlier import"), "{ran:?}");
+    let ran = done(&folder, "export", &["--from", &endpoint(&to), "--to", "-"]);
+    lines.truncate(lines.trim_end().len());
+    assert_eq!(ran.stdout.trim_end(), lines);
+}
+
+#[test]
+fn a_table_that_was_done_and_then_deleted_is_imported_again() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("in")).unwrap();
+    let line = "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n";
+    std::fs::write(folder.path("in/done.jsonl"), format!("{line}bad\n")).unwrap();
+    // Both tables are at work at once. The bad lines of this one come late, so that the other is done before them; if a
+    // busy machine has it otherwise, all begins anew.
+    let late = repeated(20_000, |row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row:05}\"}}\n"));
+    std::fs::write(folder.path("in/open.jsonl"), late + "bad\nbad\n").unwrap();
+    let began = Instant::now();
+    let (to, service) = loop {
+        let to = Server::start(&["--in-memory"]);
+        let service = endpoint(&to);
+        crate::refused(&folder, "import", &["--from", "in", "--to", &service, "--skip-bad", "2"]);
+        let path = import_states(&folder).remove(0);
+        let state: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        if state["tables"]["done"]["is_done"] == true {
+            break (to, service);
+        }
+        assert!(began.elapsed() < PATIENCE);
+        std::fs::remove_file(path).unwrap();
+    };
+    let deleted = to.client().request("DELETE", "/Tables('done')", &[], b"");
+    assert_eq!(deleted.status, 204);
+    let ran = done(&folder, "import", &["--from", "in", "--to", &service, "--skip-bad", "3"]);
+    assert!(ran.stdout.contains("3 bad lines"), "{ran:?}");
+    let ran = done(&folder, "export", &["--from", &service, "--table", "done", "--to", "-"]);
+    assert_eq!(ran.stdout, line);
+}

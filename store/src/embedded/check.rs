@@ -1,0 +1,293 @@
+//! Checks a data folder from end to end, and changes nothing in it.
+//!
+//! The storage library opens a database only to write to it: it deletes what it does not know, cuts journals and compacts.
+//! So what is opened is another folder, made for the purpose: the sorted files, which never change, are linked there
+//! by name, and the rest is copied. Whatever the library does there, it does not do here.
+//!
+//! Invariant: in the folder that is checked, files are opened for reading only.
+
+use super::folder::{self, Folder};
+use super::open_error::OpenError;
+use super::preflight::{self, CutOff};
+use super::storage::Storage;
+use super::walk::Walk;
+use crate::engine::TableKey;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// Most problems that are told one by one.
+const PROBLEMS_MAX: usize = 100;
+
+/// What a check found.
+#[derive(Debug, Default)]
+pub struct CheckReport {
+    /// What is wrong; nothing if all is well.
+    pub problems: Vec<Problem>,
+    /// How many more problems there are than could be told.
+    pub untold: u64,
+    /// What is no damage and worth knowing.
+    pub notes: Vec<String>,
+    /// The tables, in the order of accounts and names.
+    pub tables: Vec<CheckedTable>,
+    /// Entities of deleted tables that are still to be removed.
+    pub purged_entities: u64,
+    /// Sorted files whose checksum was compared.
+    pub files: u64,
+    /// Of those files.
+    pub file_bytes: u64,
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, the folder or the key.
+    pub place: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// A table that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedTable {
+    /// Its account and name.
+    pub table: TableKey,
+    /// How many entities it has.
+    pub entities: u64,
+    /// Of their keys and records.
+    pub bytes: u64,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+impl CheckReport {
+    pub(super) fn problem(&mut self, place: impl fmt::Display, what: impl fmt::Display) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(Problem { place: place.to_string(), what: what.to_string() });
+        } else {
+            self.untold += 1;
+        }
+    }
+
+    fn unreadable(&mut self, files: Vec<PathBuf>) {
+        for file in files {
+            self.problem(file.display(), "its checksum is not the one that the manifest of its keyspace says");
+        }
+    }
+
+    fn left_behind(&mut self, files: &[PathBuf]) {
+        let what = "no manifest names it; a crash left it behind, and the next start removes it";
+        self.notes.extend(files.iter().map(|file| format!("{}: {what}", file.display())));
+    }
+
+    /// Notes what is damage; everything else means that nothing could be checked.
+    fn damage(&mut self, error: OpenError) -> Result<(), OpenError> {
+        match error {
+            OpenError::Damaged { path, what } => self.problem(path.display(), what),
+            OpenError::Storage { path, source } => self.problem(path.display(), source),
+            other => return Err(other),
+        }
+        Ok(())
+    }
+}
+
+/// Checks a folder that nobody works on. `scratch` is an empty folder for files of this check, which needs room for the
+/// journals; `read` hears how many more entities were read, and stops the check by answering `false`.
+///
+/// An error means that the folder could not be checked. What is wrong with it stands in the report.
+pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> Result<CheckReport, OpenError> {
+    let mut report = CheckReport::default();
+    let folder = match Folder::take_to_read(path) {
+        Ok(folder) => folder,
+        Err(error) => return report.damage(error).map(|()| report),
+    };
+    let was_closed = folder.was_closed()?;
+    let database = folder.database();
+    let cut_off = if was_closed { CutOff::Nothing } else { CutOff::LastBatch };
+    match preflight::inspect(&database, cut_off) {
+        Ok(None) => {}
+        Ok(Some(cut)) => report.notes.push(format!(
+            "{}: the write at byte {} was cut off by a crash and not acknowledged; the next start drops it",
+            cut.journal.display(),
+            cut.valid_bytes
+        )),
+        Err(error) => {
+            report.damage(error)?;
+        }
+    }
+    let unnamed = check_sorted_files(&database, &mut report)?;
+    if !report.problems.is_empty() {
+        // The library would make good what it takes for traces of a crash, and what it shows then is of no use.
+        report.unreadable(unnamed);
+        return Ok(report);
+    }
+    copy_to_read(&database, scratch).map_err(|error| OpenError::io("copy for the check to", scratch, error))?;
+    match Storage::open_to_read(scratch) {
+        Ok(storage) => {
+            let named = storage.sorted_files();
+            let is_named = |file: &PathBuf| file.file_name().is_some_and(|name| named.contains(name));
+            let (damaged, left_behind): (Vec<_>, Vec<_>) = unnamed.into_iter().partition(is_named);
+            report.unreadable(damaged);
+            report.left_behind(&left_behind);
+            Walk::new(&storage, &database, &mut report, read).run();
+        }
+        Err(error) => {
+            report.unreadable(unnamed);
+            match error {
+                // The library names its copy, which is gone soon.
+                OpenError::Storage { source, .. } => report.problem(database.display(), source),
+                OpenError::Damaged { what, .. } => report.problem(database.display(), what),
+                other => return Err(other),
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// Compares the checksum of each sorted file with that in the manifest of its keyspace. Answers the files that no manifest
+/// names with that checksum: they are damaged, or left behind by a crash.
+fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<PathBuf>, OpenError> {
+    let mut unnamed = Vec::new();
+    for keyspace in preflight::KEYSPACE_FOLDERS {
+        let folder = database.join("keyspaces").join(keyspace);
+        let manifest = match preflight::manifest(&folder) {
+            Ok(manifest) => manifest,
+            // It was told already.
+            Err(OpenError::Damaged { .. }) => continue,
+            Err(other) => return Err(other),
+        };
+        let tables = folder.join("tables");
+        let names = folder::names(&tables).map_err(|error| OpenError::io("read the folder", &tables, error))?;
+        for name in names {
+            let path = tables.join(&name);
+            let Ok(id) = name.parse::<u64>() else {
+                report.problem(path.display(), "it has no name that a sorted file has");
+                continue;
+            };
+            match preflight::checksum(&path) {
+                Err(error) => report.problem(path.display(), format_args!("it cannot be read: {error}")),
+                Ok((checksum, bytes)) => {
+                    report.files += 1;
+                    report.file_bytes += bytes;
+                    if !manifest.names(id, checksum) {
+                        unnamed.push(path);
+                    }
+                }
+            }
+        }
+    }
+    Ok(unnamed)
+}
+
+/// Makes a database that may be opened of one that may not be changed.
+fn copy_to_read(from: &Path, to: &Path) -> io::Result<()> {
+    let from = from.canonicalize()?;
+    for entry in fs::read_dir(&from)? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            fs::create_dir(&target)?;
+            copy_to_read(&path, &target)?;
+        } else if from.ends_with("tables") {
+            symlink(&path, &target)?;
+        } else if path.extension().is_some_and(|extension| extension == "jnl") {
+            // Complete batches alone, as the start of an engine leaves them.
+            fs::write(&target, preflight::valid_part(&path)?)?;
+        } else {
+            fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+    use super::super::layout::{self, TableId};
+    use super::super::{Embedded, EmbeddedOptions};
+    use super::*;
+    use crate::engine::Engine;
+    use model::clock::SystemClock;
+    use model::{AccountName, DateTime, RecordBuilder, StoredAccessPolicies, TableName};
+
+    type Entry = (Vec<u8>, Vec<u8>);
+
+    fn table() -> TableKey {
+        TableKey { account: AccountName::new("acct").unwrap(), name: TableName::new("Cars").unwrap() }
+    }
+
+    fn record(ticks: i64) -> Vec<u8> {
+        RecordBuilder::default().finish(DateTime::from_ticks(ticks).unwrap()).as_bytes().to_vec()
+    }
+
+    /// What the check says about a folder with one table of the id 1, a floor of 1000, and these entries.
+    async fn problems(entries: &[Entry]) -> Vec<String> {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, scratch) = (place.path().join("data"), place.path().join("scratch"));
+        fs::create_dir(&scratch).unwrap();
+        let engine = Embedded::open(&folder, &EmbeddedOptions::default(), SystemClock).unwrap();
+        engine.create_table(&table()).await.unwrap();
+        {
+            let storage = engine.shared.storage().unwrap();
+            storage.data.insert(layout::LAST_STAMP, layout::stamp_value(DateTime::from_ticks(1000).unwrap())).unwrap();
+            for (key, value) in entries {
+                storage.data.insert(key.as_slice(), value.as_slice()).unwrap();
+            }
+        }
+        engine.close().await.unwrap();
+        drop(engine);
+        let report = check_folder(&folder, &scratch, &|_| true).unwrap();
+        report.problems.iter().map(ToString::to_string).collect()
+    }
+
+    #[tokio::test]
+    async fn what_does_not_belong_there_is_found() {
+        let entity = |id: u64, key: &[u8]| [&id.to_be_bytes()[..], key].concat();
+        let own = |rest: &[u8]| [&[0; 8][..], rest].concat();
+        let catalog = |name: &str, id: u64| {
+            let table = TableKey { name: TableName::new(name).unwrap(), ..table() };
+            let id = TableId::from_bytes(&id.to_be_bytes()).unwrap();
+            (
+                layout::catalog_key(&table),
+                layout::catalog_value(&table, id, DateTime::MIN, &StoredAccessPolicies::default()),
+            )
+        };
+        let good = (entity(1, b"p\0r"), record(1000));
+        assert_eq!(problems(std::slice::from_ref(&good)).await, [""; 0]);
+        let cases: [(Entry, &str); 13] = [
+            ((entity(1, b"p\0r"), record(1001)), "later than the highest"),
+            ((entity(1, b"p\0r"), b"x".to_vec()), "cannot be read"),
+            ((entity(1, b"p\0r"), [record(1), vec![0]].concat()), "the record of an entity cannot be read"),
+            ((entity(1, b"pr"), record(1)), "cannot be read"),
+            ((entity(1, b"p/q\0r"), record(1)), "no entity can have this key"),
+            ((entity(7, b"p\0r"), record(1)), "belongs to no table"),
+            ((b"\0\0\0\0\0\0\0\x01".to_vec(), record(1)), "cannot be read"),
+            ((own(b"x"), b"1".to_vec()), "nobody knows this kind of key"),
+            ((own(b"mother"), b"1".to_vec()), "is not known"),
+            ((own(b"sAB"), b"1".to_vec()), "service properties"),
+            ((own(b"p123"), b"\x01".to_vec()), "the marker of a deleted table"),
+            (catalog("Other", 1), "its id is that of another table"),
+            (catalog("Other", 2), "was already given out"),
+        ];
+        for (entry, told) in cases {
+            let key = entry.0.escape_ascii().to_string();
+            let found = problems(&[good.clone(), entry]).await;
+            assert!(found.len() == 1 && found[0].contains(told), "{key}: {found:?}");
+            assert!(found[0].contains(&key) || told == "was already given out", "{key}: {found:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn there_is_a_bound_on_what_is_told() {
+        let strangers: Vec<Entry> =
+            (0..150_u8).map(|row| ([&[0, 0, 0, 0, 0, 0, 0, 9][..], &[b'p', 0, row]].concat(), record(1))).collect();
+        assert_eq!(problems(&strangers).await.len(), PROBLEMS_MAX);
+    }
+}

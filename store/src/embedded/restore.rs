@@ -1,0 +1,89 @@
+//! Filling a new data folder with what a backup holds: every Timestamp stays what it was.
+//!
+//! Invariant: until [`RestoredFolder::finish`] has returned, the folder is refused by everyone but another restore.
+
+use super::folder::Folder;
+use super::layout::{self, TableId};
+use super::open_error::OpenError;
+use super::preflight::CutOff;
+use super::storage::{OpenSettings, Storage};
+use crate::properties_value;
+use crate::snapshot::SnapshotTable;
+use fjall::{OwnedWriteBatch, PersistMode};
+use model::{AccountName, DateTime, ServiceProperties};
+use std::path::Path;
+
+/// Memory for blocks of a folder that is only written, in bytes.
+const CACHE_BYTES: u64 = 16 * 1024 * 1024;
+/// A batch is written once its keys and values have this many bytes.
+const BATCH_BYTES: usize = 2 * 1024 * 1024;
+
+/// A data folder that is being filled.
+pub struct RestoredFolder {
+    storage: Storage,
+    batch: OwnedWriteBatch,
+    batch_bytes: usize,
+    next_table_id: TableId,
+    // Dropped last, so that nobody else takes the folder while the database is still being closed.
+    folder: Folder,
+}
+
+impl RestoredFolder {
+    /// Makes the folder, which must be missing, empty, or left behind by a restore that was interrupted.
+    pub fn begin(path: &Path) -> Result<Self, OpenError> {
+        let folder = Folder::take_to_restore(path)?;
+        let settings = OpenSettings { cache_bytes: CACHE_BYTES, cut_off: CutOff::Nothing };
+        let storage = Storage::create(&folder, settings)?;
+        let batch = storage.db.batch();
+        Ok(Self { storage, batch, batch_bytes: 0, next_table_id: TableId::FIRST, folder })
+    }
+
+    /// Adds the service properties of an account.
+    pub fn properties(&mut self, account: &AccountName, properties: &ServiceProperties) -> Result<(), OpenError> {
+        self.put(layout::service_properties_key(account), &properties_value::encode(properties))
+    }
+
+    /// Adds a table; the entities that follow are its.
+    pub fn table(&mut self, table: &SnapshotTable) -> Result<(), OpenError> {
+        let id = self.next_table_id;
+        self.next_table_id = id.next();
+        let value = layout::catalog_value(&table.table, id, table.created, &table.policies);
+        self.put(layout::catalog_key(&table.table), &value)
+    }
+
+    /// Adds an entity to the table that was added last.
+    pub fn entity(&mut self, key: &[u8], record: &[u8]) -> Result<(), OpenError> {
+        let table = self.next_table_id.before().unwrap_or(TableId::FIRST);
+        self.put(layout::entity_key(table, key), record)
+    }
+
+    /// Makes everything durable, and the folder one like any other. No Timestamp up to `last_stamp` is given out again.
+    pub fn finish(mut self, last_stamp: DateTime) -> Result<(), OpenError> {
+        self.put(layout::NEXT_TABLE_ID.to_vec(), &self.next_table_id.to_bytes())?;
+        self.put(layout::LAST_STAMP.to_vec(), &layout::stamp_value(last_stamp))?;
+        self.write()?;
+        self.storage.db.persist(PersistMode::SyncAll).map_err(|source| self.failure(source))?;
+        let Self { storage, batch, mut folder, .. } = self;
+        // Closed first: what its threads still write must not come after the folder is complete.
+        drop(batch);
+        drop(storage);
+        folder.complete_restore()
+    }
+
+    fn put(&mut self, key: Vec<u8>, value: &[u8]) -> Result<(), OpenError> {
+        self.batch_bytes += key.len() + value.len();
+        self.batch.insert(&self.storage.data, key, value);
+        if self.batch_bytes >= BATCH_BYTES { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<(), OpenError> {
+        self.storage.wait_for_room();
+        let batch = std::mem::replace(&mut self.batch, self.storage.db.batch());
+        self.batch_bytes = 0;
+        batch.durability(Some(PersistMode::Buffer)).commit().map_err(|source| self.failure(source))
+    }
+
+    fn failure(&self, source: fjall::Error) -> OpenError {
+        OpenError::Storage { path: self.folder.database(), source }
+    }
+}

@@ -1,0 +1,69 @@
+//! Whether reads have lately had to wait for the disk.
+//!
+//! A read that finds its block in memory takes some microseconds, less than handing it to another thread would. One that
+//! waits for a disk may take a thousand times as long, and whoever shares its thread waits with it. Nobody can tell in
+//! advance which it will be, but they come together: while the working set is in memory there are none, and with a cold
+//! cache many. So one that was slow speaks for those of the next second.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Reads that take longer than this have waited for something. A block that is read from memory and decompressed takes a
+/// tenth of it.
+const SLOW_READ: Duration = Duration::from_micros(500);
+/// For how long after a slow read the next ones are expected to be slow, too.
+const EXPECTATION: Duration = Duration::from_secs(1);
+
+/// What is known of the reads of a database.
+#[derive(Debug)]
+pub(super) struct SlowReads {
+    opened: Instant,
+    /// Until when slow reads are expected, in nanoseconds since `opened`; zero if there never was one.
+    expected_until: AtomicU64,
+}
+
+impl SlowReads {
+    pub(super) fn new() -> Self {
+        Self { opened: Instant::now(), expected_until: AtomicU64::new(0) }
+    }
+
+    /// Whether the next read may be slow.
+    pub(super) fn are_expected(&self) -> bool {
+        // The clock is not asked before there was a slow read.
+        match self.expected_until.load(Ordering::Relaxed) {
+            0 => false,
+            until => self.nanos(Instant::now()) < until,
+        }
+    }
+
+    /// Takes note of a read that began then and has just ended. Whether it may have waited for the disk, and not for a
+    /// processor, is asked only if it was slow.
+    pub(super) fn note(&self, began: Instant, may_be_of_disk: impl FnOnce() -> bool) {
+        let now = Instant::now();
+        if now.duration_since(began) > SLOW_READ && may_be_of_disk() {
+            self.expected_until.store(self.nanos(now + EXPECTATION), Ordering::Relaxed);
+        }
+    }
+
+    fn nanos(&self, instant: Instant) -> u64 {
+        u64::try_from(instant.saturating_duration_since(self.opened).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_read_of_the_disk_speaks_for_those_that_follow() {
+        let reads = SlowReads::new();
+        assert!(!reads.are_expected());
+        let long_ago = reads.opened.checked_sub(Duration::from_secs(2)).unwrap();
+        reads.note(long_ago, || false);
+        assert!(!reads.are_expected(), "it waited for something else");
+        reads.note(long_ago, || true);
+        assert!(reads.are_expected());
+        reads.expected_until.store(1, Ordering::Relaxed);
+        assert!(!reads.are_expected(), "it was long ago");
+    }
+}
