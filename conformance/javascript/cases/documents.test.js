@@ -1,0 +1,97 @@
+// The JavaScript snippets of the documents, run as they stand there.
+
+import assert from "node:assert";
+import { execFile, spawn } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { createInterface } from "node:readline";
+import { after, before, test } from "node:test";
+import { promisify } from "node:util";
+import { ACCOUNT, ENDPOINT, KEY, tableClient, uniqueName } from "../support/target.js";
+
+const root = new URL("../../../", import.meta.url);
+const packages = new URL("../node_modules", import.meta.url);
+const documents = ["docs/getting-started.md", "docs/testing-with-rowhouse.md"];
+const local = "http://127.0.0.1:10002/devstoreaccount1";
+// Some snippets need a server of their own.
+const binary = process.env.ROWHOUSE_BINARY;
+const skip = binary ? false : "ROWHOUSE_BINARY does not say which server to start";
+
+const snippets = [];
+let folder;
+
+before(async () => {
+  for (const document of documents) {
+    const text = await readFile(new URL(document, root), "utf8");
+    for (const [, note, body] of text.matchAll(/^```javascript ?(.*)\n([\s\S]*?)^```/gm)) {
+      const [kind, name] = note.split("=");
+      snippets.push({ kind, name, body });
+    }
+  }
+  folder = await mkdtemp(join(tmpdir(), "snippets-"));
+  await writeFile(join(folder, "package.json"), '{ "type": "module" }');
+  await symlink(packages.pathname, join(folder, "node_modules"));
+});
+after(() => rm(folder, { recursive: true }));
+
+// Runs Node.js, which must succeed, and returns what it printed. What this run of tests says in its environment is left out.
+async function run(args, environment = {}) {
+  const { NODE_TEST_CONTEXT, ...inherited } = process.env;
+  const options = { cwd: folder, env: { ...inherited, ...environment }, timeout: 60_000 };
+  const { stdout } = await promisify(execFile)(process.execPath, args, options);
+  return stdout;
+}
+
+test("every kind of snippet is there", () => {
+  assert.deepStrictEqual(snippets.map(({ kind }) => kind), ["", "tls", "file", "file"]);
+});
+
+test("a script", async () => {
+  const { body } = snippets.find(({ kind }) => kind === "");
+  assert.ok(body.includes(local) && body.includes('"cars"'));
+  const table = uniqueName("doc");
+  const script = body
+    .replace(local, ENDPOINT)
+    .replace('"cars"', JSON.stringify(table))
+    .replace("AccountName=devstoreaccount1", `AccountName=${ACCOUNT}`)
+    .replace(/AccountKey=[^;]*/, `AccountKey=${KEY}`);
+  await writeFile(join(folder, "script.js"), script);
+  try {
+    assert.strictEqual(await run(["script.js"]), "0007 981.5\n");
+  } finally {
+    await tableClient(table).deleteTable();
+  }
+});
+
+test("a script over TLS", { skip }, async () => {
+  const { body } = snippets.find(({ kind }) => kind === "tls");
+  const request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -keyout key.pem -out ca.pem";
+  const subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"];
+  await promisify(execFile)("openssl", [...request.split(" "), ...subject], { cwd: folder });
+  const options = ["serve", "--in-memory", "--listen", "127.0.0.1:0", "--tls-cert", "ca.pem", "--tls-key", "key.pem"];
+  const server = spawn(binary, options, { cwd: folder, stdio: ["ignore", "pipe", "ignore"] });
+  try {
+    const lines = createInterface({ input: server.stdout })[Symbol.asyncIterator]();
+    const address = (await lines.next()).value.replace("listening on ", "");
+    assert.ok(body.includes("https://127.0.0.1:10002"));
+    await writeFile(join(folder, "tls.js"), body.replace("https://127.0.0.1:10002", address));
+    assert.strictEqual(await run(["tls.js"], { NODE_EXTRA_CA_CERTS: "ca.pem" }), "");
+    // Without the authority it is refused, so the test above has shown something.
+    await assert.rejects(run(["tls.js"]), /certificate/);
+  } finally {
+    server.kill();
+  }
+});
+
+test("the fixture for node:test", { skip }, async () => {
+  for (const { name, body } of snippets.filter(({ kind }) => kind === "file")) {
+    await writeFile(join(folder, name), body);
+  }
+  await mkdir(join(folder, "bin"));
+  await symlink(binary, join(folder, "bin", "rowhouse"));
+  const said = await run(["--test", "--test-reporter=tap", "orders.test.js"], {
+    PATH: join(folder, "bin") + delimiter + process.env.PATH,
+  });
+  assert.match(said, /^# pass 1$/m);
+});

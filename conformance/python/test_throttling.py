@@ -1,0 +1,83 @@
+"""Throttling as the official client sees it, with a server of the suite's own: it waits and tries again by itself."""
+
+import os
+import subprocess
+
+import pytest
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.core.exceptions import HttpResponseError
+from azure.data.tables import TableServiceClient
+
+BINARY = os.environ.get("ROWHOUSE_BINARY")
+pytestmark = pytest.mark.skipif(not BINARY, reason="ROWHOUSE_BINARY does not name the server's binary")
+
+ACCOUNT = "devstoreaccount1"
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+# A transaction of 100 in an idle partition keeps it busy for 1.5 s.
+TARGET = 40
+ROUNDS_MAX = 50
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    arguments = ["serve", "--in-memory", "--listen", "127.0.0.1:0", "--throttle"]
+    arguments += ["--partition-entities-per-second", str(TARGET)]
+    process = subprocess.Popen([BINARY, *arguments], stdout=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    assert line.startswith("listening on http://"), line
+    yield f"{line.split()[-1]}/{ACCOUNT}"
+    process.terminate()
+    process.wait(20)
+    process.stdout.close()
+
+
+@pytest.fixture
+def connect(endpoint):
+    """A maker of clients; they are closed at the end."""
+    clients = []
+
+    def make(**options):
+        credential = AzureNamedKeyCredential(ACCOUNT, KEY)
+        clients.append(TableServiceClient(endpoint=endpoint, credential=credential, **options))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+def hundred(partition):
+    return [("upsert", {"PartitionKey": partition, "RowKey": f"{row:02}"}) for row in range(100)]
+
+
+def test_a_client_with_its_usual_settings_waits_and_succeeds(connect):
+    table = connect().create_table("patient")
+    # Those of every attempt.
+    statuses = []
+
+    def note(response):
+        statuses.append(response.http_response.status_code)
+
+    for number in range(ROUNDS_MAX):
+        # A machine that stands still between the two requests finds the partition idle again; then once more.
+        table.submit_transaction(hundred(f"p{number}"))
+        table.create_entity({"PartitionKey": f"p{number}", "RowKey": "new"}, raw_response_hook=note)
+        assert table.get_entity("p0", "new")["RowKey"] == "new"
+        if 503 in statuses:
+            return
+    raise AssertionError("no request was throttled")
+
+
+def test_a_client_that_does_not_try_again_sees_the_error_of_the_service(connect):
+    table = connect(retry_total=0).create_table("impatient")
+    for number in range(ROUNDS_MAX):
+        try:
+            table.submit_transaction(hundred(f"p{number}"))
+            table.create_entity({"PartitionKey": f"p{number}", "RowKey": "new"})
+        except HttpResponseError as error:
+            assert error.status_code == 503
+            assert error.response.headers["x-ms-error-code"] == "ServerBusy"
+            assert error.response.headers["Retry-After"] == "1"
+            assert len(list(table.query_entities(f"PartitionKey eq 'p{number}x'"))) == 0, "others are served"
+            return
+    raise AssertionError("no request was throttled")
