@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::dataset::PER_PARTITION_DEFAULT;
+use crate::growth::args::GrowthArgs;
 use crate::raw::RawWorkload;
 use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::workload::{BATCH_ENTITIES, Workload};
@@ -44,6 +45,12 @@ pub(crate) enum Command {
     /// Measure how long a Rowhouse server takes to serve after a stop and after a kill, and the disk space of entities
     /// that are written again and again
     Recovery(RecoveryArgs),
+    /// Measure what get, insert, upsert and pages cost a Rowhouse server at growing sizes of its table
+    ///
+    /// Every size is filled through the engine, in many partitions and in one, and measured beside a server that keeps
+    /// nothing. Reads are measured on a working set that the cache holds, whose cost may at most double, and on
+    /// everything.
+    Growth(GrowthArgs),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -52,7 +59,11 @@ Examples:
   rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload get --connections 16 --pid $!
       point reads on 16 connections, with what they cost the server
   rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload query-filter --entities 1000000 --json
-      a filter over a million entities, for a program to read";
+      a filter over a million entities, for a program to read
+  rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload upsert --rate 5000 --seconds 180
+      steady writes: the longest of them tells of pauses, and errors of what never got its turn
+  rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload get --connections 1000 --idle 10000 --pid $!
+      a thousand busy connections beside ten thousand idle ones, with the memory before and after";
 
 /// A server, a workload and its size.
 #[derive(Debug, Args)]
@@ -80,6 +91,9 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value_t = 16, value_parser = connections())]
     pub(crate) connections: u64,
 
+    #[command(flatten)]
+    pub(crate) pressure: PressureArgs,
+
     /// Process id of the server, on this machine, whose processor time and memory are reported
     #[arg(long)]
     pub(crate) pid: Option<u32>,
@@ -91,6 +105,23 @@ pub(crate) struct RunArgs {
     /// Put load on a server beyond this machine
     #[arg(long)]
     pub(crate) allow_remote: bool,
+}
+
+/// What a server has to stand beside the work itself.
+#[derive(Debug, Args)]
+pub(crate) struct PressureArgs {
+    /// Operations a second in all [default: each connection begins the next one when the last one is answered]. What no
+    /// connection was free for counts from when it was due, so that a pause of the server is not left out
+    #[arg(long, value_name = "PER_SECOND", value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000))]
+    pub(crate) rate: Option<u64>,
+
+    /// Connections that are open meanwhile and ask for something twice a minute
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = bystanders())]
+    pub(crate) idle: u64,
+
+    /// Connections that ask for pages meanwhile and read them at 80 KiB a second
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = bystanders())]
+    pub(crate) slow_readers: u64,
 }
 
 /// How much is measured, and for how long.
@@ -233,6 +264,10 @@ fn connections() -> RangedU64ValueParser<u64> {
     RangedU64ValueParser::new().range(1..=10_000)
 }
 
+fn bystanders() -> RangedU64ValueParser<u64> {
+    RangedU64ValueParser::new().range(0..=1_000_000)
+}
+
 fn seconds() -> RangedU64ValueParser<u64> {
     RangedU64ValueParser::new().range(1..=24 * 3600)
 }
@@ -263,11 +298,34 @@ mod tests {
             let line = format!("rowhouse-bench run --endpoint http://127.0.0.1:1 --workload get {extra}");
             Cli::try_parse_from(line.split_whitespace())
         };
-        for good in ["", "--entities 1000000 --per-partition 1000000", "--seconds 1 --connections 256 --json --pid 1"] {
+        for good in [
+            "",
+            "--entities 1000000 --per-partition 1000000",
+            "--seconds 1 --connections 256 --json --pid 1",
+            "--rate 5000 --idle 10000 --slow-readers 8",
+        ] {
             assert!(run(good).is_ok(), "{good}");
         }
-        for bad in ["--entities 99", "--connections 0", "--seconds 0", "--per-partition 150", "--workload put"] {
+        for bad in
+            ["--entities 99", "--connections 0", "--seconds 0", "--per-partition 150", "--workload put", "--rate 0"]
+        {
             assert!(run(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn sizes_of_growth() {
+        let sizes = |list: &str| match Cli::try_parse_from(["rowhouse-bench", "growth", "--sizes", list]) {
+            Ok(Cli { command: Command::Growth(args) }) => Some(args.sizes),
+            _ => None,
+        };
+        assert_eq!(sizes("10000,3000000"), Some(vec![10_000, 3_000_000]));
+        for bad in ["", "0", "1500", "x", "10000,", "2000000000"] {
+            assert_eq!(sizes(bad), None, "{bad}");
+        }
+        assert!(matches!(
+            Cli::parse_from(["rowhouse-bench", "growth"]).command,
+            Command::Growth(args) if args.sizes == [10_000, 100_000, 1_000_000, 10_000_000]
+        ));
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Answer<'a> {
     pub(crate) next: Option<(String, Option<String>)>,
     /// The server closes the connection behind this answer.
     pub(crate) closes: bool,
+    /// The server says when to try again.
+    pub(crate) says_when: bool,
 }
 
 /// What the head of an answer says.
@@ -43,6 +45,7 @@ struct Head {
     framing: Framing,
     next: Option<(String, Option<String>)>,
     closes: bool,
+    says_when: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -77,7 +80,13 @@ impl Connection {
             Framing::Chunked => self.read_chunks(head.bytes).await?,
         };
         let body = self.buffer.get(head.bytes..end).unwrap_or_default();
-        Ok(Answer { status: head.status, body, next: head.next, closes: head.closes })
+        let Head { status, next, closes, says_when, .. } = head;
+        Ok(Answer { status, body, next, closes, says_when })
+    }
+
+    /// Gives back the memory of the latest answer, for a connection that is not used for a while.
+    pub(crate) fn release_memory(&mut self) {
+        self.buffer = Vec::new();
     }
 
     async fn read_more(&mut self) -> Result<()> {
@@ -141,7 +150,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<Head>> {
     let status = response.code.unwrap_or_default();
     // These statuses never have a body and may say nothing about its length.
     let mut framing = (status == 204 || status == 304).then_some(Framing::Length(0));
-    let (mut partition, mut row, mut closes) = (None, None, false);
+    let (mut partition, mut row, mut closes, mut says_when) = (None, None, false, false);
     for header in response.headers.iter() {
         let text = || std::str::from_utf8(header.value).map_err(|_| malformed("a header is not text"));
         let is = |name: &str| header.name.eq_ignore_ascii_case(name);
@@ -152,6 +161,8 @@ fn parse_head(bytes: &[u8]) -> Result<Option<Head>> {
             framing = Some(Framing::Chunked);
         } else if is("connection") {
             closes = text()?.eq_ignore_ascii_case("close");
+        } else if is("retry-after") {
+            says_when = text()?.trim().parse::<u32>().is_ok();
         } else if is("x-ms-continuation-nextpartitionkey") {
             partition = Some(text()?.to_owned());
         } else if is("x-ms-continuation-nextrowkey") {
@@ -159,7 +170,8 @@ fn parse_head(bytes: &[u8]) -> Result<Option<Head>> {
         }
     }
     let framing = framing.ok_or_else(|| malformed("the answer does not say how long it is"))?;
-    Ok(Some(Head { bytes: length, status, framing, next: partition.map(|partition| (partition, row)), closes }))
+    let next = partition.map(|partition| (partition, row));
+    Ok(Some(Head { bytes: length, status, framing, next, closes, says_when }))
 }
 
 fn chunk_size(line: &[u8]) -> Result<usize> {
@@ -236,7 +248,9 @@ mod tests {
             x-ms-continuation-NextPartitionKey: 1!4!cA--\r\nx-ms-continuation-NextRowKey: 1!4!cg--\r\n\r\n";
         let head = parse_head(bytes).unwrap().unwrap();
         assert_eq!(head.next, Some(("1!4!cA--".to_owned(), Some("1!4!cg--".to_owned()))));
-        assert!(head.closes);
+        assert!(head.closes && !head.says_when);
+        let busy = b"HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
+        assert!(parse_head(busy).unwrap().unwrap().says_when);
         assert_eq!(head.bytes, bytes.len());
         assert_eq!(parse_head(b"HTTP/1.1 200 OK\r\ncontent-le").unwrap(), None);
     }

@@ -4,6 +4,7 @@
 //! ends of two phases belongs to exactly the operations that were counted.
 
 use crate::histogram::Histogram;
+use crate::pace::{Pace, Turn};
 use crate::workload::{Client, Failure, Task};
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -20,6 +21,9 @@ const OPERATION_TIME_MAX: Duration = Duration::from_secs(120);
 const FAILURES_IN_A_ROW_MAX: u32 = 20;
 /// The pause after a connection failed.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Operations that were due and that no connection became free for.
+const MISSED: &str = "due, and not begun in time";
 
 /// What was counted in a phase.
 #[derive(Debug, Clone, Default)]
@@ -47,11 +51,16 @@ impl Tally {
     fn failed(&mut self, failure: &Failure) {
         let kind = match failure {
             Failure::Status(status, _) => status.to_string(),
+            Failure::Busy => "503 with Retry-After".to_owned(),
             Failure::Content(_) => "content".to_owned(),
             Failure::Connection(error) => format!("connection: {}", error.kind()),
         };
         *self.errors.entry(kind).or_default() += 1;
         self.first_error.get_or_insert_with(|| failure.to_string());
+    }
+
+    fn begun(&self) -> u64 {
+        self.operations + self.errors.values().sum::<u64>()
     }
 
     /// Adds what was counted elsewhere.
@@ -96,39 +105,52 @@ impl Load {
         Ok(Self { lanes })
     }
 
-    /// Lets every connection do its task until the time is over or there is nothing left to do.
-    pub(crate) fn phase(&mut self, task: Task, time: Duration) -> (Tally, Duration) {
+    /// Lets every connection do its task until the time is over or there is nothing left to do: one operation after
+    /// another, or at this rate in all, per second.
+    pub(crate) fn phase(&mut self, task: Task, time: Duration, rate: Option<u64>) -> (Tally, Duration) {
         let began = Instant::now();
+        let pace = rate.map(|per_second| Arc::new(Pace::new(per_second, began, began + time)));
         std::thread::scope(|scope| {
             for lane in &mut self.lanes {
-                scope.spawn(move || lane.run(task, began + time));
+                let pace = pace.as_ref();
+                scope.spawn(move || lane.run(task, began + time, pace));
             }
         });
         let mut total = Tally::default();
         for lane in &self.lanes {
             total.merge(std::mem::take(&mut *lane.tally.lock().unwrap_or_else(PoisonError::into_inner)));
         }
+        let missed = pace.map_or(0, |pace| pace.missed(total.begun()));
+        if missed > 0 {
+            total.errors.insert(MISSED.to_owned(), missed);
+        }
         (total, began.elapsed())
     }
 }
 
 impl Lane {
-    fn run(&mut self, task: Task, until: Instant) {
+    fn run(&mut self, task: Task, until: Instant, pace: Option<&Arc<Pace>>) {
         let clients = std::mem::take(&mut self.clients);
         self.clients = self.runtime.block_on(async {
             let mut running = JoinSet::new();
             for client in clients {
-                running.spawn(work(client, task, until, Arc::clone(&self.tally)));
+                running.spawn(work(client, task, until, pace.cloned(), Arc::clone(&self.tally)));
             }
             running.join_all().await
         });
     }
 }
 
-async fn work(mut client: Client, task: Task, until: Instant, tally: Arc<Mutex<Tally>>) -> Client {
+async fn work(
+    mut client: Client,
+    task: Task,
+    until: Instant,
+    pace: Option<Arc<Pace>>,
+    tally: Arc<Mutex<Tally>>,
+) -> Client {
     let mut failures_in_a_row = 0;
-    while Instant::now() < until && failures_in_a_row < FAILURES_IN_A_ROW_MAX {
-        let began = Instant::now();
+    while failures_in_a_row < FAILURES_IN_A_ROW_MAX {
+        let Some(began) = turn(pace.as_deref(), until).await else { break };
         let result = tokio::time::timeout(OPERATION_TIME_MAX, client.operation(task)).await;
         let latency = began.elapsed();
         let result = result.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
@@ -141,7 +163,8 @@ async fn work(mut client: Client, task: Task, until: Instant, tally: Arc<Mutex<T
             }
             Ok(None) => break,
             Err(failure) => {
-                failures_in_a_row += 1;
+                // A server that says that it is busy is there, and is asked again.
+                failures_in_a_row = if matches!(failure, Failure::Busy) { 0 } else { failures_in_a_row + 1 };
                 count(&|tally| tally.failed(&failure));
                 if matches!(failure, Failure::Connection(_)) {
                     tokio::time::sleep(RECONNECT_PAUSE).await;
@@ -150,6 +173,20 @@ async fn work(mut client: Client, task: Task, until: Instant, tally: Arc<Mutex<T
         }
     }
     client
+}
+
+/// Waits for the next operation; answers since when it counts, or `None` if there is no more.
+async fn turn(pace: Option<&Pace>, until: Instant) -> Option<Instant> {
+    let now = Instant::now();
+    match pace.map(|pace| pace.take(now)) {
+        None => (now < until).then_some(now),
+        Some(Turn::Over) => None,
+        Some(Turn::Since(due)) => Some(due),
+        Some(Turn::At(due)) => {
+            tokio::time::sleep_until(due.into()).await;
+            Some(Instant::now())
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,15 +6,20 @@
 //!
 //! This crate must not know how a server or an engine does its work.
 
+mod batch;
+mod bystanders;
 mod cli;
 mod compare;
 mod connection;
 mod dataset;
 mod endpoint;
+mod filling;
 mod floor;
 mod group_log;
+mod growth;
 mod histogram;
 mod load;
+mod pace;
 mod process;
 mod random;
 mod raw;
@@ -25,6 +30,7 @@ mod run;
 mod workload;
 
 use anyhow::Context;
+use bystanders::Crowd;
 use clap::Parser;
 use cli::{Cli, Command, FloorArgs, RawArgs, RunArgs};
 use endpoint::Endpoint;
@@ -47,6 +53,7 @@ fn main() -> ExitCode {
         Command::Raw(args) => measure_raw(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Recovery(args) => recovery::run(&args),
+        Command::Growth(args) => growth::run(&args),
     };
     match result {
         Ok(code) => code,
@@ -65,12 +72,16 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
         process: args.pid.map(Process::new),
         database: args.database_pid.map(Process::new),
     };
+    let (connections, time) = (usize::try_from(args.connections)?, Duration::from_secs(args.size.seconds));
+    let crowd = Crowd {
+        idle: usize::try_from(args.pressure.idle)?,
+        slow_readers: usize::try_from(args.pressure.slow_readers)?,
+    };
     let measurement = Measurement {
-        workload: args.workload,
-        entities: args.size.entities,
         per_partition: args.size.per_partition,
-        connections: usize::try_from(args.connections)?,
-        time: Duration::from_secs(args.size.seconds),
+        rate: args.pressure.rate,
+        crowd,
+        ..Measurement::new(args.workload, args.size.entities, connections, time)
     };
     print(&run::measure(&target, &measurement)?, args.size.json)
 }

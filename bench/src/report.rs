@@ -1,5 +1,6 @@
 //! What a measurement found, for people and for programs.
 
+use crate::bystanders::CrowdReport;
 use crate::load::Tally;
 use crate::process::Process;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,30 @@ pub(crate) struct Report {
     pub(crate) generator_cpu_us_per_operation: Option<f64>,
     pub(crate) resident_mib: Option<f64>,
     pub(crate) peak_resident_mib: Option<f64>,
+    /// Operations that were due in a second, if they came at a rate; latencies then count from when each was due.
+    #[serde(default)]
+    pub(crate) rate: Option<u64>,
+    /// The connections that were there beside those that were measured.
+    #[serde(default)]
+    pub(crate) crowd: Option<CrowdReport>,
+}
+
+impl Report {
+    /// What it would be if each operation were followed by one of another measurement, on the same processors: times add
+    /// up. The quantiles of latencies do not, and stay those of the first.
+    pub(crate) fn followed_by(mut self, then: &Self) -> Self {
+        let together = |first: f64, second: f64| 1.0 / (1.0 / first + 1.0 / second);
+        self.operations_per_second = together(self.operations_per_second, then.operations_per_second);
+        self.entities_per_second = together(self.entities_per_second, then.entities_per_second);
+        self.cpu = self.cpu.zip(then.cpu.as_ref()).map(|(first, second)| Cpu {
+            us_per_operation: first.us_per_operation + second.us_per_operation,
+            us_per_entity: first.us_per_entity + second.us_per_entity,
+            cores_busy: first.cores_busy.max(second.cores_busy),
+        });
+        self.errors.extend(then.errors.clone());
+        self.first_error = self.first_error.or_else(|| then.first_error.clone());
+        self
+    }
 }
 
 /// Quantiles of the latency of operations.
@@ -117,6 +142,8 @@ impl Gauge {
             first_error: tally.first_error,
             resident_mib: resident.map(|resident| mebibytes(resident.now)),
             peak_resident_mib: resident.map(|resident| mebibytes(resident.peak)),
+            rate: None,
+            crowd: None,
         })
     }
 }
@@ -147,6 +174,9 @@ impl fmt::Display for Report {
             self.workload, self.connections, self.table_entities, self.seconds
         )?;
         writeln!(f, "  operations  {:>12.0} /s   ({} in all)", self.operations_per_second, self.operations)?;
+        if let Some(rate) = self.rate {
+            writeln!(f, "  due         {rate:>12} /s")?;
+        }
         writeln!(f, "  entities    {:>12.0} /s   ({} in all)", self.entities_per_second, self.entities)?;
         let Latency { p50, p95, p99, p999, max } = &self.latency_us;
         writeln!(f, "  latency     p50 {p50:.0}  p95 {p95:.0}  p99 {p99:.0}  p99.9 {p999:.0}  max {max:.0} µs")?;
@@ -164,6 +194,9 @@ impl fmt::Display for Report {
         }
         if let (Some(now), Some(peak)) = (self.resident_mib, self.peak_resident_mib) {
             writeln!(f, "  resident    {now:.1} MiB, peak {peak:.1} MiB")?;
+        }
+        if let Some(crowd) = &self.crowd {
+            write!(f, "{crowd}")?;
         }
         for (kind, count) in &self.errors {
             writeln!(f, "  errors      {kind}: {count}")?;
@@ -197,6 +230,25 @@ mod tests {
         let json = serde_json::to_string(&report).unwrap();
         let back: Report = serde_json::from_str(&json).unwrap();
         assert_eq!((back.operations, back.errors.len()), (2, 1));
+    }
+
+    #[test]
+    fn times_of_two_measurements_add_up() {
+        let report = |operations: u64| {
+            let mut tally = Tally::default();
+            (0..operations).for_each(|_| tally.succeeded(1, Duration::from_micros(1)));
+            let gauge = Gauge::start(Some(Process::current()), None).unwrap();
+            let mut report = gauge.report("get".to_owned(), 1, 1, tally, Duration::from_secs(1)).unwrap();
+            report.cpu = Some(Cpu { us_per_operation: 2.0, us_per_entity: 1.0, cores_busy: 1.0 });
+            report
+        };
+        let both = report(300).followed_by(&report(600));
+        assert!((both.operations_per_second - 200.0).abs() < 1e-9);
+        let cpu = both.cpu.unwrap();
+        assert!((cpu.us_per_operation - 4.0).abs() < 1e-9 && (cpu.us_per_entity - 2.0).abs() < 1e-9);
+        let mut unknown = report(600);
+        unknown.cpu = None;
+        assert!(report(300).followed_by(&unknown).cpu.is_none());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `run`: measures a workload against a server.
 
-use crate::dataset::Dataset;
+use crate::bystanders::{self, Bystanders, Crowd, CrowdReport};
+use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
 use crate::endpoint::Endpoint;
 use crate::load::Load;
 use crate::process::Process;
-use crate::report::{Gauge, Report};
+use crate::report::{Gauge, Report, mebibytes};
 use crate::request::Signer;
 use crate::workload::{Client, Failure, Plan, Task, Workload};
 use anyhow::{bail, ensure};
@@ -41,16 +42,46 @@ pub(crate) struct Measurement {
     pub(crate) per_partition: u64,
     pub(crate) connections: usize,
     pub(crate) time: Duration,
+    /// Operations a second in all; `None` is as many as there can be.
+    pub(crate) rate: Option<u64>,
+    /// Connections that are there and are not measured.
+    pub(crate) crowd: Crowd,
+    /// Whose table is used.
+    pub(crate) usage: Usage,
+    /// How many of the entities are read, if not all.
+    pub(crate) reach: Option<u64>,
+}
+
+impl Measurement {
+    /// As many operations as there can be, on all entities of the table of the workload.
+    pub(crate) fn new(workload: Workload, entities: u64, connections: usize, time: Duration) -> Self {
+        Self {
+            workload,
+            entities,
+            per_partition: PER_PARTITION_DEFAULT,
+            connections,
+            time,
+            rate: None,
+            crowd: Crowd::default(),
+            usage: workload.usage(),
+            reach: None,
+        }
+    }
 }
 
 /// Fills the table if needed, warms up, and measures.
 pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Result<Report> {
-    let Measurement { workload, entities, connections, time, .. } = *measurement;
+    let Measurement { workload, entities, connections, time, rate, crowd, .. } = *measurement;
+    bystanders::allow_connections(connections + crowd.idle + crowd.slow_readers)?;
     fill(target, measurement)?;
     let plan = plan(measurement, 0);
+    let resident = || target.process.map(|process| anyhow::Ok(mebibytes(process.resident()?.now))).transpose();
+    let before = resident()?;
+    let bystanders = (crowd != Crowd::default()).then(|| Bystanders::gather(crowd, &plan.table, &signer(target)));
+    let (bystanders, with) = (bystanders.transpose()?, resident()?);
     let mut load = Load::new(clients(target, &plan, connections))?;
     let task = Task::Workload(workload);
-    let (warm_up, _) = load.phase(task, time / WARM_UP_SHARE);
+    let (warm_up, _) = load.phase(task, time / WARM_UP_SHARE, rate);
     if warm_up.operations == 0 {
         bail!(
             "nothing of {} succeeded: {}",
@@ -59,8 +90,14 @@ pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Res
         );
     }
     let gauge = Gauge::start(target.process, Some(Process::current()))?.with_database(target.database)?;
-    let (tally, wall) = load.phase(task, time);
-    gauge.report(workload.name(), entities, connections, tally, wall)
+    let (tally, wall) = load.phase(task, time, rate);
+    let report = gauge.report(workload.name(), entities, connections, tally, wall)?;
+    let crowd = bystanders.map(|bystanders| CrowdReport {
+        resident_mib_before: before,
+        resident_mib_with: with,
+        ..bystanders.report()
+    });
+    Ok(Report { rate, crowd, ..report })
 }
 
 /// Makes sure that the table of a measurement exists and holds its entities.
@@ -87,7 +124,8 @@ pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result
     };
     let connections = if in_batches { FILL_BATCH_CONNECTIONS } else { FILL_SINGLE_CONNECTIONS };
     let rest = plan(measurement, from);
-    let (tally, _) = Load::new(clients(target, &rest, connections))?.phase(Task::Fill { in_batches }, FILL_TIME_MAX);
+    let (tally, _) =
+        Load::new(clients(target, &rest, connections))?.phase(Task::Fill { in_batches }, FILL_TIME_MAX, None);
     ensure!(
         tally.errors.is_empty(),
         "filling the table: {:?}, first {}",
@@ -99,11 +137,11 @@ pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result
 
 fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
     let dataset = Dataset::new(measurement.entities, measurement.per_partition);
-    let table = dataset.table(measurement.workload.usage());
+    let table = dataset.table(measurement.usage);
     let run = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_secs() * 1000 + u64::from(time.subsec_millis()));
-    Arc::new(Plan { dataset, table, run, sequence: AtomicU64::new(sequence) })
+    Arc::new(Plan { dataset, table, run, sequence: AtomicU64::new(sequence), reach: measurement.reach })
 }
 
 fn clients(target: &Target, plan: &Arc<Plan>, connections: usize) -> Vec<Client> {

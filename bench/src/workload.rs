@@ -3,6 +3,7 @@
 //! An operation is a request, except that a filtered query is one operation with all its pages. An answer that is
 //! not what the operation must bring counts as an error, so that nothing is fast because it is wrong.
 
+use crate::batch::{BODIES, BatchBody, BatchKeys};
 use crate::connection::Connection;
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage};
 use crate::random::Random;
@@ -10,6 +11,7 @@ use crate::request::{Request, Signer};
 use clap::ValueEnum;
 use memchr::memmem;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
@@ -79,6 +81,19 @@ pub(crate) struct Plan {
     pub(crate) run: u64,
     /// Numbers what is inserted or filled.
     pub(crate) sequence: AtomicU64,
+    /// How many of the entities are read, if not all: the working set.
+    pub(crate) reach: Option<u64>,
+}
+
+impl Plan {
+    /// One of the entities that are read. They lie all over the table, so that each has a block of its own if there
+    /// are enough blocks.
+    fn within_reach(&self, number: u64) -> u64 {
+        match self.reach {
+            Some(reach) if reach < self.dataset.entities => number % reach * (self.dataset.entities / reach),
+            _ => number,
+        }
+    }
 }
 
 /// Why an operation failed. It sorts by kind in the report.
@@ -86,6 +101,8 @@ pub(crate) struct Plan {
 pub(crate) enum Failure {
     /// The answer has a status that the operation does not expect, and this body.
     Status(u16, String),
+    /// The server is busy, and says when to try again: 503 with Retry-After.
+    Busy,
     /// The answer has the right status and the wrong content.
     Content(String),
     /// There was no answer.
@@ -96,6 +113,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Status(status, body) => write!(f, "status {status}: {body}"),
+            Self::Busy => f.write_str("status 503 with Retry-After"),
             Self::Content(what) => f.write_str(what),
             Self::Connection(error) => write!(f, "{error}"),
         }
@@ -121,18 +139,20 @@ pub(crate) struct Client {
     signer: Signer,
     random: Random,
     connection: Option<Connection>,
-    /// Where the next page of the table begins.
+    /// Where the next page of the table begins, and how many entities the pages before it had.
     page: String,
+    paged: u64,
     request: Vec<u8>,
     path: Vec<u8>,
     body: Vec<u8>,
+    batches: VecDeque<BatchBody>,
 }
 
 impl Client {
     /// A client that connects when it is used.
     pub(crate) fn new(plan: Arc<Plan>, signer: Signer, seed: u64) -> Self {
-        let (connection, page, request, path, body) = Default::default();
-        Self { plan, signer, random: Random::new(seed), connection, page, request, path, body }
+        let (connection, page, paged, request, path, body, batches) = Default::default();
+        Self { plan, signer, random: Random::new(seed), connection, page, paged, request, path, body, batches }
     }
 
     /// Does one operation; answers how many entities it moved, or `None` if there is nothing left to do.
@@ -149,6 +169,7 @@ impl Client {
         let number = self.random.below(self.plan.dataset.entities);
         let entities = match workload {
             Workload::Get => {
+                let number = self.plan.within_reach(number);
                 self.address(number);
                 let path = std::mem::take(&mut self.path);
                 let outcome = self.exchange(&Request::get(&path, ""), 200, b"\"RowKey\":").await;
@@ -202,7 +223,8 @@ impl Client {
         let partition = plan.dataset.partition(first);
         let count = numbers.end - numbers.start;
         let parts = numbers.map(|number| ("PUT", Dataset::row(number), number));
-        self.batch(&partition, parts).await?;
+        let body = self.batch_body(&partition, parts);
+        self.send_batch(&body, count).await?;
         Ok(Some(count))
     }
 
@@ -254,6 +276,10 @@ impl Client {
         let query = if self.page.is_empty() { String::new() } else { format!("?{}", self.page) };
         let outcome = self.exchange(&Request::get(path.as_bytes(), &query), 200, b"\"RowKey\":").await?;
         self.page = outcome.next.map_or_else(String::new, |next| continuation(&next));
+        self.paged += outcome.entities;
+        if self.page.is_empty() || self.plan.reach.is_some_and(|reach| self.paged >= reach) {
+            (self.page, self.paged) = (String::new(), 0);
+        }
         if outcome.entities == 0 { Err(Failure::Content("an empty page".to_owned())) } else { Ok(outcome.entities) }
     }
 
@@ -292,25 +318,27 @@ impl Client {
     async fn insert_batch(&mut self, number: u64) -> Result<u64, Failure> {
         let plan = Arc::clone(&self.plan);
         let sequence = plan.sequence.fetch_add(1, Ordering::Relaxed);
-        let prefix = format!("{}-{:x}-{sequence:x}", Dataset::row(number), plan.run);
-        let salt = sequence * BATCH_ENTITIES;
-        let parts = (0..BATCH_ENTITIES).map(|index| ("POST", format!("{prefix}-{index:02}"), salt + index));
-        self.batch(&plan.dataset.partition(number), parts).await
+        let keys = BatchKeys::new(&plan.dataset, number, plan.run, sequence);
+        let used = if self.batches.len() < BODIES { None } else { self.batches.pop_front() };
+        let body = if let Some(body) = used.and_then(|body| body.with_keys(&keys)) {
+            body
+        } else {
+            let salt = sequence * BATCH_ENTITIES;
+            let parts = (0..BATCH_ENTITIES).map(|index| ("POST", format!("{}-{index:02}", keys.prefix), salt + index));
+            BatchBody::new(self.batch_body(&keys.partition, parts), &keys)
+        };
+        let outcome = self.send_batch(&body.bytes, BATCH_ENTITIES).await;
+        self.batches.push_back(body);
+        outcome
     }
 
-    /// Sends a transaction of inserts (POST) or upserts (PUT) of these row keys and entity numbers.
-    async fn batch(
-        &mut self,
-        partition: &str,
-        parts: impl Iterator<Item = (&'static str, String, u64)>,
-    ) -> Result<u64, Failure> {
-        let plan = Arc::clone(&self.plan);
+    /// The body of a transaction of inserts (POST) or upserts (PUT) of these row keys and entity numbers.
+    fn batch_body(&self, partition: &str, parts: impl Iterator<Item = (&'static str, String, u64)>) -> Vec<u8> {
+        let plan = &self.plan;
         let (host, base_path) = (&self.signer.endpoint.host, &self.signer.endpoint.base_path);
         let endpoint = format!("http://{host}{base_path}/");
-        let mut changeset = ChangesetWriter::new(std::mem::take(&mut self.body));
-        let mut count = 0;
+        let mut changeset = ChangesetWriter::new(Vec::new());
         for (method, row, number) in parts {
-            count += 1;
             let write_address = |out: &mut Vec<u8>| {
                 out.extend_from_slice(endpoint.as_bytes());
                 if method == "POST" {
@@ -322,14 +350,14 @@ impl Client {
             let write_json = |out: &mut Vec<u8>| write_entity(out, &plan.dataset, partition, &row, number, 0);
             changeset.operation(method, write_address, write_json);
         }
-        let body = changeset.finish();
-        let request = Request {
-            content_type: ChangesetWriter::CONTENT_TYPE,
-            ..Request::with_json("POST", b"/$batch", "", &body)
-        };
-        let outcome = self.exchange(&request, 202, b"HTTP/1.1 204").await;
-        self.body = body;
-        match outcome?.entities {
+        changeset.finish()
+    }
+
+    /// Sends a batch, all of whose operations must succeed.
+    async fn send_batch(&mut self, body: &[u8], count: u64) -> Result<u64, Failure> {
+        let request =
+            Request { content_type: ChangesetWriter::CONTENT_TYPE, ..Request::with_json("POST", b"/$batch", "", body) };
+        match self.exchange(&request, 202, b"HTTP/1.1 204").await?.entities {
             stored if stored == count => Ok(stored),
             stored => Err(Failure::Content(format!("{stored} of {count} operations of a batch succeeded"))),
         }
@@ -356,6 +384,8 @@ impl Client {
         let result = if answer.status == status {
             let entities = if mark.is_empty() { 0 } else { memmem::find_iter(answer.body, mark).count() as u64 };
             Ok(Outcome { entities, next: answer.next })
+        } else if answer.status == 503 && answer.says_when {
+            Err(Failure::Busy)
         } else {
             let shown = answer.body.get(..SHOWN_BYTES_MAX).unwrap_or(answer.body);
             Err(Failure::Status(answer.status, String::from_utf8_lossy(shown).into_owned()))
@@ -395,6 +425,23 @@ mod tests {
         let next = ("1!4!cA--".to_owned(), Some("1!4!cg--".to_owned()));
         assert_eq!(continuation(&next), "NextPartitionKey=1%214%21cA%2D%2D&NextRowKey=1%214%21cg%2D%2D");
         assert_eq!(continuation(&("p".to_owned(), None)), "NextPartitionKey=p");
+    }
+
+    #[test]
+    fn a_working_set_lies_all_over_the_table() {
+        let plan = |reach| {
+            let dataset = Dataset::new(1000, 100);
+            Plan { dataset, table: String::new(), run: 0, sequence: AtomicU64::new(0), reach }
+        };
+        let reached = |reach| {
+            let plan = plan(reach);
+            let numbers: std::collections::BTreeSet<_> = (0..1000).map(|number| plan.within_reach(number)).collect();
+            (numbers.len(), numbers.last().copied())
+        };
+        assert_eq!(reached(None), (1000, Some(999)));
+        assert_eq!(reached(Some(4096)), (1000, Some(999)));
+        assert_eq!(reached(Some(10)), (10, Some(900)));
+        assert_eq!(reached(Some(300)), (300, Some(897)));
     }
 
     #[test]

@@ -6,9 +6,11 @@ use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::run::Target;
 use anyhow::{Context, ensure};
 use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use wire::signing::AccountKey;
 
 /// How long a server may take until it listens.
@@ -67,6 +69,32 @@ impl Drop for Server {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// The server that is measured: the one that was named, or that beside this program.
+pub(crate) fn server_binary(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let binary = match named {
+        Some(binary) => binary.to_owned(),
+        None => std::env::current_exe().context("finding this program")?.with_file_name("rowhouse"),
+    };
+    ensure!(binary.is_file(), "{} is not there; build it or name it with --server-binary", binary.display());
+    Ok(binary)
+}
+
+/// A server on a data folder, at a free port, with further options.
+pub(crate) fn serve(binary: &Path, data: &Path, options: &[&str]) -> anyhow::Result<Server> {
+    let mut command = Command::new(binary);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data"]).arg(data).args(options);
+    Server::start(&mut command)
+}
+
+/// A folder for what is measured, in the one that was named, or in that of the system.
+pub(crate) fn temporary_folder(within: Option<&Path>) -> anyhow::Result<TempDir> {
+    let folder = match within {
+        Some(within) => tempfile::tempdir_in(within),
+        None => tempfile::tempdir(),
+    };
+    folder.context("making a temporary folder")
 }
 
 /// A server of the development account.

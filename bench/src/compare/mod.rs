@@ -10,16 +10,15 @@ pub(crate) mod budget;
 pub(crate) mod child;
 
 use crate::cli::CompareArgs;
-use crate::dataset::PER_PARTITION_DEFAULT;
 use crate::process::Process;
 use crate::report::{Report, mebibytes};
 use crate::run::{self, Measurement, Target};
 use anyhow::{Context, ensure};
 use budget::{Budget, Line, Reference, lines, median};
-use child::Server;
+use child::{Server, serve, server_binary, temporary_folder};
 use serde::Serialize;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -49,6 +48,7 @@ struct Row {
 /// What runs during a comparison.
 struct Bench {
     program: PathBuf,
+    binary: PathBuf,
     floor: Server,
     durable_floor: Server,
     server: Server,
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let mut bench = Bench::start(args)?;
     let mut rows = vec![];
     show_heading(args)?;
-    for row in bench.start_and_memory(&server_binary(args, &bench.program)?)? {
+    for row in bench.start_and_memory()? {
         show(args, row, &mut rows)?;
     }
     for line in lines() {
@@ -85,19 +85,17 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 impl Bench {
     fn start(args: &CompareArgs) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
-        let folder = match &args.folder {
-            Some(folder) => tempfile::tempdir_in(folder),
-            None => tempfile::tempdir(),
-        };
-        let folder = folder.context("making a temporary folder")?;
+        let binary = server_binary(args.server_binary.as_deref())?;
+        let folder = temporary_folder(args.folder.as_deref())?;
         let log = folder.path().join("durable-floor.log");
         let other_process = args.other_pid.map(Process::new);
         Ok(Self {
             floor: Server::start(Command::new(&program).arg("floor"))?,
             durable_floor: Server::start(Command::new(&program).args(["floor", "--durable"]).arg(log))?,
-            server: serve(&server_binary(args, &program)?, &folder.path().join("server"))?,
+            server: serve(&binary, &folder.path().join("server"), &[])?,
             other: args.other.as_ref().map(|url| child::target(url, other_process)).transpose()?,
             program,
+            binary,
             folder,
             entities: if args.quick { 10_000 } else { args.entities },
             time: Duration::from_secs(if args.quick { 1 } else { args.seconds }),
@@ -106,10 +104,10 @@ impl Bench {
     }
 
     /// How long an empty server takes to start, and the memory that it then has.
-    fn start_and_memory(&self, binary: &Path) -> anyhow::Result<[Row; 2]> {
+    fn start_and_memory(&self) -> anyhow::Result<[Row; 2]> {
         let (mut times, mut sizes) = (Vec::new(), Vec::new());
         for round in 0..self.rounds {
-            let server = serve(binary, &self.folder.path().join(format!("empty{round}")))?;
+            let server = serve(&self.binary, &self.folder.path().join(format!("empty{round}")), &[])?;
             times.push(server.start_time.as_secs_f64() * 1e3);
             let process = server.target.process.context("a child has a process")?;
             sizes.push(mebibytes(process.resident()?.now));
@@ -187,22 +185,26 @@ impl Bench {
     }
 
     fn measurement(&self, line: &Line) -> Measurement {
-        Measurement {
-            workload: line.workload,
-            entities: self.entities,
-            per_partition: PER_PARTITION_DEFAULT,
-            connections: line.connections,
-            time: self.time,
-        }
+        Measurement::new(line.workload, self.entities, line.connections, self.time)
     }
 
     fn reference(&self, line: &Line) -> anyhow::Result<Report> {
         match line.reference {
             Reference::Floor => run::measure(&self.floor.target, &self.measurement(line)),
             Reference::DurableFloor => run::measure(&self.durable_floor.target, &self.measurement(line)),
+            Reference::FloorAndRawGet => self.floor_and_raw(line, &["get"]),
+            Reference::FloorAndRawWrite => self.floor_and_raw(line, &["group64"]),
+            Reference::FloorAndRawMerge => self.floor_and_raw(line, &["get", "group64"]),
             Reference::RawBatch => self.raw("batch100", line.connections),
             Reference::RawIterate => self.raw("iterate", 1),
+            Reference::RawScan => self.raw("scan", 1),
         }
+    }
+
+    /// The bare server, and the engine behind it.
+    fn floor_and_raw(&self, line: &Line, workloads: &[&str]) -> anyhow::Result<Report> {
+        let floor = run::measure(&self.floor.target, &self.measurement(line))?;
+        workloads.iter().try_fold(floor, |sum, workload| Ok(sum.followed_by(&self.raw(workload, line.connections)?)))
     }
 
     /// The engine in a process of its own, on a folder of its own.
@@ -217,18 +219,6 @@ impl Bench {
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
         serde_json::from_slice(&output.stdout).context("reading the report")
     }
-}
-
-fn server_binary(args: &CompareArgs, program: &Path) -> anyhow::Result<PathBuf> {
-    let binary = args.server_binary.clone().unwrap_or_else(|| program.with_file_name("rowhouse"));
-    ensure!(binary.is_file(), "there is no server at {}; --server-binary names it", binary.display());
-    Ok(binary)
-}
-
-fn serve(binary: &Path, data: &Path) -> anyhow::Result<Server> {
-    let mut command = Command::new(binary);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).env("ROWHOUSE_LOG", "warn");
-    Server::start(&mut command)
 }
 
 fn errors(report: &Report) -> Option<String> {

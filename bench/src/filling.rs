@@ -1,0 +1,105 @@
+//! Data folders that are filled through the engine alone, which is faster than through a server.
+
+use crate::dataset::{Dataset, Usage};
+use crate::request::DEVELOPMENT_ACCOUNT;
+use crate::workload::BATCH_ENTITIES;
+use anyhow::{Context, anyhow};
+use model::clock::SystemClock;
+use model::{AccountName, Mutation, TableName, Transaction};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use store::{Embedded, EmbeddedOptions, Engine, TableKey};
+use tokio::task::JoinSet;
+
+/// Tasks that fill a folder.
+const TASKS: u64 = 4;
+/// Background work has ended when the disk space has not changed for this long.
+const QUIET_TIME: Duration = Duration::from_secs(3);
+
+/// A folder that is being filled.
+pub(crate) struct Filling {
+    engine: Arc<Embedded>,
+    table: TableKey,
+    dataset: Arc<Dataset>,
+}
+
+impl Filling {
+    /// Makes a data folder with the table of a dataset.
+    pub(crate) async fn open(folder: &Path, dataset: Dataset, usage: Usage) -> anyhow::Result<Self> {
+        let engine = Arc::new(Embedded::open(folder, &EmbeddedOptions::default(), SystemClock)?);
+        let name = dataset.table(usage);
+        let table = TableKey {
+            account: AccountName::new(DEVELOPMENT_ACCOUNT).context("the account's name follows the rules")?,
+            name: TableName::new(&name).map_err(|error| anyhow!("{name}: {error:?}"))?,
+        };
+        engine.create_table(&table).await.map_err(|error| anyhow!("creating the table: {error:?}"))?;
+        Ok(Self { engine, table, dataset: Arc::new(dataset) })
+    }
+
+    /// Writes every entity once.
+    pub(crate) async fn write_once(&self, salt: u64) -> anyhow::Result<()> {
+        let next = Arc::new(AtomicU64::new(0));
+        let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
+        for _ in 0..TASKS {
+            let (engine, dataset, table) = (Arc::clone(&self.engine), Arc::clone(&self.dataset), self.table.clone());
+            let next = Arc::clone(&next);
+            tasks.spawn(async move {
+                loop {
+                    let first = next.fetch_add(BATCH_ENTITIES, Ordering::Relaxed);
+                    if first >= dataset.entities {
+                        return Ok(());
+                    }
+                    let numbers = first..(first + BATCH_ENTITIES).min(dataset.entities);
+                    let mutations = numbers.map(|number| Mutation::InsertOrReplace {
+                        key: dataset.key(number),
+                        properties: dataset.record(number, salt),
+                    });
+                    let transaction = Transaction::new(mutations.collect()).map_err(|error| anyhow!("{error:?}"))?;
+                    engine.commit(&table, transaction).await.map_err(|error| anyhow!("writing: {error:?}"))?;
+                }
+            });
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended??;
+        }
+        Ok(())
+    }
+
+    /// Closes the folder in order.
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        self.engine.close().await.context("closing the data folder")
+    }
+}
+
+/// The disk space of a folder once it does not change any more.
+pub(crate) async fn quiet_disk_space(folder: &Path) -> anyhow::Result<u64> {
+    let (mut last, mut since) = (disk_space(folder)?, Instant::now());
+    while since.elapsed() < QUIET_TIME {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = disk_space(folder)?;
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    Ok(last)
+}
+
+/// The blocks that the files below a folder take, in bytes. Files that vanish meanwhile take none.
+pub(crate) fn disk_space(folder: &Path) -> anyhow::Result<u64> {
+    /// What the file system counts in.
+    const BLOCK_BYTES: u64 = 512;
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let entry = entry?;
+        bytes += match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => disk_space(&entry.path())?,
+            Ok(metadata) => metadata.blocks() * BLOCK_BYTES,
+            Err(_) => 0,
+        };
+    }
+    Ok(bytes)
+}

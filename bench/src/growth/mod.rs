@@ -1,0 +1,183 @@
+//! `growth`: what reading and writing costs a server at growing sizes of its table.
+//!
+//! Invariants:
+//!
+//! 1. Each measurement has its reference, a server that keeps nothing, measured right before it: what the machine does
+//!    meanwhile meets both.
+//! 2. There is one data folder at a time; it is gone before the next one is filled.
+//! 3. What is written comes last, so that what is read lies in files that are sorted and compacted; and what makes the
+//!    table larger comes behind everything else.
+
+pub(crate) mod args;
+mod chart;
+mod table;
+
+use crate::compare::child::{Server, serve, server_binary, temporary_folder};
+use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
+use crate::filling::{Filling, disk_space, quiet_disk_space};
+use crate::report::{Report, mebibytes};
+use crate::run::{self, Measurement};
+use crate::workload::Workload;
+use anyhow::Context;
+use args::GrowthArgs;
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+use table::{Growth, Kind, Layout, Point, Reach};
+
+/// Entities of a working set that is cached: each may need a block of 16 KiB of its own, which is 64 MiB.
+const CACHED_ENTITIES: u64 = 4096;
+
+/// The measurements, in their order.
+const LINES: [(Kind, Reach); 6] = [
+    (Kind::Get, Reach::Cached),
+    (Kind::Get, Reach::All),
+    (Kind::Page, Reach::Cached),
+    (Kind::Page, Reach::All),
+    (Kind::Upsert, Reach::Cached),
+    (Kind::Insert, Reach::Cached),
+];
+
+/// A point and how it compares, for programs.
+#[derive(Serialize)]
+struct Compared<'a> {
+    #[serde(flatten)]
+    point: &'a Point,
+    #[serde(flatten)]
+    growth: Growth,
+}
+
+/// What stays from one size to the next.
+struct Bench<'a> {
+    args: &'a GrowthArgs,
+    binary: PathBuf,
+    floor: Server,
+    durable_floor: Server,
+    /// Dropped last, so that it is not taken away from under a running server.
+    place: tempfile::TempDir,
+}
+
+/// Measures size by size and prints the table.
+pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
+    let bench = Bench::start(args)?;
+    let mut points = Vec::new();
+    say(args, table::HEADING)?;
+    for layout in [Layout::Many, Layout::One] {
+        for entities in &args.sizes {
+            if layout == Layout::Many || *entities <= args.one_partition_max {
+                bench.size(layout, *entities, &mut points)?;
+                // The whole takes long, so that what there is already is worth having.
+                if let Some(file) = &args.svg {
+                    let drawing = chart::draw(&points);
+                    std::fs::write(file, drawing).with_context(|| format!("writing {}", file.display()))?;
+                }
+            }
+        }
+    }
+    if args.json {
+        let compared: Vec<_> = points.iter().map(|point| Compared { point, growth: point.growth(&points) }).collect();
+        writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&compared)?)?;
+    }
+    let is_good = |point: &Point| point.errors == 0 && point.growth(&points).is_kept != Some(false);
+    Ok(if points.iter().all(is_good) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl<'a> Bench<'a> {
+    fn start(args: &'a GrowthArgs) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("finding this program")?;
+        let binary = server_binary(args.server_binary.as_deref())?;
+        let place = temporary_folder(args.folder.as_deref())?;
+        let log = place.path().join("durable-floor.log");
+        Ok(Self {
+            args,
+            binary,
+            floor: Server::start(Command::new(&program).arg("floor"))?,
+            durable_floor: Server::start(Command::new(&program).args(["floor", "--durable"]).arg(log))?,
+            place,
+        })
+    }
+
+    /// Fills a folder, and measures every line on it.
+    fn size(&self, layout: Layout, entities: u64, points: &mut Vec<Point>) -> anyhow::Result<()> {
+        let folder = self.place.path().join("data");
+        let per_partition = if layout == Layout::Many { PER_PARTITION_DEFAULT } else { entities };
+        fill(&folder, entities, per_partition)?;
+        let server = self.serve(&folder)?;
+        for (kind, reach) in LINES {
+            let measurement = self.measurement(kind, reach, entities, per_partition);
+            let mut rounds = Vec::new();
+            for _ in 0..self.args.rounds {
+                let reference = run::measure(&self.reference(kind).target, &measurement).context("the reference")?;
+                let own = run::measure(&server.target, &measurement)?;
+                rounds.push((own, reference));
+            }
+            tell_failures(&rounds)?;
+            let point = Point::of((layout, kind, reach), entities, &rounds).context("a figure is missing")?;
+            points.push(point.clone());
+            say(self.args, &table::line(&point, points))?;
+        }
+        server.stop()?;
+        tell(format_args!("{entities} entities, {layout}: {:.0} MiB on disk", mebibytes(disk_space(&folder)?)))?;
+        std::fs::remove_dir_all(&folder).context("removing the data folder")
+    }
+
+    fn measurement(&self, kind: Kind, reach: Reach, entities: u64, per_partition: u64) -> Measurement {
+        let workload = match kind {
+            Kind::Get => Workload::Get,
+            Kind::Insert => Workload::Insert,
+            Kind::Upsert => Workload::Upsert,
+            Kind::Page => Workload::QueryPage,
+        };
+        let connections = usize::try_from(self.args.connections).unwrap_or(usize::MAX);
+        Measurement {
+            per_partition,
+            usage: Usage::Growing,
+            reach: (reach == Reach::Cached).then_some(CACHED_ENTITIES),
+            ..Measurement::new(workload, entities, connections, Duration::from_secs(self.args.seconds))
+        }
+    }
+
+    /// The server that does the least of the same kind.
+    fn reference(&self, kind: Kind) -> &Server {
+        match kind {
+            Kind::Get | Kind::Page => &self.floor,
+            Kind::Insert | Kind::Upsert => &self.durable_floor,
+        }
+    }
+
+    fn serve(&self, folder: &Path) -> anyhow::Result<Server> {
+        serve(&self.binary, folder, &["--cache-mib", &self.args.cache_mib.to_string()])
+    }
+}
+
+/// Makes a folder with a table of so many entities, and waits until background work has ended.
+fn fill(folder: &Path, entities: u64, per_partition: u64) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
+    runtime.block_on(async {
+        let filling = Filling::open(folder, Dataset::new(entities, per_partition), Usage::Growing).await?;
+        filling.write_once(0).await?;
+        quiet_disk_space(folder).await?;
+        filling.close().await
+    })
+}
+
+fn tell_failures(rounds: &[(Report, Report)]) -> anyhow::Result<()> {
+    for report in rounds.iter().flat_map(|(own, reference)| [own, reference]) {
+        if let Some(first) = &report.first_error {
+            tell(format_args!("{}: errors {:?}, first {first}", report.workload, report.errors))?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints a part of the table at once, because the whole takes minutes.
+fn say(args: &GrowthArgs, text: &str) -> anyhow::Result<()> {
+    if args.json { Ok(()) } else { Ok(std::io::stdout().lock().write_all(text.as_bytes())?) }
+}
+
+/// Notes stand beside the table, so that it stays one.
+fn tell(line: std::fmt::Arguments<'_>) -> anyhow::Result<()> {
+    writeln!(std::io::stderr().lock(), "{line}").context("writing to standard error")
+}

@@ -1,0 +1,213 @@
+//! What was measured at each size, and how it compares with the smallest one.
+
+use crate::compare::budget::median;
+use crate::report::Report;
+use serde::Serialize;
+use std::fmt;
+
+/// Most that a cost may grow from the smallest size to any other, while the working set is cached.
+pub(crate) const RATIO_MAX: f64 = 2.0;
+
+/// How the entities are dealt to partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Layout {
+    /// A thousand in each.
+    Many,
+    /// All in one.
+    One,
+}
+
+/// What is done at each size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Get,
+    Insert,
+    Upsert,
+    Page,
+}
+
+/// Which entities are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reach {
+    /// A working set that stays in the cache at every size.
+    Cached,
+    /// All of them, whatever the cache holds.
+    All,
+}
+
+/// One line at one size. Times are in microseconds, and of a page those of processors count for each entity.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Point {
+    pub(crate) layout: Layout,
+    pub(crate) kind: Kind,
+    pub(crate) reach: Reach,
+    pub(crate) entities: u64,
+    pub(crate) cpu_us: f64,
+    /// Processor time of the reference for the same, measured in the same minute.
+    pub(crate) reference_cpu_us: f64,
+    pub(crate) operations_per_second: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    /// Operations that failed, in all rounds.
+    pub(crate) errors: u64,
+}
+
+/// How a point compares with that of the smallest size of its line.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Growth {
+    /// Processor time against processor time.
+    pub(crate) ratio: f64,
+    /// The same, each as a multiple of its reference: what remains when the machine was slower in one of the minutes.
+    pub(crate) ratio_against_reference: f64,
+    /// Whether the growth is within the budget; `None` if there is none.
+    pub(crate) is_kept: Option<bool>,
+}
+
+impl Kind {
+    /// The figure of a report that shows the cost: of pages that of an entity, else that of an operation.
+    pub(crate) fn cpu_us(self, report: &Report) -> Option<f64> {
+        let cpu = report.cpu.as_ref()?;
+        Some(if self == Self::Page { cpu.us_per_entity } else { cpu.us_per_operation })
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Insert => "insert",
+            Self::Upsert => "upsert",
+            Self::Page => "page of 1,000",
+        }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Many => "1,000 a partition",
+            Self::One => "one partition",
+        })
+    }
+}
+
+impl Point {
+    /// The medians of some rounds of one line; `None` if a figure is missing.
+    pub(crate) fn of(
+        (layout, kind, reach): (Layout, Kind, Reach),
+        entities: u64,
+        rounds: &[(Report, Report)],
+    ) -> Option<Self> {
+        let of = |figure: &dyn Fn(&Report) -> Option<f64>| median(rounds.iter().filter_map(|(own, _)| figure(own)));
+        Some(Self {
+            layout,
+            kind,
+            reach,
+            entities,
+            cpu_us: of(&|report| kind.cpu_us(report))?,
+            reference_cpu_us: median(rounds.iter().filter_map(|(_, reference)| kind.cpu_us(reference)))?,
+            operations_per_second: of(&|report| Some(report.operations_per_second))?,
+            p50_us: of(&|report| Some(report.latency_us.p50))?,
+            p99_us: of(&|report| Some(report.latency_us.p99))?,
+            errors: rounds.iter().map(|(own, _)| own.errors.values().sum::<u64>()).sum(),
+        })
+    }
+
+    fn is_of_line(&self, other: &Self) -> bool {
+        (self.layout, self.kind, self.reach) == (other.layout, other.kind, other.reach)
+    }
+
+    /// How this point compares with the first of its line.
+    pub(crate) fn growth(&self, points: &[Self]) -> Growth {
+        let first = points.iter().filter(|point| point.is_of_line(self)).min_by_key(|point| point.entities);
+        let first = first.unwrap_or(self);
+        let against = |point: &Self| point.cpu_us / point.reference_cpu_us;
+        let ratio_against_reference = against(self) / against(first);
+        Growth {
+            ratio: self.cpu_us / first.cpu_us,
+            ratio_against_reference,
+            is_kept: (self.reach == Reach::Cached).then_some(ratio_against_reference <= RATIO_MAX),
+        }
+    }
+}
+
+/// The heading of the table.
+pub(crate) const HEADING: &str = "\
+| operation | layout | read | entities | CPU µs | reference CPU µs | operations/s | p50 µs | p99 µs | ratio | against reference | at most 2 |
+|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|
+";
+
+/// A point as a line of the table; the points hold all that came before it.
+pub(crate) fn line(point: &Point, points: &[Point]) -> String {
+    let Growth { ratio, ratio_against_reference, is_kept } = point.growth(points);
+    let read = match (point.kind, point.reach) {
+        (Kind::Insert | Kind::Upsert, _) => "",
+        (_, Reach::Cached) => "cached",
+        (_, Reach::All) => "all",
+    };
+    let kept = match is_kept {
+        _ if point.errors > 0 => format!("{} errors", point.errors),
+        Some(true) => "yes".to_owned(),
+        Some(false) => "NO".to_owned(),
+        None => String::new(),
+    };
+    format!(
+        "| {} | {} | {read} | {} | {:.2} | {:.2} | {:.0} | {:.0} | {:.0} | {ratio:.2} | {ratio_against_reference:.2} | {kept} |\n",
+        point.kind.name(),
+        point.layout,
+        point.entities,
+        point.cpu_us,
+        point.reference_cpu_us,
+        point.operations_per_second,
+        point.p50_us,
+        point.p99_us,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(entities: u64, cpu_us: f64, reference_cpu_us: f64) -> Point {
+        Point {
+            layout: Layout::Many,
+            kind: Kind::Get,
+            reach: Reach::Cached,
+            entities,
+            cpu_us,
+            reference_cpu_us,
+            operations_per_second: 1000.0,
+            p50_us: 10.0,
+            p99_us: 20.0,
+            errors: 0,
+        }
+    }
+
+    #[test]
+    fn growth_is_measured_from_the_smallest_size_of_the_same_line() {
+        let mut other = point(10, 1.0, 1.0);
+        other.layout = Layout::One;
+        // The machine was twice as slow when the larger table was measured, which its reference shows.
+        let points = [other.clone(), point(10_000, 10.0, 5.0), point(1_000_000, 30.0, 10.0)];
+        let growth = points[2].growth(&points);
+        assert_eq!(growth, Growth { ratio: 3.0, ratio_against_reference: 1.5, is_kept: Some(true) });
+        let growth = points[1].growth(&points);
+        assert_eq!(growth, Growth { ratio: 1.0, ratio_against_reference: 1.0, is_kept: Some(true) });
+        assert!((other.growth(&points).ratio - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_budget_holds_for_what_is_cached() {
+        let mut points = vec![point(10_000, 10.0, 5.0), point(1_000_000, 21.0, 5.0)];
+        assert_eq!(points[1].growth(&points).is_kept, Some(false));
+        assert!(line(&points[1], &points).ends_with("| 2.10 | 2.10 | NO |\n"), "{}", line(&points[1], &points));
+        for point in &mut points {
+            point.reach = Reach::All;
+        }
+        assert_eq!(points[1].growth(&points).is_kept, None);
+        assert!(line(&points[1], &points).contains("| get | 1,000 a partition | all | 1000000 | 21.00 | 5.00 |"));
+        points[0].errors = 3;
+        assert!(line(&points[0], &points).ends_with("| 3 errors |\n"));
+    }
+}
