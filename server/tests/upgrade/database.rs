@@ -1,15 +1,15 @@
 //! Databases of earlier releases, whose schema this one makes its own.
 
 use crate::cluster::Cluster;
-use crate::content::{create_table, exact_snapshot, fill, fill_with_everything};
+use crate::content::{create_table, exact_snapshot};
 use crate::support::Server;
 use crate::{releases, write_to_known_entity};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-const DATABASE: &str = "database.sql";
-const CONTENT: &str = "database.json";
+pub(crate) const DATABASE: &str = "database.sql";
+pub(crate) const CONTENT: &str = "database.json";
 
 /// What made the second version of the schema of the first, taken back.
 const TO_THE_FIRST_SCHEMA: &str = "DROP TABLE rowhouse_floors; \
@@ -17,7 +17,7 @@ const TO_THE_FIRST_SCHEMA: &str = "DROP TABLE rowhouse_floors; \
     UPDATE rowhouse_meta SET value = 1 WHERE name = 'schema-version'";
 
 /// Opens a database that holds what a release left, changed by some statements, and compares.
-fn open_and_compare(cluster: &Cluster, release: &Path, change: &str) {
+pub(crate) fn open_and_compare(cluster: &Cluster, release: &Path, change: &str) {
     let name = release.display();
     let url = cluster.database();
     cluster.load(&url, &release.join(DATABASE));
@@ -45,23 +45,4 @@ fn the_first_schema_is_upgraded_with_everything_as_it_was() {
     let Some(cluster) = Cluster::shared() else { return };
     // It was never part of a release, but of programs that people ran.
     open_and_compare(cluster, &crate::fixtures().join("0.1.0"), TO_THE_FIRST_SCHEMA);
-}
-
-/// Makes what this release leaves in a database, with a purge on its way.
-pub(crate) fn make_fixtures(release: &Path) {
-    let cluster = Cluster::shared().unwrap();
-    let url = cluster.database();
-    let server = Server::start(&["--store", &url]);
-    fill_with_everything(&server);
-    fill(&server, "Cars", 2, 40);
-    fill(&server, "Gone", 1, 500);
-    let answer = server.client().request("DELETE", "/Tables('Gone')", &[], b"");
-    assert_eq!(answer.status, 204, "{answer:?}");
-    server.kill9();
-    let deleted = cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables WHERE is_deleted");
-    assert_eq!(deleted.trim(), "1", "the purge was faster than the crash; run it again");
-    fs::write(release.join(DATABASE), cluster.dump(&url)).unwrap();
-    let server = Server::start(&["--store", &url]);
-    let content = serde_json::to_string_pretty(&exact_snapshot(&server).to_json()).unwrap();
-    fs::write(release.join(CONTENT), content + "\n").unwrap();
 }

@@ -4,7 +4,7 @@
 //! them, as the release itself showed it. The fixtures of a release are made by its own program, once, before it goes out:
 //!
 //! ```sh
-//! cargo test -p rowhouse --test upgrade -- --ignored --exact makes_the_fixtures_of_this_release
+//! UPDATE_FIXTURES=1 cargo test -p rowhouse --test upgrade -- --exact this_release_opens_what_it_leaves_itself
 //! ```
 //!
 //! They are never made again for a release that is out: then they would not be what users have. `fixtures/README.md` says more.
@@ -18,11 +18,13 @@ mod command;
 #[path = "../copy/content.rs"]
 mod content;
 mod database;
+mod leave;
 #[path = "../support/mod.rs"]
 mod support;
 
+use cluster::Cluster;
 use command::Folder;
-use content::{create_table, exact_snapshot, fill, fill_with_everything, put};
+use content::{create_table, exact_snapshot, put};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,9 +34,6 @@ use support::Server;
 const DATA: &str = "data.tar.gz";
 const REPOSITORY: &str = "backups.tar.gz";
 const CONTENT: &str = "content.json";
-
-/// Entities of the table that is deleted: more than one step of a purge removes.
-const GONE_ENTITIES: usize = 6000;
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade/fixtures")
@@ -81,101 +80,76 @@ fn checked(place: &Folder, data: &str) -> Value {
 #[test]
 fn data_folders_of_all_releases_are_opened_with_everything_as_it_was() {
     for release in releases() {
-        let (place, name) = (Folder::new(), release.display());
-        let (data, expected) = (unpack(&release, DATA, &place), expected(&release));
-        // It was left by a crash, with a journal, sorted files and a purge on its way.
-        assert!(!Path::new(&data).join("rowhouse.closed").exists());
-        let before = checked(&place, &data);
-        assert!(before["purged_entities"].as_u64() > Some(0) && before["files"].as_u64() > Some(1), "{name}: {before}");
-        let server = Server::start(&["--data", &data]);
-        let found = exact_snapshot(&server);
-        assert_eq!(found.to_json(), expected, "{name}");
-        // It can be written, and ETags go on growing.
-        write_to_known_entity(&server, &name.to_string());
-        create_table(&mut server.client(), "Gone");
-        let changed = exact_snapshot(&server);
-        let (status, log) = server.stop();
-        assert!(status.success(), "{name}: {log:?}");
-        // What it is now is there after a start, and the purge comes to its end.
-        let mut purged = u64::MAX;
-        for _ in 0..100 {
-            let server = Server::start(&["--data", &data]);
-            assert_eq!(exact_snapshot(&server), changed, "{name}");
-            drop(server.stop());
-            let after = checked(&place, &data);
-            purged = after["purged_entities"].as_u64().unwrap();
-            if purged == 0 {
-                break;
-            }
-        }
-        assert_eq!(purged, 0, "{name}");
+        open_and_compare(&release);
     }
+}
+
+fn open_and_compare(release: &Path) {
+    let (place, name) = (Folder::new(), release.display());
+    let (data, expected) = (unpack(release, DATA, &place), expected(release));
+    // It was left by a crash, with a journal, sorted files and a purge on its way.
+    assert!(!Path::new(&data).join("rowhouse.closed").exists());
+    let before = checked(&place, &data);
+    assert!(before["purged_entities"].as_u64() > Some(0) && before["files"].as_u64() > Some(1), "{name}: {before}");
+    let server = Server::start(&["--data", &data]);
+    let found = exact_snapshot(&server);
+    assert_eq!(found.to_json(), expected, "{name}");
+    // It can be written, and ETags go on growing.
+    write_to_known_entity(&server, &name.to_string());
+    create_table(&mut server.client(), "Gone");
+    let changed = exact_snapshot(&server);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{name}: {log:?}");
+    // What it is now is there after a start, and the purge comes to its end.
+    let mut purged = u64::MAX;
+    for _ in 0..100 {
+        let server = Server::start(&["--data", &data]);
+        assert_eq!(exact_snapshot(&server), changed, "{name}");
+        drop(server.stop());
+        let after = checked(&place, &data);
+        purged = after["purged_entities"].as_u64().unwrap();
+        if purged == 0 {
+            break;
+        }
+    }
+    assert_eq!(purged, 0, "{name}");
 }
 
 #[test]
 fn backups_of_all_releases_are_restored_with_everything_as_it_was() {
     for release in releases() {
-        let (place, name) = (Folder::new(), release.display());
-        let (repository, expected) = (unpack(&release, REPOSITORY, &place), expected(&release));
-        let data = place.path("restored");
-        let ran = place.run("restore", &["--from", &repository, "--data", &data, "--quiet"], &[]);
-        assert_eq!(ran.code, Some(0), "{name}: {ran:?}");
-        let server = Server::start(&["--data", &data]);
-        assert_eq!(exact_snapshot(&server).to_json(), expected, "{name}");
-        // The next backup finds the chunks of the old release.
-        let ran = place.run("backup", &["--data", &data, "--to", &repository, "--quiet", "--json"], &[]);
-        let made: Value = serde_json::from_str(&ran.stdout).unwrap();
-        assert_eq!(made["new_chunks"], 0, "{name}: {made}");
+        restore_and_compare(&release);
     }
 }
 
-/// Run by hand, see above.
+fn restore_and_compare(release: &Path) {
+    let (place, name) = (Folder::new(), release.display());
+    let (repository, expected) = (unpack(release, REPOSITORY, &place), expected(release));
+    let data = place.path("restored");
+    let ran = place.run("restore", &["--from", &repository, "--data", &data, "--quiet"], &[]);
+    assert_eq!(ran.code, Some(0), "{name}: {ran:?}");
+    let server = Server::start(&["--data", &data]);
+    assert_eq!(exact_snapshot(&server).to_json(), expected, "{name}");
+    // The next backup finds the chunks of the old release.
+    let ran = place.run("backup", &["--data", &data, "--to", &repository, "--quiet", "--json"], &[]);
+    let made: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(made["new_chunks"], 0, "{name}: {made}");
+}
+
+/// What this release leaves is no worse than what earlier ones left. With `UPDATE_FIXTURES=1` it becomes their equal.
 #[test]
-#[ignore = "makes the fixtures of a release, once, before it goes out"]
-fn makes_the_fixtures_of_this_release() {
-    let release = fixtures().join(env!("CARGO_PKG_VERSION"));
+fn this_release_opens_what_it_leaves_itself() {
     let place = Folder::new();
-    let (data, repository) = (place.path("data"), place.path("backups"));
-    let server = Server::start(&["--data", &data]);
-    fill_with_everything(&server);
-    fill(&server, "Cars", 3, 50);
-    // Written so often that some of it is in sorted files, and compressible.
-    create_table(&mut server.client(), "Large");
-    let parts: serde_json::Map<String, Value> =
-        (0..16).map(|part| (format!("Part{part}"), "x".repeat(30_000).into())).collect();
-    for number in 0..180 {
-        let mut properties = Value::Object(parts.clone());
-        properties["Number"] = number.into();
-        put(&mut server.client(), "Large", "p", &format!("{:02}", number % 20), &properties);
-    }
-    drop(server.stop());
-    let server = Server::start(&["--data", &data]);
-    fill(&server, "Late", 1, 40);
-    fill(&server, "Gone", 1, GONE_ENTITIES);
-    put(&mut server.client(), "Late", "p00000", "00000", &json!({ "Changed": true }));
-    // What is in the sorted files is not the last word on it.
-    for number in 0..19 {
-        put(&mut server.client(), "Large", "p", &format!("{number:02}"), &json!({ "Number": number }));
-    }
-    let answer = server.client().request("DELETE", "/Large(PartitionKey='p',RowKey='19')", &[("If-Match", "*")], b"");
-    assert_eq!(answer.status, 204, "{answer:?}");
-    let answer = server.client().request("DELETE", "/Tables('Gone')", &[], b"");
-    assert_eq!(answer.status, 204, "{answer:?}");
-    server.kill9();
-    let _socket = fs::remove_file(Path::new(&data).join("control.sock"));
-    let left = checked(&place, &data);
-    assert!(left["purged_entities"].as_u64() > Some(0), "the purge was faster than the crash; run it again");
-    fs::create_dir_all(&release).unwrap();
-    let archive = |name: &str, folder: &str| {
-        tar(&["-czSf", release.join(name).to_str().unwrap(), "-C", &place.path(""), folder]);
+    let release = match std::env::var_os("UPDATE_FIXTURES") {
+        Some(_) => fixtures().join(env!("CARGO_PKG_VERSION")),
+        None => place.path("release").into(),
     };
-    archive(DATA, "data");
-    // Only reading remains, so what the server shows now is what the archive holds.
-    let server = Server::start(&["--data", &data]);
-    let content = serde_json::to_string_pretty(&exact_snapshot(&server).to_json()).unwrap();
-    fs::write(release.join(CONTENT), content + "\n").unwrap();
-    let ran = place.run("backup", &["--data", &data, "--to", &repository, "--quiet"], &[]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    archive(REPOSITORY, "backups");
-    database::make_fixtures(&release);
+    fs::create_dir_all(&release).unwrap();
+    leave::files(&release);
+    open_and_compare(&release);
+    restore_and_compare(&release);
+    if let Some(cluster) = Cluster::shared() {
+        leave::database(cluster, &release);
+        database::open_and_compare(cluster, &release, "SELECT");
+    }
 }
