@@ -4,7 +4,7 @@
 //! gives the chunks that are there already. `docs/backup-format.md` has all of it.
 
 use super::block::{self, Pair};
-use super::manifest::hex;
+use crate::formats::hex;
 use anyhow::{Context, ensure};
 use ring::digest::{SHA256, digest};
 use xxhash_rust::xxh3::xxh3_64;

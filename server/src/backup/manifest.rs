@@ -1,12 +1,12 @@
 //! What a backup consists of, as the JSON of its manifest; `docs/backup-format.md` describes it.
 
+use crate::formats::hex;
 use anyhow::{Context, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use model::{AccountName, DateTime, ServiceProperties, TableName};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
 use store::{SnapshotTable, TableKey, snapshot};
 
 /// The version of the format of a manifest.
@@ -105,7 +105,8 @@ impl Manifest {
         let time = DateTime::parse(&self.time).ok().context("the time of the snapshot cannot be read")?;
         let mut id = name_of_time(time);
         let hash = hex(digest(&SHA256, bytes).as_ref());
-        write!(id, "-{}", hash.get(..HASH_CHARS).unwrap_or_default()).expect("writing to memory does not fail");
+        id.push('-');
+        id.push_str(hash.get(..HASH_CHARS).unwrap_or_default());
         Ok(id)
     }
 
@@ -189,15 +190,6 @@ pub(super) fn seven_digits(instant: DateTime) -> String {
 
 fn ticks(text: &str) -> anyhow::Result<DateTime> {
     text.parse().ok().and_then(DateTime::from_ticks).with_context(|| format!("'{text}' is no instant"))
-}
-
-/// Bytes in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("writing to memory does not fail");
-    }
-    text
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 //! Such a file is replaced as a whole, so that it is never half written, and only its owner may read it, because it holds
 //! keys of entities.
 
+use crate::formats::hex;
 use anyhow::Context;
 use model::limits::STATE_FILE_BYTES_MAX;
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -19,11 +19,8 @@ use std::time::{Duration, Instant};
 /// The name of the state file of a command between two locations, in the current folder.
 pub(crate) fn state_path(command: &str, from: &str, to: &str) -> PathBuf {
     let hash = digest(&SHA256, format!("{from}\n{to}").as_bytes());
-    let mut name = format!("rowhouse-{command}-");
-    for byte in hash.as_ref().iter().take(6) {
-        write!(name, "{byte:02x}").expect("writing to memory does not fail");
-    }
-    PathBuf::from(name + ".json")
+    let short = hex(hash.as_ref().get(..6).unwrap_or_default());
+    PathBuf::from(format!("rowhouse-{command}-{short}.json"))
 }
 
 /// How often a file is written at most; what is lost with the program is done again.
