@@ -148,12 +148,19 @@ fn without_table(url: &str) -> String {
 }
 
 /// The address of a database without its password, and without options, in which there may be another.
+///
+/// As whoever connects reads it: everything up to the first `@` is a user and a password, whatever stands in it.
 fn without_password(url: &str) -> String {
-    let url = url.split('?').next().unwrap_or_default();
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    match rest.rsplit_once('@') {
-        Some((user, place)) => format!("{scheme}://{}@{place}", user.split(':').next().unwrap_or_default()),
-        None => url.to_owned(),
+    let until = |text: &str, ends: &[char]| text.split(ends).next().unwrap_or_default().to_owned();
+    let Some((scheme, rest)) = url.split_once("://") else { return until(url, &['?']) };
+    match rest.split_once('@') {
+        Some((user, place)) => {
+            let place = until(place, &['?']);
+            // A second one can only be a part of a password that was not encoded.
+            let place = place.rsplit('@').next().unwrap_or_default();
+            format!("{scheme}://{}@{place}", until(user, &[':', '?']))
+        }
+        None => until(url, &['?']),
     }
 }
 
@@ -186,6 +193,8 @@ mod tests {
             ("/nowhere/data", None, "/nowhere/data"),
             ("postgres://me:c2VjcmV0@db:5432/tables?password=c2VjcmV0", None, "postgres://me@db:5432/tables"),
             ("postgresql:///tables?host=/run", Some("c2VjcmV0"), "postgresql:///tables"),
+            ("postgres://me:c2Vj?cmV0@db/tables", None, "postgres://me@db/tables"),
+            ("postgres://me:c2Vj@cmV0@db/tables", None, "postgres://me@db/tables"),
             ("http://127.0.0.1:1", None, "http://127.0.0.1:1/devstoreaccount1"),
             ("UseDevelopmentStorage=true", None, "http://127.0.0.1:10002/devstoreaccount1"),
             ("http://h:1/orchard", Some(KEY), "http://h:1/orchard"),
