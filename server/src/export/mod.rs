@@ -135,6 +135,11 @@ impl Run<'_> {
         };
         let state = State::open(target.state(), order.clone())?;
         let is_resumed = state.is_resumed();
+        let mut fresh = tables.iter().filter(|table| state.table(&table.name).is_none());
+        let foreign = fresh.find_map(|table| Some(target.file(&table.name, self.format)).filter(|file| file.exists()));
+        if let Some(file) = foreign.filter(|_| !self.args.overwrite) {
+            bail!("{} is there already: name another place, or replace it with --overwrite", file.display());
+        }
         if let Some(path) = state.path().filter(|_| is_resumed) {
             note(&format!("going on with an earlier export, as {} says", path.display()));
         }

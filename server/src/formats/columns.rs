@@ -162,6 +162,11 @@ impl Header {
         Ok(Self { columns: columns.collect::<Result<_, Bad>>()? })
     }
 
+    /// Whether a property has a column.
+    pub(crate) fn has(&self, property: &str) -> bool {
+        self.columns.iter().any(|column| matches!(column, Column::Property { name, .. } if name == property))
+    }
+
     /// Reads a record: an entity that any service takes.
     pub(crate) fn entity(&self, fields: &[Field<'_>]) -> Result<Entity, Bad> {
         if fields.len() != self.columns.len() {

@@ -49,9 +49,12 @@ pub(super) fn check(entity: &Entity) -> Result<(), Bad> {
     })
 }
 
-/// What to say about a line that is longer than any entity.
-pub(crate) fn too_long() -> Bad {
-    Bad::at(EXPORT_LINE_BYTES_MAX, "the line is longer than any entity")
+/// What to say about a record that is longer than any entity, and takes so many lines.
+pub(crate) fn too_long(lines: u64) -> Bad {
+    match lines {
+        1 => Bad::at(EXPORT_LINE_BYTES_MAX, "the line is longer than any entity"),
+        _ => Bad::at(1, "a quote that begins in this record has no end, or the record is longer than any entity"),
+    }
 }
 
 /// What to say about keys.

@@ -55,6 +55,8 @@ pub(crate) struct Line<'a> {
     pub(crate) bytes: &'a [u8],
     /// Counted from one; of a record of several lines the first.
     pub(crate) number: u64,
+    /// How many lines of the file it takes.
+    pub(crate) lines: u64,
     /// Its bytes are not all there, because it is longer than any entity.
     pub(crate) is_too_long: bool,
 }
@@ -87,7 +89,7 @@ impl<R: BufRead> Lines<R> {
     pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>> {
         self.buffer.clear();
         let number = self.number + 1;
-        let (mut within, mut is_too_long, mut is_empty) = (Within::Start, false, true);
+        let (mut within, mut is_too_long, mut lines, mut is_within_line) = (Within::Start, false, 0, false);
         loop {
             let chunk = match self.reader.fill_buf() {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -96,7 +98,7 @@ impl<R: BufRead> Lines<R> {
             if chunk.is_empty() {
                 break;
             }
-            is_empty = false;
+            lines += u64::from(!is_within_line);
             let end = memchr(b'\n', chunk);
             let piece = end.and_then(|end| chunk.get(..=end)).unwrap_or(chunk);
             if self.shape == Shape::Quoted {
@@ -109,20 +111,21 @@ impl<R: BufRead> Lines<R> {
             let length = piece.len();
             self.reader.consume(length);
             self.offset += length as u64;
+            is_within_line = end.is_none();
             if end.is_some() {
                 self.number += 1;
-                // Of a record without end, as a quote too many makes it, no more is lost than the line.
+                // A record without end, as a quote too many makes it, is not read to the end of the file.
                 if within != Within::Quoted || is_too_long {
                     break;
                 }
             }
         }
-        if is_empty {
+        if lines == 0 {
             return Ok(None);
         }
         let bytes = self.buffer.as_slice();
         let bytes = bytes.strip_suffix(b"\n").map_or(bytes, |bytes| bytes.strip_suffix(b"\r").unwrap_or(bytes));
-        Ok(Some(Line { bytes, number, is_too_long }))
+        Ok(Some(Line { bytes, number, lines, is_too_long }))
     }
 }
 
@@ -133,11 +136,15 @@ mod tests {
 
     fn all(text: &str, shape: Shape, capacity: usize) -> Vec<(String, u64, u64)> {
         let mut lines = Lines::new(BufReader::with_capacity(capacity, text.as_bytes()), shape, 0, 0);
-        let mut all = Vec::new();
+        let (mut all, mut next) = (Vec::new(), 1);
         while let Some(line) = lines.next().unwrap() {
             let (text, number) = (String::from_utf8(line.bytes.to_vec()).unwrap(), line.number);
+            assert_eq!(number, next, "lines are left out");
+            next += line.lines;
             all.push((text, number, lines.position().0));
         }
+        let broken = text.split_inclusive('\n').count() as u64;
+        assert_eq!(next - 1, broken, "{text:?}");
         all
     }
 

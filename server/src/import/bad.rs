@@ -13,10 +13,11 @@ use std::sync::{Mutex, PoisonError};
 /// Most lines that are told about one by one.
 const TOLD_MAX: u64 = 20;
 
-/// A line that is passed over.
+/// A line, or a record of several, that is passed over.
 #[derive(Debug, Clone)]
 pub(super) struct BadLine {
     pub(super) number: u64,
+    pub(super) lines: u64,
     pub(super) bad: Bad,
     /// As it stands in the file, if it is to be kept.
     pub(super) raw: Option<Box<[u8]>>,
@@ -43,20 +44,23 @@ impl BadLines {
 
     /// Passes over a line, or ends the import if there are too many.
     pub(super) fn add(&self, file: &str, line: &BadLine) -> anyhow::Result<()> {
-        let BadLine { number, bad, .. } = line;
+        let BadLine { number, lines, bad, .. } = line;
         let told = format!("{file}:{number}:{}: {}", bad.column, bad.reason);
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        *count += 1;
+        let known = *count;
+        *count += lines;
         if *count > self.count_max {
-            match self.count_max {
-                0 => bail!("{told} (--skip-bad passes over such lines)"),
-                most => bail!("{told} (--skip-bad passes over {most} lines, and this is one too many)"),
+            match (self.count_max, lines) {
+                (0, _) => bail!("{told} (--skip-bad passes over such lines)"),
+                (most, 1) => bail!("{told} (--skip-bad passes over {most} lines, and this is one too many)"),
+                (most, _) => bail!("{told} (--skip-bad passes over {most} lines, and this record has {lines})"),
             }
         }
-        match *count {
-            ..TOLD_MAX => note(&told),
-            TOLD_MAX => note(&format!("{told}; further bad lines are passed over without a word")),
-            _ => {}
+        if known < TOLD_MAX {
+            note(&told);
+            if *count >= TOLD_MAX {
+                note("further bad lines are passed over without a word");
+            }
         }
         Ok(())
     }

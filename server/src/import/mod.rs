@@ -13,6 +13,7 @@ mod write;
 pub(crate) use args::{EXAMPLES, ImportArgs};
 
 use crate::cli::LogFormat;
+use crate::formats::FileFormat;
 use crate::log;
 use crate::places::{End, Place, Progress, TABLES_AT_ONCE, account, each, grouped, location, note, one_account, open};
 use crate::serve::stop_signal;
@@ -42,6 +43,11 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
 async fn import(args: &ImportArgs) -> anyhow::Result<()> {
     let source = Source::find(&args.from, &args.tables, args.format)?;
     let types = args.types.iter().map(|text| typed(text)).collect::<anyhow::Result<Vec<_>>>()?;
+    ensure!(
+        types.is_empty() || source.items.iter().any(|item| item.format == FileFormat::Csv),
+        "--types is for CSV, and {} is not: JSON lines tell the types themselves",
+        args.from.display()
+    );
     ensure!(
         args.bad_lines.is_none() || source.items.len() == 1,
         "--bad-lines keeps the lines of one table, and there are {}: choose one with --table",
@@ -115,6 +121,7 @@ impl Work {
             account,
             mode: args.mode.into(),
             types: Arc::new(types),
+            is_only_table: source.items.len() == 1,
             with_policies: !args.skip_policies,
             bad: BadLines::new(args.skip_bad, state.bad(), kept),
             state,

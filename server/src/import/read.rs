@@ -19,6 +19,8 @@ const BUFFER_BYTES: usize = 256 * 1024;
 pub(super) struct Numbered {
     pub(super) entity: Entity,
     pub(super) line: u64,
+    /// How many lines it took.
+    pub(super) lines: u64,
     /// As it stands in the file, if bad lines are kept.
     pub(super) raw: Option<Box<[u8]>>,
 }
@@ -86,6 +88,12 @@ impl Reader {
         Ok(())
     }
 
+    /// Of some properties the first that no column stands for.
+    pub(super) fn lacks<'t>(&self, types: &'t [(String, EdmType)]) -> Option<&'t str> {
+        let header = self.header.as_ref()?;
+        types.iter().map(|(name, _)| name.as_str()).find(|name| !header.has(name))
+    }
+
     /// The first record of CSV.
     pub(super) fn header_text(&self) -> Option<&[u8]> {
         self.header_text.as_deref()
@@ -110,14 +118,15 @@ impl Reader {
                 continue;
             }
             let raw: Option<Box<[u8]>> = self.keeps_raw.then(|| Box::from(line.bytes));
-            let read = if line.is_too_long { Err(too_long()) } else { read(self.header.as_ref(), line.bytes) };
+            let (number, lines) = (line.number, line.lines);
+            let read = if line.is_too_long { Err(too_long(lines)) } else { read(self.header.as_ref(), line.bytes) };
             match read {
                 Err(bad) => {
                     bytes += raw.as_deref().map_or(0, <[u8]>::len);
-                    window.bad.push(BadLine { number: line.number, bad, raw });
+                    window.bad.push(BadLine { number, lines, bad, raw });
                 }
                 Ok(entity) => {
-                    let numbered = Numbered { line: line.number, raw, entity };
+                    let numbered = Numbered { line: number, lines, raw, entity };
                     // Of two lines with the same keys the first is written before the second.
                     if !keys.insert(numbered.entity.key.clone()) {
                         self.held = Some(numbered);

@@ -9,7 +9,7 @@ use super::source::Item;
 use super::state::{State, TableProgress};
 use crate::formats::Bad;
 use crate::places::{Place, Progress, Written, difference, is_forbidden, transactions};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use client::{Entity, WriteMode};
 use model::{AccountName, EdmType, KeyText};
 use std::collections::HashMap;
@@ -24,6 +24,8 @@ pub(super) struct Writer {
     pub(super) account: AccountName,
     pub(super) mode: WriteMode,
     pub(super) types: Arc<Vec<(String, EdmType)>>,
+    /// Whether the types are meant for one file alone, so that they must fit.
+    pub(super) is_only_table: bool,
     pub(super) with_policies: bool,
     pub(super) bad: BadLines,
     pub(super) state: State,
@@ -52,6 +54,9 @@ impl Writer {
             self.prepare(&table, &item).await?;
             self.progress.add_work(progress.offset);
             let reader = Reader::open(&item, &progress, &self.types, self.bad.keeps())?;
+            if let Some(name) = reader.lacks(&self.types).filter(|_| self.is_only_table) {
+                bail!("{} has no column '{name}', which --types names", item.shown());
+            }
             let header = reader.header_text().map(<[u8]>::to_vec);
             let mut windows = read_ahead(reader);
             while let Some(window) = windows.recv().await {
@@ -104,7 +109,7 @@ impl Writer {
         bad.sort_by_key(|line| line.number);
         self.progress.add_work(position.0.saturating_sub(progress.offset));
         (progress.offset, progress.line) = position;
-        (progress.bad, progress.is_done) = (progress.bad + bad.len() as u64, is_last);
+        (progress.bad, progress.is_done) = (progress.bad + bad.iter().map(|line| line.lines).sum::<u64>(), is_last);
         block_in_place(|| {
             if !bad.is_empty() {
                 progress.bad_bytes = self.bad.keep(header, &bad)?;
@@ -149,7 +154,7 @@ impl Writer {
     /// an attempt whose answer was lost.
     async fn write_singly(&self, table: &TableKey, part: Vec<Numbered>) -> anyhow::Result<Vec<BadLine>> {
         let mut refused = Vec::new();
-        for Numbered { entity, line, raw } in part {
+        for Numbered { entity, line, lines, raw } in part {
             let existing = match self.place.entity(table, &entity.key).await? {
                 Some(existing) => existing,
                 None => match self.place.write(table, vec![entity.clone()], self.mode).await? {
@@ -166,7 +171,7 @@ impl Writer {
                     "the entity with partition {partition:?} and row {row:?} is in the table already, with other \
                      properties (--mode replace or merge writes over it)"
                 );
-                refused.push(BadLine { number: line, bad: Bad::at(1, reason), raw });
+                refused.push(BadLine { number: line, lines, bad: Bad::at(1, reason), raw });
             }
         }
         Ok(refused)

@@ -77,6 +77,11 @@ fn mistakes_are_explained_and_change_nothing() {
     done(&folder, "export", &["--from", &service, "--to", "out"]);
     write(folder.path("a-b.jsonl"), "").unwrap();
     write(folder.path("empty.csv"), "").unwrap();
+    write(folder.path("people.csv"), "PartitionKey,RowKey,Age\np,1,41\n").unwrap();
+    // A record that swallows the two behind it.
+    write(folder.path("quotes.csv"), "PartitionKey,RowKey,Name\np,1,a\np,2,\"b\np,3,c\np,4,d\n").unwrap();
+    std::fs::create_dir(folder.path("by-hand")).unwrap();
+    write(folder.path("by-hand/vans.jsonl"), "written by hand\n").unwrap();
     for (subcommand, arguments, told) in [
         ("export", &["--from", &service, "--to", "out"][..], "--overwrite"),
         ("export", &["--from", &service, "--to", "cars.jsonl"], "takes one table, and there are 2"),
@@ -90,12 +95,20 @@ fn mistakes_are_explained_and_change_nothing() {
         ("import", &["--from", "a-b.jsonl", "--to", "new"], "name it with --table"),
         ("import", &["--from", "empty.csv", "--to", "new"], "the first line of CSV names the columns"),
         ("import", &["--from", "-", "--to", "new"], "name it with --table"),
+        ("export", &["--from", &service, "--to", "by-hand"], "by-hand/vans.jsonl is there already"),
         ("import", &["--from", "out", "--to", "new", "--types", "Age=Int"], "--types"),
+        ("import", &["--from", "out", "--to", "new", "--types", "Age=Edm.Int32"], "--types is for CSV"),
+        ("import", &["--from", "people.csv", "--to", "new", "--types", "age=Edm.Int32"], "no column 'age'"),
+        ("import", &["--from", "quotes.csv", "--to", "new", "--skip-bad", "2"], "2 lines, and this record has 3"),
         ("import", &["--from", "out", "--to", "new", "--bad-lines", "bad"], "keeps the lines of one table"),
     ] {
         let said = refused(&folder, subcommand, arguments);
         assert!(said.contains(told), "{subcommand} {arguments:?}: {said}");
     }
+    let ran = done(&folder, "import", &["--from", "quotes.csv", "--to", "new", "--skip-bad", "3"]);
+    assert!(ran.stdout.contains("3 bad lines were passed over"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(folder.path("by-hand/vans.jsonl")).unwrap(), "written by hand\n");
+    done(&folder, "export", &["--from", &service, "--to", "by-hand", "--overwrite"]);
     done(&folder, "export", &["--from", &service, "--to", "out", "--overwrite", "--table", "cars"]);
     let text = std::fs::read_to_string(folder.path("out/cars.jsonl")).unwrap();
     write(folder.path("out/cars.jsonl"), text.replace("0 0", "0 1")).unwrap();
