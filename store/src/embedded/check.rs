@@ -14,7 +14,7 @@ use super::walk::Walk;
 use crate::engine::TableKey;
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -137,6 +137,10 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
             report.left_behind(&left_behind);
             Walk::new(&storage, &database, &mut report, read).run();
         }
+        // Nothing that the folder says could be looked at.
+        Err(OpenError::Storage { source, .. }) if is_of_scratch(&source) => {
+            return Err(OpenError::Storage { path: scratch.to_owned(), source });
+        }
         Err(error) => {
             report.unreadable(unnamed);
             match error {
@@ -163,7 +167,13 @@ fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<P
             Err(other) => return Err(other),
         };
         let tables = folder.join("tables");
-        let names = folder::names(&tables).map_err(|error| OpenError::io("read the folder", &tables, error))?;
+        let names = match folder::names(&tables) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                report.problem(tables.display(), "the folder is missing");
+                continue;
+            }
+            names => names.map_err(|error| OpenError::io("read the folder", &tables, error))?,
+        };
         for name in names {
             let path = tables.join(&name);
             let Ok(id) = name.parse::<u64>() else {
@@ -183,6 +193,15 @@ fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<P
         }
     }
     Ok(unnamed)
+}
+
+/// Whether there was no room for the copy, or no leave to open it, rather than damage to what was copied.
+fn is_of_scratch(error: &fjall::Error) -> bool {
+    const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
+    let (fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error))) = error else { return false };
+    let is_number = error.raw_os_error().is_some_and(|number| TOO_MANY_OPEN_FILES.contains(&number));
+    is_number
+        || matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Makes a database that may be opened of one that may not be changed.
@@ -282,6 +301,30 @@ mod tests {
             assert!(found.len() == 1 && found[0].contains(told), "{key}: {found:?}");
             assert!(found[0].contains(&key) || told == "was already given out", "{key}: {found:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_missing_is_damage() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, scratch) = (place.path().join("data"), place.path().join("scratch"));
+        let engine = Embedded::open(&folder, &EmbeddedOptions::default(), SystemClock).unwrap();
+        engine.close().await.unwrap();
+        drop(engine);
+        let tables = Folder::take_to_read(&folder).unwrap().database().join("keyspaces/1/tables");
+        fs::remove_dir_all(&tables).unwrap();
+        let report = check_folder(&folder, &scratch, &|_| true).unwrap();
+        let told = report.problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(told, [format!("{}: the folder is missing", tables.display())]);
+    }
+
+    #[test]
+    fn trouble_with_the_copy_is_no_damage() {
+        for (number, expected) in [(5, false), (23, true), (24, true), (28, true), (30, true), (122, true)] {
+            let error = || io::Error::from_raw_os_error(number);
+            assert_eq!(is_of_scratch(&fjall::Error::Io(error())), expected, "{number}");
+            assert_eq!(is_of_scratch(&fjall::Error::Storage(fjall::LsmError::Io(error()))), expected, "{number}");
+        }
+        assert!(!is_of_scratch(&fjall::Error::InvalidTrailer));
     }
 
     #[tokio::test]
