@@ -15,6 +15,7 @@ use support::{Client, Response, Server};
 
 const HOUR: &str = "$MetricsHourPrimaryTransactionsTable";
 const MINUTE: &str = "$MetricsMinutePrimaryTransactionsTable";
+const MINUTE_OF_SECONDARY: &str = "$MetricsMinuteSecondaryTransactionsTable";
 const HOUR_OF_SECONDARY: &str = "$MetricsHourSecondaryTransactionsTable";
 
 fn start(data: &Path, args: &[&str]) -> (Server, Client) {
@@ -179,6 +180,11 @@ fn what_is_measured_follows_the_service_properties() {
     assert!(rows(&mut client, MINUTE, "user;QueryTables").is_empty(), "APIs were not asked for");
     let secondary = format!("/{HOUR_OF_SECONDARY}()");
     assert_eq!(client.request("GET", &secondary, &[], b"").status, 404, "there is no secondary endpoint");
+    assert_eq!(client.request("GET", "-secondary/Tables", &[], b"").status, 403);
+    stop(server);
+    // What was refused by an endpoint that is not served is not counted either.
+    let (server, mut client) = start(folder.path(), &["--analytics"]);
+    assert_eq!(sum(&mut client, MINUTE_OF_SECONDARY, "user;All", "TotalRequests"), 0);
     stop(server);
     // Without analytics there are no such tables.
     let (_server, mut client) = start(folder.path(), &[]);
