@@ -156,6 +156,24 @@ fn tables_of_metrics_are_read_and_cleared_and_nothing_else() {
 }
 
 #[test]
+fn in_a_table_of_metrics_that_was_not_written_yet_it_is_the_entity_that_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, mut client) = start(folder.path(), &["--analytics"]);
+    let key = "(PartitionKey='20310314T0800',RowKey='user;All')";
+    for (method, headers) in [("GET", &[][..]), ("DELETE", &[("If-Match", "*")])] {
+        let answer = client.request(method, &format!("/{MINUTE}{key}"), headers, b"");
+        assert_eq!((answer.status, answer.header("x-ms-error-code")), (404, Some("ResourceNotFound")), "{method}");
+    }
+    let batch = format!(
+        "--b\nContent-Type: multipart/mixed; boundary=c\n\n--c\nContent-Type: application/http\n\n\
+         DELETE /{MINUTE}{key} HTTP/1.1\nIf-Match: *\nAccept: application/json\n\n--c--\n--b--\n"
+    );
+    let batch = client.request("POST", "/$batch", &[("Content-Type", "multipart/mixed; boundary=b")], batch.as_bytes());
+    let text = String::from_utf8(batch.body).unwrap();
+    assert!(text.contains("HTTP/1.1 404 Not Found") && text.contains("ResourceNotFound"), "{text}");
+}
+
+#[test]
 fn what_is_measured_follows_the_service_properties() {
     let folder = tempfile::tempdir().unwrap();
     let (server, mut client) = start(folder.path(), &["--analytics"]);

@@ -21,8 +21,23 @@ use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::Failure;
 use crate::traces::step;
-use model::{Action, DateTime, Mutation, Transaction, Written};
-use store::Engine;
+use model::{Action, DateTime, Mutation, MutationError, Transaction, Written};
+use store::{CommitError, Engine, TableKey};
+
+/// Commits a transaction. An account has its tables of metrics whether anything was written into them yet or not: if not,
+/// it is the entity that is missing.
+async fn commit_transaction(
+    engine: &impl Engine,
+    table: &TableKey,
+    transaction: Transaction,
+) -> Result<Vec<Written>, CommitError> {
+    match step("commit", engine.commit(table, transaction)).await {
+        Err(CommitError::TableNotFound) if table.name.is_of_metrics() => {
+            Err(CommitError::Refused(0, MutationError::NotFound))
+        }
+        committed => committed,
+    }
+}
 
 /// Commits one mutation if it is allowed, and answers the Timestamp of the entity if it was stored.
 async fn commit(
@@ -35,7 +50,7 @@ async fn commit(
     let table = call.table_to_change(table, std::iter::once(&mutation))?;
     call.admit_entities(&table, mutation.key().partition.as_str(), 1)?;
     let planned = call.plan(&table, std::slice::from_ref(&mutation))?;
-    let written = step("commit", engine.commit(&table, Transaction::single(mutation))).await?;
+    let written = commit_transaction(engine, &table, Transaction::single(mutation)).await?;
     planned.happened();
     Ok(written.first().and_then(|written| match written {
         Written::Stored(timestamp) => Some(*timestamp),

@@ -7,12 +7,13 @@
 mod answers;
 mod part;
 
-use super::{delete_entity, get_entity, insert_entity, merge_entity, query_entities, update_entity};
+use super::{
+    commit_transaction, delete_entity, get_entity, insert_entity, merge_entity, query_entities, update_entity,
+};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::{Failure, Layer};
 use crate::route::Operation;
-use crate::traces::step;
 use answers::{Answers, FailureForm, is_fault};
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
@@ -246,7 +247,7 @@ async fn execute(
 }
 
 async fn commit(engine: &impl Engine, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, Stop> {
-    step("commit", engine.commit(table, transaction)).await.map_err(|error| match error {
+    commit_transaction(engine, table, transaction).await.map_err(|error| match error {
         CommitError::Fault(_) | CommitError::Refused(_, MutationError::DamagedRecord) => Stop::Fault(error.into()),
         CommitError::TableNotFound => Stop::Refused(Refused::early(0, error.into())),
         CommitError::Refused(index, _) => Stop::Refused(Refused { index, failure: error.into(), was_executed: true }),
