@@ -169,7 +169,7 @@ pub const ADMIN_BODY_BYTES_MAX: usize = 4 * 1024;
 pub const ADMIN_REQUEST_SECONDS_MAX: u64 = 10;
 /// How long a connection to the admin listener may be idle, in seconds.
 pub const ADMIN_IDLE_SECONDS_MAX: u64 = 60;
-/// How long the readiness of the server waits for its storage, in seconds.
+/// How long readiness and metrics of the server wait for its storage, in seconds.
 pub const READINESS_SECONDS_MAX: u64 = 2;
 /// Most accounts that metrics tell apart.
 pub const METRICS_ACCOUNTS_MAX: usize = 200;
