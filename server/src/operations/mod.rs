@@ -20,18 +20,22 @@ pub(crate) mod update_entity;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::Failure;
+use crate::quota::Room;
 use crate::traces::step;
 use model::{Action, DateTime, Mutation, MutationError, Transaction, Written};
 use store::{CommitError, Engine, TableKey};
 
-/// Commits a transaction. An account has its tables of metrics whether anything was written into them yet or not: if not,
+/// Commits a transaction for which there is room, and says what became of it. An account has its tables of metrics whether anything was written into them yet or not: if not,
 /// it is the entity that is missing.
 async fn commit_transaction(
     engine: &impl Engine,
     table: &TableKey,
+    room: Room<'_>,
     transaction: Transaction,
 ) -> Result<Vec<Written>, CommitError> {
-    match step("commit", engine.commit(table, transaction)).await {
+    let committed = step("commit", engine.commit(table, transaction)).await;
+    room.settle(&committed);
+    match committed {
         Err(CommitError::TableNotFound) if table.name.is_of_metrics() => {
             Err(CommitError::Refused(0, MutationError::NotFound))
         }
@@ -49,9 +53,8 @@ async fn commit(
     call.allow(Action::of(&mutation, table))?;
     let table = call.table_to_change(table, std::iter::once(&mutation))?;
     call.admit_entities(&table, mutation.key().partition.as_str(), 1)?;
-    let planned = call.plan(&table, std::slice::from_ref(&mutation))?;
-    let written = commit_transaction(engine, &table, Transaction::single(mutation)).await?;
-    planned.happened();
+    let room = call.take_room(&table, std::slice::from_ref(&mutation))?;
+    let written = commit_transaction(engine, &table, room, Transaction::single(mutation)).await?;
     Ok(written.first().and_then(|written| match written {
         Written::Stored(timestamp) => Some(*timestamp),
         Written::Deleted => None,
