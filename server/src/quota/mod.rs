@@ -22,9 +22,10 @@ use count::Count;
 use model::{AccountName, Mutation};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use store::{CommitError, Engine, TableKey, TablePages};
+use tokio::sync::OwnedMutexGuard;
 use usage::{AccountUsage, Growth, Outcome, Verdict};
 use wire::{ErrorCode, ServiceError};
 
@@ -38,8 +39,8 @@ pub(crate) struct Quotas {
     next: AtomicU64,
     /// The counts that failed since the account was counted last, so that they are not repeated without a pause.
     failed: Mutex<HashMap<AccountName, Count>>,
-    /// Whoever creates a table of an account with a quota on tables.
-    creation: tokio::sync::Mutex<()>,
+    /// Whoever creates a table, by account; of those with a quota on tables that did.
+    creation: Mutex<HashMap<AccountName, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// What is known of an account.
@@ -84,7 +85,7 @@ impl Quotas {
             counted: Mutex::default(),
             next: AtomicU64::new(0),
             failed: Mutex::default(),
-            creation: tokio::sync::Mutex::default(),
+            creation: Mutex::default(),
         }
     }
 
@@ -110,6 +111,15 @@ impl Quotas {
 
     fn failed(&self) -> MutexGuard<'_, HashMap<AccountName, Count>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn creation(&self) -> MutexGuard<'_, HashMap<AccountName, Arc<tokio::sync::Mutex<()>>>> {
+        self.creation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What only one at a time has who creates a table of an account.
+    fn creation_turn(&self, account: &AccountName) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(self.creation().entry(account.clone()).or_default())
     }
 
     /// Whether it is time to count what an account keeps.
@@ -142,6 +152,7 @@ impl Quotas {
     fn forget_others(&self, accounts: &Accounts) {
         self.failed().retain(|account, _| accounts.keys(account).is_some());
         self.counted().retain(|account, _| accounts.keys(account).is_some());
+        self.creation().retain(|account, _| accounts.keys(account).is_some());
     }
 
     /// Sets room aside for a transaction, or refuses it if the account has none. Until it was counted for the first time
@@ -180,9 +191,9 @@ impl Call<'_> {
         &self,
         engine: &impl Engine,
         table: &TableKey,
-    ) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>, Failure> {
+    ) -> Result<Option<OwnedMutexGuard<()>>, Failure> {
         let Some(Held { quotas, quota: Quota { tables: Some(max), .. } }) = self.quota else { return Ok(None) };
-        let turn = quotas.creation.lock().await;
+        let turn = quotas.creation_turn(&table.account).lock_owned().await;
         let mut count = 0;
         let mut pages = TablePages::new(engine, &table.account, String::new());
         while count < max
@@ -343,6 +354,14 @@ mod tests {
             }
             assert_eq!(take(&quotas, &harvest, inserts(100)).is_some(), is_given_back, "{told}");
         }
+    }
+
+    #[test]
+    fn accounts_do_not_wait_for_each_other_to_create_tables() {
+        let quotas = Quotas::new(Quota::default());
+        let turn = |name| quotas.creation_turn(&AccountName::new(name).unwrap()).try_lock_owned();
+        let _creating = turn("orchard").unwrap();
+        assert!(turn("orchard").is_err() && turn("meadow").is_ok());
     }
 
     #[test]
