@@ -123,6 +123,8 @@ pub const THROTTLE_SHARDS: usize = 16;
 pub const THROTTLE_SWEEP_SECONDS: u64 = 10;
 /// How often it is looked whether what an account keeps must be counted for its quota, in milliseconds.
 pub const QUOTA_LOOK_MILLISECONDS: u64 = 500;
+/// Most accounts that are counted at one time.
+pub const QUOTA_COUNTS_MAX: usize = 4;
 /// How long a count of what an account keeps is good, in seconds, if there is no doubt.
 pub const QUOTA_COUNT_SECONDS: u64 = 60;
 /// The time between two counts is at least this many times that of a count.

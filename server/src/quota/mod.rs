@@ -20,7 +20,7 @@ use crate::call::Call;
 use crate::failure::Failure;
 use count::Count;
 use model::{AccountName, Mutation};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -142,17 +142,14 @@ impl Quotas {
         self.failed().insert(account.clone(), count);
     }
 
-    /// Forgets an account without a quota on what it keeps.
-    fn forget(&self, account: &AccountName) {
-        self.failed().remove(account);
-        self.counted().remove(account);
-    }
-
-    /// Forgets the accounts that this server no longer has.
-    fn forget_others(&self, accounts: &Accounts) {
-        self.failed().retain(|account, _| accounts.keys(account).is_some());
-        self.counted().retain(|account, _| accounts.keys(account).is_some());
+    /// The accounts whose entities or bytes are bounded. What is known of others is forgotten.
+    fn keep_bounded(&self, accounts: &Accounts) -> HashSet<AccountName> {
+        let names = accounts.all().map(|(account, _)| account);
+        let bounded: HashSet<_> = names.filter(|name| self.of(accounts, name).is_of_content()).cloned().collect();
+        self.failed().retain(|account, _| bounded.contains(account));
+        self.counted().retain(|account, _| bounded.contains(account));
         self.creation().retain(|account, _| accounts.keys(account).is_some());
+        bounded
     }
 
     /// Sets room aside for a transaction, or refuses it if the account has none. Until it was counted for the first time
