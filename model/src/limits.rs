@@ -123,6 +123,8 @@ pub const THROTTLE_SHARDS: usize = 16;
 pub const THROTTLE_SWEEP_SECONDS: u64 = 10;
 /// How often it is looked whether what an account keeps must be counted for its quota, in milliseconds.
 pub const QUOTA_LOOK_MILLISECONDS: u64 = 500;
+/// Most accounts that are counted at one time.
+pub const QUOTA_COUNTS_MAX: usize = 4;
 /// How long a count of what an account keeps is good, in seconds, if there is no doubt.
 pub const QUOTA_COUNT_SECONDS: u64 = 60;
 /// The time between two counts is at least this many times that of a count.
@@ -169,7 +171,7 @@ pub const ADMIN_BODY_BYTES_MAX: usize = 4 * 1024;
 pub const ADMIN_REQUEST_SECONDS_MAX: u64 = 10;
 /// How long a connection to the admin listener may be idle, in seconds.
 pub const ADMIN_IDLE_SECONDS_MAX: u64 = 60;
-/// How long the readiness of the server waits for its storage, in seconds.
+/// How long readiness and metrics of the server wait for its storage, in seconds.
 pub const READINESS_SECONDS_MAX: u64 = 2;
 /// Most accounts that metrics tell apart.
 pub const METRICS_ACCOUNTS_MAX: usize = 200;

@@ -47,6 +47,12 @@ pub(crate) fn start(format: LogFormat, levels: &str) -> anyhow::Result<LogContro
 }
 
 impl LogControl {
+    /// One without a log, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_nothing() -> Self {
+        Self { start: String::new(), current: Mutex::default(), reload: Box::new(|_| Ok(())) }
+    }
+
     /// The filter in force.
     pub(crate) fn current(&self) -> String {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -8,9 +8,10 @@ use std::fmt;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tracing::{info, warn};
 
 /// How often the files are looked at. A change is taken when two looks in a row find the same, so that a file which is
@@ -21,21 +22,26 @@ const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A value that is replaced as a whole while others use it.
 #[derive(Debug)]
-pub(crate) struct Live<T>(RwLock<Arc<T>>);
+pub(crate) struct Live<T>(watch::Sender<Arc<T>>);
 
 impl<T> Live<T> {
     /// The first value.
     pub(crate) fn new(value: T) -> Self {
-        Self(RwLock::new(Arc::new(value)))
+        Self(watch::Sender::new(Arc::new(value)))
     }
 
     /// The value in force now.
     pub(crate) fn current(&self) -> Arc<T> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.borrow())
+    }
+
+    /// For those who are to know when the value is replaced.
+    pub(crate) fn watch(&self) -> watch::Receiver<Arc<T>> {
+        self.0.subscribe()
     }
 
     fn replace(&self, value: T) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
+        self.0.send_replace(Arc::new(value));
     }
 }
 

@@ -15,6 +15,7 @@ use support::{Client, Response, Server};
 
 const HOUR: &str = "$MetricsHourPrimaryTransactionsTable";
 const MINUTE: &str = "$MetricsMinutePrimaryTransactionsTable";
+const MINUTE_OF_SECONDARY: &str = "$MetricsMinuteSecondaryTransactionsTable";
 const HOUR_OF_SECONDARY: &str = "$MetricsHourSecondaryTransactionsTable";
 
 fn start(data: &Path, args: &[&str]) -> (Server, Client) {
@@ -155,6 +156,24 @@ fn tables_of_metrics_are_read_and_cleared_and_nothing_else() {
 }
 
 #[test]
+fn in_a_table_of_metrics_that_was_not_written_yet_it_is_the_entity_that_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, mut client) = start(folder.path(), &["--analytics"]);
+    let key = "(PartitionKey='20310314T0800',RowKey='user;All')";
+    for (method, headers) in [("GET", &[][..]), ("DELETE", &[("If-Match", "*")])] {
+        let answer = client.request(method, &format!("/{MINUTE}{key}"), headers, b"");
+        assert_eq!((answer.status, answer.header("x-ms-error-code")), (404, Some("ResourceNotFound")), "{method}");
+    }
+    let batch = format!(
+        "--b\nContent-Type: multipart/mixed; boundary=c\n\n--c\nContent-Type: application/http\n\n\
+         DELETE /{MINUTE}{key} HTTP/1.1\nIf-Match: *\nAccept: application/json\n\n--c--\n--b--\n"
+    );
+    let batch = client.request("POST", "/$batch", &[("Content-Type", "multipart/mixed; boundary=b")], batch.as_bytes());
+    let text = String::from_utf8(batch.body).unwrap();
+    assert!(text.contains("HTTP/1.1 404 Not Found") && text.contains("ResourceNotFound"), "{text}");
+}
+
+#[test]
 fn what_is_measured_follows_the_service_properties() {
     let folder = tempfile::tempdir().unwrap();
     let (server, mut client) = start(folder.path(), &["--analytics"]);
@@ -179,6 +198,11 @@ fn what_is_measured_follows_the_service_properties() {
     assert!(rows(&mut client, MINUTE, "user;QueryTables").is_empty(), "APIs were not asked for");
     let secondary = format!("/{HOUR_OF_SECONDARY}()");
     assert_eq!(client.request("GET", &secondary, &[], b"").status, 404, "there is no secondary endpoint");
+    assert_eq!(client.request("GET", "-secondary/Tables", &[], b"").status, 403);
+    stop(server);
+    // What was refused by an endpoint that is not served is not counted either.
+    let (server, mut client) = start(folder.path(), &["--analytics"]);
+    assert_eq!(sum(&mut client, MINUTE_OF_SECONDARY, "user;All", "TotalRequests"), 0);
     stop(server);
     // Without analytics there are no such tables.
     let (_server, mut client) = start(folder.path(), &[]);

@@ -6,6 +6,7 @@ mod support;
 
 use std::fs;
 use std::path::PathBuf;
+use std::thread;
 use support::{ACCOUNT, Client, Response, Server};
 
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -123,6 +124,55 @@ fn inserts_stop_at_the_last_entity_and_deletions_make_room() {
     held.change("max-table-entities = 3");
     assert_eq!(insert(&mut held.client, "two", "4", "").status, 204);
     assert_over_quota(&insert(&mut held.client, "two", "5", ""));
+}
+
+/// The answer to a transaction of 100 inserts, as text.
+fn insert_hundred(client: &mut Client, partition: usize) -> String {
+    let insert = |row| {
+        format!(
+            "--c\nContent-Type: application/http\n\nPOST /one HTTP/1.1\nAccept: application/json\n\
+             Content-Type: application/json\n\n{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"}}\n"
+        )
+    };
+    let inserts: String = (0..100).map(insert).collect();
+    let batch = format!("--b\nContent-Type: multipart/mixed; boundary=c\n\n{inserts}--c--\n--b--\n");
+    let answer =
+        client.request("POST", "/$batch", &[("Content-Type", "multipart/mixed; boundary=b")], batch.as_bytes());
+    assert_eq!(answer.status, 202);
+    String::from_utf8(answer.body).unwrap()
+}
+
+#[test]
+fn transactions_that_come_at_the_same_time_do_not_go_beyond_together() {
+    let mut held = held("max-entities = 1000");
+    held.server.wait_for_log("counted for the quota");
+    assert_eq!(create_table(&mut held.client, "one").status, 201);
+    let clients: Vec<_> = (0..24).map(|_| held.server.client()).collect();
+    let answers = thread::scope(|scope| {
+        let insert = |(number, mut client): (usize, Client)| scope.spawn(move || insert_hundred(&mut client, number));
+        let answers: Vec<_> = clients.into_iter().enumerate().map(insert).collect();
+        answers.into_iter().map(|answer| answer.join().unwrap()).collect::<Vec<_>>()
+    });
+    let is_done = |answer: &String| answer.contains("HTTP/1.1 201 Created");
+    assert_eq!(answers.iter().filter(|answer| is_done(answer)).count(), 10);
+    assert!(answers.iter().all(|answer| is_done(answer) || answer.contains("HTTP/1.1 403 Forbidden")));
+
+    // What is refused takes no room, however often.
+    let client = &mut held.client;
+    let there = answers.iter().position(is_done).unwrap();
+    let entity = |row| format!("/one(PartitionKey='{there}',RowKey='{row}')");
+    for row in ["0", "1"] {
+        assert_eq!(client.request("DELETE", &entity(row), &[("If-Match", "*")], b"").status, 204);
+    }
+    let again = format!("{{\"PartitionKey\":\"{there}\",\"RowKey\":\"2\"}}");
+    for (table, refused) in [("one", 409), ("nowhere", 404)] {
+        for _ in 0..3 {
+            assert_eq!(client.request("POST", &format!("/{table}"), &[], again.as_bytes()).status, refused);
+        }
+    }
+    assert_eq!(insert(client, "one", "1", "").status, 204);
+    assert_eq!(insert(client, "one", "2", "").status, 204);
+    assert_over_quota(&insert(client, "one", "3", ""));
 }
 
 #[test]

@@ -50,6 +50,16 @@ pub enum Fault {
     Closed,
 }
 
+impl Fault {
+    /// Whether it is known that a write which ended with this changed nothing.
+    pub fn is_without_effect(&self) -> bool {
+        match self {
+            Self::Unavailable(_) | Self::Suspended | Self::Full | Self::Closed => true,
+            Self::Damaged(_) | Self::Storage(_) | Self::Interrupted | Self::Unknown(_) => false,
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -96,6 +106,16 @@ pub enum CommitError {
     Refused(usize, MutationError),
     /// The engine failed. The transaction happened entirely or not at all, and which is not known.
     Fault(Fault),
+}
+
+impl CommitError {
+    /// Whether it is known that nothing changed.
+    pub fn is_without_effect(&self) -> bool {
+        match self {
+            Self::TableNotFound | Self::Refused(..) => true,
+            Self::Fault(fault) => fault.is_without_effect(),
+        }
+    }
 }
 
 /// What a page is to hold.

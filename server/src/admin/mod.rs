@@ -15,11 +15,18 @@ use crate::admission::AdmissionFigures;
 use crate::log::LogControl;
 use crate::metrics::{Connections, Metrics, Scene};
 use crate::traces::Tracer;
+use model::limits::READINESS_SECONDS_MAX;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use store::Figures;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// How long the storage may take to answer.
+const PATIENCE: Duration = Duration::from_secs(READINESS_SECONDS_MAX);
 
 /// What the admin listener knows of the server.
 pub(crate) struct Admin {
@@ -29,6 +36,8 @@ pub(crate) struct Admin {
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// There once the data are open.
     service: OnceLock<Arc<dyn Watched>>,
+    /// Whoever takes the figures of the service.
+    figures_turn: Arc<Semaphore>,
     is_stopping: AtomicBool,
 }
 
@@ -54,7 +63,7 @@ impl Stage {
 
 /// A service, whatever engine it is on, as the admin listener sees it.
 pub(crate) trait Watched: Send + Sync {
-    /// What there is to say about it. May block for a moment.
+    /// What there is to say about it. May block for a moment, and on a disk that hangs for as long as it hangs.
     fn figures(&self) -> (Figures, AdmissionFigures);
 
     /// Asks the storage something small.
@@ -75,7 +84,7 @@ impl Admin {
         tracer: Option<Arc<Tracer>>,
     ) -> Self {
         let (service, is_stopping) = (OnceLock::new(), AtomicBool::new(false));
-        Self { log, metrics, connections, tracer, service, is_stopping }
+        Self { log, metrics, connections, tracer, service, figures_turn: Arc::new(Semaphore::new(1)), is_stopping }
     }
 
     /// From now on requests are served.
@@ -99,10 +108,23 @@ impl Admin {
         }
     }
 
-    /// The figures of the service, if there is one yet; taken on a thread that may block.
+    /// The figures of the service; `None` if there is no service yet, or if it does not tell them in time.
+    ///
+    /// They are taken on a thread that may block, by one at a time: of a disk that hangs there is one thread that waits
+    /// for it, however often somebody asks.
     async fn figures(&self) -> Option<(Figures, AdmissionFigures)> {
         let service = Arc::clone(self.service.get()?);
-        tokio::task::spawn_blocking(move || service.figures()).await.ok()
+        let taken = timeout(PATIENCE, async {
+            let turn = Arc::clone(&self.figures_turn).acquire_owned().await.ok()?;
+            let taking = tokio::task::spawn_blocking(move || {
+                let figures = service.figures();
+                // Given back here, since whoever asked may have gone.
+                drop(turn);
+                figures
+            });
+            taking.await.ok()
+        });
+        taken.await.ok().flatten()
     }
 
     /// What the page of metrics is made of.

@@ -60,9 +60,9 @@ impl Analytics {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request to an account of this server.
+    /// Counts a request to an account of this server, at an endpoint that it serves.
     pub(crate) fn note(&self, completed: &Completed<'_>, properties: &ServiceProperties) {
-        let Some(account) = completed.account else { return };
+        let Some(account) = completed.account.filter(|_| self.has_secondary || !completed.is_secondary) else { return };
         let note = Note {
             account,
             is_secondary: completed.is_secondary,
@@ -94,12 +94,6 @@ impl Analytics {
         let note = Note { account, is_secondary: false, origin: Origin::System, operation, counted };
         self.book().note(&note, properties, DateTime::from_system_time(SystemTime::now()));
     }
-
-    /// The tables that an account has.
-    fn tables(&self) -> impl Iterator<Item = MetricsTable> {
-        let has_secondary = self.has_secondary;
-        MetricsTable::ALL.into_iter().filter(move |table| has_secondary || !table.is_secondary())
-    }
 }
 
 /// Writes what is over, minute by minute, until [`stop`] is called.
@@ -122,7 +116,7 @@ pub(crate) async fn run<E: Engine>(service: Arc<Service<E>>) {
         let hour = now.unix_seconds() / 3600;
         if swept_hour != Some(hour) {
             swept_hour = Some(hour);
-            sweep(&service, analytics, now).await;
+            sweep(&service, now).await;
         }
     }
 }
@@ -185,10 +179,11 @@ async fn write(engine: &impl Engine, analytics: &Analytics, key: PageKey, page: 
 }
 
 /// Deletes the figures that are older than the service properties of their account say.
-async fn sweep<E: Engine>(service: &Service<E>, analytics: &Analytics, now: DateTime) {
+async fn sweep<E: Engine>(service: &Service<E>, now: DateTime) {
     for (account, _) in service.accounts.current().all() {
         let Ok(properties) = service.engine.service_properties(account) else { return };
-        for table in analytics.tables() {
+        // Those of the secondary endpoint, too: it may have been served before.
+        for table in MetricsTable::ALL {
             let Metrics { retention, .. } =
                 if table.is_hourly() { properties.hour_metrics } else { properties.minute_metrics };
             let Some(keep) = retention else { continue };

@@ -37,12 +37,7 @@ pub(super) enum WriteError {
 impl WriteError {
     /// A fault of a write. Those that leave nothing behind are known.
     fn of_write(fault: &Fault) -> Self {
-        match fault {
-            Fault::Unavailable(_) | Fault::Suspended | Fault::Full | Fault::Closed => Self::NotYet(fault.to_string()),
-            Fault::Damaged(_) | Fault::Storage(_) | Fault::Interrupted | Fault::Unknown(_) => {
-                Self::Unknown(fault.to_string())
-            }
-        }
+        if fault.is_without_effect() { Self::NotYet(fault.to_string()) } else { Self::Unknown(fault.to_string()) }
     }
 }
 

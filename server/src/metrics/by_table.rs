@@ -73,9 +73,6 @@ struct Known {
     tables: usize,
 }
 
-/// A table or account at one moment.
-pub(super) type Listed<T> = Vec<(T, Arc<Tally>)>;
-
 thread_local! {
     static CACHE: RefCell<[Option<Arc<Entry>>; CACHED]> = const { RefCell::new([const { None }; CACHED]) };
 }
@@ -159,7 +156,7 @@ impl ByTable {
     }
 
     /// The counters of the accounts; of those beyond the bound together at the end, if there are any.
-    pub(super) fn accounts(&self) -> Listed<String> {
+    pub(super) fn accounts(&self) -> Vec<(String, Arc<Tally>)> {
         let known = self.read();
         let named = known.accounts.iter().map(|(name, tally)| (name.to_string(), Arc::clone(tally)));
         let other = (OTHER.to_owned(), Arc::clone(&known.other_accounts));

@@ -133,25 +133,15 @@ fn spans(page: &mut Page<'_, '_>, scene: &Scene) -> fmt::Result {
 
 fn accounts(page: &mut Page<'_, '_>, metrics: &Metrics) -> fmt::Result {
     let accounts = metrics.by_table.accounts();
-    let help = "Requests for an account of this server, by outcome: success, client_error, throttled (503), server_error \
-                or aborted; accounts beyond the first 200 count as (other)";
-    page.counter("account_requests", help, |family| {
-        accounts.iter().try_for_each(|(account, tally)| outcomes(family, &[("account", account)], tally))
-    })?;
-    page.counter("account_request_bytes", "Bytes of the bodies of requests for an account", |family| {
-        let bytes = |(account, tally): &(String, _)| {
-            let tally: &std::sync::Arc<Tally> = tally;
-            family.count(&[("account", account)], read(&tally.request_bytes))
-        };
-        accounts.iter().try_for_each(bytes)
-    })?;
-    page.counter("account_response_bytes", "Bytes of the bodies of answers of an account", |family| {
-        let bytes = |(account, tally): &(String, _)| {
-            let tally: &std::sync::Arc<Tally> = tally;
-            family.count(&[("account", account)], read(&tally.response_bytes))
-        };
-        accounts.iter().try_for_each(bytes)
-    })
+    let all: Vec<_> = accounts.iter().map(|(account, tally)| ([("account", account.as_str())], &**tally)).collect();
+    let requests = "Requests for an account of this server, by outcome: success, client_error, throttled (503), server_error \
+                    or aborted; accounts beyond the first 200 count as (other)";
+    let families = [
+        ("account_requests", requests),
+        ("account_request_bytes", "Bytes of the bodies of requests for an account"),
+        ("account_response_bytes", "Bytes of the bodies of answers of an account"),
+    ];
+    tallies(page, families, &all)
 }
 
 fn tables(page: &mut Page<'_, '_>, metrics: &Metrics) -> fmt::Result {
@@ -160,15 +150,29 @@ fn tables(page: &mut Page<'_, '_>, metrics: &Metrics) -> fmt::Result {
         tables.iter().map(|entry| ([("account", entry.account.as_str()), ("table", &*entry.table)], &entry.tally));
     let other = metrics.by_table.other_tables().map(|tally| ([("account", OTHER), ("table", OTHER)], tally));
     let all: Vec<_> = named.chain(other).collect();
-    let help = "Requests for a table by outcome, in lower case; at most 1000 tables, those beyond count as (other) with \
-                their successes only, and tables that were deleted, or not used for a day, go away";
-    page.counter("table_requests", help, |family| {
+    let requests = "Requests for a table by outcome, in lower case; at most 1000 tables, those beyond count as (other) with \
+                    their successes only, and tables that were deleted, or not used for a day, go away";
+    let families = [
+        ("table_requests", requests),
+        ("table_request_bytes", "Bytes of the bodies of requests for a table"),
+        ("table_response_bytes", "Bytes of the bodies of answers about a table"),
+    ];
+    tallies(page, families, &all)
+}
+
+/// The counters of accounts or tables by their labels, as three families: the outcomes, and the bytes both ways.
+fn tallies<const N: usize>(
+    page: &mut Page<'_, '_>,
+    [requests, request_bytes, response_bytes]: [(&str, &str); 3],
+    all: &[([(&'static str, &str); N], &Tally)],
+) -> fmt::Result {
+    page.counter(requests.0, requests.1, |family| {
         all.iter().try_for_each(|(labels, tally)| outcomes(family, labels, tally))
     })?;
-    page.counter("table_request_bytes", "Bytes of the bodies of requests for a table", |family| {
+    page.counter(request_bytes.0, request_bytes.1, |family| {
         all.iter().try_for_each(|(labels, tally)| family.count(labels, read(&tally.request_bytes)))
     })?;
-    page.counter("table_response_bytes", "Bytes of the bodies of answers about a table", |family| {
+    page.counter(response_bytes.0, response_bytes.1, |family| {
         all.iter().try_for_each(|(labels, tally)| family.count(labels, read(&tally.response_bytes)))
     })
 }

@@ -20,9 +20,28 @@ pub(crate) mod update_entity;
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::Failure;
+use crate::quota::Room;
 use crate::traces::step;
-use model::{Action, DateTime, Mutation, Transaction, Written};
-use store::Engine;
+use model::{Action, DateTime, Mutation, MutationError, Transaction, Written};
+use store::{CommitError, Engine, TableKey};
+
+/// Commits a transaction for which there is room, and says what became of it. An account has its tables of metrics whether anything was written into them yet or not: if not,
+/// it is the entity that is missing.
+async fn commit_transaction(
+    engine: &impl Engine,
+    table: &TableKey,
+    room: Room<'_>,
+    transaction: Transaction,
+) -> Result<Vec<Written>, CommitError> {
+    let committed = step("commit", engine.commit(table, transaction)).await;
+    room.settle(&committed);
+    match committed {
+        Err(CommitError::TableNotFound) if table.name.is_of_metrics() => {
+            Err(CommitError::Refused(0, MutationError::NotFound))
+        }
+        committed => committed,
+    }
+}
 
 /// Commits one mutation if it is allowed, and answers the Timestamp of the entity if it was stored.
 async fn commit(
@@ -34,9 +53,8 @@ async fn commit(
     call.allow(Action::of(&mutation, table))?;
     let table = call.table_to_change(table, std::iter::once(&mutation))?;
     call.admit_entities(&table, mutation.key().partition.as_str(), 1)?;
-    let planned = call.plan(&table, std::slice::from_ref(&mutation))?;
-    let written = step("commit", engine.commit(&table, Transaction::single(mutation))).await?;
-    planned.happened();
+    let room = call.take_room(&table, std::slice::from_ref(&mutation))?;
+    let written = commit_transaction(engine, &table, room, Transaction::single(mutation)).await?;
     Ok(written.first().and_then(|written| match written {
         Written::Stored(timestamp) => Some(*timestamp),
         Written::Deleted => None,

@@ -2,12 +2,17 @@
 
 use super::usage::{AccountUsage, Amount, entity_bytes};
 use crate::service::Service;
-use model::limits::{QUOTA_COUNT_SECONDS, QUOTA_COUNT_SHARE, QUOTA_DOUBT_SHARE, QUOTA_LOOK_MILLISECONDS};
+use model::limits::{
+    QUOTA_COUNT_SECONDS, QUOTA_COUNT_SHARE, QUOTA_COUNTS_MAX, QUOTA_DOUBT_SHARE, QUOTA_LOOK_MILLISECONDS,
+};
 use model::{AccountName, EntityView, KeyRange, TableName};
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Engine, EntitySink, Fault, ReadError, Scan, TableKey, TablePages};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
 /// Most entities that are counted in one step. The engine's readers are bounded in number, so none is kept for long.
@@ -35,29 +40,74 @@ impl Count {
 
 /// Counts for as long as the server runs.
 pub(crate) async fn run<E: Engine>(service: Arc<Service<E>>) {
+    let mut accounts = service.accounts.watch();
+    let mut counts = Counts::new();
     loop {
-        let accounts = service.accounts.current();
-        service.quotas.forget_others(&accounts);
-        for (account, _) in accounts.all() {
-            let quota = service.quotas.of(&accounts, account);
-            if !quota.is_of_content() {
-                service.quotas.forget(account);
-            } else if service.quotas.is_due(account, Instant::now()) {
-                count(&service, account).await;
+        let bounded = service.quotas.keep_bounded(&accounts.borrow_and_update());
+        counts.end_others(&bounded);
+        // Where nothing is bounded, nothing is looked at until there are other accounts.
+        while !bounded.is_empty() {
+            for account in bounded.iter().filter(|account| service.quotas.is_due(account, Instant::now())) {
+                counts.start(account, count(Arc::clone(&service), account.clone()));
+            }
+            tokio::time::sleep(Duration::from_millis(QUOTA_LOOK_MILLISECONDS)).await;
+            if accounts.has_changed().unwrap_or(true) {
+                break;
             }
         }
-        tokio::time::sleep(Duration::from_millis(QUOTA_LOOK_MILLISECONDS)).await;
+        if bounded.is_empty() && accounts.changed().await.is_err() {
+            return;
+        }
     }
 }
 
-async fn count<E: Engine>(service: &Service<E>, account: &AccountName) {
+/// The counts that are under way: each in a task of its own, so that none waits until a large account was counted, and no
+/// more at one time than leave the engine its readers.
+#[derive(Debug)]
+struct Counts {
+    running: HashMap<AccountName, JoinHandle<()>>,
+    turns: Arc<Semaphore>,
+}
+
+impl Counts {
+    fn new() -> Self {
+        Self { running: HashMap::new(), turns: Arc::new(Semaphore::new(QUOTA_COUNTS_MAX)) }
+    }
+
+    /// Starts the count of an account, unless one is under way.
+    fn start(&mut self, account: &AccountName, count: impl Future<Output = ()> + Send + 'static) {
+        if self.running.get(account).is_some_and(|running| !running.is_finished()) {
+            return;
+        }
+        let turns = Arc::clone(&self.turns);
+        let running = tokio::spawn(async move {
+            // It is never closed.
+            let _turn = turns.acquire().await;
+            count.await;
+        });
+        self.running.insert(account.clone(), running);
+    }
+
+    /// Ends the counts of accounts that need none any more.
+    fn end_others(&mut self, bounded: &HashSet<AccountName>) {
+        self.running.retain(|account, running| {
+            let is_bounded = bounded.contains(account);
+            if !is_bounded {
+                running.abort();
+            }
+            is_bounded
+        });
+    }
+}
+
+async fn count<E: Engine>(service: Arc<Service<E>>, account: AccountName) {
     let began = Instant::now();
-    match tables(&service.engine, account).await {
+    match tables(&service.engine, &account).await {
         Ok(tables) => {
             let usage = AccountUsage::counted(tables);
             let Amount { entities, bytes } = usage.whole();
             let took = began.elapsed();
-            if service.quotas.set(account, usage, Count { at: Instant::now(), took }) {
+            if service.quotas.set(&account, usage, Count { at: Instant::now(), took }) {
                 info!(%account, entities, bytes, "counted for the quota, which is in force from now on");
             } else {
                 debug!(%account, entities, bytes, "counted for the quota");
@@ -65,7 +115,7 @@ async fn count<E: Engine>(service: &Service<E>, account: &AccountName) {
         }
         Err(Fault::Closed) => {}
         Err(fault) => {
-            service.quotas.set_failed(account, Count { at: Instant::now(), took: began.elapsed() });
+            service.quotas.set_failed(&account, Count { at: Instant::now(), took: began.elapsed() });
             warn!(%account, "what it keeps could not be counted for its quota: {fault}");
         }
     }
@@ -126,7 +176,10 @@ impl EntitySink for Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accounts::Accounts;
     use crate::quota::{Quota, Quotas};
+    use std::future::pending;
+    use tokio::sync::{mpsc, oneshot};
 
     #[test]
     fn a_count_that_fails_has_its_pause_too() {
@@ -140,8 +193,34 @@ mod tests {
         let _first = quotas.set(&account, AccountUsage::default(), count);
         assert!(quotas.failed().is_empty());
         quotas.set_failed(&account, count);
-        quotas.forget(&account);
+        // The quota of the development account is none.
+        assert!(quotas.keep_bounded(&Accounts::development()).is_empty());
         assert!(is_due(0), "forgotten");
+    }
+
+    #[tokio::test]
+    async fn a_large_account_holds_up_nobody() {
+        let account = |name| AccountName::new(name).unwrap();
+        let (large, small) = (account("orchard"), account("meadow"));
+        let mut counts = Counts::new();
+        let (large_counts, mut ended) = mpsc::channel::<()>(1);
+        counts.start(&large, async move {
+            // Never done.
+            let _counting = large_counts;
+            pending::<()>().await;
+        });
+        for _ in 0..3 {
+            let (counted, when_counted) = oneshot::channel();
+            counts.start(&small, async move { counted.send(()).unwrap() });
+            when_counted.await.unwrap();
+            counts.running.remove(&small).unwrap().await.unwrap();
+        }
+        let (counted, when_counted) = oneshot::channel::<()>();
+        counts.start(&large, async move { counted.send(()).unwrap() });
+        assert!(when_counted.await.is_err(), "it is counted already");
+        counts.end_others(&HashSet::from([small]));
+        assert_eq!(ended.recv().await, None);
+        assert!(counts.running.is_empty());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How much an account and a table may keep (`docs/throttling.md`).
 //!
 //! The number of tables is exact. Entities and bytes are counted now and then, and what is known for sure is added in
-//! between (`usage.rs`), so a quota is kept within a margin and costs a write nothing but a look at a map.
+//! between (`usage.rs`), so a quota is kept within a margin and costs a write nothing but two looks at a map.
 //!
 //! Invariants:
 //!
@@ -20,11 +20,13 @@ use crate::call::Call;
 use crate::failure::Failure;
 use count::Count;
 use model::{AccountName, Mutation};
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use store::{Engine, TableKey, TablePages};
-use usage::{AccountUsage, Growth, Verdict};
+use store::{CommitError, Engine, TableKey, TablePages};
+use tokio::sync::OwnedMutexGuard;
+use usage::{AccountUsage, Growth, Outcome, Verdict};
 use wire::{ErrorCode, ServiceError};
 
 /// The quotas of all accounts, and what is known of what they keep.
@@ -33,15 +35,19 @@ pub(crate) struct Quotas {
     /// What an account may keep that has no quota of its own.
     default: Quota,
     counted: Mutex<HashMap<AccountName, Counted>>,
+    /// The next number of a [`Counted`].
+    next: AtomicU64,
     /// The counts that failed since the account was counted last, so that they are not repeated without a pause.
     failed: Mutex<HashMap<AccountName, Count>>,
-    /// Whoever creates a table of an account with a quota on tables.
-    creation: tokio::sync::Mutex<()>,
+    /// Whoever creates a table, by account; of those with a quota on tables that did.
+    creation: Mutex<HashMap<AccountName, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// What is known of an account.
 #[derive(Debug)]
 struct Counted {
+    /// Another one whenever something is replaced that room was set aside in, so that none is given back which is not there.
+    number: u64,
     usage: AccountUsage,
     count: Count,
     is_doubtful: bool,
@@ -54,15 +60,33 @@ pub(crate) struct Held<'a> {
     quota: Quota,
 }
 
-/// A transaction that may happen, until it has.
+/// Room that was set aside for a transaction.
+///
+/// It is given back only if it is known that nothing came of the transaction. If nobody says what did, as when the client
+/// went away, it stays taken until it is counted what there is.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Planned<'a>(Option<(&'a Quotas, &'a TableKey, Growth)>);
+pub(crate) struct Room<'a>(Option<Taken<'a>>);
+
+#[derive(Debug)]
+struct Taken<'a> {
+    quotas: &'a Quotas,
+    table: &'a TableKey,
+    growth: Growth,
+    /// The number of what it was taken from; `None` if the account was not counted yet.
+    from: Option<u64>,
+}
 
 impl Quotas {
     /// Nothing is known yet.
     pub(crate) fn new(default: Quota) -> Self {
-        Self { default, counted: Mutex::default(), failed: Mutex::default(), creation: tokio::sync::Mutex::default() }
+        Self {
+            default,
+            counted: Mutex::default(),
+            next: AtomicU64::new(0),
+            failed: Mutex::default(),
+            creation: Mutex::default(),
+        }
     }
 
     /// The quota of an account.
@@ -81,8 +105,21 @@ impl Quotas {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn next(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
     fn failed(&self) -> MutexGuard<'_, HashMap<AccountName, Count>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn creation(&self) -> MutexGuard<'_, HashMap<AccountName, Arc<tokio::sync::Mutex<()>>>> {
+        self.creation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What only one at a time has who creates a table of an account.
+    fn creation_turn(&self, account: &AccountName) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(self.creation().entry(account.clone()).or_default())
     }
 
     /// Whether it is time to count what an account keeps.
@@ -96,7 +133,8 @@ impl Quotas {
     /// Takes what was counted; answers whether it is the first time.
     fn set(&self, account: &AccountName, usage: AccountUsage, count: Count) -> bool {
         self.failed().remove(account);
-        self.counted().insert(account.clone(), Counted { usage, count, is_doubtful: false }).is_none()
+        let counted = Counted { number: self.next(), usage, count, is_doubtful: false };
+        self.counted().insert(account.clone(), counted).is_none()
     }
 
     /// Remembers that counting failed.
@@ -104,32 +142,41 @@ impl Quotas {
         self.failed().insert(account.clone(), count);
     }
 
-    /// Forgets an account without a quota on what it keeps.
-    fn forget(&self, account: &AccountName) {
-        self.failed().remove(account);
-        self.counted().remove(account);
+    /// The accounts whose entities or bytes are bounded. What is known of others is forgotten.
+    fn keep_bounded(&self, accounts: &Accounts) -> HashSet<AccountName> {
+        let names = accounts.all().map(|(account, _)| account);
+        let bounded: HashSet<_> = names.filter(|name| self.of(accounts, name).is_of_content()).cloned().collect();
+        self.failed().retain(|account, _| bounded.contains(account));
+        self.counted().retain(|account, _| bounded.contains(account));
+        self.creation().retain(|account, _| accounts.keys(account).is_some());
+        bounded
     }
 
-    /// Forgets the accounts that this server no longer has.
-    fn forget_others(&self, accounts: &Accounts) {
-        self.failed().retain(|account, _| accounts.keys(account).is_some());
-        self.counted().retain(|account, _| accounts.keys(account).is_some());
-    }
-
-    /// Refuses a transaction that an account has no room for. Until it was counted for the first time there is room.
-    fn check(&self, quota: Quota, table: &TableKey, growth: &Growth) -> Result<(), Failure> {
+    /// Sets room aside for a transaction, or refuses it if the account has none. Until it was counted for the first time
+    /// there is room.
+    fn take<'a>(&'a self, quota: Quota, table: &'a TableKey, growth: Growth) -> Result<Taken<'a>, Failure> {
         let mut counted = self.counted();
-        let Some(Counted { usage, is_doubtful, .. }) = counted.get_mut(&table.account) else { return Ok(()) };
-        match usage.verdict(quota, table.name.folded(), growth) {
-            Verdict::Allowed => Ok(()),
-            Verdict::AllowedAndDoubtful => {
-                *is_doubtful = true;
-                Ok(())
-            }
+        let taken = |from| Taken { quotas: self, table, growth, from };
+        let Some(Counted { number, usage, is_doubtful, .. }) = counted.get_mut(&table.account) else {
+            return Ok(taken(None));
+        };
+        match usage.verdict(quota, table.name.folded(), &growth) {
+            Verdict::Allowed => {}
+            Verdict::AllowedAndDoubtful => *is_doubtful = true,
             Verdict::Refused => {
                 *is_doubtful |= usage.may_be_less();
-                Err(over_quota())
+                return Err(over_quota());
             }
+        }
+        usage.reserve(table.name.folded(), &growth);
+        Ok(taken(Some(*number)))
+    }
+
+    /// Forgets what a table that is gone held.
+    fn forget_table(&self, table: &TableKey) {
+        if let Some(counted) = self.counted().get_mut(&table.account) {
+            counted.usage.forget(table.name.folded());
+            counted.number = self.next();
         }
     }
 }
@@ -141,9 +188,9 @@ impl Call<'_> {
         &self,
         engine: &impl Engine,
         table: &TableKey,
-    ) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>, Failure> {
+    ) -> Result<Option<OwnedMutexGuard<()>>, Failure> {
         let Some(Held { quotas, quota: Quota { tables: Some(max), .. } }) = self.quota else { return Ok(None) };
-        let turn = quotas.creation.lock().await;
+        let turn = quotas.creation_turn(&table.account).lock_owned().await;
         let mut count = 0;
         let mut pages = TablePages::new(engine, &table.account, String::new());
         while count < max
@@ -157,37 +204,55 @@ impl Call<'_> {
         Ok(Some(turn))
     }
 
-    /// Makes sure that there is room for what a transaction does.
-    pub(crate) fn plan<'t>(&self, table: &'t TableKey, mutations: &[Mutation]) -> Result<Planned<'t>, Failure>
+    /// Sets aside the room that a transaction needs.
+    pub(crate) fn take_room<'t>(&self, table: &'t TableKey, mutations: &[Mutation]) -> Result<Room<'t>, Failure>
     where
         Self: 't,
     {
-        let Some(Held { quotas, quota }) = self.quota else { return Ok(Planned(None)) };
-        if !quota.is_of_content() || table.name.is_of_metrics() {
-            return Ok(Planned(None));
+        match self.quota {
+            Some(Held { quotas, quota }) if quota.is_of_content() && !table.name.is_of_metrics() => {
+                quotas.take(quota, table, Growth::of(mutations)).map(|taken| Room(Some(taken)))
+            }
+            _ => Ok(Room(None)),
         }
-        let growth = Growth::of(mutations);
-        quotas.check(quota, table, &growth)?;
-        Ok(Planned(Some((quotas, table, growth))))
     }
 
     /// Says that a table is gone.
     pub(crate) fn table_is_gone(&self, table: &TableKey) {
-        if let Some(Held { quotas, .. }) = self.quota
-            && let Some(counted) = quotas.counted().get_mut(&table.account)
-        {
-            counted.usage.forget(table.name.folded());
+        if let Some(Held { quotas, .. }) = self.quota {
+            quotas.forget_table(table);
         }
     }
 }
 
-impl Planned<'_> {
-    /// Says that the transaction happened.
-    pub(crate) fn happened(self) {
-        if let Some((quotas, table, growth)) = self.0
-            && let Some(counted) = quotas.counted().get_mut(&table.account)
-        {
-            counted.usage.grow(table.name.folded(), &growth);
+impl Room<'_> {
+    /// Says what became of the transaction.
+    pub(crate) fn settle<T>(mut self, result: &Result<T, CommitError>) {
+        if let Some(taken) = self.0.take() {
+            taken.settle(match result {
+                Ok(_) => Outcome::Happened,
+                Err(error) if error.is_without_effect() => Outcome::LeftNothing,
+                Err(_) => Outcome::Unknown,
+            });
+        }
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        if let Some(taken) = self.0.take() {
+            taken.settle(Outcome::Unknown);
+        }
+    }
+}
+
+impl Taken<'_> {
+    fn settle(self, outcome: Outcome) {
+        let Self { quotas, table, growth, from } = self;
+        if let Some(counted) = quotas.counted().get_mut(&table.account) {
+            // A count that came in between saw the transaction or did not.
+            let outcome = if from == Some(counted.number) { outcome } else { Outcome::Unknown };
+            counted.usage.settle(table.name.folded(), &growth, outcome);
         }
     }
 }
@@ -197,4 +262,124 @@ impl Planned<'_> {
 fn over_quota() -> Failure {
     let message = "Write operations are not allowed.";
     Failure::service(ServiceError::new(ErrorCode::InsufficientAccountPermissions, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::limits::Ceiling;
+    use super::*;
+    use model::{Condition, EntityKey, KeyText, MutationError, RecordBuilder, TableName};
+    use std::sync::Barrier;
+    use std::time::Duration;
+    use store::Fault;
+
+    fn table(name: &str) -> TableKey {
+        TableKey { account: AccountName::new("orchard").unwrap(), name: TableName::new(name).unwrap() }
+    }
+
+    fn inserts(count: usize) -> Growth {
+        let insert = |row: usize| {
+            let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&row.to_string()).unwrap() };
+            Mutation::Insert { key, properties: RecordBuilder::default() }
+        };
+        Growth::of(&(0..count).map(insert).collect::<Vec<_>>())
+    }
+
+    fn deletion() -> Growth {
+        let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
+        Growth::of(&[Mutation::Delete { key, condition: Condition::Any }])
+    }
+
+    fn quota(entities: u64) -> Quota {
+        Quota { account: Ceiling { entities: Some(entities), bytes: None }, ..Quota::default() }
+    }
+
+    /// Quotas of an account that was counted and keeps some entities.
+    fn counted(entities: u64) -> Quotas {
+        let quotas = Quotas::new(Quota::default());
+        count_again(&quotas, entities);
+        quotas
+    }
+
+    fn count_again(quotas: &Quotas, entities: u64) {
+        let usage = AccountUsage::counted(vec![("harvest".into(), usage::Amount { entities, bytes: 0 })]);
+        quotas.set(&table("harvest").account, usage, Count { at: Instant::now(), took: Duration::ZERO });
+    }
+
+    fn take<'a>(quotas: &'a Quotas, table: &'a TableKey, growth: Growth) -> Option<Room<'a>> {
+        quotas.take(quota(1000), table, growth).ok().map(|taken| Room(Some(taken)))
+    }
+
+    #[test]
+    fn transactions_that_come_at_the_same_time_have_no_more_room_than_one_after_another() {
+        const AT_ONCE: usize = 16;
+        let (quotas, harvest, all_have_asked) = (counted(900), table("harvest"), Barrier::new(AT_ONCE));
+        let admitted = std::thread::scope(|scope| {
+            let ask = || {
+                let room = take(&quotas, &harvest, inserts(40));
+                // None is done before all have asked.
+                all_have_asked.wait();
+                room.map(|room| room.settle(&Ok(()))).is_some()
+            };
+            let asking: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(ask)).collect();
+            asking.into_iter().map(|asked| asked.join().unwrap()).filter(|admitted| *admitted).count()
+        });
+        assert_eq!(admitted, 2);
+        assert!(take(&quotas, &harvest, inserts(21)).is_none() && take(&quotas, &harvest, inserts(20)).is_some());
+    }
+
+    #[test]
+    fn room_is_given_back_only_if_nothing_came_of_the_transaction() {
+        let harvest = table("harvest");
+        let refused = |error: CommitError| Err::<(), _>(error);
+        for (result, is_given_back) in [
+            (Some(Ok(())), false),
+            (Some(refused(CommitError::Refused(0, MutationError::AlreadyExists))), true),
+            (Some(refused(CommitError::TableNotFound)), true),
+            (Some(refused(CommitError::Fault(Fault::Full))), true),
+            (Some(refused(CommitError::Fault(Fault::Interrupted))), false),
+            (Some(refused(CommitError::Fault(Fault::Unknown("no answer".into())))), false),
+            // The client went away.
+            (None, false),
+        ] {
+            let quotas = counted(900);
+            let room = take(&quotas, &harvest, inserts(100)).unwrap();
+            let told = format!("{result:?}");
+            match result {
+                Some(result) => room.settle(&result),
+                None => drop(room),
+            }
+            assert_eq!(take(&quotas, &harvest, inserts(100)).is_some(), is_given_back, "{told}");
+        }
+    }
+
+    #[test]
+    fn accounts_do_not_wait_for_each_other_to_create_tables() {
+        let quotas = Quotas::new(Quota::default());
+        let turn = |name| quotas.creation_turn(&AccountName::new(name).unwrap()).try_lock_owned();
+        let _creating = turn("orchard").unwrap();
+        assert!(turn("orchard").is_err() && turn("meadow").is_ok());
+    }
+
+    #[test]
+    fn what_was_counted_in_between_is_not_made_less() {
+        let harvest = table("harvest");
+        let nothing = Err::<(), _>(CommitError::TableNotFound);
+        let quotas = counted(900);
+        let (inserting, deleting) =
+            (take(&quotas, &harvest, inserts(100)).unwrap(), take(&quotas, &harvest, deletion()).unwrap());
+        count_again(&quotas, 1000);
+        inserting.settle(&nothing);
+        deleting.settle(&Ok(()));
+        assert!(take(&quotas, &harvest, inserts(1)).is_none());
+        assert!(quotas.is_due(&harvest.account, Instant::now() + Duration::from_millis(1)), "counting would tell");
+
+        // What goes with a table is not given back once more.
+        let (quotas, other) = (counted(900), table("other"));
+        let room = take(&quotas, &other, inserts(100)).unwrap();
+        quotas.forget_table(&other);
+        room.settle(&nothing);
+        drop(take(&quotas, &harvest, inserts(100)).unwrap());
+        assert!(take(&quotas, &harvest, inserts(1)).is_none());
+    }
 }

@@ -4,6 +4,9 @@
 //! now and then, and in between what is known for sure is added: inserts and deletions say what they did. An upsert or an
 //! update may have made more or not; what it may have made is kept aside, and says when it is time to count again.
 //!
+//! What a transaction adds is added before it is done, so that those which come at the same time have no more room together
+//! than one after another.
+//!
 //! This module must not know the engine, nor read a clock.
 
 use super::limits::{Ceiling, Quota};
@@ -75,13 +78,20 @@ impl Growth {
     }
 }
 
+/// What became of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Happened,
+    LeftNothing,
+    /// It may have happened, or what was known when it began is no longer what is known.
+    Unknown,
+}
+
 /// What is known of an account or of a table.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Usage {
     known: Amount,
     possible: Amount,
-    /// Something was deleted since it was counted, so that there are fewer bytes than is known.
-    has_shrunk: bool,
 }
 
 /// Whether a transaction may happen.
@@ -118,11 +128,21 @@ impl Usage {
         Verdict::Allowed
     }
 
-    fn grow(&mut self, growth: &Growth) {
+    /// Adds what a transaction is about to add.
+    fn reserve(&mut self, growth: &Growth) {
         self.known.add(growth.inserted);
-        self.known.subtract(Amount { entities: growth.deleted, bytes: 0 });
         self.possible.add(growth.possible);
-        self.has_shrunk |= growth.deleted > 0;
+    }
+
+    fn settle(&mut self, growth: &Growth, outcome: Outcome) {
+        match outcome {
+            Outcome::Happened => self.known.subtract(Amount { entities: growth.deleted, bytes: 0 }),
+            Outcome::LeftNothing => {
+                self.known.subtract(growth.inserted);
+                self.possible.subtract(growth.possible);
+            }
+            Outcome::Unknown => {}
+        }
     }
 }
 
@@ -131,6 +151,8 @@ impl Usage {
 pub(super) struct AccountUsage {
     whole: Usage,
     tables: HashMap<Box<str>, Usage>,
+    /// Something was deleted since it was counted, or may not have been written, so that there is less than is known.
+    may_be_less: bool,
 }
 
 impl AccountUsage {
@@ -167,18 +189,31 @@ impl AccountUsage {
 
     /// Whether counting again would show that there is less than is known.
     pub(super) fn may_be_less(&self) -> bool {
-        self.whole.has_shrunk
+        self.may_be_less
     }
 
-    /// A transaction happened.
-    pub(super) fn grow(&mut self, table: &str, growth: &Growth) {
-        self.whole.grow(growth);
+    /// Sets aside what a transaction needs.
+    pub(super) fn reserve(&mut self, table: &str, growth: &Growth) {
+        self.whole.reserve(growth);
         let has_room = self.tables.len() < QUOTA_TABLES_COUNTED_MAX;
         if let Some(usage) = self.tables.get_mut(table) {
-            usage.grow(growth);
+            usage.reserve(growth);
         } else if has_room {
-            self.tables.entry(table.into()).or_default().grow(growth);
+            self.tables.entry(table.into()).or_default().reserve(growth);
         }
+    }
+
+    /// Takes what became of a transaction for which something was set aside.
+    pub(super) fn settle(&mut self, table: &str, growth: &Growth, outcome: Outcome) {
+        self.whole.settle(growth, outcome);
+        if let Some(usage) = self.tables.get_mut(table) {
+            usage.settle(growth, outcome);
+            // There may be no such table.
+            if *usage == Usage::default() {
+                self.tables.remove(table);
+            }
+        }
+        self.may_be_less |= outcome == Outcome::Unknown || (outcome == Outcome::Happened && growth.deleted > 0);
     }
 
     /// A table is gone.
@@ -222,6 +257,11 @@ mod tests {
         Growth::of(&[Mutation::Delete { key: key("r"), condition: Condition::Any }])
     }
 
+    fn happened(usage: &mut AccountUsage, table: &str, growth: &Growth) {
+        usage.reserve(table, growth);
+        usage.settle(table, growth, Outcome::Happened);
+    }
+
     fn quota(account: Ceiling, table: Ceiling) -> Quota {
         Quota { tables: None, account, table }
     }
@@ -234,15 +274,35 @@ mod tests {
         let mut usage = AccountUsage::counted(vec![("one".into(), Amount { entities: 1, bytes: 10 })]);
         assert_eq!(usage.verdict(three, "two", &insert(&["1", "2", "3"])), Verdict::Refused);
         assert_eq!(usage.verdict(three, "two", &insert(&["1", "2"])), Verdict::Allowed);
-        usage.grow("two", &insert(&["1", "2"]));
+        happened(&mut usage, "two", &insert(&["1", "2"]));
         assert_eq!(usage.verdict(three, "two", &insert(&["3"])), Verdict::Refused);
         assert_eq!(usage.verdict(three, "two", &upsert()), Verdict::Refused);
         assert_eq!(usage.verdict(three, "two", &update()), Verdict::Allowed, "an update makes no entity");
         assert_eq!(usage.verdict(three, "two", &delete()), Verdict::Allowed);
-        usage.grow("two", &delete());
+        happened(&mut usage, "two", &delete());
         assert_eq!(usage.verdict(three, "two", &insert(&["3"])), Verdict::Allowed);
         usage.forget("one");
         assert_eq!(usage.verdict(three, "two", &insert(&["3", "4"])), Verdict::Allowed);
+    }
+
+    #[test]
+    fn what_is_set_aside_is_taken_until_it_is_known_that_nothing_came_of_it() {
+        let three = quota(Ceiling { entities: Some(3), bytes: None }, NONE);
+        let mut usage = AccountUsage::default();
+        usage.reserve("one", &insert(&["1", "2"]));
+        assert_eq!(usage.verdict(three, "one", &insert(&["3", "4"])), Verdict::Refused);
+        usage.settle("one", &insert(&["1", "2"]), Outcome::LeftNothing);
+        assert!(usage.tables.is_empty(), "a table that may not exist");
+        assert_eq!(usage.verdict(three, "one", &insert(&["3", "4"])), Verdict::Allowed);
+        assert!(!usage.may_be_less());
+        usage.reserve("one", &insert(&["3", "4"]));
+        usage.settle("one", &insert(&["3", "4"]), Outcome::Unknown);
+        assert_eq!(usage.verdict(three, "one", &insert(&["5", "6"])), Verdict::Refused);
+        assert!(usage.may_be_less(), "counting would tell");
+        usage.reserve("one", &upsert());
+        assert_eq!(usage.verdict(three, "one", &upsert()), Verdict::AllowedAndDoubtful);
+        usage.settle("one", &upsert(), Outcome::LeftNothing);
+        assert_eq!(usage.verdict(three, "one", &upsert()), Verdict::Allowed);
     }
 
     #[test]
@@ -251,13 +311,13 @@ mod tests {
         assert!((1000..1100).contains(&entity));
         let bytes = quota(Ceiling { entities: None, bytes: Some(3 * entity) }, NONE);
         let mut usage = AccountUsage::default();
-        usage.grow("one", &insert(&["1", "2", "3"]));
+        happened(&mut usage, "one", &insert(&["1", "2", "3"]));
         for growth in [insert(&["4"]), upsert(), update()] {
             assert_eq!(usage.verdict(bytes, "one", &growth), Verdict::Refused);
         }
         assert_eq!(usage.verdict(bytes, "one", &delete()), Verdict::Allowed);
         // What was freed is known only when it is counted.
-        usage.grow("one", &delete());
+        happened(&mut usage, "one", &delete());
         assert_eq!(usage.verdict(bytes, "one", &upsert()), Verdict::Refused);
         assert!(usage.may_be_less());
         assert!(!AccountUsage::counted(Vec::new()).may_be_less());
@@ -269,7 +329,7 @@ mod tests {
         let mut usage = AccountUsage::default();
         for expected in [Verdict::Allowed, Verdict::Allowed, Verdict::Allowed, Verdict::AllowedAndDoubtful] {
             assert_eq!(usage.verdict(three, "one", &upsert()), expected);
-            usage.grow("one", &upsert());
+            happened(&mut usage, "one", &upsert());
         }
         assert_eq!(usage.verdict(three, "one", &insert(&["1"])), Verdict::AllowedAndDoubtful);
     }
@@ -278,7 +338,7 @@ mod tests {
     fn each_table_has_its_own() {
         let two = quota(NONE, Ceiling { entities: Some(2), bytes: None });
         let mut usage = AccountUsage::default();
-        usage.grow("one", &insert(&["1", "2"]));
+        happened(&mut usage, "one", &insert(&["1", "2"]));
         assert_eq!(usage.verdict(two, "one", &insert(&["3"])), Verdict::Refused);
         assert_eq!(usage.verdict(two, "two", &insert(&["3"])), Verdict::Allowed);
         usage.forget("one");

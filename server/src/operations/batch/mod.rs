@@ -7,12 +7,14 @@
 mod answers;
 mod part;
 
-use super::{delete_entity, get_entity, insert_entity, merge_entity, query_entities, update_entity};
+use super::{
+    commit_transaction, delete_entity, get_entity, insert_entity, merge_entity, query_entities, update_entity,
+};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::{Failure, Layer};
+use crate::quota::Room;
 use crate::route::Operation;
-use crate::traces::step;
 use answers::{Answers, FailureForm, is_fault};
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
@@ -228,14 +230,11 @@ async fn execute(
     };
     let partition = transaction.mutations().first().map_or("", |mutation| mutation.key().partition.as_str());
     first.call.admit_entities(&table, partition, transaction.mutations().len()).map_err(Stop::Fault)?;
-    let planned = match first.call.plan(&table, transaction.mutations()) {
-        Ok(planned) => planned,
+    let room = match first.call.take_room(&table, transaction.mutations()) {
+        Ok(room) => room,
         Err(failure) => return refused(Refused::early(0, failure)),
     };
-    let written = commit(engine, &table, transaction).await;
-    if written.is_ok() {
-        planned.happened();
-    }
+    let written = commit(engine, &table, room, transaction).await;
     *named = Some(table.name);
     let written = written?;
     let mut answers = Vec::with_capacity(steps.len());
@@ -245,8 +244,13 @@ async fn execute(
     Ok(answers)
 }
 
-async fn commit(engine: &impl Engine, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, Stop> {
-    step("commit", engine.commit(table, transaction)).await.map_err(|error| match error {
+async fn commit(
+    engine: &impl Engine,
+    table: &TableKey,
+    room: Room<'_>,
+    transaction: Transaction,
+) -> Result<Vec<Written>, Stop> {
+    commit_transaction(engine, table, room, transaction).await.map_err(|error| match error {
         CommitError::Fault(_) | CommitError::Refused(_, MutationError::DamagedRecord) => Stop::Fault(error.into()),
         CommitError::TableNotFound => Stop::Refused(Refused::early(0, error.into())),
         CommitError::Refused(index, _) => Stop::Refused(Refused { index, failure: error.into(), was_executed: true }),
