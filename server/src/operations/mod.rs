@@ -25,8 +25,10 @@ use crate::traces::step;
 use model::{Action, DateTime, Mutation, MutationError, Transaction, Written};
 use store::{CommitError, Engine, TableKey};
 
-/// Commits a transaction for which there is room, and says what became of it. An account has its tables of metrics whether anything was written into them yet or not: if not,
-/// it is the entity that is missing.
+/// Commits a transaction for which there is room, and says what became of it.
+///
+/// An account has its tables of metrics whether anything was written into them yet or not: if not, it is the entity that
+/// is missing.
 async fn commit_transaction(
     engine: &impl Engine,
     table: &TableKey,
