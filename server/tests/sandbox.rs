@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{Client, serve};
+use support::{ACCOUNT, Client, KEY, serve};
 
 fn output(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).output().ok()?;
@@ -51,8 +51,7 @@ fn allowed() -> BTreeSet<String> {
 /// Serves some requests under strace, is told to read files again, and stops; returns what it called, a line each.
 fn calls(folder: &Path) -> Vec<String> {
     let accounts = folder.join("accounts.toml");
-    let key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-    fs::write(&accounts, format!("[[account]]\nname = \"devstoreaccount1\"\nkey1 = \"{key}\"\n")).unwrap();
+    fs::write(&accounts, format!("[[account]]\nname = \"{ACCOUNT}\"\nkey1 = \"{KEY}\"\n")).unwrap();
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let (data, trace) = (text(&folder.join("data")), text(&folder.join("trace")));
     let ports = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];

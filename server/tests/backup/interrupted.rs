@@ -1,9 +1,10 @@
 //! What is left when a backup, a restore or the server is killed: nothing that is half a backup or half a data folder.
 
 use crate::content::{exact_snapshot, fill, put};
-use crate::repository::Place;
+use crate::repository::{Place, files};
 use crate::support::{Random, Server, serve};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -95,7 +96,6 @@ fn a_restore_that_is_killed_leaves_a_folder_that_no_server_opens_and_is_done_aga
     place.try_restore("measured", &[]);
     let usual = began.elapsed();
     let data = place.folder.path("new");
-    let mut was_refused = false;
     for _ in 0..ROUNDS {
         let arguments = ["--from", &place.repository, "--data", &data, "--quiet"];
         let mut child = place.folder.command("restore", &arguments, &[]).spawn().unwrap();
@@ -103,18 +103,44 @@ fn a_restore_that_is_killed_leaves_a_folder_that_no_server_opens_and_is_done_aga
         child.kill().unwrap();
         let status = child.wait().unwrap();
         let files = std::fs::read_dir(&data).map_or(0, Iterator::count);
-        let is_restoring = std::path::Path::new(&data).join("rowhouse.restoring").exists();
+        let is_restoring = Path::new(&data).join("rowhouse.restoring").exists();
         if status.success() || (files > 1 && !is_restoring) {
             // It was faster; then it is complete.
             assert_eq!(exact_snapshot(&Server::start(&["--data", &data])), exact_snapshot(&server));
             std::fs::remove_dir_all(&data).unwrap();
         } else if is_restoring {
-            let refused = serve(&["--data", &data, "--listen", "127.0.0.1:0"]).output().unwrap();
-            let told = String::from_utf8(refused.stderr).unwrap();
-            assert!(!refused.status.success() && told.contains("restore it again"), "{told}");
-            was_refused = true;
+            assert_refused(&data);
         }
     }
-    assert!(was_refused, "no restore was killed while it worked");
     assert_eq!(exact_snapshot(&place.restored("new", &[])), exact_snapshot(&server));
+}
+
+#[test]
+fn a_restore_that_failed_leaves_a_folder_that_no_server_opens_and_is_done_again() {
+    let place = Place::new();
+    let server = place.serve();
+    fill(&server, "Cars", 20, 1000);
+    place.back_up(&[]);
+    let manifests = files(&Path::new(&place.repository).join("backups"));
+    let manifest: Value = serde_json::from_slice(&std::fs::read(&manifests[0]).unwrap()).unwrap();
+    let last = manifest["tables"][0]["chunks"].as_array().unwrap().last().unwrap()["sha256"].as_str().unwrap();
+    let chunk = place.repository_files().into_iter().find(|file| file.file_stem().unwrap() == last).unwrap();
+    let away = place.folder.path("away");
+    std::fs::rename(&chunk, &away).unwrap();
+    let data = place.folder.path("new");
+    for _ in 0..2 {
+        let ran = place.try_restore("new", &[]);
+        assert!(ran.code == Some(1) && ran.stderr.contains(last), "{ran:?}");
+        assert_refused(&data);
+    }
+    std::fs::rename(&away, &chunk).unwrap();
+    assert_eq!(exact_snapshot(&place.restored("new", &[])), exact_snapshot(&server));
+}
+
+/// A folder that is half restored is opened by no server.
+fn assert_refused(data: &str) {
+    assert!(Path::new(data).join("rowhouse.restoring").exists());
+    let refused = serve(&["--data", data, "--listen", "127.0.0.1:0"]).output().unwrap();
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && told.contains("restore it again"), "{told}");
 }

@@ -168,7 +168,7 @@ fn tables_are_restored_into_a_running_server() {
         assert_eq!((&after[restored], &after[name]), (&before[name], &before[name]));
     }
     assert_eq!(after.len(), before.len() + 3);
-    assert_eq!(place.folder.states(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(place.folder.states("copy"), Vec::<std::path::PathBuf>::new());
     for (wishes, told) in [
         (&["--table", "Cars"][..], "holds entities already"),
         (&["--table", "Cars=New", "--table", "cars=Newer"], "is named twice"),

@@ -1,9 +1,7 @@
 //! Which service is spoken to, and as whom.
 
 use crate::Bench;
-use crate::support::ACCOUNT;
-
-const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+use crate::support::{ACCOUNT, KEY};
 
 #[test]
 fn every_way_to_name_a_service() {

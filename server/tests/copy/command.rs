@@ -26,10 +26,16 @@ impl Folder {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// The state files in it.
-    pub(crate) fn states(&self) -> Vec<PathBuf> {
+    /// The state file of a subcommand in it, while it may be at work: beside it may be the one that is about to replace it.
+    pub(crate) fn state(&self, subcommand: &str) -> Option<PathBuf> {
+        self.states(subcommand).into_iter().find(|path| path.extension().unwrap() == "json")
+    }
+
+    /// The state files of a subcommand in it.
+    pub(crate) fn states(&self, subcommand: &str) -> Vec<PathBuf> {
         let files = std::fs::read_dir(self.0.path()).unwrap().map(|file| file.unwrap().path());
-        let is_state = |path: &Path| path.file_name().unwrap().to_str().unwrap().starts_with("rowhouse-copy-");
+        let prefix = format!("rowhouse-{subcommand}-");
+        let is_state = |path: &Path| path.file_name().unwrap().to_str().unwrap().starts_with(&prefix);
         files.filter(|path| is_state(path)).collect()
     }
 
@@ -61,7 +67,7 @@ impl Folder {
         let ran = self.copy(arguments);
         assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
         assert!(ran.stdout.contains("both sides are equal"), "{arguments:?}: {ran:?}");
-        assert_eq!(self.states(), Vec::<PathBuf>::new());
+        assert_eq!(self.states("copy"), Vec::<PathBuf>::new());
         ran
     }
 
@@ -78,6 +84,13 @@ pub(crate) fn ended(child: Child) -> Ran {
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// Tells a command to stop, as Ctrl-C does, and waits for its end.
+pub(crate) fn stopped(child: Child) -> Ran {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    ended(child)
 }
 
 /// The endpoint of the development account on a server.

@@ -31,5 +31,5 @@ fn a_service_that_is_not_there_is_given_up_and_told() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let told = folder.refused(&["--from", &endpoint(&free), "--to", "to"]);
     assert!(told.contains("the list of tables had no answer after 10 attempts"), "{told}");
-    assert!(folder.states().is_empty());
+    assert!(folder.states("copy").is_empty());
 }

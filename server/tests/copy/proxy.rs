@@ -1,10 +1,11 @@
-//! A proxy in front of a server that disturbs now and then: answers that it is busy, drops requests, drops answers.
+//! A proxy in front of a server that disturbs now and then: answers that it is busy, drops requests, drops answers. Or it
+//! holds a request, so that whoever sent it is in the middle of its work for certain.
 
-use crate::support::Random;
+use crate::support::{PATIENCE, Random};
 use std::io::{BufRead, BufReader, Read, Result, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 /// How often the proxy does what.
@@ -16,37 +17,115 @@ pub(crate) struct Counts {
     pub(crate) dropped_answers: AtomicU64,
 }
 
+/// What is held back.
+#[derive(Debug)]
+struct Gate {
+    /// What a request has in it that is held.
+    text: String,
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, PartialEq)]
+enum GateState {
+    /// So many requests are let through before one is held.
+    Passing(usize),
+    Holding,
+    Open,
+}
+
+impl Gate {
+    fn new(text: &str, state: GateState) -> Self {
+        Self { text: text.to_owned(), state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Whether a request may go on to the server. One that was held may not: it is lost, so that it does not arrive when
+    /// whoever sent it is gone.
+    fn lets_through(&self, request: &[u8]) -> bool {
+        if !String::from_utf8_lossy(request).contains(&self.text) {
+            return true;
+        }
+        let mut state = self.state.lock().unwrap();
+        match &mut *state {
+            GateState::Open => return true,
+            GateState::Passing(left) if *left > 0 => {
+                *left -= 1;
+                return true;
+            }
+            other => *other = GateState::Holding,
+        }
+        self.changed.notify_all();
+        drop(self.changed.wait_while(state, |state| *state == GateState::Holding).unwrap());
+        false
+    }
+}
+
 /// A running proxy; its threads end with the test.
 pub(crate) struct Proxy {
     pub(crate) address: String,
     pub(crate) counts: Arc<Counts>,
+    gate: Arc<Gate>,
 }
 
 impl Proxy {
     /// Disturbs every so many-th request, in another way each time.
     pub(crate) fn start(server: &str, one_of: u64) -> Self {
+        Self::with(server, one_of, Gate::new("", GateState::Open))
+    }
+
+    /// Disturbs nothing, but lets so many requests with a text in them through and holds the next ones.
+    pub(crate) fn holding(server: &str, text: &str, passed: usize) -> Self {
+        Self::with(server, u64::MAX, Gate::new(text, GateState::Passing(passed)))
+    }
+
+    fn with(server: &str, one_of: u64, gate: Gate) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let counts = Arc::new(Counts::default());
-        let (server, shared) = (server.to_owned(), Arc::clone(&counts));
+        let (counts, gate) = (Arc::new(Counts::default()), Arc::new(gate));
+        let (server, shared) = (server.to_owned(), (Arc::clone(&counts), Arc::clone(&gate)));
         thread::spawn(move || {
             for (stream, number) in listener.incoming().map_while(Result::ok).zip(1..) {
-                let (server, counts) = (server.clone(), Arc::clone(&shared));
+                let (server, (counts, gate)) = (server.clone(), shared.clone());
                 // Ends when either side closes.
-                thread::spawn(move || serve(stream, &server, &mut Random(number), one_of, &counts));
+                thread::spawn(move || serve(stream, &server, &mut Random(number), one_of, &counts, &gate));
             }
         });
-        Self { address, counts }
+        Self { address, counts, gate }
+    }
+
+    /// Waits until a request is held.
+    pub(crate) fn wait_until_held(&self) {
+        let state = self.gate.state.lock().unwrap();
+        let is_early = |state: &mut GateState| matches!(state, GateState::Passing(_));
+        let (state, waited) = self.gate.changed.wait_timeout_while(state, PATIENCE, is_early).unwrap();
+        drop(state);
+        assert!(!waited.timed_out(), "no request was to be held");
+    }
+
+    /// Holds nothing any more. The connections of what was held break.
+    pub(crate) fn go_on(&self) {
+        *self.gate.state.lock().unwrap() = GateState::Open;
+        self.gate.changed.notify_all();
     }
 }
 
-fn serve(stream: TcpStream, server: &str, random: &mut Random, one_of: u64, counts: &Counts) -> Result<()> {
+fn serve(
+    stream: TcpStream,
+    server: &str,
+    random: &mut Random,
+    one_of: u64,
+    counts: &Counts,
+    gate: &Gate,
+) -> Result<()> {
     let upstream = TcpStream::connect(server)?;
     stream.set_nodelay(true)?;
     upstream.set_nodelay(true)?;
     let (mut client, mut server) = (BufReader::new(stream), BufReader::new(upstream));
     let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
     while let Some(request) = message(&mut client)? {
+        if !gate.lets_through(&request) {
+            return Ok(());
+        }
         let number = count(&counts.requests);
         let fate = if number % one_of == one_of - 1 { number / one_of % 3 } else { 3 };
         match fate {

@@ -18,7 +18,7 @@ fn a_target_that_holds_entities_is_left_alone_unless_told_otherwise() {
     let told = folder.refused(&arguments);
     assert!(told.contains("'cars'") && told.contains("--overwrite") && told.contains("nothing was copied"), "{told}");
     assert_eq!(snapshot(&to), before);
-    assert!(folder.states().is_empty(), "there is nothing to go on with");
+    assert!(folder.states("copy").is_empty(), "there is nothing to go on with");
     let ran = folder.copied(&[&arguments[..], &["--overwrite"]].concat());
     assert!(ran.stdout.contains("copied 2 tables, 20 entities"), "{ran:?}");
     // What only the target has stays, and is told.
@@ -51,7 +51,7 @@ fn mistakes_are_explained_and_change_nothing() {
     ] {
         let said = folder.refused(arguments);
         assert!(said.contains(told), "{arguments:?}: {said}");
-        assert!(folder.states().is_empty(), "{arguments:?}");
+        assert!(folder.states("copy").is_empty(), "{arguments:?}");
     }
     let wrong = [("ROWHOUSE_FROM_KEY", "AAECAwQFBgcICQoLDA0ODw==")];
     let ran = folder.run("copy", &["--from", &service, "--to", "to"], &wrong);

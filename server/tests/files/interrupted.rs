@@ -1,13 +1,13 @@
 //! Exports and imports that are ended in the middle and begun again.
 
-use crate::command::{Folder, Ran, ended};
+use crate::command::{self, Folder, Ran, ended, stopped};
 use crate::content::{fill, fill_with_everything};
+use crate::proxy::Proxy;
 use crate::random::SEED;
 use crate::support::{PATIENCE, Random, Server};
 use crate::{done, endpoint, files, manifest, repeated};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,7 @@ use std::time::{Duration, Instant};
 const KILLS: u32 = 8;
 
 fn start(folder: &Folder, subcommand: &str, arguments: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
-    command.env_clear().current_dir(folder.path("")).arg(subcommand).args(arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    folder.command(subcommand, arguments, &[]).spawn().unwrap()
 }
 
 /// Kills runs at random points within the time of a whole one, and lets the last one run to its end.
@@ -87,89 +85,62 @@ fn imports_that_are_killed_go_on_and_end_the_same() {
     }
 }
 
+/// A proxy that holds the second page of the table `deep`: with one page at a time, the first one is in a file by then.
+fn holding_the_second_page(from: &Server) -> Proxy {
+    Proxy::holding(&from.address, "/deep()?$top=1000&NextPartitionKey=", 0)
+}
+
 #[test]
 fn a_half_written_line_is_cut() {
     let folder = Folder::new();
     let from = source();
     done(&folder, "export", &["--from", &endpoint(&from), "--to", "whole"]);
-    let arguments = ["--from", &endpoint(&from), "--to", "parted", "--parallel", "1"];
+    let source = holding_the_second_page(&from);
+    let arguments = ["--from", &command::endpoint(&source.address), "--to", "parted", "--parallel", "1"];
+    let mut child = start(&folder, "export", &arguments);
+    source.wait_until_held();
+    child.kill().unwrap();
+    ended(child);
+    source.go_on();
     let part = folder.path("parted/deep.jsonl.part0");
-    until_caught(&folder, || {
-        let mut child = start(&folder, "export", &arguments);
-        while !Path::new(&part).exists() && child.try_wait().unwrap().is_none() {
-            sleep(Duration::from_millis(1));
-        }
-        child.kill().unwrap();
-        ended(child);
-        Path::new(&part).exists()
-    });
     let mut file = std::fs::File::options().append(true).open(&part).unwrap();
+    assert!(file.metadata().unwrap().len() > 0);
     file.write_all(b"{\"PartitionKey\":\"half a li").unwrap();
     let ran = done(&folder, "export", &arguments);
     assert!(ran.stderr.contains("going on with an earlier export"), "{ran:?}");
     assert_eq!(files(&folder, "parted"), files(&folder, "whole"));
 }
 
-/// Tries until a run is caught in its middle; on a busy machine it may be done before anybody looks.
-fn until_caught(folder: &Folder, mut attempt: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !attempt() {
-        assert!(began.elapsed() < PATIENCE);
-        std::fs::remove_dir_all(folder.path("parted")).unwrap();
-    }
-}
-
 #[test]
 fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
     let folder = Folder::new();
     let from = source();
-    let source = endpoint(&from);
-    done(&folder, "export", &["--from", &source, "--to", "out"]);
+    done(&folder, "export", &["--from", &endpoint(&from), "--to", "out"]);
+    let source = holding_the_second_page(&from);
+    let arguments = ["--from", &command::endpoint(&source.address), "--to", "parted", "--parallel", "1"];
+    let ran = stopped_while_held(start(&folder, "export", &arguments), &source);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let told = "the export is not complete; the same command goes on where it stopped";
+    assert!(ran.stderr.contains(told) && ran.stderr.contains("stopped"), "{ran:?}");
+    done(&folder, "export", &arguments[..4]);
     let to = Server::start(&["--in-memory"]);
-    let target = endpoint(&to);
-    until_caught(&folder, || {
-        let mut child = start(&folder, "export", &["--from", &source, "--to", "parted", "--parallel", "1"]);
-        while !Path::new(&folder.path("parted/export.state.json")).is_file() && child.try_wait().unwrap().is_none() {
-            sleep(Duration::from_millis(1));
-        }
-        let ran = stopped(child);
-        let told = "the export is not complete; the same command goes on where it stopped";
-        assert!(ran.code == Some(0) || ran.stderr.contains(told) && ran.stderr.contains("stopped"), "{ran:?}");
-        ran.code == Some(1)
-    });
-    done(&folder, "export", &["--from", &source, "--to", "parted"]);
-    let arguments = ["--from", "out", "--to", &target];
-    // The service stands still, so that the command cannot be done before it is told to stop.
-    to.signal("STOP");
-    let child = start(&folder, "import", &arguments);
-    let began = Instant::now();
-    while import_states(&folder).is_empty() {
-        assert!(began.elapsed() < PATIENCE);
-        sleep(Duration::from_millis(1));
-    }
-    let ran = stopped(child);
-    to.signal("CONT");
+    let target = Proxy::holding(&to.address, "/$batch", 1);
+    let arguments = ["--from", "out", "--to", &command::endpoint(&target.address)];
+    let ran = stopped_while_held(start(&folder, "import", &arguments), &target);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("the import is not complete; the same command goes on where it stopped"), "{ran:?}");
     done(&folder, "import", &arguments);
-    done(&folder, "export", &["--from", &target, "--to", "again"]);
+    done(&folder, "export", &["--from", &endpoint(&to), "--to", "again"]);
     assert_eq!(files(&folder, "again"), files(&folder, "out"));
     assert_eq!(files(&folder, "parted"), files(&folder, "out"));
 }
 
-/// Tells a command to stop, as Ctrl-C does; it may have ended by itself.
-fn stopped(mut child: Child) -> Ran {
-    // A process that nobody waited for keeps its number.
-    if child.try_wait().unwrap().is_none() {
-        let id = child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-    }
-    ended(child)
-}
-
-fn import_states(folder: &Folder) -> Vec<PathBuf> {
-    let files = std::fs::read_dir(folder.path("")).unwrap().map(|file| file.unwrap().path());
-    files.filter(|path| path.to_str().unwrap().contains("rowhouse-import-")).collect()
+/// The end of a command that is told to stop once a proxy holds what it asked for; by itself it cannot end then.
+fn stopped_while_held(child: Child, proxy: &Proxy) -> Ran {
+    proxy.wait_until_held();
+    let ran = stopped(child);
+    proxy.go_on();
+    ran
 }
 
 #[test]
@@ -185,7 +156,7 @@ fn what_changed_meanwhile_is_not_gone_on_with() {
     assert!(told.contains("changed since its import began"), "{told}");
     let told = crate::refused(&folder, "import", &[&arguments[..], &["--mode", "merge"]].concat());
     assert!(told.contains("in another mode or between other places"), "{told}");
-    std::fs::remove_file(&import_states(&folder)[0]).unwrap();
+    std::fs::remove_file(&folder.states("import")[0]).unwrap();
     done(&folder, "import", &arguments);
 }
 
@@ -212,27 +183,33 @@ fn a_table_that_was_done_and_then_deleted_is_imported_again() {
     std::fs::create_dir(folder.path("in")).unwrap();
     let line = "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n";
     std::fs::write(folder.path("in/done.jsonl"), format!("{line}bad\n")).unwrap();
-    // Both tables are at work at once. The bad lines of this one come late, so that the other is done before them; if a
-    // busy machine has it otherwise, all begins anew.
-    let late = repeated(20_000, |row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row:05}\"}}\n"));
-    std::fs::write(folder.path("in/open.jsonl"), late + "bad\nbad\n").unwrap();
+    std::fs::write(folder.path("in/open.jsonl"), format!("{line}bad\nbad\n")).unwrap();
+    let to = Server::start(&["--in-memory"]);
+    // Both tables are at work at once. The other one is not created before this one is done.
+    let target = Proxy::holding(&to.address, "\"open\"", 0);
+    let service = command::endpoint(&target.address);
+    let child = start(&folder, "import", &["--from", "in", "--to", &service, "--skip-bad", "2"]);
+    target.wait_until_held();
     let began = Instant::now();
-    let (to, service) = loop {
-        let to = Server::start(&["--in-memory"]);
-        let service = endpoint(&to);
-        crate::refused(&folder, "import", &["--from", "in", "--to", &service, "--skip-bad", "2"]);
-        let path = import_states(&folder).remove(0);
-        let state: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-        if state["tables"]["done"]["is_done"] == true {
-            break (to, service);
-        }
+    while !is_done(&folder, "done") {
         assert!(began.elapsed() < PATIENCE);
-        std::fs::remove_file(path).unwrap();
-    };
+        sleep(Duration::from_millis(1));
+    }
+    target.go_on();
+    let ran = ended(child);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(is_done(&folder, "done") && !is_done(&folder, "open"));
     let deleted = to.client().request("DELETE", "/Tables('done')", &[], b"");
     assert_eq!(deleted.status, 204);
     let ran = done(&folder, "import", &["--from", "in", "--to", &service, "--skip-bad", "3"]);
     assert!(ran.stdout.contains("3 bad lines"), "{ran:?}");
     let ran = done(&folder, "export", &["--from", &service, "--table", "done", "--to", "-"]);
     assert_eq!(ran.stdout, line);
+}
+
+/// Whether the state file of an import says that a table is done.
+fn is_done(folder: &Folder, table: &str) -> bool {
+    let text = std::fs::read_to_string(folder.state("import").unwrap()).unwrap();
+    let state: serde_json::Value = serde_json::from_str(&text).unwrap();
+    state["tables"][table]["is_done"] == true
 }

@@ -17,6 +17,8 @@ fn measured(folder: &Folder, arguments: &[&str]) -> (u64, f64) {
     let began = Instant::now();
     let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
     command.env_clear().current_dir(folder.path("")).args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    // Each thread keeps some memory for itself, and there would be as many as the machine has cores.
+    command.env("TOKIO_WORKER_THREADS", "4");
     let mut child = command.spawn().unwrap();
     let mut peak = 0;
     while child.try_wait().unwrap().is_none() {

@@ -14,7 +14,8 @@ use wire::signing::{AccountKey, Scheme, Signed};
 
 /// The development account, which a server without settings has.
 pub(crate) const ACCOUNT: &str = "devstoreaccount1";
-const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+/// Its key.
+pub(crate) const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// How long a test waits for what must happen; whoever runs into it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
