@@ -34,6 +34,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
 use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties, TableName};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::Engine;
@@ -115,8 +116,10 @@ impl<E: Engine> Service<E> {
         let mut envelope = envelope(&parts.headers);
         let mut learned = Learned::default();
         let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, arrived.started));
-        let work = self.process(&arrived, body, &accounts, &mut envelope, &mut learned);
-        let result = Trace::follow(trace.as_ref(), work).await;
+        let result = {
+            let work = pin!(self.process(&arrived, body, &accounts, &mut envelope, &mut learned));
+            Trace::follow(trace.as_ref(), work).await
+        };
         let (response, outcome, named) = match result {
             Ok((mut answer, share)) => {
                 let outcome = Outcome::Answered { status: answer.status, code: answer.failed_by };
@@ -364,7 +367,7 @@ impl<E: Engine> Service<E> {
             wishes.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
         }
         let waiting = Instant::now();
-        let body = traces::step("receive body", body::read(body, arrived.started)).await;
+        let body = traces::step("receive body", pin!(body::read(body, arrived.started))).await;
         learned.receiving = Some((waiting, waiting.elapsed()));
         let body = body?;
         learned.request_bytes = body.len();

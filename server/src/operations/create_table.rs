@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::traces::step;
 use model::TableName;
 use model::name::TableNameError;
+use std::pin::pin;
 use store::{Engine, TableKey};
 use wire::negotiation::Content;
 use wire::payload::{read_table, write_single_table};
@@ -20,7 +21,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, body: &[u8]) -> R
     let name = TableName::new(&name).map_err(|error| Failure::service(name_error(error)))?;
     let table = TableKey { account: call.grant.account.clone(), name };
     let _turn = call.admit_table(engine, &table).await?;
-    step("create table", engine.create_table(&table)).await?;
+    step("create table", pin!(engine.create_table(&table))).await?;
     let mut location = format!("{}/", call.base).into_bytes();
     write_table_address(&mut location, table.name.as_str());
     let answer = Answer::created(call.preference, location, call.content_type(Content::Entry), || {

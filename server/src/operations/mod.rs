@@ -22,6 +22,7 @@ use crate::call::Call;
 use crate::failure::Failure;
 use crate::traces::step;
 use model::{Action, DateTime, Mutation, Transaction, Written};
+use std::pin::pin;
 use store::Engine;
 
 /// Commits one mutation if it is allowed, and answers the Timestamp of the entity if it was stored.
@@ -35,7 +36,7 @@ async fn commit(
     let table = call.table_to_change(table, std::iter::once(&mutation))?;
     call.admit_entities(&table, mutation.key().partition.as_str(), 1)?;
     let planned = call.plan(&table, std::slice::from_ref(&mutation))?;
-    let written = step("commit", engine.commit(&table, Transaction::single(mutation))).await?;
+    let written = step("commit", pin!(engine.commit(&table, Transaction::single(mutation)))).await?;
     planned.happened();
     Ok(written.first().and_then(|written| match written {
         Written::Stored(timestamp) => Some(*timestamp),

@@ -20,7 +20,7 @@ use otlp::{Span, Step};
 use settings::Sampler;
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -130,9 +130,10 @@ impl Tracer {
 
 impl Trace {
     /// Works for a request, so that steps on the way become spans in its span.
-    pub(crate) async fn follow<F: Future>(trace: Option<&Arc<Self>>, work: F) -> F::Output {
-        // In one place, whether it is traced or not: a request is a large future.
-        let mut work = pin!(work);
+    ///
+    /// The work stays where the caller has it: a future that takes another one by value has room for it twice, and that
+    /// of a request is large.
+    pub(crate) async fn follow<F: Future>(trace: Option<&Arc<Self>>, mut work: Pin<&mut F>) -> F::Output {
         match trace {
             Some(trace) => poll_fn(|cx| CURRENT.sync_scope(Arc::clone(trace), || work.as_mut().poll(cx))).await,
             None => work.await,
@@ -140,8 +141,9 @@ impl Trace {
     }
 }
 
-/// A part of the work for a request, which becomes a span if the request is traced.
-pub(crate) async fn step<F: Future>(name: &'static str, work: F) -> F::Output {
+/// A part of the work for a request, which becomes a span if the request is traced. It stays where the caller has it, as in
+/// [`Trace::follow`].
+pub(crate) async fn step<F: Future>(name: &'static str, work: Pin<&mut F>) -> F::Output {
     if !IS_ON.load(Ordering::Relaxed) {
         return work.await;
     }

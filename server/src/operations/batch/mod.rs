@@ -19,6 +19,7 @@ use model::transaction::TransactionError;
 use model::{Action, EntityKey, Mutation, MutationError, RecordBuilder, TableName, Transaction, Written};
 use part::Part;
 use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::Arc;
 use store::{CommitError, Engine, TableKey};
 use tracing::debug;
@@ -246,7 +247,7 @@ async fn execute(
 }
 
 async fn commit(engine: &impl Engine, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, Stop> {
-    step("commit", engine.commit(table, transaction)).await.map_err(|error| match error {
+    step("commit", pin!(engine.commit(table, transaction))).await.map_err(|error| match error {
         CommitError::Fault(_) | CommitError::Refused(_, MutationError::DamagedRecord) => Stop::Fault(error.into()),
         CommitError::TableNotFound => Stop::Refused(Refused::early(0, error.into())),
         CommitError::Refused(index, _) => Stop::Refused(Refused { index, failure: error.into(), was_executed: true }),
