@@ -6,9 +6,10 @@
 
 use crate::operation_kind::OperationKind;
 use http::HeaderValue;
-use model::AccountName;
+use model::{AccountName, TableName};
 use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 use wire::ErrorCode;
 
@@ -77,8 +78,10 @@ impl Outcome {
 #[derive(Debug, Default)]
 pub(crate) struct Learned<'r> {
     pub(crate) operation: OperationKind,
-    /// The table that the address, the body or the batch names.
+    /// The table that the address names.
     pub(crate) table: Option<Cow<'r, str>>,
+    /// The table that the body names: the one to create, or that of the first operation of a batch that names one.
+    pub(crate) named: OnceLock<TableName>,
     pub(crate) credential: Credential,
     /// Whether the credential is good. What it allows is another matter.
     pub(crate) is_authenticated: bool,
@@ -88,6 +91,13 @@ pub(crate) struct Learned<'r> {
     pub(crate) request_bytes: usize,
     /// How long the body was waited for, if anybody wants to know.
     pub(crate) receiving: Duration,
+}
+
+impl Learned<'_> {
+    /// The table that the request is about, wherever it is named.
+    pub(crate) fn table(&self) -> Option<&str> {
+        self.named.get().map(TableName::as_str).or(self.table.as_deref())
+    }
 }
 
 /// A request that came to its end.

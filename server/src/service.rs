@@ -33,7 +33,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
-use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties, TableName};
+use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -120,11 +120,10 @@ impl<E: Engine> Service<E> {
             let work = pin!(self.process(&arrived, body, &accounts, &mut envelope, &mut learned));
             Trace::follow(trace.as_ref(), work).await
         };
-        let (response, outcome, named) = match result {
-            Ok((mut answer, share)) => {
+        let (response, outcome) = match result {
+            Ok((answer, share)) => {
                 let outcome = Outcome::Answered { status: answer.status, code: answer.failed_by };
-                let named = answer.table.take();
-                (Some(response::of_answer(answer, share, &envelope)), outcome, named)
+                (Some(response::of_answer(answer, share, &envelope)), outcome)
             }
             Err(BodyFailure::Answer(failure)) => {
                 envelope.accepts_json = accepts_json(&parts.headers);
@@ -132,9 +131,9 @@ impl<E: Engine> Service<E> {
                 let code = failure.error.code;
                 let now = DateTime::from_system_time(SystemTime::now());
                 let outcome = Outcome::Answered { status: code.status(), code: Some(code) };
-                (Some(response::of_failure(&failure, &envelope, now)), outcome, None)
+                (Some(response::of_failure(&failure, &envelope, now)), outcome)
             }
-            Err(BodyFailure::Abort) => (None, Outcome::Aborted, None),
+            Err(BodyFailure::Abort) => (None, Outcome::Aborted),
         };
         let response = response.map(|mut response| {
             if let Some(properties) = &envelope.cors {
@@ -152,7 +151,7 @@ impl<E: Engine> Service<E> {
                 operation: learned.operation,
                 account,
                 is_secondary: arrived.target.secondary,
-                table: named.as_ref().map(TableName::as_str).or(learned.table.as_deref()),
+                table: learned.table(),
                 credential: learned.credential,
                 is_authenticated: learned.is_authenticated,
                 has_own_timeout: learned.has_own_timeout,
@@ -331,6 +330,7 @@ impl<E: Engine> Service<E> {
             throttle: self.throttle.as_ref(),
             quota,
             analytics: self.analytics.as_ref(),
+            named: &learned.named,
         };
         let surroundings = Surroundings {
             domains: &self.domains,
