@@ -13,7 +13,8 @@ mod settings;
 pub(crate) use settings::Settings;
 
 use crate::completed::Completed;
-use context::{Remote, hash_of};
+use crate::request_id::new_number;
+use context::Remote;
 use http::HeaderMap;
 use model::limits::TRACE_STEPS_MAX;
 use otlp::{Span, Step};
@@ -26,7 +27,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
-use uuid::Uuid;
 
 /// Whether anybody traces in this process, so that a step asks nothing else if nobody does.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -102,11 +102,13 @@ impl Tracer {
 
     /// Hands over the span of a request that came to its end.
     pub(crate) fn end(&self, trace: &Trace, completed: &Completed<'_>) {
-        let steps = std::mem::take(&mut *trace.steps.lock().unwrap_or_else(PoisonError::into_inner));
-        let span = Span::new(trace, steps, completed);
-        if self.queue.try_send(span).is_err() {
+        // The place comes first: a span that nobody takes is not worth making.
+        let Ok(place) = self.queue.try_reserve() else {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
-        }
+            return;
+        };
+        let steps = std::mem::take(&mut *trace.steps.lock().unwrap_or_else(PoisonError::into_inner));
+        place.send(Span::new(trace, steps, completed));
     }
 
     /// Spans that the collector has taken, and those that were thrown away.
@@ -159,10 +161,12 @@ pub(crate) async fn step<F: Future>(name: &'static str, work: Pin<&mut F>) -> F:
 
 /// An id that is new and not zero. All of its bits are random, since samplers decide by them; a UUID has fixed ones.
 fn new_trace_id() -> u128 {
-    (u128::from(new_span_id()) << 64) | u128::from(new_span_id())
+    new_number().max(1)
 }
 
 /// An id that is new and not zero.
 fn new_span_id() -> u64 {
-    hash_of(Uuid::new_v4()).max(1)
+    #[allow(clippy::cast_possible_truncation, reason = "half of the number is meant")]
+    let half = new_number() as u64;
+    half.max(1)
 }
