@@ -144,6 +144,8 @@ impl<E: Engine> Service<E> {
         });
         if trace.is_some() || self.is_watched() {
             let account = arrived.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
+            // To `HEAD` only the head is sent, whatever it says about the body.
+            let sent = response.as_ref().filter(|_| parts.method != Method::HEAD);
             let completed = Completed {
                 began_at: arrived.now,
                 duration: arrived.started.elapsed(),
@@ -157,7 +159,7 @@ impl<E: Engine> Service<E> {
                 has_own_timeout: learned.has_own_timeout,
                 outcome,
                 request_bytes: learned.request_bytes as u64,
-                response_bytes: response.as_ref().map_or(0, |response| response.body().len()),
+                response_bytes: sent.map_or(0, |response| response.body().len()),
                 method: parts.method.as_str(),
                 path: parts.uri.path(),
                 request_id: envelope.request_id.as_str(),

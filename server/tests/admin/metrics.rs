@@ -150,6 +150,17 @@ fn a_table_that_the_body_names_is_known_when_the_request_fails() {
 }
 
 #[test]
+fn a_body_that_is_not_sent_is_not_counted() {
+    let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0"]);
+    let mut client = server.client();
+    client.send(head("HEAD", "/Tables", &[]).as_bytes()).unwrap();
+    let answer = client.receive_head().unwrap();
+    assert!(answer.status >= 400 && answer.header("content-length").unwrap() != "0", "{answer:?}");
+    let page = page(&server);
+    assert_eq!((page.sum("rowhouse_requests_total"), page.sum("rowhouse_response_bytes_total")), (1, 0));
+}
+
+#[test]
 fn clients_that_break_off_are_counted_apart() {
     let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0"]);
     create(&mut server.client(), "Cars");
