@@ -3,13 +3,20 @@
 //!
 //! It says nothing that a [`Completed`] does not hold, so no credential, no signature and no query part of an address.
 
-use crate::completed::{Completed, Credential};
-use tracing::debug;
+use crate::completed::{Completed, Credential, text};
+use tracing::{Level, debug, enabled};
+
+const TARGET: &str = "rowhouse::access";
+
+/// Whether somebody wants the events.
+pub(crate) fn is_on() -> bool {
+    enabled!(target: TARGET, Level::DEBUG)
+}
 
 /// Writes the event, if somebody wants it.
 pub(crate) fn write(completed: &Completed<'_>) {
     debug!(
-        target: "rowhouse::access",
+        target: TARGET,
         method = completed.method,
         path = completed.path,
         operation = completed.operation.name(),
@@ -22,11 +29,11 @@ pub(crate) fn write(completed: &Completed<'_>) {
         microseconds = microseconds(completed.duration),
         receiving_microseconds = microseconds(completed.receiving),
         request_id = completed.request_id,
-        client_request_id = completed.client_request_id,
+        client_request_id = text(completed.client_request_id),
         peer = %completed.peer,
         tls = completed.is_tls,
         secondary = completed.is_secondary,
-        user_agent = completed.user_agent,
+        user_agent = text(completed.user_agent),
         credential = Credential::name(completed.credential),
         authenticated = completed.is_authenticated,
     );

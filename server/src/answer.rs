@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use model::{DateTime, TableName};
+use model::DateTime;
 use std::borrow::Cow;
 use wire::ErrorCode;
 use wire::negotiation::Preference;
@@ -26,8 +26,6 @@ pub(crate) struct Answer {
     pub(crate) content: Option<(Cow<'static, str>, Vec<Bytes>)>,
     /// Further headers.
     pub(crate) headers: HeaderMap,
-    /// The table that the operation was about, where the body names it. The client is not told.
-    pub(crate) table: Option<TableName>,
     /// What failed a batch, which is answered like one that succeeded. The client is told inside the body.
     pub(crate) failed_by: Option<ErrorCode>,
 }

@@ -10,6 +10,7 @@ use model::key::KeyError;
 use model::name::TableNameError;
 use model::{Condition, DateTime, EntityKey, Grant, KeyText, TableName};
 use std::borrow::Cow;
+use std::sync::OnceLock;
 use std::time::Instant;
 use store::TableKey;
 use wire::negotiation::{Content, DataServiceVersion, Preference, Wishes};
@@ -92,6 +93,8 @@ pub(crate) struct Call<'a> {
     pub(crate) quota: Option<Held<'a>>,
     /// What keeps figures about requests, in tables of its own; `None` if nothing is measured.
     pub(crate) analytics: Option<&'a Analytics>,
+    /// The table that the body names, as soon as it is known, for whoever watches.
+    pub(crate) named: &'a OnceLock<TableName>,
 }
 
 impl Call<'_> {
@@ -147,6 +150,15 @@ impl Call<'_> {
             Err(TableNameError::Length | TableNameError::Characters | TableNameError::Reserved) => {
                 Err(Failure::query(ErrorCode::TableNotFound))
             }
+        }
+    }
+
+    /// Remembers the table of a part of a batch. The first one counts, and a name that no table can have does not.
+    pub(crate) fn note_table(&self, name: &str) {
+        if self.named.get().is_none()
+            && let Some(name) = self.metrics_table(name).or_else(|| TableName::new(name).ok())
+        {
+            let _is_first = self.named.set(name);
         }
     }
 

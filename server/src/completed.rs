@@ -1,14 +1,16 @@
 //! What is known of a request once it was answered, or given up: one value, made at one place (`service.rs`), from which
 //! the access log, the metrics and the analytics of accounts are all fed.
 //!
-//! It borrows everything, so that a request which nobody looks at costs nothing but its making. It never holds a
-//! credential, a signature or the query part of the address, in which signatures stand.
+//! It is made only if one of them is there to be told, and it borrows everything. It never holds a credential, a
+//! signature or the query part of the address, in which signatures stand.
 
 use crate::operation_kind::OperationKind;
-use model::AccountName;
+use http::HeaderValue;
+use model::{AccountName, TableName};
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
 use wire::ErrorCode;
 
 /// Which kind of credential a request carries, whether it is good or not.
@@ -76,8 +78,10 @@ impl Outcome {
 #[derive(Debug, Default)]
 pub(crate) struct Learned<'r> {
     pub(crate) operation: OperationKind,
-    /// The table that the address, the body or the batch names.
+    /// The table that the address names.
     pub(crate) table: Option<Cow<'r, str>>,
+    /// The table that the body names: the one to create, or that of the first operation of a batch that names one.
+    pub(crate) named: OnceLock<TableName>,
     pub(crate) credential: Credential,
     /// Whether the credential is good. What it allows is another matter.
     pub(crate) is_authenticated: bool,
@@ -85,8 +89,15 @@ pub(crate) struct Learned<'r> {
     pub(crate) has_own_timeout: bool,
     /// The size of the body that was read.
     pub(crate) request_bytes: usize,
-    /// When the body began to be waited for, and for how long it was.
-    pub(crate) receiving: Option<(Instant, Duration)>,
+    /// How long the body was waited for, if anybody wants to know.
+    pub(crate) receiving: Duration,
+}
+
+impl Learned<'_> {
+    /// The table that the request is about, wherever it is named.
+    pub(crate) fn table(&self) -> Option<&str> {
+        self.named.get().map(TableName::as_str).or(self.table.as_deref())
+    }
 }
 
 /// A request that came to its end.
@@ -119,8 +130,13 @@ pub(crate) struct Completed<'a> {
     /// The path without the query part.
     pub(crate) path: &'a str,
     pub(crate) request_id: &'a str,
-    pub(crate) client_request_id: Option<&'a str>,
-    pub(crate) user_agent: Option<&'a str>,
+    pub(crate) client_request_id: Option<&'a HeaderValue>,
+    pub(crate) user_agent: Option<&'a HeaderValue>,
     pub(crate) peer: SocketAddr,
     pub(crate) is_tls: bool,
+}
+
+/// What a header says, if it is visible text. It is looked at only by those who write it down.
+pub(crate) fn text(value: Option<&HeaderValue>) -> Option<&str> {
+    value.and_then(|value| value.to_str().ok())
 }

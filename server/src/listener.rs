@@ -149,7 +149,8 @@ fn serve_one<S, E>(
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), handler);
-    let connection = graceful.watch(connection);
+    // In one place of its own: a task that takes a future by value, and hands it on, has room for it in every hand.
+    let connection = Box::pin(graceful.watch(connection));
     let connections = Arc::clone(connections);
     tokio::spawn(async move {
         match watched(connection, LOOKS, || stall.is_longer_than(STALL_TIME)).await {

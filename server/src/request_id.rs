@@ -9,20 +9,9 @@ use uuid::Uuid;
 pub(crate) struct RequestId([u8; uuid::fmt::Hyphenated::LENGTH]);
 
 impl RequestId {
-    /// A new id. It is not a secret: who knows some can guess others.
-    ///
-    /// Each thread asks the system for randomness once and goes on by itself, since asking takes a call of the kernel.
+    /// A new id.
     pub(crate) fn new() -> Self {
-        thread_local! {
-            static STATE: Cell<[u64; 2]> = {
-                let (high, low) = Uuid::new_v4().as_u64_pair();
-                Cell::new([high, low])
-            };
-        }
-        let state = STATE.get().map(|half| half.wrapping_add(INCREMENT));
-        STATE.set(state);
-        let [high, low] = state.map(mixed);
-        let random = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        let random = new_number().to_be_bytes();
         let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
         uuid::Builder::from_random_bytes(random).into_uuid().hyphenated().encode_lower(&mut text);
         Self(text)
@@ -38,6 +27,22 @@ impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// A number of which all bits are random. It is not a secret: who knows some can guess others.
+///
+/// Each thread asks the system for randomness once and goes on by itself, since asking takes a call of the kernel.
+pub(crate) fn new_number() -> u128 {
+    thread_local! {
+        static STATE: Cell<[u64; 2]> = {
+            let (high, low) = Uuid::new_v4().as_u64_pair();
+            Cell::new([high, low])
+        };
+    }
+    let state = STATE.get().map(|half| half.wrapping_add(INCREMENT));
+    STATE.set(state);
+    let [high, low] = state.map(mixed);
+    u128::from(high) << 64 | u128::from(low)
 }
 
 /// The step of the generator `SplitMix64`, which goes through all numbers before it repeats one.

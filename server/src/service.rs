@@ -33,7 +33,8 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
-use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties, TableName};
+use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::Engine;
@@ -115,13 +116,14 @@ impl<E: Engine> Service<E> {
         let mut envelope = envelope(&parts.headers);
         let mut learned = Learned::default();
         let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, arrived.started));
-        let work = self.process(&arrived, body, &accounts, &mut envelope, &mut learned);
-        let result = Trace::follow(trace.as_ref(), work).await;
-        let (response, outcome, named) = match result {
-            Ok((mut answer, share)) => {
+        let result = {
+            let work = pin!(self.process(&arrived, body, &accounts, &mut envelope, &mut learned));
+            Trace::follow(trace.as_ref(), work).await
+        };
+        let (response, outcome) = match result {
+            Ok((answer, share)) => {
                 let outcome = Outcome::Answered { status: answer.status, code: answer.failed_by };
-                let named = answer.table.take();
-                (Some(response::of_answer(answer, share, &envelope)), outcome, named)
+                (Some(response::of_answer(answer, share, &envelope)), outcome)
             }
             Err(BodyFailure::Answer(failure)) => {
                 envelope.accepts_json = accepts_json(&parts.headers);
@@ -129,9 +131,9 @@ impl<E: Engine> Service<E> {
                 let code = failure.error.code;
                 let now = DateTime::from_system_time(SystemTime::now());
                 let outcome = Outcome::Answered { status: code.status(), code: Some(code) };
-                (Some(response::of_failure(&failure, &envelope, now)), outcome, None)
+                (Some(response::of_failure(&failure, &envelope, now)), outcome)
             }
-            Err(BodyFailure::Abort) => (None, Outcome::Aborted, None),
+            Err(BodyFailure::Abort) => (None, Outcome::Aborted),
         };
         let response = response.map(|mut response| {
             if let Some(properties) = &envelope.cors {
@@ -140,32 +142,40 @@ impl<E: Engine> Service<E> {
             }
             response
         });
-        let response_bytes = response.as_ref().map_or(0, |response| response.body().len());
-        let account = arrived.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
-        let completed = Completed {
-            began_at: arrived.now,
-            duration: arrived.started.elapsed(),
-            receiving: learned.receiving.map_or(Duration::ZERO, |(_, time)| time),
-            operation: learned.operation,
-            account,
-            is_secondary: arrived.target.secondary,
-            table: named.as_ref().map(TableName::as_str).or(learned.table.as_deref()),
-            credential: learned.credential,
-            is_authenticated: learned.is_authenticated,
-            has_own_timeout: learned.has_own_timeout,
-            outcome,
-            request_bytes: learned.request_bytes as u64,
-            response_bytes,
-            method: parts.method.as_str(),
-            path: parts.uri.path(),
-            request_id: envelope.request_id.as_str(),
-            client_request_id: envelope.client_request_id.as_ref().and_then(text),
-            user_agent: parts.headers.get(http::header::USER_AGENT).and_then(text),
-            peer: connection.peer,
-            is_tls: connection.is_tls,
-        };
-        self.completed(&completed, in_flight, trace.as_deref());
+        if trace.is_some() || self.is_watched() {
+            let account = arrived.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
+            // To `HEAD` only the head is sent, whatever it says about the body.
+            let sent = response.as_ref().filter(|_| parts.method != Method::HEAD);
+            let completed = Completed {
+                began_at: arrived.now,
+                duration: arrived.started.elapsed(),
+                receiving: learned.receiving,
+                operation: learned.operation,
+                account,
+                is_secondary: arrived.target.secondary,
+                table: learned.table(),
+                credential: learned.credential,
+                is_authenticated: learned.is_authenticated,
+                has_own_timeout: learned.has_own_timeout,
+                outcome,
+                request_bytes: learned.request_bytes as u64,
+                response_bytes: sent.map_or(0, |response| response.body().len()),
+                method: parts.method.as_str(),
+                path: parts.uri.path(),
+                request_id: envelope.request_id.as_str(),
+                client_request_id: envelope.client_request_id.as_ref(),
+                user_agent: parts.headers.get(http::header::USER_AGENT),
+                peer: connection.peer,
+                is_tls: connection.is_tls,
+            };
+            self.completed(&completed, in_flight, trace.as_deref());
+        }
         response.ok_or(Abort)
+    }
+
+    /// Whether anybody wants to know about every request. Who traces wants to know about those that are traced.
+    fn is_watched(&self) -> bool {
+        self.metrics.is_some() || self.analytics.is_some() || access_log::is_on()
     }
 
     /// Everybody who wants to know about requests is told here.
@@ -322,6 +332,7 @@ impl<E: Engine> Service<E> {
             throttle: self.throttle.as_ref(),
             quota,
             analytics: self.analytics.as_ref(),
+            named: &learned.named,
         };
         let surroundings = Surroundings {
             domains: &self.domains,
@@ -363,9 +374,9 @@ impl<E: Engine> Service<E> {
         if has_format {
             wishes.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
         }
-        let waiting = Instant::now();
-        let body = traces::step("receive body", body::read(body, arrived.started)).await;
-        learned.receiving = Some((waiting, waiting.elapsed()));
+        let waiting = self.is_watched().then(Instant::now);
+        let body = traces::step("receive body", pin!(body::read(body, arrived.started))).await;
+        learned.receiving = waiting.map(|waiting| waiting.elapsed()).unwrap_or_default();
         let body = body?;
         learned.request_bytes = body.len();
         if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
@@ -473,11 +484,6 @@ fn expected_bytes(operation: &Operation<'_>, body: &Incoming) -> usize {
     }
     let announced = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     2 * announced.map_or(REQUEST_BODY_BYTES_MAX, |bytes| bytes.min(REQUEST_BODY_BYTES_MAX))
-}
-
-/// The value of a header, if it is visible text.
-fn text(value: &HeaderValue) -> Option<&str> {
-    value.to_str().ok()
 }
 
 /// Says in the log what the client is not told.

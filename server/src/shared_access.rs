@@ -7,6 +7,7 @@ use crate::authentication::{Evidence, nobodys_keys};
 use crate::failure::Failure;
 use crate::traces::step;
 use model::{AccountName, DateTime, Grant, StoredAccessPolicies, TableName};
+use std::pin::pin;
 use store::{Engine, ReadError, TableKey};
 use wire::sas::{Circumstances, verify};
 
@@ -44,7 +45,7 @@ pub(crate) async fn authenticate(
 /// The policies of a table; a table that does not exist has none.
 async fn policies(engine: &impl Engine, account: &AccountName, table: &str) -> Result<StoredAccessPolicies, Failure> {
     let Ok(name) = TableName::new(table) else { return Ok(StoredAccessPolicies::default()) };
-    match step("read policies", engine.policies(&TableKey { account: account.clone(), name })).await {
+    match step("read policies", pin!(engine.policies(&TableKey { account: account.clone(), name }))).await {
         Ok(policies) => Ok(policies),
         Err(ReadError::TableNotFound) => Ok(StoredAccessPolicies::default()),
         Err(ReadError::Fault(fault)) => Err(fault.into()),

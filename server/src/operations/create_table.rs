@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::traces::step;
 use model::TableName;
 use model::name::TableNameError;
+use std::pin::pin;
 use store::{Engine, TableKey};
 use wire::negotiation::Content;
 use wire::payload::{read_table, write_single_table};
@@ -18,17 +19,17 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, body: &[u8]) -> R
     // UNVERIFIED (01 §2): the code for a body without a name.
     let name = name.ok_or_else(|| Failure::service(ErrorCode::PropertiesNeedValue))?;
     let name = TableName::new(&name).map_err(|error| Failure::service(name_error(error)))?;
+    let _is_first = call.named.set(name.clone());
     let table = TableKey { account: call.grant.account.clone(), name };
     let _turn = call.admit_table(engine, &table).await?;
-    step("create table", engine.create_table(&table)).await?;
+    step("create table", pin!(engine.create_table(&table))).await?;
     let mut location = format!("{}/", call.base).into_bytes();
     write_table_address(&mut location, table.name.as_str());
-    let answer = Answer::created(call.preference, location, call.content_type(Content::Entry), || {
+    Ok(Answer::created(call.preference, location, call.content_type(Content::Entry), || {
         let mut body = Vec::new();
         write_single_table(&mut body, call.form(), table.name.as_str());
         body
-    });
-    Ok(Answer { table: Some(table.name), ..answer })
+    }))
 }
 
 /// The errors of 01 §2.

@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::failure::Failure;
 use crate::traces::step;
 use model::TableName;
+use std::pin::pin;
 use store::{Engine, TableKey};
 use wire::ErrorCode;
 
@@ -13,7 +14,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, name: &str) -> Re
     call.check_deletion(name)?;
     let name = TableName::new(name).map_err(|_| Failure::service(ErrorCode::ResourceNotFound))?;
     let table = TableKey { account: call.grant.account.clone(), name };
-    step("delete table", engine.delete_table(&table)).await?;
+    step("delete table", pin!(engine.delete_table(&table))).await?;
     call.table_is_gone(&table);
     Ok(Answer::no_content())
 }

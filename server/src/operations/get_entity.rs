@@ -8,6 +8,7 @@ use crate::traces::step;
 use bytes::Bytes;
 use model::grant::Access;
 use model::{Action, EntityView};
+use std::pin::pin;
 use store::{Engine, ReadError};
 use wire::ErrorCode;
 use wire::negotiation::Content;
@@ -23,7 +24,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, address: &EntityA
     call.allow(Action::Entities { table: &address.table, access: Access::Read, key: Some(&key) })?;
     let table = call.table_to_read(&address.table)?;
     call.admit_entities(&table, &address.partition, 1)?;
-    let record = match step("get entity", engine.get(&table, &key)).await {
+    let record = match step("get entity", pin!(engine.get(&table, &key))).await {
         // Into a table of metrics nothing was written yet.
         Err(ReadError::TableNotFound) if table.name.is_of_metrics() => None,
         record => record?,

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::traces::step;
 use bytes::Bytes;
 use model::TableName;
+use std::pin::pin;
 use store::{Engine, TableKey};
 use wire::ErrorCode;
 use wire::negotiation::Content;
@@ -19,7 +20,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, name: &str) -> Re
     } else {
         let name = TableName::new(name).map_err(|_| not_found())?;
         let table = TableKey { account: call.grant.account.clone(), name };
-        step("look up table", engine.table(&table)).await?.ok_or_else(not_found)?
+        step("look up table", pin!(engine.table(&table))).await?.ok_or_else(not_found)?
     };
     let mut body = Vec::new();
     write_single_table(&mut body, call.form(), spelling.as_str());

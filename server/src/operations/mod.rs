@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::quota::Room;
 use crate::traces::step;
 use model::{Action, DateTime, Mutation, MutationError, Transaction, Written};
+use std::pin::pin;
 use store::{CommitError, Engine, TableKey};
 
 /// Commits a transaction for which there is room, and says what became of it.
@@ -35,7 +36,7 @@ async fn commit_transaction(
     room: Room<'_>,
     transaction: Transaction,
 ) -> Result<Vec<Written>, CommitError> {
-    let committed = step("commit", engine.commit(table, transaction)).await;
+    let committed = step("commit", pin!(engine.commit(table, transaction))).await;
     room.settle(&committed);
     match committed {
         Err(CommitError::TableNotFound) if table.name.is_of_metrics() => {

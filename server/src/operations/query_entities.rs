@@ -14,6 +14,7 @@ use model::plan::plan;
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EntityView, Position};
 use std::ops::ControlFlow;
+use std::pin::pin;
 use store::{Engine, EntitySink, Scan, ScanEnd};
 use tracing::debug;
 use wire::negotiation::Content;
@@ -41,7 +42,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str) -> R
     let (writer, end) = if table_key.name.is_of_metrics() && engine.table(&table_key).await?.is_none() {
         (writer, ScanEnd { next: None, examined: 0 })
     } else {
-        step("scan", engine.scan(&table_key, scan, writer)).await?
+        step("scan", pin!(engine.scan(&table_key, scan, writer))).await?
     };
     examination.examined(end.examined);
     debug!(

@@ -7,6 +7,7 @@ use crate::traces::step;
 use bytes::Bytes;
 use model::plan::plan_tables;
 use model::{Filter, TableName};
+use std::pin::pin;
 use store::{Engine, TablePages};
 use wire::negotiation::Content;
 use wire::payload::write_table_set;
@@ -49,7 +50,7 @@ async fn page(
     }
     let from = start(call.options)?.max(range.from.clone());
     let mut pages = TablePages::new(engine, &call.grant.account, from);
-    while let Some(listed) = step("list tables", pages.next()).await? {
+    while let Some(listed) = step("list tables", pin!(pages.next())).await? {
         for table in listed {
             if !range.contains(table.folded()) && table.folded() >= range.from.as_str() {
                 return Ok((tables, None));

@@ -4,13 +4,14 @@ use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::Failure;
 use crate::traces::step;
+use std::pin::pin;
 use store::Engine;
 use wire::{ErrorCode, service_properties};
 
 /// Replaces the sections that the body has.
 pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, body: &[u8]) -> Result<Answer, Failure> {
     let update = service_properties::read(body, call.version).map_err(refusal)?;
-    step("write service properties", engine.update_service_properties(&call.grant.account, update)).await?;
+    step("write service properties", pin!(engine.update_service_properties(&call.grant.account, update))).await?;
     Ok(Answer::accepted())
 }
 

@@ -2,7 +2,6 @@
 
 use http::HeaderMap;
 use model::limits::TRACE_STATE_BYTES_MAX;
-use uuid::Uuid;
 
 /// The span of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,13 +41,6 @@ fn parse(text: &str) -> Option<(u128, u64, bool)> {
     let span = u64::from_str_radix(span, 16).ok().filter(|id| *id != 0)?;
     let flags = u8::from_str_radix(flags, 16).ok()?;
     Some((trace, span, flags & 1 == 1))
-}
-
-/// The random half of an id.
-pub(super) fn hash_of(id: Uuid) -> u64 {
-    let (high, low) = id.as_u64_pair();
-    // The fixed bits of the form stand in different places of the halves.
-    high.rotate_left(32) ^ low
 }
 
 #[cfg(test)]

@@ -13,20 +13,20 @@ mod settings;
 pub(crate) use settings::Settings;
 
 use crate::completed::Completed;
-use context::{Remote, hash_of};
+use crate::request_id::new_number;
+use context::Remote;
 use http::HeaderMap;
 use model::limits::TRACE_STEPS_MAX;
 use otlp::{Span, Step};
 use settings::Sampler;
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
-use uuid::Uuid;
 
 /// Whether anybody traces in this process, so that a step asks nothing else if nobody does.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -102,11 +102,13 @@ impl Tracer {
 
     /// Hands over the span of a request that came to its end.
     pub(crate) fn end(&self, trace: &Trace, completed: &Completed<'_>) {
-        let steps = std::mem::take(&mut *trace.steps.lock().unwrap_or_else(PoisonError::into_inner));
-        let span = Span::new(trace, steps, completed);
-        if self.queue.try_send(span).is_err() {
+        // The place comes first: a span that nobody takes is not worth making.
+        let Ok(place) = self.queue.try_reserve() else {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
-        }
+            return;
+        };
+        let steps = std::mem::take(&mut *trace.steps.lock().unwrap_or_else(PoisonError::into_inner));
+        place.send(Span::new(trace, steps, completed));
     }
 
     /// Spans that the collector has taken, and those that were thrown away.
@@ -130,9 +132,10 @@ impl Tracer {
 
 impl Trace {
     /// Works for a request, so that steps on the way become spans in its span.
-    pub(crate) async fn follow<F: Future>(trace: Option<&Arc<Self>>, work: F) -> F::Output {
-        // In one place, whether it is traced or not: a request is a large future.
-        let mut work = pin!(work);
+    ///
+    /// The work stays where the caller has it: a future that takes another one by value has room for it twice, and that
+    /// of a request is large.
+    pub(crate) async fn follow<F: Future>(trace: Option<&Arc<Self>>, mut work: Pin<&mut F>) -> F::Output {
         match trace {
             Some(trace) => poll_fn(|cx| CURRENT.sync_scope(Arc::clone(trace), || work.as_mut().poll(cx))).await,
             None => work.await,
@@ -140,8 +143,9 @@ impl Trace {
     }
 }
 
-/// A part of the work for a request, which becomes a span if the request is traced.
-pub(crate) async fn step<F: Future>(name: &'static str, work: F) -> F::Output {
+/// A part of the work for a request, which becomes a span if the request is traced. It stays where the caller has it, as in
+/// [`Trace::follow`].
+pub(crate) async fn step<F: Future>(name: &'static str, work: Pin<&mut F>) -> F::Output {
     if !IS_ON.load(Ordering::Relaxed) {
         return work.await;
     }
@@ -157,10 +161,12 @@ pub(crate) async fn step<F: Future>(name: &'static str, work: F) -> F::Output {
 
 /// An id that is new and not zero. All of its bits are random, since samplers decide by them; a UUID has fixed ones.
 fn new_trace_id() -> u128 {
-    (u128::from(new_span_id()) << 64) | u128::from(new_span_id())
+    new_number().max(1)
 }
 
 /// An id that is new and not zero.
 fn new_span_id() -> u64 {
-    hash_of(Uuid::new_v4()).max(1)
+    #[allow(clippy::cast_possible_truncation, reason = "half of the number is meant")]
+    let half = new_number() as u64;
+    half.max(1)
 }

@@ -1,7 +1,7 @@
 //! Spans in the JSON form of OTLP, the protocol of OpenTelemetry.
 
 use super::Trace;
-use crate::completed::{Completed, Outcome};
+use crate::completed::{self, Completed, Outcome};
 use model::limits::TRACE_TEXT_CHARS_MAX;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -134,8 +134,8 @@ fn attributes(completed: &Completed<'_>) -> Vec<Value> {
         text("rowhouse.credential", completed.credential.name()),
     ];
     let optional = [
-        ("user_agent.original", completed.user_agent),
-        ("rowhouse.client_request_id", completed.client_request_id),
+        ("user_agent.original", completed::text(completed.user_agent)),
+        ("rowhouse.client_request_id", completed::text(completed.client_request_id)),
         ("rowhouse.account", completed.account.map(model::AccountName::as_str)),
         ("rowhouse.table", completed.table),
         ("error.type", completed.outcome.code().map(wire::ErrorCode::as_str)),

@@ -124,6 +124,43 @@ fn a_batch_counts_once_for_its_table_and_a_failed_one_by_its_code() {
 }
 
 #[test]
+fn a_table_that_the_body_names_is_known_when_the_request_fails() {
+    let args = ["--in-memory", "--admin", "127.0.0.1:0", "--throttle", "--partition-entities-per-second", "1"];
+    let server = Server::start(&args);
+    let mut client = server.client();
+    create(&mut client, "Cars");
+    let again = client.request("POST", "/Tables", &[], br#"{"TableName":"cars"}"#);
+    assert_eq!(again.status, 409);
+    assert_eq!(page(&server).count(&of_table("cars", "client_error")), 1);
+    let kind = [("Content-Type", "multipart/mixed; boundary=b")];
+    let rows: Vec<String> = (0..100).map(|row| row.to_string()).collect();
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    // The first one uses up what the partition has for more than a minute and a half.
+    for status in [202, 503] {
+        assert_eq!(client.request("POST", "/$batch", &kind, batch(&rows).as_bytes()).status, status);
+    }
+    let query = "--b\r\nContent-Type: application/http\r\n\r\nGET /Cars(PartitionKey='q',RowKey='none') HTTP/1.1\r\n\
+                 Accept: application/json;odata=minimalmetadata\r\n\r\n\r\n--b--\r\n";
+    assert_eq!(client.request("POST", "/$batch", &kind, query.as_bytes()).status, 202);
+    let page = page(&server);
+    assert_eq!(page.count(&requests("EntityGroupTransaction", 202, "ResourceNotFound")), 1);
+    assert_eq!(page.count(&of_table("cars", "success")), 2, "Create Table and the first batch");
+    assert_eq!(page.count(&of_table("cars", "throttled")), 1);
+    assert_eq!(page.count(&of_table("cars", "client_error")), 2, "Create Table and the query");
+}
+
+#[test]
+fn a_body_that_is_not_sent_is_not_counted() {
+    let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0"]);
+    let mut client = server.client();
+    client.send(head("HEAD", "/Tables", &[]).as_bytes()).unwrap();
+    let answer = client.receive_head().unwrap();
+    assert!(answer.status >= 400 && answer.header("content-length").unwrap() != "0", "{answer:?}");
+    let page = page(&server);
+    assert_eq!((page.sum("rowhouse_requests_total"), page.sum("rowhouse_response_bytes_total")), (1, 0));
+}
+
+#[test]
 fn clients_that_break_off_are_counted_apart() {
     let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0"]);
     create(&mut server.client(), "Cars");

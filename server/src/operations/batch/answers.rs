@@ -4,7 +4,7 @@ use crate::answer::Answer;
 use crate::failure::{Failure, Layer};
 use crate::request_id::RequestId;
 use bytes::Bytes;
-use model::{DateTime, TableName};
+use model::DateTime;
 use wire::batch::{PartHead, end, start_changeset, start_part, write_head};
 use wire::error::write_error_body;
 use wire::negotiation::{Content, DataServiceVersion, Preference};
@@ -25,8 +25,6 @@ pub(super) struct Answers<'a> {
     changeset: Option<String>,
     full: Vec<Bytes>,
     open: Vec<u8>,
-    /// The table that the batch is about, once it is known.
-    pub(super) table: Option<TableName>,
     /// The code of the first operation that failed.
     failed_by: Option<ErrorCode>,
 }
@@ -54,7 +52,6 @@ impl<'a> Answers<'a> {
             changeset: None,
             full: Vec::new(),
             open: Vec::with_capacity(4096),
-            table: None,
             failed_by: None,
         }
     }
@@ -78,7 +75,7 @@ impl<'a> Answers<'a> {
         self.end_changeset();
         end(&mut self.open, &self.batch);
         self.full.push(Bytes::from(self.open));
-        Answer { table: self.table, failed_by: self.failed_by, ..Answer::batch(&self.batch, self.full) }
+        Answer { failed_by: self.failed_by, ..Answer::batch(&self.batch, self.full) }
     }
 
     /// Writes the answer to an operation that succeeded.

@@ -18,7 +18,7 @@ use crate::route::Operation;
 use answers::{Answers, FailureForm, is_fault};
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
-use model::{Action, EntityKey, Mutation, MutationError, RecordBuilder, TableName, Transaction, Written};
+use model::{Action, EntityKey, Mutation, MutationError, RecordBuilder, Transaction, Written};
 use part::Part;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -167,7 +167,7 @@ async fn run_changeset<'a>(
     }
     let parts = Part::all(batch, surroundings, &changeset.operations);
     answers.start_changeset(parts.len());
-    match execute(engine, batch, &parts, changeset.is_too_long, &mut answers.table).await {
+    match execute(engine, batch, &parts, changeset.is_too_long).await {
         Ok(done) => {
             for (part, answer) in parts.iter().zip(done) {
                 answers.success(part.request.content_id, part.data_service_version(), answer);
@@ -206,7 +206,6 @@ async fn execute(
     batch: &Call<'_>,
     parts: &[Part<'_>],
     is_too_long: bool,
-    named: &mut Option<TableName>,
 ) -> Result<Vec<Answer>, Stop> {
     let refused = |refused| Err(Stop::Refused(refused));
     if is_too_long {
@@ -234,9 +233,7 @@ async fn execute(
         Ok(room) => room,
         Err(failure) => return refused(Refused::early(0, failure)),
     };
-    let written = commit(engine, &table, room, transaction).await;
-    *named = Some(table.name);
-    let written = written?;
+    let written = commit(engine, &table, room, transaction).await?;
     let mut answers = Vec::with_capacity(steps.len());
     for (step, written) in steps.into_iter().zip(written) {
         answers.push(step.answer(written).map_err(Stop::Fault)?);

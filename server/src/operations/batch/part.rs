@@ -88,6 +88,9 @@ impl<'a> Part<'a> {
     pub(super) fn open<'p>(&'p self, batch: &'p Call<'_>) -> Result<(Call<'p>, Operation<'p>), Failure> {
         let target = self.target.map_err(|NotOfAccount| Failure::query(ServiceError::malformed_address()))?;
         let operation = self.operation(target.path).map_err(Failure::query)?;
+        if let Some(table) = operation.table() {
+            batch.note_table(table);
+        }
         authorize_part(&batch.grant, &operation, &self.headers)?;
         let format = self.format(batch)?;
         let wishes = self.wishes(batch)?;
@@ -111,6 +114,7 @@ impl<'a> Part<'a> {
             throttle: batch.throttle,
             quota: batch.quota,
             analytics: batch.analytics,
+            named: batch.named,
         };
         Ok((call, operation))
     }
