@@ -273,6 +273,15 @@ mod tests {
         Signer::new(endpoint, DEVELOPMENT_ACCOUNT, AccountKey::parse(DEVELOPMENT_KEY).unwrap())
     }
 
+    /// Looks again until something is so.
+    fn eventually(what: &str, is_so: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < CONNECT_TIME_MAX, "{what} does not happen");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     #[test]
     fn idle_connections_stay_and_those_that_are_closed_are_counted() {
         let crowd = Crowd { idle: 100, slow_readers: 0 };
@@ -282,9 +291,7 @@ mod tests {
         drop(bystanders);
         let closing = server("HTTP/1.1 200 OK\r\nConnection: close", 10);
         let bystanders = Bystanders::gather(crowd, "Bench", &closing).unwrap();
-        while bystanders.report().idle_lost < 100 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        eventually("the loss of all", || bystanders.report().idle_lost >= 100);
     }
 
     #[test]
@@ -292,16 +299,12 @@ mod tests {
         let crowd = Crowd { idle: 0, slow_readers: 2 };
         let began = Instant::now();
         let bystanders = Bystanders::gather(crowd, "Bench", &server("HTTP/1.1 200 OK", 4_000_000)).unwrap();
-        while bystanders.report().slow_bytes < 6 * SLOW_READ_BYTES as u64 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        eventually("reading", || bystanders.report().slow_bytes >= 6 * SLOW_READ_BYTES as u64);
         assert!(began.elapsed() >= 2 * SLOW_READ_PAUSE, "six reads of two readers have two pauses between them");
         drop(bystanders);
         let busy = server("HTTP/1.1 503 Busy\r\nConnection: close", 10);
         let bystanders = Bystanders::gather(crowd, "Bench", &busy).unwrap();
-        while bystanders.report().slow_refused < 2 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        eventually("a refusal of each", || bystanders.report().slow_refused >= 2);
         assert_eq!(bystanders.report().slow_bytes, 0);
     }
 

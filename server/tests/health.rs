@@ -13,13 +13,14 @@ use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 use support::{PATIENCE, Server};
 
-/// Whether the command finds a server ready, and what it says.
+/// Whether the command finds a server ready, and what it says. It is as patient as it can be, unless it is told otherwise.
 fn health(args: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROWHOUSE_")) {
         command.env_remove(name);
     }
-    let output = command.arg("health").args(args).envs(environment.iter().copied()).output().unwrap();
+    let patience = if args.contains(&"--timeout") { &[][..] } else { &["--timeout", "60"] };
+    let output = command.arg("health").args(args).args(patience).envs(environment.iter().copied()).output().unwrap();
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert!(!said.contains("panicked"), "{said}");
     (output.status.success(), said)
@@ -110,8 +111,8 @@ fn the_admin_listener_has_the_last_word() {
 
 #[test]
 fn the_admin_listener_of_a_server_says_that_it_is_ready() {
-    let admin = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let server = Server::start(&["--in-memory", "--admin", &admin]);
+    let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0"]);
+    let admin = server.admin.clone();
     // Nothing listens where the data would be.
     let (good, said) = health(&[], &[("ROWHOUSE_ADMIN", &admin), ("ROWHOUSE_LISTEN", "127.0.0.1:1")]);
     assert!(good && said.contains(&admin), "{said}");

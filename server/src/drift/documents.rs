@@ -77,7 +77,8 @@ fn every_variable_that_is_named_anywhere_is_one_that_the_program_reads() {
     let mut seen = 0;
     for ending in [".md", ".yaml", ".service", ".conf", ".sh", "Dockerfile", ".toml"] {
         for file in files(ending) {
-            for name in names(&read(&file), "ROWHOUSE_") {
+            // In the generated reference an underscore may be escaped.
+            for name in names(&read(&file).replace("\\_", "_"), "ROWHOUSE_") {
                 assert!(known.contains(name) || others.contains(&name), "{file} names {name}, which nothing reads");
                 seen += 1;
             }

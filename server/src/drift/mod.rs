@@ -23,10 +23,11 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 /// Variables that the server reads and that no option stands for.
-const FURTHER_VARIABLES: [&str; 9] = [
+const FURTHER_VARIABLES: [&str; 10] = [
     "ROWHOUSE_ACCOUNT_KEYS",
     "ROWHOUSE_FROM_KEY",
     "ROWHOUSE_TO_KEY",
+    "ROWHOUSE_INTO_KEY",
     "ROWHOUSE_KEY",
     "ROWHOUSE_CONNECTION_STRING",
     "AZURE_STORAGE_CONNECTION_STRING",

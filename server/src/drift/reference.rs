@@ -35,7 +35,7 @@ These hold secrets, which have no place on a command line, or are taken from the
 | `PGPASSWORD` | the password of the database of `--store`, where no file holds it |
 | `SSL_CERT_FILE` | a PEM file of the authorities that are trusted, in place of those of the system, when keys of token issuers are fetched |
 | `NOTIFY_SOCKET` | set by systemd for services of `Type=notify`: the server says there when it is ready and when it stops |
-| `ROWHOUSE_FROM_KEY`, `ROWHOUSE_TO_KEY` | for commands that reach a service: the account key or shared access signature |
+| `ROWHOUSE_FROM_KEY`, `ROWHOUSE_TO_KEY`, `ROWHOUSE_INTO_KEY` | for commands that reach a service: the account key or shared access signature |
 | `ROWHOUSE_KEY` | the same for `rowhouse table` and `rowhouse entity` |
 | `ROWHOUSE_CONNECTION_STRING`, `AZURE_STORAGE_CONNECTION_STRING` | for these two: a connection string, which says where and as whom |
 

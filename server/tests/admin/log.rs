@@ -1,12 +1,10 @@
 //! The log: its filter, the event of a request, and that no secret is in it.
 
 use crate::page::{ask, get, text};
-use crate::support::{ACCOUNT, Server};
+use crate::support::{ACCOUNT, KEY, Server};
 use serde_json::Value;
 use wire::sas::Fields;
 use wire::signing::AccountKey;
-
-const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 fn put(server: &Server, filter: &str) -> (u16, String) {
     let answer = ask(&server.admin, "PUT", "/log", "", filter);

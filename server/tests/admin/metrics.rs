@@ -1,7 +1,7 @@
 //! The figures are those of what was sent.
 
-use crate::page::{eventually, page};
-use crate::support::{ACCOUNT, Client, Server, head};
+use crate::page::page;
+use crate::support::{ACCOUNT, Client, Server, eventually, head};
 use std::io::Write;
 use std::net::TcpStream;
 

@@ -2,7 +2,6 @@
 
 use crate::support::{Client, Response, Server};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 /// Sends a request to the admin listener over a connection of its own.
 pub(crate) fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Response {
@@ -103,16 +102,4 @@ pub(crate) fn page(server: &Server) -> Page {
     assert_eq!(response.status, 200);
     assert_eq!(response.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
     Page::read(text(&response))
-}
-
-/// Looks again until something is so.
-pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < crate::support::PATIENCE, "{what} does not happen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

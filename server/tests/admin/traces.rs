@@ -1,8 +1,8 @@
 //! Traces: what a collector gets, and that one which is slow or gone holds up nobody.
 
 use crate::collector::{Collector, attribute};
-use crate::page::{eventually, page};
-use crate::support::{ACCOUNT, Server};
+use crate::page::page;
+use crate::support::{ACCOUNT, PATIENCE, Server, eventually};
 use serde_json::Value;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -150,19 +150,19 @@ fn a_collector_that_is_gone_or_slow_holds_up_nobody() {
                 ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
                 ("OTEL_BSP_SCHEDULE_DELAY", "1"),
                 ("OTEL_BSP_MAX_QUEUE_SIZE", "4"),
-                ("OTEL_EXPORTER_OTLP_TIMEOUT", "60000"),
+                ("OTEL_EXPORTER_OTLP_TIMEOUT", "600000"),
             ],
         );
         let slowest = slowest(&server);
         // Waiting for the collector would take until its connection is given up.
-        assert!(slowest < Duration::from_secs(5), "{endpoint}: {slowest:?}");
+        assert!(slowest < PATIENCE, "{endpoint}: {slowest:?}");
         eventually("spans that are thrown away", || {
             (page(&server).count("rowhouse_trace_spans_dropped_total") > 10).then_some(())
         });
         assert_eq!(page(&server).count("rowhouse_trace_spans_exported_total"), 0);
         let began = Instant::now();
         assert!(server.stop().0.success());
-        assert!(began.elapsed() < Duration::from_secs(10), "{endpoint}");
+        assert!(began.elapsed() < PATIENCE, "{endpoint}");
     }
 }
 

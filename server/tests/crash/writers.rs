@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
-use super::support::{Client, PATIENCE, Random, Response};
+use super::support::{Client, Random, Response, eventually};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -154,15 +154,10 @@ impl Writer {
     /// Learns from the entity itself what became of an operation in doubt.
     fn ask(&mut self, client: &mut Client, row: &str, after: Option<&Stored>) {
         let path = format!("/crash(PartitionKey='{}',RowKey='{row}')", self.partition);
-        let began = Instant::now();
-        let answer = loop {
+        let answer = eventually("an answer", || {
             let answer = client.request("GET", &path, &[], b"");
-            if fault(&answer).is_none() {
-                break answer;
-            }
-            assert!(began.elapsed() < PATIENCE, "{answer:?}");
-            thread::sleep(Duration::from_millis(20));
-        };
+            fault(&answer).is_none().then_some(answer)
+        });
         let found = match answer.status {
             200 => Some(stored(&self.partition, &answer.json()).1),
             404 => None,

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use wire::query::raw_comp;
 use wire::signing::{AccountKey, Scheme, Signed};
 
@@ -19,6 +19,18 @@ pub(crate) const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq
 
 /// How long a test waits for what must happen; whoever runs into it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Looks again until something is so.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what} does not happen");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
 
 /// The command `rowhouse serve`, without what the environment says.
 pub(crate) fn serve(args: &[&str]) -> Command {

@@ -43,6 +43,8 @@ fn purge_marked(shared: &Shared, storage: &Storage) -> fjall::Result<()> {
             if shared.closing.is_cancelled() || storage.retired.is_cancelled() {
                 return Ok(());
             }
+            #[cfg(test)]
+            drop(shared.purges_held.blocking_lock());
             let began = Instant::now();
             let next = purge_step(storage, id, from)?;
             // Half of the time belongs to those who wait for the journal.

@@ -38,6 +38,9 @@ pub(super) struct Shared {
     pub(super) is_unsynced: AtomicBool,
     /// What the committer counts.
     pub(super) counts: Counts,
+    /// The purger begins no step while somebody holds this.
+    #[cfg(test)]
+    pub(super) purges_held: tokio::sync::Mutex<()>,
     // Dropped last, so that nobody else takes the folder while the database is still being closed.
     folder: Folder,
 }
@@ -59,6 +62,8 @@ impl Shared {
             closing: Cancellation::default(),
             is_unsynced: AtomicBool::new(false),
             counts: Counts::new(),
+            #[cfg(test)]
+            purges_held: tokio::sync::Mutex::default(),
             folder,
         }
     }

@@ -29,10 +29,14 @@ impl SlowReads {
 
     /// Whether the next read may be slow.
     pub(super) fn are_expected(&self) -> bool {
-        // The clock is not asked before there was a slow read.
+        self.are_expected_at(Instant::now)
+    }
+
+    /// Whether a read of then may be slow. The clock is not asked before there was a slow read.
+    pub(super) fn are_expected_at(&self, then: impl FnOnce() -> Instant) -> bool {
         match self.expected_until.load(Ordering::Relaxed) {
             0 => false,
-            until => self.nanos(Instant::now()) < until,
+            until => self.nanos(then()) < until,
         }
     }
 
@@ -41,8 +45,14 @@ impl SlowReads {
     pub(super) fn note(&self, began: Instant, may_be_of_disk: impl FnOnce() -> bool) {
         let now = Instant::now();
         if now.duration_since(began) > SLOW_READ && may_be_of_disk() {
-            self.expected_until.store(self.nanos(now + EXPECTATION), Ordering::Relaxed);
+            self.expected_until.fetch_max(self.nanos(now + EXPECTATION), Ordering::Relaxed);
         }
+    }
+
+    /// Expects slow reads for good, so that what follows need not happen within [`EXPECTATION`].
+    #[cfg(test)]
+    pub(super) fn expect_always(&self) {
+        self.expected_until.store(u64::MAX, Ordering::Relaxed);
     }
 
     fn nanos(&self, instant: Instant) -> u64 {
@@ -61,7 +71,10 @@ mod tests {
         let long_ago = reads.opened.checked_sub(Duration::from_secs(2)).unwrap();
         reads.note(long_ago, || false);
         assert!(!reads.are_expected(), "it waited for something else");
+        let before = Instant::now();
         reads.note(long_ago, || true);
+        assert!(reads.are_expected_at(|| before));
+        reads.expect_always();
         assert!(reads.are_expected());
         reads.expected_until.store(1, Ordering::Relaxed);
         assert!(!reads.are_expected(), "it was long ago");

@@ -5,9 +5,12 @@ use super::*;
 use crate::figures::Refusal;
 use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, RecordBuilder};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Instant;
 use tempfile::TempDir;
+
+/// How long a test waits for what must happen; whoever runs into it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A clock that is set by hand, and panics when it is told to.
 #[derive(Debug, Clone, Default)]
@@ -83,7 +86,7 @@ fn scan_all() -> Scan {
         filter: None,
         limit: usize::MAX,
         byte_budget: usize::MAX,
-        deadline: Instant::now() + Duration::from_secs(60),
+        deadline: Instant::now() + PATIENCE,
     }
 }
 
@@ -92,7 +95,7 @@ async fn stored_after_purge(engine: &Embedded) -> usize {
     let storage = engine.shared.storage().unwrap();
     let began = Instant::now();
     while storage.data.prefix(layout::PURGE_PREFIX).next().is_some() {
-        assert!(began.elapsed() < Duration::from_secs(30), "the purge does not come to an end");
+        assert!(began.elapsed() < PATIENCE, "the purge does not come to an end");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     stored(engine)
@@ -143,9 +146,16 @@ async fn the_entities_of_a_deleted_table_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     fill(&engine, 5000).await;
+    let held = engine.shared.purges_held.lock().await;
     engine.delete_table(&table()).await.unwrap();
     engine.create_table(&table()).await.unwrap();
     commit(&engine, upsert(7)).await.unwrap();
+    assert_eq!(
+        (stored(&engine), count(&engine).await.unwrap()),
+        (5001, 1),
+        "whoever deletes a table touches no entity"
+    );
+    drop(held);
     assert_eq!(stored_after_purge(&engine).await, 1, "what is left belongs to the new table");
     assert_eq!(count(&engine).await.unwrap(), 1);
 }
@@ -153,14 +163,14 @@ async fn the_entities_of_a_deleted_table_are_removed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_purge_goes_on_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = open(&folder);
-    fill(&engine, 20_000).await;
-    let began = Instant::now();
+    let engine = Arc::new(open(&folder));
+    fill(&engine, 5000).await;
+    let held = engine.shared.purges_held.lock().await;
     engine.delete_table(&table()).await.unwrap();
-    engine.close().await.unwrap();
-    assert!(began.elapsed() < Duration::from_secs(2), "close waits for one step only: {:?}", began.elapsed());
-    let left = stored(&engine);
-    assert!(left > 0, "the purge was done before it could be interrupted");
+    let closing = close_beside(&engine).await;
+    drop(held);
+    closing.await.unwrap();
+    assert!(stored(&engine) >= 5000 - 1024, "close waits for one step only");
     drop(engine);
     let engine = open(&folder);
     assert!(engine.table(&table()).await.unwrap().is_none());
@@ -230,7 +240,7 @@ async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
     let began = Instant::now();
     let answer = loop {
         match commit(&engine, upsert(1)).await {
-            Ok(_) => assert!(began.elapsed() < Duration::from_secs(10), "the failure is never noticed"),
+            Ok(_) => assert!(began.elapsed() < PATIENCE, "the failure is never noticed"),
             Err(error) => break error,
         }
     };
@@ -244,8 +254,9 @@ async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
     assert!(figures.committer.unwrap().outages > 0);
     std::fs::remove_file(&tables).unwrap();
     // The engine comes back without being asked for anything.
+    let began = Instant::now();
     while count(&engine).await.is_err() {
-        assert!(began.elapsed() < Duration::from_secs(20), "the engine does not come back");
+        assert!(began.elapsed() < PATIENCE, "the engine does not come back");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(count(&engine).await.unwrap(), 10);
@@ -292,7 +303,10 @@ async fn a_read_that_may_wait_for_the_disk_holds_up_nobody() {
     engine.shared.slow_reads.note(long_ago, is_beyond_cache);
     assert!(!engine.shared.reads_may_wait(), "nothing is in a file yet");
     storage.data.rotate_memtable_and_wait().unwrap();
+    let before = Instant::now();
     engine.shared.slow_reads.note(long_ago, is_beyond_cache);
+    assert!(engine.shared.slow_reads.are_expected_at(|| before));
+    engine.shared.slow_reads.expect_always();
     assert!(engine.shared.reads_may_wait());
     // The lock stands for a slow disk.
     let shared = Arc::clone(&engine.shared);
@@ -301,7 +315,7 @@ async fn a_read_that_may_wait_for_the_disk_holds_up_nobody() {
     let disk = std::thread::spawn(move || {
         let _held = shared.catalog_mut();
         is_held.send(()).unwrap();
-        released.recv_timeout(Duration::from_secs(10)).is_ok()
+        released.recv_timeout(PATIENCE).is_ok()
     });
     held.recv().unwrap();
     let (table, key) = (table(), key(7));
@@ -312,15 +326,43 @@ async fn a_read_that_may_wait_for_the_disk_holds_up_nobody() {
     assert!(matches!(commit(&engine, merge(1001)).await, Err(CommitError::Refused(0, _))));
 }
 
-/// A sink that takes long.
-struct Slow(Arc<AtomicBool>);
+/// A sink that says when it has got the first entity, and takes no more before it is let go on.
+struct Halting {
+    has_begun: Option<oneshot::Sender<()>>,
+    /// Ends when the other side is dropped.
+    halt: std_mpsc::Receiver<()>,
+    entities: Arc<AtomicUsize>,
+}
 
-impl EntitySink for Slow {
+impl EntitySink for Halting {
     fn entity(&mut self, _: &EntityView<'_>) -> ControlFlow<()> {
-        self.0.store(true, Ordering::SeqCst);
-        std::thread::sleep(Duration::from_millis(1));
+        self.entities.fetch_add(1, Ordering::SeqCst);
+        if let Some(has_begun) = self.has_begun.take() {
+            has_begun.send(()).unwrap();
+            self.halt.recv().unwrap_err();
+        }
         ControlFlow::Continue(())
     }
+}
+
+/// The sink, what says that it has begun, what lets it go on when it is dropped, and the number of entities it got.
+fn halting() -> (Halting, oneshot::Receiver<()>, std_mpsc::Sender<()>, Arc<AtomicUsize>) {
+    let (has_begun, begun) = oneshot::channel();
+    let (go_on, halt) = std_mpsc::channel();
+    let entities = Arc::<AtomicUsize>::default();
+    (Halting { has_begun: Some(has_begun), halt, entities: Arc::clone(&entities) }, begun, go_on, entities)
+}
+
+/// Begins to close an engine that still has something to do; once this is answered, it knows.
+async fn close_beside(engine: &Arc<Embedded>) -> tokio::task::JoinHandle<()> {
+    let closing = Arc::clone(engine);
+    let closed = tokio::spawn(async move { closing.close().await.unwrap() });
+    let began = Instant::now();
+    while engine.shared.check_open().is_ok() {
+        assert!(began.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    closed
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -329,17 +371,15 @@ async fn an_abandoned_scan_makes_room_for_the_next() {
     let options = EmbeddedOptions { concurrent_scans: 1, ..EmbeddedOptions::default() };
     let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
     fill(&engine, 20_000).await;
-    let has_begun = Arc::new(AtomicBool::new(false));
-    {
-        let table = table();
-        let scan = engine.scan(&table, scan_all(), Slow(Arc::clone(&has_begun)));
-        let timed_out = tokio::time::timeout(Duration::from_millis(100), scan).await.is_err();
-        assert!(timed_out && has_begun.load(Ordering::SeqCst));
+    let (table, (sink, begun, go_on, entities)) = (table(), halting());
+    tokio::select! {
+        _ = engine.scan(&table, scan_all(), sink) => panic!("it has not been let go on"),
+        begun = begun => begun.unwrap(),
     }
-    // The whole scan would take 20 s.
-    let began = Instant::now();
+    drop(go_on);
+    // There is no place before the abandoned one has ended.
     assert_eq!(count(&engine).await.unwrap(), 20_000);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(entities.load(Ordering::SeqCst) < 20_000, "the abandoned scan went on to the end");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -347,12 +387,12 @@ async fn a_scan_that_runs_into_the_closing_answers_closed() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Arc::new(open(&folder));
     fill(&engine, 5_000).await;
-    let has_begun = Arc::new(AtomicBool::new(false));
-    let (scanner, sink) = (Arc::clone(&engine), Slow(Arc::clone(&has_begun)));
+    let (sink, begun, go_on, _) = halting();
+    let scanner = Arc::clone(&engine);
     let scan = tokio::spawn(async move { scanner.scan(&table(), scan_all(), sink).await.map(|_| ()) });
-    while !has_begun.load(Ordering::SeqCst) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    engine.close().await.unwrap();
+    begun.await.unwrap();
+    let closed = close_beside(&engine).await;
+    drop(go_on);
+    closed.await.unwrap();
     assert!(matches!(scan.await.unwrap(), Err(ReadError::Fault(Fault::Closed))));
 }

@@ -3,6 +3,8 @@
 use crate::support::*;
 use model::AccountName;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use store::{CatalogError, CommitError, Engine, Fault, ReadError};
 
 pub(crate) async fn every_call_after_close_answers_closed<E: Engine>(engine: Arc<E>, _: ManualClock) {
@@ -35,22 +37,26 @@ pub(crate) async fn commits_on_their_way_are_answered_when_the_engine_closes<E: 
 ) {
     let table = table("Entities");
     engine.create_table(&table).await.unwrap();
-    let mut tasks = Vec::new();
+    let (mut tasks, commits) = (Vec::new(), Arc::<AtomicUsize>::default());
     for task in 0..32 {
-        let (engine, table) = (Arc::clone(&engine), table.clone());
+        let (engine, table, commits) = (Arc::clone(&engine), table.clone(), Arc::clone(&commits));
         tasks.push(tokio::spawn(async move {
             for n in 0.. {
                 match commit_one(&*engine, &table, upsert(&task.to_string(), "r", n)).await {
-                    Ok(_) => {}
+                    Ok(_) => _ = commits.fetch_add(1, Ordering::SeqCst),
                     Err(CommitError::Fault(Fault::Closed)) => return,
                     Err(other) => panic!("{other:?}"),
                 }
             }
         }));
     }
-    tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+    let began = Instant::now();
+    while commits.load(Ordering::SeqCst) < 32 {
+        assert!(began.elapsed() < PATIENCE, "nothing is on its way");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     engine.close().await.unwrap();
     for task in tasks {
-        tokio::time::timeout(std::time::Duration::from_secs(10), task).await.expect("nobody is left waiting").unwrap();
+        tokio::time::timeout(PATIENCE, task).await.expect("nobody is left waiting").unwrap();
     }
 }

@@ -15,7 +15,7 @@ const CHILD: &str = "ROWHOUSE_MODEL_CHILD";
 /// Most transactions while nothing can be written.
 const TRANSACTIONS_MAX: usize = 8;
 /// Longest time until writes are possible again.
-const RESUMPTION_MAX: Duration = Duration::from_secs(10);
+const RESUMPTION_MAX: Duration = PATIENCE;
 
 /// What became of the writes while nothing could be written.
 #[derive(Debug, Default)]

@@ -16,6 +16,9 @@ use store::{CommitError, Engine, EntitySink, Scan, ScanEnd, TableKey};
 
 pub(crate) const ACCOUNT: &str = "account1";
 
+/// How long a test waits for what must happen; whoever runs into it hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A small generator (`SplitMix64`): a run depends on nothing but its seed.
 pub(crate) struct Random(pub(crate) u64);
 
@@ -164,7 +167,7 @@ pub(crate) fn scan_all() -> Scan {
         filter: None,
         limit: usize::MAX,
         byte_budget: usize::MAX,
-        deadline: Instant::now() + Duration::from_secs(60),
+        deadline: Instant::now() + PATIENCE,
     }
 }
 
