@@ -111,7 +111,8 @@ start_on_free_port() {
         start "$1" "$port"
         for _ in $(seq 100); do
             if ! kill -0 "$child" 2>/dev/null; then break; fi
-            if ask "$port" 'SELECT 1' >/dev/null; then return; fi
+            # Whoever has the port already might answer in its place.
+            if [ "$(ask "$port" 'SHOW data_directory')" = "$folder/$1" ]; then return; fi
             sleep 0.1
         done
         # Somebody else has the port.
