@@ -42,6 +42,7 @@ mod oauth;
 mod open_files;
 mod operation_kind;
 mod operations;
+mod outbound;
 mod patience;
 mod places;
 mod quota;

@@ -3,22 +3,15 @@
 //! Plain HTTP is for issuers on this machine, and only if the configuration says so. No proxy is used, no cookie or
 //! credential is sent.
 
+use crate::outbound::{self, SendError, bare_host};
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, CONNECTION, HOST, LOCATION, USER_AGENT};
+use http::header::{ACCEPT, CACHE_CONTROL, LOCATION};
 use http::uri::Scheme;
-use http::{HeaderMap, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tracing::warn;
 
@@ -86,18 +79,11 @@ enum Step {
 impl Fetcher {
     /// Trusts the certificate authorities of the system (or of `SSL_CERT_FILE`).
     pub(crate) fn new(allow_http_on_loopback: bool) -> Result<Self, rustls::Error> {
-        let loaded = rustls_native_certs::load_native_certs();
-        let mut roots = RootCertStore::empty();
-        let (known, _) = roots.add_parsable_certificates(loaded.certs);
-        if known == 0 {
+        let roots = outbound::system_authorities();
+        if roots.is_empty() {
             warn!("the system has no certificate authorities, so no issuer can be reached over https");
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(Self { tls: TlsConnector::from(Arc::new(config)), allow_http_on_loopback })
+        Ok(Self { tls: outbound::connector(roots)?, allow_http_on_loopback })
     }
 
     /// Whether an address may be asked at all.
@@ -130,15 +116,14 @@ impl Fetcher {
     async fn ask(&self, uri: &Uri) -> Result<Step, FetchError> {
         Self::check(uri, self.allow_http_on_loopback)?;
         let is_https = uri.scheme() == Some(&Scheme::HTTPS);
-        let host = bare_host(uri).to_owned();
-        let port = uri.port_u16().unwrap_or(if is_https { 443 } else { 80 });
-        let stream = TcpStream::connect((host.as_str(), port)).await.map_err(FetchError::Connection)?;
-        let response = if is_https {
-            let name = ServerName::try_from(host).map_err(|_| FetchError::Address(uri.clone()))?;
-            exchange(self.tls.connect(name, stream).await.map_err(FetchError::Connection)?, uri).await?
-        } else {
-            exchange(stream, uri).await?
-        };
+        let request = Request::get("/").header(ACCEPT, "application/json").body(Empty::<Bytes>::new());
+        let request = request.expect("nothing in it can be refused");
+        let sent = outbound::send(uri, is_https.then_some(&self.tls), request).await;
+        let response = sent.map_err(|error| match error {
+            SendError::Connection(error) | SendError::Tls(error) => FetchError::Connection(error),
+            SendError::Name(_) => FetchError::Address(uri.clone()),
+            SendError::Http(error) => FetchError::Http(error),
+        })?;
         if response.status().is_redirection() {
             return elsewhere(uri, response.headers()).map(Step::Elsewhere).ok_or(FetchError::Redirect);
         }
@@ -151,32 +136,9 @@ impl Fetcher {
     }
 }
 
-async fn exchange(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    uri: &Uri,
-) -> Result<Response<Incoming>, FetchError> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(FetchError::Http)?;
-    // Ends by itself when the body was read or is no longer wanted.
-    tokio::spawn(connection);
-    let request = Request::get(uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str))
-        .header(HOST, uri.authority().map_or("", http::uri::Authority::as_str))
-        .header(ACCEPT, "application/json")
-        .header(CONNECTION, "close")
-        .header(USER_AGENT, concat!("Rowhouse/", env!("CARGO_PKG_VERSION")))
-        .body(Empty::<Bytes>::new())
-        .expect("the parts come from an address that was parsed");
-    sender.send_request(request).await.map_err(FetchError::Http)
-}
-
 fn is_loopback(uri: &Uri) -> bool {
     let host = bare_host(uri);
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
-}
-
-/// The host without the brackets around IPv6 addresses.
-fn bare_host(uri: &Uri) -> &str {
-    let host = uri.host().unwrap_or_default();
-    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }
 
 /// Where a redirect leads: an address, or a path on the same host.

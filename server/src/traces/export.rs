@@ -5,22 +5,18 @@
 
 use super::settings::Settings;
 use super::{Counts, Span, otlp};
-use anyhow::{Context, anyhow, bail};
+use crate::outbound::{self, SendError};
+use anyhow::{Context, Error, anyhow, bail};
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{Request, StatusCode, Uri};
+use http::header::CONTENT_TYPE;
+use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use model::limits::TRACE_ANSWER_BYTES_MAX;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_rustls::TlsConnector;
 use tracing::{info, warn};
@@ -143,41 +139,20 @@ impl Exporter {
     }
 
     async fn post(&self, body: Bytes) -> Result<(), Refusal> {
-        let uri = &self.settings.endpoint;
-        let host = bare_host(uri).to_owned();
-        let port = uri.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
-        let stream = TcpStream::connect((host.as_str(), port)).await.context("connecting").map_err(Refusal::Passing)?;
-        match &self.tls {
-            None => self.exchange(stream, body).await,
-            Some(tls) => {
-                let name = ServerName::try_from(host).context("the name of the collector").map_err(Refusal::Final)?;
-                let stream = tls.connect(name, stream).await.context("TLS").map_err(Refusal::Passing)?;
-                self.exchange(stream, body).await
-            }
-        }
-    }
-
-    async fn exchange(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        body: Bytes,
-    ) -> Result<(), Refusal> {
-        let uri = &self.settings.endpoint;
-        let passing = |error: hyper::Error| Refusal::Passing(error.into());
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(passing)?;
-        // Ends by itself when the answer was read or is no longer wanted.
-        tokio::spawn(connection);
-        let mut request = Request::post(uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str))
-            .header(HOST, uri.authority().map_or("", http::uri::Authority::as_str))
+        let mut request = Request::post("/")
             .header(CONTENT_TYPE, "application/json")
-            .header(CONNECTION, "close")
-            .header(USER_AGENT, concat!("Rowhouse/", env!("CARGO_PKG_VERSION")))
             .body(Full::new(body))
-            .expect("the parts come from an address that was parsed");
+            .expect("nothing in it can be refused");
         for (name, value) in &self.settings.headers {
             request.headers_mut().insert(name, value.clone());
         }
-        let response = sender.send_request(request).await.map_err(passing)?;
+        let sent = outbound::send(&self.settings.endpoint, self.tls.as_ref(), request).await;
+        let response = sent.map_err(|error| match error {
+            SendError::Connection(error) => Refusal::Passing(Error::new(error).context("connecting")),
+            SendError::Name(error) => Refusal::Final(Error::new(error).context("the name of the collector")),
+            SendError::Tls(error) => Refusal::Passing(Error::new(error).context("TLS")),
+            SendError::Http(error) => Refusal::Passing(error.into()),
+        })?;
         let status = response.status();
         // What it says does not matter, but an answer that was not read would look like a client that broke off.
         let _unread = Limited::new(response.into_body(), TRACE_ANSWER_BYTES_MAX).collect().await;
@@ -193,16 +168,9 @@ impl Exporter {
     }
 }
 
-/// The host without the brackets around IPv6 addresses.
-fn bare_host(uri: &Uri) -> &str {
-    let host = uri.host().unwrap_or_default();
-    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
-}
-
 /// Trusts the certificate authorities of the system (or of `SSL_CERT_FILE`) and those that the settings name.
 fn tls(settings: &Settings) -> anyhow::Result<TlsConnector> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let mut roots = outbound::system_authorities();
     if let Some(path) = &settings.certificate {
         let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let certificates = certificates.with_context(|| format!("reading certificates from {}", path.display()))?;
@@ -210,11 +178,5 @@ fn tls(settings: &Settings) -> anyhow::Result<TlsConnector> {
             bail!("{} holds no certificate", path.display());
         }
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .context("choosing the TLS versions")?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+    outbound::connector(roots).context("choosing the TLS versions")
 }
