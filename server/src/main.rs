@@ -51,6 +51,7 @@ mod request_id;
 mod response;
 mod route;
 mod sas_command;
+mod segments;
 mod serve;
 mod service;
 mod shared_access;

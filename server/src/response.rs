@@ -4,21 +4,17 @@ use crate::admission::Share;
 use crate::answer::Answer;
 use crate::failure::{Failure, Layer};
 use crate::request_id::RequestId;
+use crate::segments::Segments;
 use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION, SERVER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use hyper::body::{Body, Frame, SizeHint};
 use hyper::ext::ReasonPhrase;
 use model::limits::CLIENT_REQUEST_ID_CHARS_MAX;
 use model::{DateTime, ETag, ServiceProperties};
 use std::borrow::Cow;
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use wire::error::write_error_body;
 use wire::negotiation::{Content, Preference};
 use wire::{ErrorBody, ErrorCode, Format, Version};
@@ -47,38 +43,6 @@ pub(crate) struct Envelope {
     pub(crate) is_front_end: bool,
     /// The properties of the account, if it has CORS rules, which every answer follows.
     pub(crate) cors: Option<Arc<ServiceProperties>>,
-}
-
-/// The segments of a body, sent in order and freed as they are sent.
-#[derive(Debug, Default)]
-pub(crate) struct Segments {
-    segments: VecDeque<Bytes>,
-    /// The memory that the body is counted as, given back when it is sent.
-    _share: Share,
-}
-
-impl Segments {
-    /// The size of the body.
-    pub(crate) fn len(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.len() as u64).sum()
-    }
-}
-
-impl Body for Segments {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.segments.pop_front().map(|segment| Ok(Frame::data(segment))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.segments.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.len())
-    }
 }
 
 /// The response to an operation that succeeded.
@@ -113,7 +77,7 @@ pub(crate) fn of_answer(answer: Answer, share: Share, envelope: &Envelope) -> Re
                 Cow::Borrowed(text) => drop(headers.insert(CONTENT_TYPE, HeaderValue::from_static(text))),
                 Cow::Owned(text) => insert_bytes(&mut headers, CONTENT_TYPE, text.as_bytes()),
             }
-            Segments { segments: segments.into(), _share: share }
+            Segments::new(segments, share)
         }
     };
     respond(answer.status, headers, segments)
@@ -149,11 +113,8 @@ pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) 
     if failure.error.code == ErrorCode::ServerBusy {
         headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
-    let mut response = respond(
-        failure.error.code.status(),
-        headers,
-        Segments { segments: VecDeque::from([Bytes::from(body)]), _share: Share::default() },
-    );
+    let mut response =
+        respond(failure.error.code.status(), headers, Segments::new(vec![Bytes::from(body)], Share::default()));
     if matches!(layer, Layer::Authentication | Layer::FrontEnd)
         && let Ok(reason) = ReasonPhrase::try_from(failure.error.message.as_bytes())
     {
