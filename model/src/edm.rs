@@ -24,7 +24,8 @@ impl Guid {
     /// Appends the text form.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
-        out.extend_from_slice(uuid::Uuid::from_bytes(self.0).hyphenated().encode_lower(&mut text).as_bytes());
+        uuid::Uuid::from_bytes(self.0).hyphenated().encode_lower(&mut text);
+        out.extend_from_slice(&text);
     }
 
     /// Reads the hyphenated form in either letter case; no braces, no other form.

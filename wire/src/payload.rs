@@ -178,9 +178,23 @@ mod tests {
         ]
     }
 
+    /// Short and long, to the bounds of what is compared and copied at once.
+    const NAMES: [&str; 5] = [
+        "a",
+        "b",
+        "thirteen_long",
+        "fourteen_longx",
+        "so_long_that_its_beginning_and_its_annotation_take_more_than_one_block",
+    ];
+
     fn record(values: &[Value]) -> Record {
+        let names: Vec<String> = (0..values.len()).map(|index| format!("p{index}é")).collect();
+        named_record(names.iter().map(String::as_str).zip(values))
+    }
+
+    fn named_record<'a>(properties: impl Iterator<Item = (&'a str, &'a Value)>) -> Record {
         let mut builder = RecordBuilder::default();
-        for (index, value) in values.iter().enumerate() {
+        for (name, value) in properties {
             let value = match value {
                 Value::String(text) => EdmValue::String(text),
                 Value::Binary(bytes) => EdmValue::Binary(bytes),
@@ -192,7 +206,7 @@ mod tests {
                 Value::Int32(number) => EdmValue::Int32(*number),
                 Value::Int64(number) => EdmValue::Int64(*number),
             };
-            builder.push(&format!("p{index}é"), value);
+            builder.push(name, value);
         }
         builder.finish(DateTime::from_ticks(638_000_000_000_000_001).unwrap())
     }
@@ -232,6 +246,32 @@ mod tests {
                 for to in TYPED {
                     let again = read(to, &written(to, &key_read, &record_read), timestamp);
                     prop_assert_eq!(again, (key.clone(), record.clone()), "{:?} to {:?}", from, to);
+                }
+            }
+        }
+
+        /// What is kept from one entity of a set to the next changes nothing, whatever they have in common.
+        #[test]
+        fn an_entity_of_a_set_is_written_as_it_is_alone(
+            shapes in proptest::collection::vec(
+                proptest::collection::vec((0..NAMES.len(), value()), 0..4),
+                1..6,
+            ),
+        ) {
+            let account = AccountName::new("acct").unwrap();
+            let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
+            for format in TYPED.into_iter().chain([Format::Json(MetadataLevel::None)]) {
+                let form = Form { base: "B", account: &account, format, version: Version::JSON, now: DateTime::MAX };
+                let form = EntityForm { form, table: "cars", select: None };
+                let mut repeats = Repeats::default();
+                for shape in &shapes {
+                    let names: std::collections::BTreeMap<_, _> = shape.iter().map(|(name, value)| (NAMES[*name], value)).collect();
+                    let record = named_record(names.into_iter());
+                    let entity = EntityView::of(&key, &record).unwrap();
+                    let (mut among, mut alone) = (Vec::new(), Vec::new());
+                    write_entity_in_set(&mut among, &form, &entity, &mut repeats, true).unwrap();
+                    write_entity_in_set(&mut alone, &form, &entity, &mut Repeats::default(), true).unwrap();
+                    prop_assert_eq!(String::from_utf8(among).unwrap(), String::from_utf8(alone).unwrap());
                 }
             }
         }

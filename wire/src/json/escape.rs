@@ -54,7 +54,8 @@ fn is_plain(text: &[u8]) -> bool {
         !ends.into_iter().flatten().any(any_escaped)
     }
     match text.len() {
-        0..8 => !text.iter().any(|b| is_escaped(*b)),
+        0..4 => !text.iter().any(|b| is_escaped(*b)),
+        4..8 => ends_are_plain::<4>(text),
         8..16 => ends_are_plain::<8>(text),
         16..32 => ends_are_plain::<16>(text),
         32..GROUP_BYTES => ends_are_plain::<32>(text),

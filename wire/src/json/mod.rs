@@ -1,5 +1,6 @@
 //! JSON of the Table service: OData version 3 at three metadata levels (specification 03 §2, §3).
 
+mod block;
 mod escape;
 mod line;
 mod plain;

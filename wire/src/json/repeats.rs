@@ -3,8 +3,8 @@
 //! Neighbours in a table mostly have the same properties in the same order. So the name of a property, its type
 //! annotation and what stands between them are encoded once, and copied where the next entity has the same.
 
-use model::EdmType;
-use model::record::Property;
+use super::block::Block;
+use model::record::{Properties, Property, PropertyHead};
 
 /// The beginnings of the properties of the entity before, by their place in it.
 #[derive(Debug, Default)]
@@ -12,37 +12,31 @@ pub struct Repeats {
     beginnings: Vec<Beginning>,
 }
 
-/// What stands in front of the value of a property.
+/// What stands in front of the value of a property, its quote included if it has one.
 #[derive(Debug)]
-struct Beginning {
-    name: Vec<u8>,
-    edm_type: EdmType,
-    is_annotated: bool,
-    text: Vec<u8>,
+pub(super) struct Beginning {
+    head: PropertyHead,
+    pub(super) is_quoted: bool,
+    pub(super) text: Block,
 }
 
 impl Repeats {
-    /// The text for a property if the entity before had the same one at the same place.
-    pub(super) fn beginning(&self, place: usize, property: &Property<'_>, is_annotated: bool) -> Option<&[u8]> {
+    /// The next property, if the entity before had one of the same name and type at this place, and how that one began.
+    pub(super) fn next<'a>(&self, place: usize, properties: &mut Properties<'a>) -> Option<(&Beginning, Property<'a>)> {
         let known = self.beginnings.get(place)?;
-        let is_same = known.edm_type == property.edm_type()
-            && known.is_annotated == is_annotated
-            && known.name == property.name_bytes();
-        is_same.then_some(&known.text)
+        Some((known, properties.next_of(&known.head)?))
     }
 
     /// Keeps the text for a property. Places are filled in order.
-    pub(super) fn keep(&mut self, place: usize, property: &Property<'_>, is_annotated: bool, text: &[u8]) {
-        let edm_type = property.edm_type();
-        if self.beginnings.len() == place {
-            self.beginnings.push(Beginning { name: Vec::new(), edm_type, is_annotated, text: Vec::new() });
-        }
+    pub(super) fn keep(&mut self, place: usize, property: &Property<'_>, is_quoted: bool, text: &[u8]) {
         if let Some(kept) = self.beginnings.get_mut(place) {
-            (kept.edm_type, kept.is_annotated) = (edm_type, is_annotated);
-            kept.name.clear();
-            kept.name.extend_from_slice(property.name_bytes());
-            kept.text.clear();
-            kept.text.extend_from_slice(text);
+            kept.head.replace(property);
+            kept.is_quoted = is_quoted;
+            kept.text.replace(text);
+        } else {
+            let (head, mut kept) = (PropertyHead::of(property), Block::default());
+            kept.replace(text);
+            self.beginnings.push(Beginning { head, is_quoted, text: kept });
         }
     }
 }

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::datetime::InstantText;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
-use model::record::{DamagedRecord, Property};
+use model::record::{DamagedRecord, Properties, Property};
 use model::{AccountName, EdmType, EdmValue, EntityView};
 
 /// What the addresses in an answer are made of.
@@ -110,9 +110,7 @@ fn write_members(
     match form.select.filter(|select| !select.is_all()) {
         None => {
             write_keys(out, form, entity, &timestamp, |_| true);
-            for property in entity.record.properties() {
-                properties.write(out, &property?)?;
-            }
+            properties.write_all(out, entity.record.properties())?;
         }
         Some(select) => write_selected(out, form, entity, &timestamp, select, &mut properties)?,
     }
@@ -209,23 +207,42 @@ struct PropertyWriter<'r> {
 }
 
 impl PropertyWriter<'_> {
-    /// A property with its type annotation where the level has one, and a comma.
-    fn write(&mut self, out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
-        let is_annotated = self.level != MetadataLevel::None && is_annotated(property)?;
-        let known = self.repeats.as_ref().and_then(|known| known.beginning(self.place, property, is_annotated));
-        if let Some(text) = known {
-            out.extend_from_slice(text);
-        } else {
-            let start = out.len();
-            write_beginning(out, property, is_annotated)?;
-            if let Some(repeats) = &mut self.repeats {
-                repeats.keep(self.place, property, is_annotated, out.get(start..).unwrap_or_default());
+    /// All properties of an entity.
+    fn write_all(&mut self, out: &mut Vec<u8>, mut properties: Properties<'_>) -> Result<(), DamagedRecord> {
+        loop {
+            let known = self.repeats.as_ref().and_then(|known| known.next(self.place, &mut properties));
+            if let Some((beginning, property)) = known {
+                // Only of a double it is not known.
+                if is_quoted(&property)? == beginning.is_quoted {
+                    beginning.text.write_to(out);
+                    write_rest(out, &property, beginning.is_quoted)?;
+                    self.place += 1;
+                } else {
+                    self.write(out, &property)?;
+                }
+            } else {
+                let Some(property) = properties.next() else { return Ok(()) };
+                self.write(out, &property?)?;
             }
         }
+    }
+
+    /// A property with its type annotation where the level has one, and a comma.
+    fn write(&mut self, out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
+        let (start, is_quoted) = (out.len(), is_quoted(property)?);
+        write_beginning(
+            out,
+            property,
+            self.level != MetadataLevel::None && is_annotated(property.edm_type(), is_quoted),
+        )?;
+        if is_quoted {
+            out.push(b'"');
+        }
+        if let Some(repeats) = &mut self.repeats {
+            repeats.keep(self.place, property, is_quoted, out.get(start..).unwrap_or_default());
+        }
         self.place += 1;
-        write_value(out, property)?;
-        out.push(b',');
-        Ok(())
+        write_rest(out, property, is_quoted)
     }
 }
 
@@ -248,66 +265,76 @@ pub(super) fn write_beginning(
 }
 
 /// Types that JSON cannot tell apart carry an annotation (03 §3.4).
-fn is_annotated(property: &Property<'_>) -> Result<bool, DamagedRecord> {
+fn is_annotated(edm_type: EdmType, is_quoted: bool) -> bool {
+    is_quoted && edm_type != EdmType::String
+}
+
+/// What JSON has no type for is a string, as are NaN and the infinities (01 §6.2).
+fn is_quoted(property: &Property<'_>) -> Result<bool, DamagedRecord> {
     Ok(match property.edm_type() {
-        EdmType::Binary | EdmType::DateTime | EdmType::Guid | EdmType::Int64 => true,
+        EdmType::String | EdmType::Binary | EdmType::DateTime | EdmType::Guid | EdmType::Int64 => true,
         EdmType::Double => matches!(property.value()?, EdmValue::Double(double) if !double.is_finite()),
-        EdmType::String | EdmType::Boolean | EdmType::Int32 => false,
+        EdmType::Boolean | EdmType::Int32 => false,
     })
 }
 
 pub(super) fn write_value(out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
-    if property.edm_type() == EdmType::String {
-        // Whether the bytes are text at all is known for most of them once no escape was found.
+    if is_quoted(property)? {
         out.push(b'"');
-        write_escaped_bytes(out, property.value_bytes())?;
+        write_bare(out, property)?;
         out.push(b'"');
         return Ok(());
     }
-    match property.value()? {
-        EdmValue::String(text) => write_json_string(out, text),
-        EdmValue::Binary(bytes) => write_base64(out, bytes),
-        EdmValue::Boolean(true) => out.extend_from_slice(b"true"),
-        EdmValue::Boolean(false) => out.extend_from_slice(b"false"),
-        EdmValue::DateTime(instant) => {
-            out.push(b'"');
-            instant.write_to(out);
-            out.push(b'"');
-        }
-        EdmValue::Double(double) => write_json_double(out, double),
-        EdmValue::Guid(guid) => {
-            out.push(b'"');
-            guid.write_to(out);
-            out.push(b'"');
-        }
-        EdmValue::Int32(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
-        EdmValue::Int64(number) => {
-            out.push(b'"');
-            out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-            out.push(b'"');
-        }
+    write_bare(out, property)
+}
+
+/// What follows the opening quote of a value, if it has one: its text, the closing quote, and a comma.
+fn write_rest(out: &mut Vec<u8>, property: &Property<'_>, is_quoted: bool) -> Result<(), DamagedRecord> {
+    write_bare(out, property)?;
+    if is_quoted {
+        out.extend_from_slice(b"\",");
+    } else {
+        out.push(b',');
     }
     Ok(())
 }
 
-/// NaN and the infinities are strings; JSON does not show the sign of zero (01 §6.2).
+/// A value without quotes.
+fn write_bare(out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
+    if property.edm_type() == EdmType::String {
+        // Whether the bytes are text at all is known for most of them once no escape was found.
+        return write_escaped_bytes(out, property.value_bytes());
+    }
+    match property.value()? {
+        EdmValue::String(text) => write_escaped(out, text),
+        EdmValue::Binary(bytes) => write_base64(out, bytes),
+        EdmValue::Boolean(true) => out.extend_from_slice(b"true"),
+        EdmValue::Boolean(false) => out.extend_from_slice(b"false"),
+        EdmValue::DateTime(instant) => instant.write_to(out),
+        EdmValue::Double(double) => write_json_double(out, double),
+        EdmValue::Guid(guid) => guid.write_to(out),
+        EdmValue::Int32(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+        EdmValue::Int64(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+    }
+    Ok(())
+}
+
+/// JSON does not show the sign of zero (01 §6.2).
 fn write_json_double(out: &mut Vec<u8>, double: f64) {
     if double.is_nan() {
-        out.extend_from_slice(b"\"NaN\"");
+        out.extend_from_slice(b"NaN");
     } else if double.is_infinite() {
-        out.extend_from_slice(if double > 0.0 { b"\"Infinity\"" } else { b"\"-Infinity\"" });
+        out.extend_from_slice(if double > 0.0 { b"Infinity" } else { b"-Infinity" });
     } else {
         write_double(out, double + 0.0);
     }
 }
 
 fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.push(b'"');
     let start = out.len();
     out.resize(start + bytes.len().div_ceil(3) * 4, 0);
     let written = STANDARD.encode_slice(bytes, out.get_mut(start..).unwrap_or_default());
     out.truncate(start + written.expect("the room was made for it"));
-    out.push(b'"');
 }
 
 /// Ends an object whose members were each followed by a comma.
