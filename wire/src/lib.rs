@@ -9,6 +9,7 @@
 pub mod acl;
 pub mod atom;
 pub mod batch;
+mod binary;
 pub mod continuation;
 pub mod entity_body;
 pub mod error;

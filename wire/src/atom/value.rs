@@ -1,10 +1,9 @@
 //! The text of a value in Atom (specification 01 §6).
 
+use crate::binary::{read_base64, write_base64};
 use crate::entity_body::{BodyError, datetime, finite_double};
 use crate::number::write_double;
 use crate::xml::is_character;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use model::{EdmType, EdmValue, Guid, RecordBuilder};
 use std::borrow::Cow;
 
@@ -54,7 +53,7 @@ pub(super) fn write_attribute(out: &mut Vec<u8>, text: &str) {
 pub(super) fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
     match value {
         EdmValue::String(text) => write_text(out, text),
-        EdmValue::Binary(bytes) => out.extend_from_slice(STANDARD.encode(bytes).as_bytes()),
+        EdmValue::Binary(bytes) => write_base64(out, bytes),
         EdmValue::Boolean(true) => out.extend_from_slice(b"true"),
         EdmValue::Boolean(false) => out.extend_from_slice(b"false"),
         EdmValue::DateTime(instant) => instant.write_to(out),
@@ -114,7 +113,7 @@ pub(super) fn push_value(
 /// text, so an empty element is an error for all others (03 §5.2).
 fn decode_binary(text: &str) -> Result<Vec<u8>, BodyError> {
     let joined: String = text.split(is_blank).collect();
-    STANDARD.decode(joined).map_err(|_| BodyError::Malformed)
+    read_base64(joined).ok_or(BodyError::Malformed)
 }
 
 fn boolean(text: &str) -> Option<bool> {

@@ -1,9 +1,8 @@
 //! Request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
 
 use super::plain::{self, Value};
+use crate::binary::read_base64;
 use crate::entity_body::{BodyError, EntityBody, Keys, StoredEntity, check_name, datetime, finite_double, key};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use memchr::memchr;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::{EdmType, EdmValue, Guid, RecordBuilder};
@@ -279,7 +278,7 @@ fn push_property(
     let value = match edm_type {
         EdmType::String => EdmValue::String(&text),
         EdmType::Binary => {
-            binary = STANDARD.decode(text.as_bytes()).map_err(|_| malformed)?;
+            binary = read_base64(text.as_bytes()).ok_or(malformed)?;
             EdmValue::Binary(&binary)
         }
         EdmType::Boolean => EdmValue::Boolean(boolean(&text).ok_or(malformed)?),

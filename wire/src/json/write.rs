@@ -2,12 +2,11 @@
 
 use super::escape::{write_escaped, write_escaped_bytes, write_json_string};
 use super::repeats::Repeats;
+use crate::binary::write_base64;
 use crate::negotiation::MetadataLevel;
 use crate::number::write_double;
 use crate::select::Select;
 use crate::uri::{write_entity_address, write_table_address};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use model::datetime::InstantText;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Properties, Property};
@@ -328,13 +327,6 @@ fn write_json_double(out: &mut Vec<u8>, double: f64) {
     } else {
         write_double(out, double + 0.0);
     }
-}
-
-fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
-    let start = out.len();
-    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
-    let written = STANDARD.encode_slice(bytes, out.get_mut(start..).unwrap_or_default());
-    out.truncate(start + written.expect("the room was made for it"));
 }
 
 /// Ends an object whose members were each followed by a comma.
