@@ -14,6 +14,8 @@ pub(crate) enum Reference {
     DurableFloor,
     /// The engine alone, writing transactions of 100 with as many tasks as there are connections.
     RawBatch,
+    /// The server itself, inserting one entity at a time.
+    SingleInserts,
     /// The bare server, and then the engine alone, reading: what a get takes at least.
     FloorAndRawGet,
     /// The bare server, which syncs nothing, and then the engine alone, writing: what a durable write takes at least.
@@ -108,6 +110,8 @@ pub(crate) fn lines() -> Vec<Line> {
         let checks = [(EntitiesPerSecond, AtLeast(0.5)), (CpuPerEntity, Budget::None)];
         add(Workload::Batch100, connections, Reference::RawBatch, &checks);
     }
+    // What a client gains that puts its entities into transactions.
+    add(Workload::Batch100, 1, Reference::SingleInserts, &[(EntitiesPerSecond, AtLeast(20.0))]);
     lines
 }
 
@@ -165,6 +169,7 @@ impl fmt::Display for Reference {
             Self::FloorAndRawWrite => "floor + raw group64",
             Self::FloorAndRawMerge => "floor + raw get + raw group64",
             Self::RawBatch => "raw batch100",
+            Self::SingleInserts => "insert at 1",
             Self::RawIterate => "raw iterate",
             Self::RawScan => "raw scan",
         })

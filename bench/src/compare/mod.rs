@@ -13,6 +13,7 @@ use crate::cli::CompareArgs;
 use crate::process::Process;
 use crate::report::{Report, mebibytes};
 use crate::run::{self, Measurement, Target};
+use crate::workload::Workload;
 use anyhow::{Context, ensure};
 use budget::{Budget, Line, Reference, lines, median};
 use child::{Server, serve, server_binary, temporary_folder};
@@ -196,6 +197,10 @@ impl Bench {
             Reference::FloorAndRawWrite => self.floor_and_raw(line, &["group64"]),
             Reference::FloorAndRawMerge => self.floor_and_raw(line, &["get", "group64"]),
             Reference::RawBatch => self.raw("batch100", line.connections),
+            Reference::SingleInserts => {
+                let single = Line { workload: Workload::Insert, ..line.clone() };
+                run::measure(&self.server.target, &self.measurement(&single))
+            }
             Reference::RawIterate => self.raw("iterate", 1),
             Reference::RawScan => self.raw("scan", 1),
         }
