@@ -30,7 +30,7 @@ use crate::route::{Operation, effective_method, route, route_service};
 use crate::throttle::Throttle;
 use crate::traces::{self, Trace, Tracer};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
+use http::{HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
 use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties};
@@ -113,7 +113,7 @@ impl<E: Engine> Service<E> {
         let (parts, body) = request.into_parts();
         let arrived = Arrived::new(&parts, connection, &self.domains);
         let accounts = self.accounts.current();
-        let mut envelope = envelope(&parts.headers);
+        let mut envelope = envelope(&arrived);
         let mut learned = Learned::default();
         let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, arrived.started));
         let result = {
@@ -126,7 +126,7 @@ impl<E: Engine> Service<E> {
                 (Some(response::of_answer(answer, share, &envelope)), outcome)
             }
             Err(BodyFailure::Answer(failure)) => {
-                envelope.accepts_json = accepts_json(&parts.headers);
+                envelope.accepts_json = accepts_json(&arrived.head);
                 log_failure(&failure, &envelope);
                 let code = failure.error.code;
                 let now = DateTime::from_system_time(SystemTime::now());
@@ -216,9 +216,10 @@ impl<E: Engine> Service<E> {
         let grant = self.identify(arrived, named, accounts, envelope, learned).await?;
         let version = version?;
         envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
-        arrived.check_client_request_id()?;
+        arrived.check_client_request_id(envelope.client_request_id.as_ref())?;
         let quota = self.quotas.hold(accounts, &grant.account);
-        let accept = joined_accept(&arrived.parts.headers).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
+        let accept = joined_accept(&arrived.parts.headers, &arrived.head);
+        let accept = accept.map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         let version = version.unwrap_or(Version::OLDEST);
         let ask = self.understand(arrived, version, accept.as_deref(), &grant, envelope, learned)?;
         self.execute(arrived, ask, Caller { grant, quota }, body, envelope, learned).await
@@ -238,7 +239,7 @@ impl<E: Engine> Service<E> {
             target: &arrived.target,
             raw_query: arrived.raw_query,
             options: &arrived.options,
-            headers: &arrived.parts.headers,
+            head: &arrived.head,
             version,
             now: arrived.now,
             connection: arrived.connection,
@@ -260,17 +261,18 @@ impl<E: Engine> Service<E> {
         envelope: &mut Envelope,
         learned: &mut Learned<'r>,
     ) -> Result<Ask<'a>, Failure> {
-        let Arrived { parts, options, target, .. } = arrived;
+        let Arrived { parts, head, options, target, .. } = arrived;
         let front_end = |error| Failure::at(Layer::FrontEnd, error);
-        let headers = Headers::of(&parts.headers, accept).map_err(front_end)?;
+        let headers = Headers::of(head, accept).map_err(front_end)?;
         let wishes = Call::wishes(version, &headers, options).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         // Errors about the address come before those about the format, and are already written in it.
         let has_answer = matches!(parts.method, Method::GET | Method::POST);
-        envelope.format = if has_answer { wishes.answer_format() } else { wishes.empty_answer_format() }.ok();
+        let wished = if has_answer { wishes.answer_format() } else { wishes.empty_answer_format() };
+        envelope.format = wished.ok();
         options.check().map_err(Failure::query)?;
         let resource = target.resource().map_err(Failure::query)?;
-        let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(HeaderValue::as_bytes);
-        let method = effective_method(&parts.method, overrides).map_err(Failure::query)?;
+        let overrides = head.method.into_iter().flat_map(|_| parts.headers.get_all(X_HTTP_METHOD));
+        let method = effective_method(&parts.method, overrides.map(HeaderValue::as_bytes)).map_err(Failure::query)?;
         let (restype, comp) = (options.restype.as_deref(), options.comp.as_deref());
         envelope.is_front_end = is_of_front_end(&resource, restype, comp);
         let operation = match resource {
@@ -291,6 +293,8 @@ impl<E: Engine> Service<E> {
             Operation::Batch => wishes.default_part_format(),
             // What these answer is XML, and nobody asks for it.
             _ if operation.is_xml() => Format::Json(MetadataLevel::Minimal),
+            _ if operation.answers_with_body() == has_answer => resolved(wished)?,
+            // The method on the wire is not the one that counts.
             _ if operation.answers_with_body() => resolved(wishes.answer_format())?,
             _ => resolved(wishes.empty_answer_format())?,
         };
@@ -383,7 +387,7 @@ impl<E: Engine> Service<E> {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
         let format = if has_format { resolved(wishes.body_format(content_type, &body))? } else { unread };
-        let md5 = headers.get("content-md5").and_then(|value| value.to_str().ok());
+        let md5 = arrived.head.content_md5.and_then(|value| value.to_str().ok());
         body::check_md5(md5, &body).map_err(Failure::service)?;
         Ok((body, format))
     }
@@ -459,10 +463,10 @@ fn preflight(arrived: &Arrived<'_>, envelope: &mut Envelope) -> Result<Answer, F
 const QUERY_GRACE: Duration = Duration::from_secs(1);
 const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 
-fn envelope(headers: &HeaderMap) -> Envelope {
+fn envelope(arrived: &Arrived<'_>) -> Envelope {
     Envelope {
         request_id: RequestId::new(),
-        client_request_id: echoed_request_id(headers),
+        client_request_id: echoed_request_id(arrived.head.client_request_id),
         version: None,
         challenge: None,
         format: None,
