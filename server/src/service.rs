@@ -105,7 +105,7 @@ struct Caller<'r> {
 impl<E: Engine> Service<E> {
     /// Answers one request.
     pub(crate) async fn handle(
-        &self,
+        self: Arc<Self>,
         request: http::Request<Incoming>,
         connection: ConnectionInfo,
     ) -> Result<Response<Segments>, Abort> {
@@ -343,7 +343,7 @@ impl<E: Engine> Service<E> {
             is_secondary: arrived.target.secondary,
             request_id: envelope.request_id.as_str(),
         };
-        let run = self.run(&call, operation, &surroundings, &body);
+        let run = pin!(self.run(&call, &operation, &surroundings, &body));
         match tokio::time::timeout_at((arrived.started + timeout + QUERY_GRACE).into(), run).await {
             Ok(Ok(answer)) => {
                 let bytes = answer.content.as_ref().map_or(0, |(_, segments)| admission::size(segments));
@@ -395,7 +395,7 @@ impl<E: Engine> Service<E> {
     async fn run(
         &self,
         call: &Call<'_>,
-        operation: Operation<'_>,
+        operation: &Operation<'_>,
         surroundings: &Surroundings<'_>,
         body: &Bytes,
     ) -> Result<Answer, Failure> {
@@ -406,17 +406,18 @@ impl<E: Engine> Service<E> {
         match operation {
             Operation::QueryTables => operations::query_tables::run(engine, call).await,
             Operation::CreateTable => operations::create_table::run(engine, call, body).await,
-            Operation::GetTable(name) => operations::get_table::run(engine, call, &name).await,
-            Operation::DeleteTable(name) => operations::delete_table::run(engine, call, &name).await,
-            Operation::QueryEntities(table) => operations::query_entities::run(engine, call, &table).await,
-            Operation::InsertEntity(table) => operations::insert_entity::run(engine, call, &table, body).await,
-            Operation::GetEntity(address) => operations::get_entity::run(engine, call, &address).await,
-            Operation::UpdateEntity(address) => operations::update_entity::run(engine, call, &address, body).await,
-            Operation::MergeEntity(address) => operations::merge_entity::run(engine, call, &address, body).await,
-            Operation::DeleteEntity(address) => operations::delete_entity::run(engine, call, &address).await,
-            Operation::GetTableAcl(table) => operations::get_table_acl::run(engine, call, &table).await,
-            Operation::SetTableAcl(table) => operations::set_table_acl::run(engine, call, &table, body).await,
-            Operation::Batch => operations::batch::run(engine, call, surroundings, body).await,
+            Operation::GetTable(name) => operations::get_table::run(engine, call, name).await,
+            Operation::DeleteTable(name) => operations::delete_table::run(engine, call, name).await,
+            Operation::QueryEntities(table) => operations::query_entities::run(engine, call, table).await,
+            Operation::InsertEntity(table) => operations::insert_entity::run(engine, call, table, body).await,
+            Operation::GetEntity(address) => operations::get_entity::run(engine, call, address).await,
+            Operation::UpdateEntity(address) => operations::update_entity::run(engine, call, address, body).await,
+            Operation::MergeEntity(address) => operations::merge_entity::run(engine, call, address, body).await,
+            Operation::DeleteEntity(address) => operations::delete_entity::run(engine, call, address).await,
+            Operation::GetTableAcl(table) => operations::get_table_acl::run(engine, call, table).await,
+            Operation::SetTableAcl(table) => operations::set_table_acl::run(engine, call, table, body).await,
+            // The one that needs the most room does not have it in every request.
+            Operation::Batch => Box::pin(operations::batch::run(engine, call, surroundings, body)).await,
             Operation::GetServiceProperties => operations::get_service_properties::run(engine, call),
             Operation::SetServiceProperties => operations::set_service_properties::run(engine, call, body).await,
             Operation::GetServiceStats => Ok(operations::get_service_stats::run(SystemTime::now())),
