@@ -2,19 +2,18 @@
 
 use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
-use crate::response::{X_MS_CLIENT_REQUEST_ID, echoed_request_id};
+use crate::head::Head;
+use http::HeaderValue;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName};
 use std::time::{Instant, SystemTime};
 use wire::target::{Resource, Target};
 use wire::{ErrorCode, QueryOptions, Version};
-
-const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 
 /// A request whose body has not been looked at.
 #[derive(Debug)]
 pub(crate) struct Arrived<'r> {
     pub(crate) parts: &'r Parts,
+    pub(crate) head: Head<'r>,
     pub(crate) connection: ConnectionInfo,
     /// When the head had been read.
     pub(crate) started: Instant,
@@ -31,10 +30,11 @@ impl<'r> Arrived<'r> {
     /// A request whose head has just been read.
     pub(crate) fn new(parts: &'r Parts, connection: ConnectionInfo, domains: &[String]) -> Self {
         let (started, now) = (Instant::now(), SystemTime::now());
-        let (host, raw_query) = (host(parts), parts.uri.query().unwrap_or_default());
+        let head = Head::of(&parts.headers);
+        let (host, raw_query) = (host(parts, &head), parts.uri.query().unwrap_or_default());
         let options = QueryOptions::parse(raw_query);
         let target = Target::parse(host, parts.uri.path(), domains);
-        Self { parts, connection, started, now, host, raw_query, options, target }
+        Self { parts, head, connection, started, now, host, raw_query, options, target }
     }
 
     /// Refuses a request that addresses no host.
@@ -50,24 +50,23 @@ impl<'r> Arrived<'r> {
     /// Where the credential stands in the address, so may the version, and the one of the signature is the last resort
     /// (08 §10, which goes before 02 §7: no signature binds a request to its own version).
     pub(crate) fn version(&self) -> Result<Option<Version>, Failure> {
-        let (headers, options) = (&self.parts.headers, &self.options);
-        let is_signed = options.has_signature && !headers.contains_key(http::header::AUTHORIZATION);
+        let (head, options) = (&self.head, &self.options);
+        let is_signed = options.has_signature && head.authorization.is_none();
         if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
             let version = Version::parse(text).map(Some);
             return version.ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
         }
-        if is_signed && !headers.contains_key(X_MS_VERSION) {
+        if is_signed && head.version.is_none() {
             return Ok(options.signed_version.as_deref().and_then(Version::parse));
         }
-        let Some(value) = headers.get(X_MS_VERSION) else { return Ok(None) };
+        let Some(value) = head.version else { return Ok(None) };
         let version = value.to_str().ok().and_then(|text| Version::parse(text.trim()));
         version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))
     }
 
     /// An id that cannot be echoed is refused (06 §5).
-    pub(crate) fn check_client_request_id(&self) -> Result<(), Failure> {
-        let headers = &self.parts.headers;
-        if headers.contains_key(X_MS_CLIENT_REQUEST_ID) && echoed_request_id(headers).is_none() {
+    pub(crate) fn check_client_request_id(&self, echoed: Option<&HeaderValue>) -> Result<(), Failure> {
+        if self.head.client_request_id.is_some() && echoed.is_none() {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue));
         }
         Ok(())
@@ -80,14 +79,14 @@ impl<'r> Arrived<'r> {
 }
 
 /// The host that the client addressed: of the target if that is absolute, else of the `Host` header.
-fn host(parts: &Parts) -> &str {
-    let header = || parts.headers.get(http::header::HOST).and_then(|value| value.to_str().ok());
+fn host<'r>(parts: &'r Parts, head: &Head<'r>) -> &'r str {
+    let header = || head.host.and_then(|value| value.to_str().ok());
     parts.uri.authority().map(http::uri::Authority::as_str).or_else(header).unwrap_or_default()
 }
 
 /// Whether the client reads JSON, as far as can be said before a format is negotiated.
-pub(crate) fn accepts_json(headers: &HeaderMap) -> bool {
-    let accept = headers.get(http::header::ACCEPT).map(http::HeaderValue::as_bytes).unwrap_or_default();
+pub(crate) fn accepts_json(head: &Head<'_>) -> bool {
+    let accept = head.accept.map(HeaderValue::as_bytes).unwrap_or_default();
     accept.windows(b"application/json".len()).any(|w| w.eq_ignore_ascii_case(b"application/json"))
 }
 

@@ -7,10 +7,10 @@ use crate::bearer;
 use crate::completed::Credential;
 use crate::connection::ConnectionInfo;
 use crate::failure::{Failure, Layer};
+use crate::head::Head;
 use crate::oauth::OAuth;
 use crate::shared_access;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderValue;
 use model::Grant;
 use model::limits::CLOCK_SKEW_SECONDS_MAX;
 use std::sync::LazyLock;
@@ -27,15 +27,12 @@ pub(crate) struct Evidence<'a> {
     pub(crate) target: &'a Target<'a>,
     pub(crate) raw_query: &'a str,
     pub(crate) options: &'a QueryOptions<'a>,
-    pub(crate) headers: &'a HeaderMap,
+    pub(crate) head: &'a Head<'a>,
     /// The version that the request names, if it can be read.
     pub(crate) version: Option<Version>,
     pub(crate) now: SystemTime,
     pub(crate) connection: ConnectionInfo,
 }
-
-const X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
-const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
 /// Checks the credential of a request, and says what it allows; and, good or not, of which kind it is.
 ///
@@ -47,8 +44,10 @@ pub(crate) async fn authenticate(
     evidence: &Evidence<'_>,
     kind: &mut Credential,
 ) -> Result<Grant, Failure> {
-    let header = evidence.headers.get(AUTHORIZATION);
-    if let (Some(credential), Some(oauth)) = (header.and_then(bearer::credential), oauth) {
+    let header = evidence.head.authorization;
+    if let Some(oauth) = oauth
+        && let Some(credential) = header.and_then(bearer::credential)
+    {
         *kind = Credential::Bearer;
         return bearer::authenticate(accounts, oauth, credential, evidence).await;
     }
@@ -115,8 +114,8 @@ pub(crate) fn nobodys_keys() -> &'static [AccountKey; 2] {
 fn signed<'a>(path: &'a str, date: &'a str, evidence: &Evidence<'a>) -> Signed<'a> {
     Signed {
         method: evidence.method,
-        content_md5: header(evidence.headers, &CONTENT_MD5).unwrap_or_default(),
-        content_type: header(evidence.headers, &CONTENT_TYPE).unwrap_or_default(),
+        content_md5: text(evidence.head.content_md5).unwrap_or_default(),
+        content_type: text(evidence.head.content_type).unwrap_or_default(),
         date,
         account: evidence.target.account.as_ref().map_or("", |account| account.as_str()),
         path,
@@ -128,9 +127,9 @@ fn signed<'a>(path: &'a str, date: &'a str, evidence: &Evidence<'a>) -> Signed<'
 ///
 /// UNVERIFIED (07 §5): that a date in the future is refused like one in the past.
 fn request_date<'a>(evidence: &Evidence<'a>) -> Result<&'a str, Failure> {
-    let text = header(evidence.headers, &X_MS_DATE)
+    let text = text(evidence.head.x_ms_date)
         .filter(|text| !text.is_empty())
-        .or_else(|| header(evidence.headers, &DATE))
+        .or_else(|| text(evidence.head.date))
         .ok_or_else(|| Failure::authentication("the request has no date"))?;
     let date = parse_date(text)
         .ok_or_else(|| Failure::authentication(format!("The Date header in the request is incorrect: '{text}'")))?;
@@ -143,8 +142,8 @@ fn request_date<'a>(evidence: &Evidence<'a>) -> Result<&'a str, Failure> {
     Ok(text)
 }
 
-fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+fn text(header: Option<&HeaderValue>) -> Option<&str> {
+    header.and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
 /// Helps whoever debugs a client: the text that the server signed. It holds no secret.
@@ -192,13 +191,16 @@ mod tests {
         if attempt.tamper {
             signature = AccountKey::parse(KEY).unwrap().sign(&format!("{text}x"));
         }
-        let mut headers = HeaderMap::new();
         let value = format!("SharedKey {}:{signature}", attempt.header_account);
-        headers.insert(AUTHORIZATION, HeaderValue::from_str(&value).unwrap());
-        headers.insert(X_MS_DATE, HeaderValue::from_static(attempt.x_ms_date));
-        if let Some(date) = attempt.date {
-            headers.insert(DATE, HeaderValue::from_static(date));
-        }
+        let authorization = HeaderValue::from_str(&value).unwrap();
+        let (x_ms_date, date) =
+            (HeaderValue::from_static(attempt.x_ms_date), attempt.date.map(HeaderValue::from_static));
+        let head = Head {
+            authorization: Some(&authorization),
+            x_ms_date: Some(&x_ms_date),
+            date: date.as_ref(),
+            ..Head::default()
+        };
         let signed_at = parse_date(DATE_TEXT).unwrap();
         let step = Duration::from_secs(attempt.seconds_later.unsigned_abs());
         let now = if attempt.seconds_later < 0 { signed_at - step } else { signed_at + step };
@@ -209,12 +211,12 @@ mod tests {
             target: &target,
             raw_query: "",
             options: &options,
-            headers: &headers,
+            head: &head,
             version: None,
             now,
             connection,
         };
-        shared_key(&accounts, &evidence, &headers[AUTHORIZATION])
+        shared_key(&accounts, &evidence, &authorization)
             .map_err(|failure| failure.source.map(|source| source.to_string()))
     }
 

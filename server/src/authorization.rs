@@ -107,7 +107,7 @@ mod tests {
         let mut roles = RoleScope::of("someone".into());
         roles.allow(None, DataActions::UPDATE_ENTITIES);
         let grant = Grant { account: AccountName::new("orchardacct").unwrap(), scope: Scope::Roles(roles) };
-        let address = || EntityAddress { table: "harvest".into(), partition: String::new(), row: String::new() };
+        let address = || EntityAddress { table: "harvest".into(), partition: "".into(), row: "".into() };
         for operation in [Operation::UpdateEntity(address()), Operation::MergeEntity(address())] {
             let with = |if_match| authorize(&grant, &operation, &Headers { if_match, ..Headers::default() });
             assert!(with(Some("*")).is_ok());

@@ -2,10 +2,11 @@
 
 use crate::analytics::Analytics;
 use crate::failure::{Failure, Layer};
+use crate::head::Head;
 use crate::quota::Held;
 use crate::throttle::Throttle;
-use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderName};
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue};
 use model::key::KeyError;
 use model::name::TableNameError;
 use model::{Condition, DateTime, EntityKey, Grant, KeyText, TableName};
@@ -29,37 +30,33 @@ pub(crate) struct Headers<'a> {
     pub(crate) max_data_service_version: Option<&'a str>,
 }
 
-const PREFER: HeaderName = HeaderName::from_static("prefer");
-const DATA_SERVICE_VERSION: HeaderName = HeaderName::from_static("dataserviceversion");
-const MAX_DATA_SERVICE_VERSION: HeaderName = HeaderName::from_static("maxdataserviceversion");
-
 impl<'a> Headers<'a> {
     /// Picks the headers; one that is not visible text counts as malformed. `accept` is that of [`joined_accept`].
-    pub(crate) fn of(headers: &'a HeaderMap, accept: Option<&'a str>) -> Result<Self, ServiceError> {
-        let text = |name: &HeaderName| match headers.get(name) {
-            None => Ok(None),
-            Some(value) => value.to_str().map(Some).map_err(|_| ErrorCode::InvalidHeaderValue),
+    pub(crate) fn of(head: &Head<'a>, accept: Option<&'a str>) -> Result<Self, ServiceError> {
+        let text = |header: Option<&'a HeaderValue>| {
+            header.map(HeaderValue::to_str).transpose().map_err(|_| ErrorCode::InvalidHeaderValue)
         };
         Ok(Self {
             accept,
-            content_type: text(&CONTENT_TYPE)?,
-            if_match: text(&IF_MATCH)?,
-            if_none_match: text(&IF_NONE_MATCH)?,
-            prefer: text(&PREFER)?,
-            data_service_version: text(&DATA_SERVICE_VERSION)?,
-            max_data_service_version: text(&MAX_DATA_SERVICE_VERSION)?,
+            content_type: text(head.content_type)?,
+            if_match: text(head.if_match)?,
+            if_none_match: text(head.if_none_match)?,
+            prefer: text(head.prefer)?,
+            data_service_version: text(head.data_service_version)?,
+            max_data_service_version: text(head.max_data_service_version)?,
         })
     }
 }
 
 /// The `Accept` header, which may come in several lines.
-pub(crate) fn joined_accept(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, ServiceError> {
-    let mut lines = headers.get_all(ACCEPT).into_iter().map(|line| line.to_str());
-    let malformed = |_| ServiceError::from(ErrorCode::InvalidHeaderValue);
-    let Some(first) = lines.next().transpose().map_err(malformed)? else { return Ok(None) };
-    let mut joined = Cow::Borrowed(first);
-    for line in lines {
-        joined = Cow::Owned(format!("{joined},{}", line.map_err(malformed)?));
+pub(crate) fn joined_accept<'r>(headers: &'r HeaderMap, head: &Head<'r>) -> Result<Option<Cow<'r, str>>, ServiceError> {
+    let text = |line: &'r HeaderValue| line.to_str().map_err(|_| ErrorCode::InvalidHeaderValue);
+    let Some(first) = head.accept else { return Ok(None) };
+    let mut joined = Cow::Borrowed(text(first)?);
+    if head.is_accept_repeated {
+        for line in headers.get_all(ACCEPT).into_iter().skip(1) {
+            joined = Cow::Owned(format!("{joined},{}", text(line)?));
+        }
     }
     Ok(Some(joined))
 }

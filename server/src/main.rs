@@ -30,6 +30,7 @@ mod drift;
 mod export;
 mod failure;
 mod formats;
+mod head;
 mod health;
 mod import;
 mod listener;

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use wire::error::write_error_body;
 use wire::negotiation::{Content, Preference};
-use wire::{ErrorBody, ErrorCode, Format, Version};
+use wire::{ErrorBody, ErrorCode, Format, MetadataLevel, Version};
 
 const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
 
@@ -74,7 +74,7 @@ pub(crate) fn of_answer(answer: Answer, share: Share, envelope: &Envelope) -> Re
         None => Segments::default(),
         Some((content_type, segments)) => {
             match content_type {
-                Cow::Borrowed(text) => drop(headers.insert(CONTENT_TYPE, HeaderValue::from_static(text))),
+                Cow::Borrowed(text) => drop(headers.insert(CONTENT_TYPE, content_type_value(text))),
                 Cow::Owned(text) => insert_bytes(&mut headers, CONTENT_TYPE, text.as_bytes()),
             }
             Segments::new(segments, share)
@@ -141,11 +141,10 @@ const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-appli
 const X_MS_ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 const X_MS_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
-/// The header by which a client names its request, in requests and in responses.
-pub(crate) const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
 
 fn common_headers(envelope: &Envelope) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(16);
+    let mut headers = HeaderMap::with_capacity(12);
     headers.insert(SERVER, SERVER_NAME);
     insert_bytes(&mut headers, X_MS_REQUEST_ID, envelope.request_id.as_str().as_bytes());
     if let Some(version) = envelope.version {
@@ -155,6 +154,17 @@ fn common_headers(envelope: &Envelope) -> HeaderMap {
         headers.insert(X_MS_CLIENT_REQUEST_ID, id.clone());
     }
     headers
+}
+
+/// The value that names a media type.
+fn content_type_value(text: &'static str) -> HeaderValue {
+    const fn json(level: MetadataLevel) -> HeaderValue {
+        HeaderValue::from_static(Format::Json(level).content_type(Content::Entry))
+    }
+    // Looked at byte by byte when the program is compiled, instead of for every answer.
+    static USUAL: [HeaderValue; 3] =
+        [json(MetadataLevel::Minimal), json(MetadataLevel::None), json(MetadataLevel::Full)];
+    USUAL.iter().find(|usual| *usual == text).cloned().unwrap_or_else(|| HeaderValue::from_static(text))
 }
 
 /// Inserts a value that was made from checked parts; one that HTTP cannot carry is left out.
@@ -177,8 +187,8 @@ fn respond(status: u16, mut headers: HeaderMap, body: Segments) -> Response<Segm
 }
 
 /// The id by which the client names its request, if it is one that is echoed: visible ASCII, not too long.
-pub(crate) fn echoed_request_id(headers: &HeaderMap) -> Option<HeaderValue> {
-    let value = headers.get(X_MS_CLIENT_REQUEST_ID)?;
+pub(crate) fn echoed_request_id(value: Option<&HeaderValue>) -> Option<HeaderValue> {
+    let value = value?;
     let is_visible = value.as_bytes().iter().all(|b| (b' '..=b'~').contains(b));
     (is_visible && value.len() <= CLIENT_REQUEST_ID_CHARS_MAX).then(|| value.clone())
 }

@@ -31,8 +31,8 @@ pub(crate) enum Operation<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EntityAddress<'a> {
     pub(crate) table: Cow<'a, str>,
-    pub(crate) partition: String,
-    pub(crate) row: String,
+    pub(crate) partition: Cow<'a, str>,
+    pub(crate) row: Cow<'a, str>,
 }
 
 impl Operation<'_> {
@@ -273,7 +273,7 @@ mod tests {
         let name = |verb: &str, resource: Resource<'static>| {
             route(&method(verb), resource, None).map(|operation| operation.name()).map_err(|error| error.code)
         };
-        let entity = || Resource::Entity { table: "t".into(), partition: String::new(), row: String::new() };
+        let entity = || Resource::Entity { table: "t".into(), partition: "".into(), row: "".into() };
         for (verb, resource, expected) in [
             ("GET", Resource::Tables, Ok("QueryTables")),
             ("POST", Resource::Tables, Ok("CreateTable")),

@@ -31,7 +31,7 @@ use crate::segments::Segments;
 use crate::throttle::Throttle;
 use crate::traces::{self, Trace, Tracer};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
+use http::{HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
 use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties};
@@ -106,7 +106,7 @@ struct Caller<'r> {
 impl<E: Engine> Service<E> {
     /// Answers one request.
     pub(crate) async fn handle(
-        &self,
+        self: Arc<Self>,
         request: http::Request<Incoming>,
         connection: ConnectionInfo,
     ) -> Result<Response<Segments>, Abort> {
@@ -114,7 +114,7 @@ impl<E: Engine> Service<E> {
         let (parts, body) = request.into_parts();
         let arrived = Arrived::new(&parts, connection, &self.domains);
         let accounts = self.accounts.current();
-        let mut envelope = envelope(&parts.headers);
+        let mut envelope = envelope(&arrived);
         let mut learned = Learned::default();
         let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, arrived.started));
         let result = {
@@ -127,7 +127,7 @@ impl<E: Engine> Service<E> {
                 (Some(response::of_answer(answer, share, &envelope)), outcome)
             }
             Err(BodyFailure::Answer(failure)) => {
-                envelope.accepts_json = accepts_json(&parts.headers);
+                envelope.accepts_json = accepts_json(&arrived.head);
                 log_failure(&failure, &envelope);
                 let code = failure.error.code;
                 let now = DateTime::from_system_time(SystemTime::now());
@@ -217,9 +217,10 @@ impl<E: Engine> Service<E> {
         let grant = self.identify(arrived, named, accounts, envelope, learned).await?;
         let version = version?;
         envelope.version = version.filter(|version| *version >= Version::VERSION_HEADER);
-        arrived.check_client_request_id()?;
+        arrived.check_client_request_id(envelope.client_request_id.as_ref())?;
         let quota = self.quotas.hold(accounts, &grant.account);
-        let accept = joined_accept(&arrived.parts.headers).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
+        let accept = joined_accept(&arrived.parts.headers, &arrived.head);
+        let accept = accept.map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         let version = version.unwrap_or(Version::OLDEST);
         let ask = self.understand(arrived, version, accept.as_deref(), &grant, envelope, learned)?;
         self.execute(arrived, ask, Caller { grant, quota }, body, envelope, learned).await
@@ -239,7 +240,7 @@ impl<E: Engine> Service<E> {
             target: &arrived.target,
             raw_query: arrived.raw_query,
             options: &arrived.options,
-            headers: &arrived.parts.headers,
+            head: &arrived.head,
             version,
             now: arrived.now,
             connection: arrived.connection,
@@ -261,17 +262,18 @@ impl<E: Engine> Service<E> {
         envelope: &mut Envelope,
         learned: &mut Learned<'r>,
     ) -> Result<Ask<'a>, Failure> {
-        let Arrived { parts, options, target, .. } = arrived;
+        let Arrived { parts, head, options, target, .. } = arrived;
         let front_end = |error| Failure::at(Layer::FrontEnd, error);
-        let headers = Headers::of(&parts.headers, accept).map_err(front_end)?;
+        let headers = Headers::of(head, accept).map_err(front_end)?;
         let wishes = Call::wishes(version, &headers, options).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         // Errors about the address come before those about the format, and are already written in it.
         let has_answer = matches!(parts.method, Method::GET | Method::POST);
-        envelope.format = if has_answer { wishes.answer_format() } else { wishes.empty_answer_format() }.ok();
+        let wished = if has_answer { wishes.answer_format() } else { wishes.empty_answer_format() };
+        envelope.format = wished.ok();
         options.check().map_err(Failure::query)?;
         let resource = target.resource().map_err(Failure::query)?;
-        let overrides = parts.headers.get_all(X_HTTP_METHOD).into_iter().map(HeaderValue::as_bytes);
-        let method = effective_method(&parts.method, overrides).map_err(Failure::query)?;
+        let overrides = head.method.into_iter().flat_map(|_| parts.headers.get_all(X_HTTP_METHOD));
+        let method = effective_method(&parts.method, overrides.map(HeaderValue::as_bytes)).map_err(Failure::query)?;
         let (restype, comp) = (options.restype.as_deref(), options.comp.as_deref());
         envelope.is_front_end = is_of_front_end(&resource, restype, comp);
         let operation = match resource {
@@ -292,6 +294,8 @@ impl<E: Engine> Service<E> {
             Operation::Batch => wishes.default_part_format(),
             // What these answer is XML, and nobody asks for it.
             _ if operation.is_xml() => Format::Json(MetadataLevel::Minimal),
+            _ if operation.answers_with_body() == has_answer => resolved(wished)?,
+            // The method on the wire is not the one that counts.
             _ if operation.answers_with_body() => resolved(wishes.answer_format())?,
             _ => resolved(wishes.empty_answer_format())?,
         };
@@ -340,7 +344,7 @@ impl<E: Engine> Service<E> {
             is_secondary: arrived.target.secondary,
             request_id: envelope.request_id.as_str(),
         };
-        let run = self.run(&call, operation, &surroundings, &body);
+        let run = pin!(self.run(&call, &operation, &surroundings, &body));
         match tokio::time::timeout_at((arrived.started + timeout + QUERY_GRACE).into(), run).await {
             Ok(Ok(answer)) => {
                 let bytes = answer.content.as_ref().map_or(0, |(_, segments)| admission::size(segments));
@@ -384,7 +388,7 @@ impl<E: Engine> Service<E> {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
         let format = if has_format { resolved(wishes.body_format(content_type, &body))? } else { unread };
-        let md5 = headers.get("content-md5").and_then(|value| value.to_str().ok());
+        let md5 = arrived.head.content_md5.and_then(|value| value.to_str().ok());
         body::check_md5(md5, &body).map_err(Failure::service)?;
         Ok((body, format))
     }
@@ -392,7 +396,7 @@ impl<E: Engine> Service<E> {
     async fn run(
         &self,
         call: &Call<'_>,
-        operation: Operation<'_>,
+        operation: &Operation<'_>,
         surroundings: &Surroundings<'_>,
         body: &Bytes,
     ) -> Result<Answer, Failure> {
@@ -403,17 +407,18 @@ impl<E: Engine> Service<E> {
         match operation {
             Operation::QueryTables => operations::query_tables::run(engine, call).await,
             Operation::CreateTable => operations::create_table::run(engine, call, body).await,
-            Operation::GetTable(name) => operations::get_table::run(engine, call, &name).await,
-            Operation::DeleteTable(name) => operations::delete_table::run(engine, call, &name).await,
-            Operation::QueryEntities(table) => operations::query_entities::run(engine, call, &table).await,
-            Operation::InsertEntity(table) => operations::insert_entity::run(engine, call, &table, body).await,
-            Operation::GetEntity(address) => operations::get_entity::run(engine, call, &address).await,
-            Operation::UpdateEntity(address) => operations::update_entity::run(engine, call, &address, body).await,
-            Operation::MergeEntity(address) => operations::merge_entity::run(engine, call, &address, body).await,
-            Operation::DeleteEntity(address) => operations::delete_entity::run(engine, call, &address).await,
-            Operation::GetTableAcl(table) => operations::get_table_acl::run(engine, call, &table).await,
-            Operation::SetTableAcl(table) => operations::set_table_acl::run(engine, call, &table, body).await,
-            Operation::Batch => operations::batch::run(engine, call, surroundings, body).await,
+            Operation::GetTable(name) => operations::get_table::run(engine, call, name).await,
+            Operation::DeleteTable(name) => operations::delete_table::run(engine, call, name).await,
+            Operation::QueryEntities(table) => operations::query_entities::run(engine, call, table).await,
+            Operation::InsertEntity(table) => operations::insert_entity::run(engine, call, table, body).await,
+            Operation::GetEntity(address) => operations::get_entity::run(engine, call, address).await,
+            Operation::UpdateEntity(address) => operations::update_entity::run(engine, call, address, body).await,
+            Operation::MergeEntity(address) => operations::merge_entity::run(engine, call, address, body).await,
+            Operation::DeleteEntity(address) => operations::delete_entity::run(engine, call, address).await,
+            Operation::GetTableAcl(table) => operations::get_table_acl::run(engine, call, table).await,
+            Operation::SetTableAcl(table) => operations::set_table_acl::run(engine, call, table, body).await,
+            // The one that needs the most room does not have it in every request.
+            Operation::Batch => Box::pin(operations::batch::run(engine, call, surroundings, body)).await,
             Operation::GetServiceProperties => operations::get_service_properties::run(engine, call),
             Operation::SetServiceProperties => operations::set_service_properties::run(engine, call, body).await,
             Operation::GetServiceStats => Ok(operations::get_service_stats::run(SystemTime::now())),
@@ -460,10 +465,10 @@ fn preflight(arrived: &Arrived<'_>, envelope: &mut Envelope) -> Result<Answer, F
 const QUERY_GRACE: Duration = Duration::from_secs(1);
 const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 
-fn envelope(headers: &HeaderMap) -> Envelope {
+fn envelope(arrived: &Arrived<'_>) -> Envelope {
     Envelope {
         request_id: RequestId::new(),
-        client_request_id: echoed_request_id(headers),
+        client_request_id: echoed_request_id(arrived.head.client_request_id),
         version: None,
         challenge: None,
         format: None,

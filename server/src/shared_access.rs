@@ -56,7 +56,7 @@ async fn policies(engine: &impl Engine, account: &AccountName, table: &str) -> R
 mod tests {
     use super::*;
     use crate::connection::ConnectionInfo;
-    use http::HeaderMap;
+    use crate::head::Head;
     use model::clock::SystemClock;
     use model::{Scope, StoredAccessPolicy};
     use std::net::Ipv4Addr;
@@ -93,7 +93,7 @@ mod tests {
             target: &Target::parse("127.0.0.1", &path, &[]),
             raw_query: &query,
             options: &QueryOptions::parse(&query),
-            headers: &HeaderMap::new(),
+            head: &Head::default(),
             version: None,
             now: SystemTime::now(),
             connection: ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false },

@@ -24,6 +24,7 @@ pub mod select;
 pub mod service_properties;
 pub mod service_stats;
 pub mod signing;
+mod split;
 pub mod target;
 pub mod told_error;
 pub mod uri;

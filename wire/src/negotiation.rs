@@ -1,6 +1,7 @@
 //! Which format a request body has and which one the answer gets (specification 03 §1, 02 §8).
 
 use crate::error::ErrorCode;
+use crate::split::split_once;
 use crate::version::Version;
 
 /// How much metadata a JSON answer carries.
@@ -36,7 +37,7 @@ pub enum Content {
 
 impl Format {
     /// The `Content-Type` of an answer, exactly as the service names it (03 §1.1).
-    pub fn content_type(self, content: Content) -> &'static str {
+    pub const fn content_type(self, content: Content) -> &'static str {
         match (self, content) {
             (Self::Json(MetadataLevel::None), _) => "application/json;odata=nometadata;streaming=true;charset=utf-8",
             (Self::Json(MetadataLevel::Minimal), _) => {
@@ -145,6 +146,9 @@ impl Wishes<'_> {
     ///
     /// UNVERIFIED (03 §1.2): that the service respects quality values, and passes over what the version does not speak.
     fn first_spoken(&self, ranges: &str, short: Short) -> Result<Format, ErrorCode> {
+        if let Some((_, wanted)) = USUAL.iter().find(|(usual, _)| *usual == ranges) {
+            return self.spoken(*wanted);
+        }
         let mut known: Vec<_> = ranges.split(',').filter_map(|range| media_range(range, short)).collect();
         known.retain(|(_, quality)| *quality > 0);
         // The sort is stable, so that equals stay in their order.
@@ -212,12 +216,17 @@ impl Wishes<'_> {
 
 /// The format that a request names for its body; `None` if it names none.
 fn named_body_format(content_type: Option<&str>) -> Option<Result<Format, ErrorCode>> {
-    let media_type = content_type?.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    match media_type.as_str() {
-        "" => None,
-        "application/json" => Some(Ok(Format::Json(MetadataLevel::Minimal))),
-        "application/atom+xml" | "application/xml" => Some(Ok(Format::Atom)),
-        _ => Some(Err(ErrorCode::MediaTypeNotSupported)),
+    let content_type = content_type?;
+    let media_type = split_once(content_type, b';').map_or(content_type, |(media_type, _)| media_type).trim();
+    let is = |name: &str| media_type.eq_ignore_ascii_case(name);
+    if media_type.is_empty() {
+        None
+    } else if is("application/json") {
+        Some(Ok(Format::Json(MetadataLevel::Minimal)))
+    } else if is("application/atom+xml") || is("application/xml") {
+        Some(Ok(Format::Atom))
+    } else {
+        Some(Err(ErrorCode::MediaTypeNotSupported))
     }
 }
 
@@ -235,6 +244,14 @@ enum Short {
     Allowed,
     Refused,
 }
+
+/// What client libraries name, so that it need not be taken apart.
+const USUAL: [(&str, Wanted); 4] = [
+    ("application/json;odata=minimalmetadata", Wanted::Json(MetadataLevel::Minimal)),
+    ("application/json;odata=nometadata", Wanted::Json(MetadataLevel::None)),
+    ("application/json;odata=fullmetadata", Wanted::Json(MetadataLevel::Full)),
+    ("application/json", Wanted::Json(MetadataLevel::Minimal)),
+];
 
 /// A media range and its quality in thousandths; `None` if it is not one that the service knows.
 fn media_range(range: &str, short: Short) -> Option<(Wanted, u32)> {
@@ -319,6 +336,13 @@ mod tests {
         let version = Version::parse(version).unwrap();
         let data_service_version = DataServiceVersion::effective(version, dsv, None)?;
         Wishes { version, data_service_version, accept, format }.answer_format()
+    }
+
+    #[test]
+    fn what_is_usual_means_what_it_says() {
+        for (usual, wanted) in USUAL {
+            assert_eq!(media_range(usual, Short::Refused), Some((wanted, 1000)), "{usual}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The raw path is kept as it came, because signatures are made over it.
 
 use crate::error::ServiceError;
+use crate::split::{rsplit_once, split_once};
 use crate::uri::percent_decode;
 use model::AccountName;
 use std::borrow::Cow;
@@ -38,9 +39,9 @@ pub enum Resource<'a> {
         /// The table.
         table: Cow<'a, str>,
         /// The partition key.
-        partition: String,
+        partition: Cow<'a, str>,
         /// The row key.
-        row: String,
+        row: Cow<'a, str>,
     },
     /// Entity group transactions.
     Batch,
@@ -63,7 +64,7 @@ impl<'a> Target<'a> {
             let (account, secondary) = split_secondary(label);
             return Self { account, secondary, raw_path, base_path: "", resource: behind_slash };
         }
-        let segment = behind_slash.split('/').next().unwrap_or_default();
+        let segment = split_once(behind_slash, b'/').map_or(behind_slash, |(segment, _)| segment);
         let base_path = raw_path.get(..raw_path.len() - behind_slash.len() + segment.len()).unwrap_or(raw_path);
         let mut resource = behind_slash.get(segment.len()..).unwrap_or_default();
         resource = resource.strip_prefix('/').unwrap_or(resource);
@@ -100,11 +101,11 @@ impl<'a> Target<'a> {
 
 /// The account label of a host-style host.
 pub(crate) fn account_label<'h>(host: &'h str, domains: &[String]) -> Option<&'h str> {
-    let name = match host.rsplit_once(':') {
+    let name = match rsplit_once(host, b':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
         _ => host,
     };
-    let (label, rest) = name.split_once('.')?;
+    let (label, rest) = split_once(name, b'.')?;
     let generic = rest.strip_prefix("table.").is_some_and(|suffix| !suffix.is_empty());
     (generic || domains.iter().any(|domain| rest.eq_ignore_ascii_case(domain))).then_some(label)
 }
@@ -120,8 +121,8 @@ fn split_secondary(label: &str) -> (Option<AccountName>, bool) {
 enum Texts<'a> {
     Named(&'a str),
     Set(&'a str),
-    Keyed(String),
-    Entity(&'a str, String, String),
+    Keyed(Cow<'a, str>),
+    Entity(&'a str, Cow<'a, str>, Cow<'a, str>),
 }
 
 impl<'a> Resource<'a> {
@@ -141,7 +142,7 @@ impl<'a> Resource<'a> {
             Texts::Named("$metadata") => Self::Metadata,
             Texts::Named("Tables") | Texts::Set("Tables") => Self::Tables,
             Texts::Named(table) | Texts::Set(table) => Self::Entities(Cow::Borrowed(table)),
-            Texts::Keyed(name) => Self::Table(Cow::Owned(name)),
+            Texts::Keyed(name) => Self::Table(name),
             Texts::Entity(table, partition, row) => Self::Entity { table: Cow::Borrowed(table), partition, row },
         }
     }
@@ -153,7 +154,9 @@ impl<'a> Resource<'a> {
             Self::Tables => Resource::Tables,
             Self::Table(name) => Resource::Table(own(name)),
             Self::Entities(table) => Resource::Entities(own(table)),
-            Self::Entity { table, partition, row } => Resource::Entity { table: own(table), partition, row },
+            Self::Entity { table, partition, row } => {
+                Resource::Entity { table: own(table), partition: own(partition), row: own(row) }
+            }
             Self::Batch => Resource::Batch,
             Self::Metadata => Resource::Metadata,
         }
@@ -162,7 +165,7 @@ impl<'a> Resource<'a> {
 
 /// Reads `name`, `name()`, `Tables('x')` and `name(PartitionKey='p',RowKey='r')`.
 fn parse_resource(text: &str) -> Result<Texts<'_>, ServiceError> {
-    let Some((name, arguments)) = text.split_once('(') else {
+    let Some((name, arguments)) = split_once(text, b'(') else {
         if text.trim_end_matches('/').contains('/') {
             return Err(ServiceError::malformed_address());
         }
@@ -215,7 +218,7 @@ struct Arguments<'a> {
     rest: &'a str,
 }
 
-impl Arguments<'_> {
+impl<'a> Arguments<'a> {
     fn skip_blanks(&mut self) {
         self.rest = self.rest.trim_start_matches(' ');
     }
@@ -242,20 +245,23 @@ impl Arguments<'_> {
     }
 
     /// A quoted text in which a quote is doubled.
-    fn literal(&mut self) -> Result<String, ServiceError> {
+    fn literal(&mut self) -> Result<Cow<'a, str>, ServiceError> {
         if !self.take('\'') {
             return Err(ServiceError::malformed_address());
         }
-        let mut text = String::new();
-        loop {
-            let (before, after) = self.rest.split_once('\'').ok_or_else(ServiceError::malformed_address)?;
-            text.push_str(before);
-            self.rest = after;
-            if !self.take('\'') {
-                return Ok(text);
-            }
-            text.push('\'');
+        let mut text = Cow::Borrowed(self.up_to_quote()?);
+        while self.take('\'') {
+            let owned = text.to_mut();
+            owned.push('\'');
+            owned.push_str(self.up_to_quote()?);
         }
+        Ok(text)
+    }
+
+    fn up_to_quote(&mut self) -> Result<&'a str, ServiceError> {
+        let (before, after) = split_once(self.rest, b'\'').ok_or_else(ServiceError::malformed_address)?;
+        self.rest = after;
+        Ok(before)
     }
 
     fn close(&mut self) -> Result<(), ServiceError> {
@@ -277,7 +283,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn entity(table: &str, partition: &str, row: &str) -> Resource<'static> {
-        Resource::Entity { table: Cow::Owned(table.to_owned()), partition: partition.to_owned(), row: row.to_owned() }
+        let own = |text: &str| Cow::Owned(text.to_owned());
+        Resource::Entity { table: own(table), partition: own(partition), row: own(row) }
     }
 
     #[test]

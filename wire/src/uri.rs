@@ -14,12 +14,15 @@ const RESERVED_IN_LIST: &AsciiSet = &RESERVED.remove(b',');
 ///
 /// A percent sign that starts no escape stays as it is.
 pub fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
+    if memchr::memchr(b'%', text.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(text));
+    }
     percent_decode_str(text).decode_utf8().ok()
 }
 
 /// Decodes a query string's name or value: `+` is a blank (04 §1).
 pub fn form_decode(text: &str) -> Option<Cow<'_, str>> {
-    if !text.contains('+') {
+    if memchr::memchr(b'+', text.as_bytes()).is_none() {
         return percent_decode(text);
     }
     let spaced = text.replace('+', " ");
