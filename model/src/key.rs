@@ -8,6 +8,7 @@
 use crate::limits::KEY_UTF16_UNITS_MAX;
 use crate::name::utf16_units;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Separates the partition key from the row key in a primary key; keys hold no control characters.
 pub const KEY_SEPARATOR: u8 = 0;
@@ -55,8 +56,10 @@ pub fn decode_ordinal(bytes: &[u8]) -> Option<Cow<'_, str>> {
 }
 
 /// A partition key or a row key: at most 512 UTF-16 code units, without `/ \ # ?` and control characters.
+///
+/// A copy is the same text, since each entity that is inserted needs its keys twice: for the engine and for the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct KeyText(Box<str>);
+pub struct KeyText(Arc<str>);
 
 /// Why a text is not a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +82,7 @@ impl KeyText {
         if text.len() > KEY_UTF16_UNITS_MAX && utf16_units(text) > KEY_UTF16_UNITS_MAX {
             return Err(KeyError::TooLong);
         }
-        Ok(Self(Box::from(text)))
+        Ok(Self(Arc::from(text)))
     }
 
     /// The key as text.

@@ -8,7 +8,7 @@ use crate::route::EntityAddress;
 use model::{Condition, EntityKey, Mutation, RecordBuilder};
 use store::Engine;
 use wire::entity_body::{EntityBody, Keys};
-use wire::payload::read_entity;
+use wire::payload::EntityReader;
 use wire::{ErrorCode, ServiceError, Version};
 
 /// Sets properties of an entity; without `If-Match` it may be new.
@@ -18,12 +18,18 @@ pub(crate) async fn run(
     address: &EntityAddress<'_>,
     body: &[u8],
 ) -> Result<Answer, Failure> {
-    commit_for_etag(engine, call, &address.table, decode(call, address, body)?).await
+    let mutation = decode(call, address, body, &mut EntityReader::default())?;
+    commit_for_etag(engine, call, &address.table, mutation).await
 }
 
 /// The mutation that the request describes.
-pub(crate) fn decode(call: &Call<'_>, address: &EntityAddress<'_>, body: &[u8]) -> Result<Mutation, Failure> {
-    let (key, properties, condition) = decode_addressed(call, address, body, "MERGE")?;
+pub(crate) fn decode<'b>(
+    call: &Call<'_>,
+    address: &EntityAddress<'_>,
+    body: &'b [u8],
+    reader: &mut EntityReader<'b>,
+) -> Result<Mutation, Failure> {
+    let (key, properties, condition) = decode_addressed(call, address, body, reader, "MERGE")?;
     Ok(match condition {
         Some(condition) => Mutation::Merge { key, properties, condition },
         None => Mutation::InsertOrMerge { key, properties },
@@ -31,10 +37,11 @@ pub(crate) fn decode(call: &Call<'_>, address: &EntityAddress<'_>, body: &[u8]) 
 }
 
 /// What an update and a merge have in common: the entity is addressed, and the body sets its properties.
-pub(crate) fn decode_addressed(
+pub(crate) fn decode_addressed<'b>(
     call: &Call<'_>,
     address: &EntityAddress<'_>,
-    body: &[u8],
+    body: &'b [u8],
+    reader: &mut EntityReader<'b>,
     method: &str,
 ) -> Result<(EntityKey, RecordBuilder, Option<Condition>), Failure> {
     // A key that is too long names no entity, but an upsert cannot fail to find one (01 §3, UNVERIFIED for upserts).
@@ -43,7 +50,7 @@ pub(crate) fn decode_addressed(
         None => ErrorCode::PropertyValueTooLarge,
     };
     let key = address_key(&address.partition, &address.row, too_long).map_err(Failure::query)?;
-    let entity = read_entity(call.body_format, body, Keys::InTarget)?;
+    let entity = reader.read(call.body_format, body, Keys::InTarget)?;
     check_body_keys(&key, &entity).map_err(Failure::service)?;
     let condition = call.condition(method).map_err(Failure::service)?;
     if condition.is_none() && call.version < Version::UPSERT {

@@ -1,67 +1,74 @@
 //! Request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
 
-use super::plain::{self, Value};
+use super::members::Members;
+use super::plain::Value;
 use crate::binary::read_base64;
-use crate::entity_body::{BodyError, EntityBody, Keys, StoredEntity, check_name, datetime, finite_double, key};
+use crate::entity_body::{BodyError, EntityBody, Keys, StoredEntity, datetime, finite_double, key};
 use memchr::memchr;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::{EdmType, EdmValue, Guid, RecordBuilder};
-use serde::de::{Deserializer as _, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::Visitor;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
+
+/// Reads the bodies of inserts, updates, merges and upserts, one after another.
+///
+/// Neighbours in a batch mostly have the same members in the same order, which are found out once.
+#[derive(Debug, Default)]
+pub struct EntityReader<'a> {
+    members: Members<'a>,
+}
+
+impl<'a> EntityReader<'a> {
+    /// Reads the next body.
+    pub fn read(&mut self, body: &'a [u8], keys: Keys) -> Result<EntityBody, BodyError> {
+        self.members.read(body)?;
+        entity(&mut self.members, body.len(), keys, Zero::Unsigned)
+    }
+}
 
 /// Reads the body of an insert, update, merge or upsert.
 pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
-    entity(&Members::read(body)?, body.len(), keys, Zero::Unsigned)
+    EntityReader::default().read(body, keys)
 }
 
 /// Reads an entity with its keys as a service gives it or a file keeps it: with the Timestamp and the `ETag`, if they
 /// are there, and with the sign of zero, if it was written.
 pub fn read_stored_entity(text: &[u8]) -> Result<StoredEntity, BodyError> {
-    let members = Members::read(text)?;
-    let body = entity(&members, text.len(), Keys::InBody, Zero::Signed)?;
-    let timestamp = members.timestamp.filter(|value| *value != NULL).map(|value| datetime(TIMESTAMP, &string(value)?));
-    let etag = members.etag.filter(|value| *value != NULL).map(|value| Ok(Box::from(&*string(value)?)));
+    let mut members = Members::default();
+    members.read(text)?;
+    let body = entity(&mut members, text.len(), Keys::InBody, Zero::Signed)?;
+    let timestamp = members.timestamp().filter(|value| *value != NULL);
+    let timestamp = timestamp.map(|value| datetime(TIMESTAMP, &string(value)?));
+    let etag = members.etag().filter(|value| *value != NULL).map(|value| Ok(Box::from(&*string(value)?)));
     Ok(StoredEntity { body, timestamp: timestamp.transpose()?, etag: etag.transpose()? })
 }
 
-fn entity(members: &Members<'_>, capacity: usize, keys: Keys, zero: Zero) -> Result<EntityBody, BodyError> {
-    let (partition, row) = (members.key(PARTITION_KEY)?, members.key(ROW_KEY)?);
+fn entity(members: &mut Members<'_>, capacity: usize, keys: Keys, zero: Zero) -> Result<EntityBody, BodyError> {
+    let (partition, row) = (key_text(members.partition())?, key_text(members.row())?);
     if keys == Keys::InBody && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
     }
-    for (name, _) in &members.properties {
-        check_name(name)?;
-    }
+    members.check_names()?;
     let partition = partition.map(|text| key(PARTITION_KEY, &text)).transpose()?;
     let row = row.map(|text| key(ROW_KEY, &text)).transpose()?;
     let mut properties = RecordBuilder::with_capacity(capacity);
-    let annotations = members.annotations_by_name();
-    for (name, value) in &members.properties {
-        push_property(&mut properties, name, *value, annotations.of(name)?, zero)?;
+    for property in members.properties() {
+        let declared = members.declared(property).map(annotated_type).transpose()?;
+        push_property(&mut properties, &property.name, property.value, declared, zero)?;
     }
     Ok(EntityBody { partition, row, properties })
 }
 
 /// Reads the body of Create Table: the table's name as it stands, if there is one.
 pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
-    let members = Members::read(body)?;
-    let value = members.properties.iter().find(|(name, _)| name == "TableName").map(|(_, value)| *value);
+    let mut members = Members::default();
+    members.read(body)?;
+    let value = members.properties().find(|member| member.name == "TableName").map(|member| member.value);
     match value {
         None | Some(NULL) => Ok(None),
         Some(value) => Ok(Some(string(value)?.into_owned())),
     }
-}
-
-/// The members of an object: properties, keys, and type annotations.
-struct Members<'a> {
-    properties: Vec<(Cow<'a, str>, Value<'a>)>,
-    keys: Vec<(&'static str, Value<'a>)>,
-    annotations: Vec<(Cow<'a, str>, Value<'a>)>,
-    timestamp: Option<Value<'a>>,
-    etag: Option<Value<'a>>,
 }
 
 /// What becomes of the sign of zero.
@@ -73,141 +80,23 @@ enum Zero {
     Signed,
 }
 
-const ETAG_ANNOTATION: &str = "odata.etag";
 const NULL: Value<'static> = Value::Raw("null");
-const TYPE_ANNOTATION: &str = "@odata.type";
-/// Up to this many names are compared one with another, which is faster than anything that orders them.
-const FEW_NAMES: usize = 24;
 
-impl<'a> Members<'a> {
-    fn read(body: &'a [u8]) -> Result<Self, BodyError> {
-        let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
-        let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
-        let mut members = Self::none();
-        if plain::members(text, |name, value| members.add(Cow::Borrowed(name), value)).is_none() {
-            let mut deserializer = serde_json::Deserializer::from_str(text);
-            members = deserializer.deserialize_map(MembersVisitor).map_err(|_| BodyError::Malformed)?;
-            deserializer.end().map_err(|_| BodyError::Malformed)?;
-        }
-        members.check_duplicates()?;
-        Ok(members)
+/// The text of a key; a null key counts as missing.
+fn key_text<'a>((value, declared): (Option<Value<'a>>, Option<Value<'a>>)) -> Result<Option<Cow<'a, str>>, BodyError> {
+    let declared = declared.map(annotated_type).transpose()?;
+    if declared.is_some_and(|edm_type| edm_type != EdmType::String) {
+        return Err(BodyError::Malformed);
     }
-
-    fn none() -> Self {
-        let (properties, annotations) = (Vec::with_capacity(16), Vec::with_capacity(8));
-        Self { properties, keys: Vec::with_capacity(2), annotations, timestamp: None, etag: None }
-    }
-
-    fn add(&mut self, name: Cow<'a, str>, value: Value<'a>) {
-        // Nearly all names are those of properties, which hold neither of the two marks of an annotation.
-        let may_annotate = name.bytes().any(|b| matches!(b, b'@' | b'.'));
-        if may_annotate && let Some(property) = name.strip_suffix(TYPE_ANNOTATION) {
-            // An annotation of an annotation is dropped with the annotation itself.
-            if !property.contains('@') && !property.starts_with("odata.") {
-                let length = property.len();
-                let property = match name {
-                    Cow::Borrowed(name) => Cow::Borrowed(name.get(..length).unwrap_or_default()),
-                    Cow::Owned(name) => Cow::Owned(name.get(..length).unwrap_or_default().to_owned()),
-                };
-                self.annotations.push((property, value));
-            }
-        } else if may_annotate && (name.starts_with("odata.") || name.contains("@odata.")) || name == TIMESTAMP {
-            // Annotations and the Timestamp are accepted and never stored (01 §4).
-            if name == TIMESTAMP {
-                self.timestamp = Some(value);
-            } else if name == ETAG_ANNOTATION {
-                self.etag = Some(value);
-            }
-        } else if name == PARTITION_KEY {
-            self.keys.push((PARTITION_KEY, value));
-        } else if name == ROW_KEY {
-            self.keys.push((ROW_KEY, value));
-        } else {
-            self.properties.push((name, value));
-        }
-    }
-
-    /// A name that is given twice makes the body malformed (03 §2.1).
-    ///
-    /// UNVERIFIED (01 §4): the documentation has a code of its own, which nobody has seen.
-    fn check_duplicates(&self) -> Result<(), BodyError> {
-        let unique = if self.properties.len() <= FEW_NAMES {
-            let mut names = self.properties.iter().map(|(name, _)| name);
-            std::iter::from_fn(|| names.next().map(|name| (name, names.clone())))
-                .all(|(name, mut others)| others.all(|other| other != name))
-        } else {
-            let mut names: Vec<&str> = self.properties.iter().map(|(name, _)| name.as_ref()).collect();
-            names.sort_unstable();
-            names.is_sorted_by(|one, next| one != next)
-        };
-        let count = |key: &str| self.keys.iter().filter(|(name, _)| *name == key).count();
-        if unique && count(PARTITION_KEY) <= 1 && count(ROW_KEY) <= 1 { Ok(()) } else { Err(BodyError::Malformed) }
-    }
-
-    /// The text of a key; a null key counts as missing.
-    fn key(&self, name: &str) -> Result<Option<Cow<'a, str>>, BodyError> {
-        let declared = self.annotations.iter().rev().find(|(known, _)| known == name);
-        let declared = declared.map(|(_, value)| annotated_type(*value)).transpose()?;
-        if declared.is_some_and(|edm_type| edm_type != EdmType::String) {
-            return Err(BodyError::Malformed);
-        }
-        match self.keys.iter().find(|(known, _)| *known == name) {
-            None | Some((_, NULL)) => Ok(None),
-            Some((_, value)) => string(*value).map(Some),
-        }
-    }
-
-    fn annotations_by_name(&self) -> Annotations<'_> {
-        if self.annotations.len() <= FEW_NAMES {
-            Annotations::Few(&self.annotations)
-        } else {
-            Annotations::Many(self.annotations.iter().map(|(name, value)| (name.as_ref(), *value)).collect())
-        }
-    }
-}
-
-/// The types that annotations declare, by the name of the property; the last one of a name counts.
-enum Annotations<'m> {
-    Few(&'m [(Cow<'m, str>, Value<'m>)]),
-    Many(HashMap<&'m str, Value<'m>>),
-}
-
-impl Annotations<'_> {
-    /// The type that is declared for a property.
-    fn of(&self, name: &str) -> Result<Option<EdmType>, BodyError> {
-        let declared = match self {
-            Self::Few(list) => list.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value),
-            Self::Many(map) => map.get(name).copied(),
-        };
-        declared.map(annotated_type).transpose()
-    }
+    value.filter(|value| *value != NULL).map(string).transpose()
 }
 
 fn annotated_type(value: Value<'_>) -> Result<EdmType, BodyError> {
     EdmType::from_name(&string(value)?).ok_or(BodyError::Malformed)
 }
 
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-        let mut members = Members::none();
-        while let Some(name) = map.next_key::<Text<'de>>()? {
-            let raw: &RawValue = map.next_value()?;
-            members.add(name.0, Value::Raw(raw.get()));
-        }
-        Ok(members)
-    }
-}
-
 /// A string that is borrowed from the body where it holds no escapes.
-struct Text<'a>(Cow<'a, str>);
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
 impl<'de> serde::Deserialize<'de> for Text<'de> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -27,6 +27,7 @@ use tracing::debug;
 use wire::batch::{Batch, BatchError, Changeset, PartRequest, read};
 use wire::error::TOO_MANY_CHANGES;
 use wire::negotiation::Preference;
+use wire::payload::EntityReader;
 use wire::{ErrorCode, ServiceError};
 
 /// What a batch needs to know beside its call.
@@ -292,12 +293,13 @@ fn decode_all<'p>(batch: &'p Call<'_>, parts: &'p [Part<'_>]) -> (Vec<Step<'p>>,
     let mut steps: Vec<Step<'p>> = Vec::with_capacity(parts.len());
     let mut mutations = Vec::with_capacity(parts.len());
     let mut before: Option<Opened<'p>> = None;
+    let mut reader = EntityReader::default();
     for (index, part) in parts.iter().enumerate() {
         let opened = match before.take().filter(|_| part.is_repeat) {
             Some(opened) => Ok(opened),
             None => part.open(batch).map(|(call, operation)| (Arc::new(call), operation)),
         };
-        match opened.and_then(|opened| decode(before.insert(opened), part.request.body)) {
+        match opened.and_then(|opened| decode(before.insert(opened), part.request.body, &mut reader)) {
             Err(failure) => return (steps, mutations, Some(Refused::early(index, failure))),
             Ok((step, mutation)) => {
                 if steps.first().is_some_and(|first| !first.table.eq_ignore_ascii_case(&step.table)) {
@@ -315,20 +317,24 @@ fn decode_all<'p>(batch: &'p Call<'_>, parts: &'p [Part<'_>]) -> (Vec<Step<'p>>,
 /// What a part asks for. Parts that say the same share it.
 type Opened<'p> = (Arc<Call<'p>>, Operation<'p>);
 
-fn decode<'p>((call, operation): &Opened<'p>, body: &[u8]) -> Result<(Step<'p>, Mutation), Failure> {
+fn decode<'p>(
+    (call, operation): &Opened<'p>,
+    body: &'p [u8],
+    reader: &mut EntityReader<'p>,
+) -> Result<(Step<'p>, Mutation), Failure> {
     let (table, mutation, inserted) = match operation {
         Operation::InsertEntity(table) => {
-            let (key, properties) = insert_entity::decode(call, body)?;
+            let (key, properties) = insert_entity::decode(call, body, reader)?;
             let echo = (call.preference != Some(Preference::NoContent)).then(|| properties.clone());
             let inserted = Some((key.clone(), echo));
             (table.clone(), Mutation::Insert { key, properties }, inserted)
         }
         Operation::UpdateEntity(address) => {
-            let mutation = update_entity::decode(call, address, body)?;
+            let mutation = update_entity::decode(call, address, body, reader)?;
             (address.table.clone(), mutation, None)
         }
         Operation::MergeEntity(address) => {
-            let mutation = merge_entity::decode(call, address, body)?;
+            let mutation = merge_entity::decode(call, address, body, reader)?;
             (address.table.clone(), mutation, None)
         }
         Operation::DeleteEntity(address) => {
