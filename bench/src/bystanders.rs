@@ -194,7 +194,8 @@ async fn idle(mut signer: Signer, doors: Arc<Semaphore>, counts: Arc<Counts>, se
 /// Asks for something small that every account has; answers whether the connection is still good.
 async fn ask(signer: &mut Signer, connection: &mut Connection, request: &mut Vec<u8>) -> bool {
     signer.write(request, &Request::get(b"/Tables", "?$top=1"));
-    let is_good = matches!(connection.exchange(request).await, Ok(answer) if answer.status == 200 && !answer.closes);
+    let is_good =
+        matches!(connection.exchange(request, b"").await, Ok(answer) if answer.status == 200 && !answer.closes);
     connection.release_memory();
     is_good
 }

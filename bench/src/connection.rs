@@ -5,7 +5,7 @@
 //!
 //! This module must not know what the answers mean.
 
-use std::io::{Error, ErrorKind, Result};
+use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -62,10 +62,10 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::with_capacity(READ_BYTES) })
     }
 
-    /// Sends a request and reads its answer.
-    pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<Answer<'_>> {
+    /// Sends a request, its head and its body, and reads its answer.
+    pub(crate) async fn exchange(&mut self, head: &[u8], body: &[u8]) -> Result<Answer<'_>> {
         self.buffer.clear();
-        self.stream.write_all(request).await?;
+        self.send(&mut [IoSlice::new(head), IoSlice::new(body)]).await?;
         let head = loop {
             self.read_more().await?;
             if let Some(head) = parse_head(&self.buffer)? {
@@ -82,6 +82,18 @@ impl Connection {
         let body = self.buffer.get(head.bytes..end).unwrap_or_default();
         let Head { status, next, closes, says_when, .. } = head;
         Ok(Answer { status, body, next, closes, says_when })
+    }
+
+    /// Sends pieces of a request as if they were one, so that the body of a batch need not be copied.
+    async fn send(&mut self, mut pieces: &mut [IoSlice<'_>]) -> Result<()> {
+        IoSlice::advance_slices(&mut pieces, 0);
+        while !pieces.is_empty() {
+            match self.stream.write_vectored(pieces).await? {
+                0 => return Err(ErrorKind::WriteZero.into()),
+                sent => IoSlice::advance_slices(&mut pieces, sent),
+            }
+        }
+        Ok(())
     }
 
     /// Gives back the memory of the latest answer, for a connection that is not used for a while.
@@ -204,7 +216,7 @@ mod tests {
             }
         });
         let mut connection = Connection::open(address).await?;
-        let answer = connection.exchange(b"").await?;
+        let answer = connection.exchange(b"", b"").await?;
         let result = (answer.status, String::from_utf8_lossy(answer.body).into_owned());
         server.abort();
         Ok(result)

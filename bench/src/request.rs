@@ -62,6 +62,12 @@ impl Signer {
 
     /// Writes a request, replacing what the buffer holds.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
+        self.write_head(out, request);
+        out.extend_from_slice(request.body);
+    }
+
+    /// Writes what stands in front of the body of a request, replacing what the buffer holds.
+    pub(crate) fn write_head(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
         if self.dated.elapsed() > DATE_AGE_MAX {
             (self.date, self.dated) = (date(), Instant::now());
         }
@@ -106,7 +112,6 @@ impl Signer {
                 .expect("writing to memory does not fail");
         }
         out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(body);
     }
 }
 

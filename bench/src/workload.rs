@@ -373,13 +373,13 @@ impl Client {
 
     /// Sends a request and expects this status; counts how often the mark of an entity stands in the body.
     async fn exchange(&mut self, request: &Request<'_>, status: u16, mark: &[u8]) -> Result<Outcome, Failure> {
-        self.signer.write(&mut self.request, request);
+        self.signer.write_head(&mut self.request, request);
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => Connection::open(self.signer.endpoint.address).await?,
         };
         // Until the answer is complete the connection is not kept, so that a failure opens a new one.
-        let answer = connection.exchange(&self.request).await?;
+        let answer = connection.exchange(&self.request, request.body).await?;
         let closes = answer.closes;
         let result = if answer.status == status {
             let entities = if mark.is_empty() { 0 } else { memmem::find_iter(answer.body, mark).count() as u64 };

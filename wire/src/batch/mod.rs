@@ -22,4 +22,4 @@ pub use answer::{PartAnswer, read_answers};
 pub use read::{Batch, BatchError, Changeset, PartRequest, read};
 pub use request::ChangesetWriter;
 pub use target::{InnerTarget, NotOfAccount};
-pub use write::{PartHead, end, start_changeset, start_part, write_head};
+pub use write::{PartHead, end, start_changeset, start_part, write_etag, write_head};

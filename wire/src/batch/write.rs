@@ -78,13 +78,18 @@ pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
     writer.header("Location", head.location);
     writer.header("DataServiceId", head.location.filter(|_| head.has_data_service_id));
     if let Some(timestamp) = head.etag {
-        writer.out.extend_from_slice(b"ETag: ");
-        ETag::of(timestamp).write_to(writer.out);
-        writer.out.extend_from_slice(b"\r\n");
+        write_etag(writer.out, timestamp);
     }
     for (name, token) in head.continuation {
         writer.header(name, Some(token));
     }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the header with the `ETag` of this Timestamp, the last one of an answer without continuation.
+pub fn write_etag(out: &mut Vec<u8>, timestamp: DateTime) {
+    out.extend_from_slice(b"ETag: ");
+    ETag::of(timestamp).write_to(out);
     out.extend_from_slice(b"\r\n");
 }
 

@@ -4,8 +4,8 @@ use crate::answer::Answer;
 use crate::failure::{Failure, Layer};
 use crate::request_id::RequestId;
 use bytes::Bytes;
-use model::DateTime;
-use wire::batch::{PartHead, end, start_changeset, start_part, write_head};
+use model::{DateTime, Written};
+use wire::batch::{PartHead, end, start_changeset, start_part, write_etag, write_head};
 use wire::error::write_error_body;
 use wire::negotiation::{Content, DataServiceVersion, Preference};
 use wire::{ErrorBody, ErrorCode, Format, ServiceError};
@@ -15,6 +15,8 @@ const COPIED_BYTES_MAX: usize = 16 * 1024;
 
 /// About how long the answer to an operation without a body is, in bytes.
 const EMPTY_PART_BYTES: usize = 640;
+/// About how long an `ETag` is with its name, in bytes.
+const ETAG_HEADER_BYTES: usize = 64;
 
 /// The body of the answer to a batch, while it is written.
 pub(super) struct Answers<'a> {
@@ -25,8 +27,17 @@ pub(super) struct Answers<'a> {
     changeset: Option<String>,
     full: Vec<Bytes>,
     open: Vec<u8>,
+    /// What was written before it was known whether the transaction happens.
+    ahead: Option<Ahead>,
     /// The code of the first operation that failed.
     failed_by: Option<ErrorCode>,
+}
+
+/// Answers in `open` to operations of a transaction that may still be refused.
+struct Ahead {
+    start: usize,
+    /// Where their `ETag`s are to stand.
+    etags_at: Vec<usize>,
 }
 
 /// How the answer to an operation that failed looks.
@@ -52,6 +63,7 @@ impl<'a> Answers<'a> {
             changeset: None,
             full: Vec::new(),
             open: Vec::with_capacity(4096),
+            ahead: None,
             failed_by: None,
         }
     }
@@ -103,6 +115,39 @@ impl<'a> Answers<'a> {
         self.part(&head, segments);
     }
 
+    /// Writes an answer without a body, and without the `ETag`, before it is known whether the transaction happens. Once all
+    /// of them are written, [`Self::committed`] or [`Self::refused`] says so.
+    pub(super) fn ahead(&mut self, content_id: Option<&str>, version: DataServiceVersion, answer: Answer) {
+        let start = self.open.len();
+        self.success(content_id, version, Answer { etag: None, ..answer });
+        let ahead = self.ahead.get_or_insert_with(|| Ahead { start, etags_at: Vec::new() });
+        // Only the line break that ends the head and the one that ends the part stand behind it.
+        ahead.etags_at.push(self.open.len() - 2 * LINE_BREAK.len());
+    }
+
+    /// Puts the `ETag`s into the answers that were written ahead, in their order.
+    pub(super) fn committed(&mut self, written: &[Written]) {
+        let Some(Ahead { etags_at, .. }) = self.ahead.take() else { return };
+        let mut filled = Vec::with_capacity(self.open.len() + etags_at.len() * ETAG_HEADER_BYTES);
+        let mut from = 0;
+        for (at, written) in etags_at.into_iter().zip(written) {
+            filled.extend_from_slice(self.open.get(from..at).unwrap_or_default());
+            if let Written::Stored(timestamp) = written {
+                write_etag(&mut filled, *timestamp);
+            }
+            from = at;
+        }
+        filled.extend_from_slice(self.open.get(from..).unwrap_or_default());
+        self.open = filled;
+    }
+
+    /// Takes back the answers that were written ahead.
+    pub(super) fn refused(&mut self) {
+        if let Some(Ahead { start, .. }) = self.ahead.take() {
+            self.open.truncate(start);
+        }
+    }
+
     /// Writes the answer to an operation that failed. The message of the error has its index already.
     pub(super) fn failure(&mut self, error: &ServiceError, layer: Layer, form: FailureForm<'_>) {
         let (body, content_type, data_service_version) = match (layer, form.format) {
@@ -149,10 +194,11 @@ impl<'a> Answers<'a> {
                 self.full.push(segment);
             }
         }
-        self.open.extend_from_slice(b"\r\n");
+        self.open.extend_from_slice(LINE_BREAK);
     }
 }
 
+const LINE_BREAK: &[u8] = b"\r\n";
 const ODATA_XML: &str = "application/xml;charset=utf-8";
 
 fn boundary(kind: &str) -> String {
@@ -171,4 +217,49 @@ fn spelled(name: &'static str) -> &'static str {
 /// Whether the failure is the server's own, so that it fails the whole batch and the client may try again.
 pub(super) fn is_fault(failure: &Failure) -> bool {
     matches!(failure.error.code, ErrorCode::InternalError | ErrorCode::ServerBusy | ErrorCode::OperationTimedOut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers() -> Answers<'static> {
+        let mut answers = Answers::new("id", DateTime::MIN);
+        (answers.batch, answers.changeset) = ("b".to_owned(), Some("c".to_owned()));
+        answers
+    }
+
+    #[test]
+    fn what_is_written_ahead_becomes_what_is_written_afterwards() {
+        let stamp = |ticks| Written::Stored(DateTime::from_ticks(ticks).unwrap());
+        let inserted =
+            || Answer::created(Some(Preference::NoContent), b"http://host/t(1)".to_vec(), "text", || unreachable!());
+        // The Timestamps are of different lengths.
+        let done = [
+            (Some("1"), stamp(70_000_000), inserted()),
+            (Some("2"), stamp(70_000_000), Answer::no_content()),
+            (None, Written::Deleted, Answer::no_content()),
+            (Some("4"), stamp(1_234_567), Answer::no_content()),
+        ];
+        let (mut ahead, mut afterwards, mut refused) = (answers(), answers(), answers());
+        for (content_id, written, answer) in &done {
+            let etag = match written {
+                Written::Stored(timestamp) => Some(*timestamp),
+                Written::Deleted => None,
+            };
+            let answer = |etag| Answer { etag, location: answer.location.clone(), ..plain(answer) };
+            ahead.ahead(*content_id, DataServiceVersion::V3, answer(Some(DateTime::MIN)));
+            refused.ahead(*content_id, DataServiceVersion::V3, answer(Some(DateTime::MIN)));
+            afterwards.success(*content_id, DataServiceVersion::V3, answer(etag));
+        }
+        ahead.committed(&done.map(|(_, written, _)| written));
+        assert_eq!(String::from_utf8(ahead.open).unwrap(), String::from_utf8(afterwards.open).unwrap());
+        refused.refused();
+        assert_eq!(refused.open, b"");
+    }
+
+    fn plain(answer: &Answer) -> Answer {
+        let Answer { status, has_data_service_id, preference, .. } = *answer;
+        Answer { status, has_data_service_id, preference, ..Answer::default() }
+    }
 }

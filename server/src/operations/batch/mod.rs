@@ -18,7 +18,7 @@ use crate::route::Operation;
 use answers::{Answers, FailureForm, is_fault};
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
-use model::{Action, EntityKey, Mutation, MutationError, RecordBuilder, Transaction, Written};
+use model::{Action, DateTime, EntityKey, Mutation, MutationError, RecordBuilder, Transaction, Written};
 use part::Part;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -168,12 +168,8 @@ async fn run_changeset<'a>(
     }
     let parts = Part::all(batch, surroundings, &changeset.operations);
     answers.start_changeset(parts.len());
-    match execute(engine, batch, &parts, changeset.is_too_long).await {
-        Ok(done) => {
-            for (part, answer) in parts.iter().zip(done) {
-                answers.success(part.request.content_id, part.data_service_version(), answer);
-            }
-        }
+    match execute(engine, batch, &parts, changeset.is_too_long, answers).await {
+        Ok(()) => {}
         Err(Stop::Refused(refused)) => answer_refused(batch, &parts, &refused, answers),
         Err(Stop::Fault(failure)) => return Err(failure),
     }
@@ -197,8 +193,9 @@ fn answer_refused(batch: &Call<'_>, parts: &[Part<'_>], refused: &Refused, answe
     answers.failure(&error, failure.layer, form);
 }
 
-/// Executes a change set as one transaction, in the order of checks of 06 §6: the count; operation by operation what it
-/// says, its table, its partition, and whether its entity came before; the table; the entities.
+/// Executes a change set as one transaction, and answers it if it happened. The checks are in the order of 06 §6: the count;
+/// operation by operation what it says, its table, its partition, and whether its entity came before; the table; the
+/// entities.
 ///
 /// UNVERIFIED (05 §5.2, 06 §6): that the count comes before the partitions, and partitions and duplicates are found
 /// operation by operation; and that the headers of the hundredth operation shape the answer to a change set of more.
@@ -207,7 +204,8 @@ async fn execute(
     batch: &Call<'_>,
     parts: &[Part<'_>],
     is_too_long: bool,
-) -> Result<Vec<Answer>, Stop> {
+    answers: &mut Answers<'_>,
+) -> Result<(), Stop> {
     let refused = |refused| Err(Stop::Refused(refused));
     if is_too_long {
         let error = ServiceError::invalid_input(TOO_MANY_CHANGES);
@@ -223,7 +221,7 @@ async fn execute(
     if let Some(undecodable) = undecodable {
         return refused(undecodable);
     }
-    let (Some(transaction), Some(first)) = (transaction, steps.first()) else { return Ok(Vec::new()) };
+    let (Some(transaction), Some(first)) = (transaction, steps.first()) else { return Ok(()) };
     let table = match first.call.table_to_change(&first.table, transaction.mutations().iter()) {
         Ok(table) => table,
         Err(failure) => return refused(Refused::early(0, failure)),
@@ -234,12 +232,34 @@ async fn execute(
         Ok(room) => room,
         Err(failure) => return refused(Refused::early(0, failure)),
     };
-    let written = commit(engine, &table, room, transaction).await?;
-    let mut answers = Vec::with_capacity(steps.len());
-    for (step, written) in steps.into_iter().zip(written) {
-        answers.push(step.answer(written).map_err(Stop::Fault)?);
+    let commit = commit(engine, &table, room, transaction);
+    let shows_entities = steps.iter().any(Step::shows_entity);
+    let steps = parts.iter().zip(steps);
+    if shows_entities {
+        let written = commit.await?;
+        for ((part, step), written) in steps.zip(written) {
+            let answer = step.answer(written).map_err(Stop::Fault)?;
+            answers.success(part.request.content_id, part.data_service_version(), answer);
+        }
+        return Ok(());
     }
-    Ok(answers)
+    // Such answers are known but for the Timestamp, so they are written while the engine works.
+    let ahead = async {
+        for (part, step) in steps {
+            let answer = step.answer(Written::Stored(DateTime::MIN)).map_err(Stop::Fault)?;
+            answers.ahead(part.request.content_id, part.data_service_version(), answer);
+        }
+        Ok(())
+    };
+    let (written, ahead) = tokio::join!(biased; commit, ahead);
+    match ahead.and(written) {
+        Ok(written) => answers.committed(&written),
+        Err(stop) => {
+            answers.refused();
+            return Err(stop);
+        }
+    }
+    Ok(())
 }
 
 async fn commit(
@@ -275,6 +295,11 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
+    /// Whether the answer shows the entity.
+    fn shows_entity(&self) -> bool {
+        matches!(self.inserted, Some((_, Some(_))))
+    }
+
     fn answer(self, written: Written) -> Result<Answer, Failure> {
         match (self.inserted, written) {
             (Some((key, echo)), Written::Stored(timestamp)) => {
