@@ -108,12 +108,12 @@ impl DateTime {
     /// Appends the form with exactly seven fractional digits, as in error bodies and policies (03 §6).
     pub fn write_seven_digits_to(self, out: &mut Vec<u8>) {
         let text = self.text();
-        text.write(out, b":", text.fraction.len());
+        text.write(out, b":", &text.fraction);
     }
 
     /// Appends the form with whole seconds, as in Atom's `updated` (03 §5.3).
     pub fn write_whole_seconds_to(self, out: &mut Vec<u8>) {
-        self.text().write(out, b":", 0);
+        self.text().write(out, b":", b"");
     }
 }
 
@@ -131,30 +131,27 @@ pub struct InstantText {
 impl InstantText {
     /// Appends what [`DateTime::write_to`] appends.
     pub fn write_to(&self, out: &mut Vec<u8>) {
-        self.write(out, b":", self.kept_fraction());
+        self.write(out, b":", self.trimmed_fraction());
     }
 
     /// Appends what [`DateTime::write_etag_to`] appends.
     pub fn write_etag_to(&self, out: &mut Vec<u8>) {
-        self.write(out, b"%3A", self.kept_fraction());
+        self.write(out, b"%3A", self.trimmed_fraction());
     }
 
-    /// How many bytes of the fraction are left without the zeros at its end, the point included.
-    fn kept_fraction(&self) -> usize {
+    fn trimmed_fraction(&self) -> &[u8] {
         let zeros = self.fraction.iter().rev().take_while(|digit| **digit == b'0').count();
-        if zeros == 7 { 0 } else { self.fraction.len() - zeros }
+        let kept = if zeros == 7 { 0 } else { self.fraction.len() - zeros };
+        self.fraction.get(..kept).unwrap_or_default()
     }
 
-    fn write<const N: usize>(&self, out: &mut Vec<u8>, colon: &[u8; N], fraction_bytes: usize) {
+    fn write<const N: usize>(&self, out: &mut Vec<u8>, colon: &[u8; N], fraction: &[u8]) {
         out.extend_from_slice(&self.hour);
         out.extend_from_slice(colon);
         out.extend_from_slice(&self.minute);
         out.extend_from_slice(colon);
         out.extend_from_slice(&self.second);
-        // A copy of known length, of which the end is taken back, is faster than one of unknown length.
-        let end = out.len() + fraction_bytes;
-        out.extend_from_slice(&self.fraction);
-        out.truncate(end);
+        out.extend_from_slice(fraction);
         out.push(b'Z');
     }
 }
