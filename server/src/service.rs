@@ -20,8 +20,9 @@ use crate::failure::{Failure, Layer};
 use crate::metrics::{InFlight, Metrics};
 use crate::oauth::OAuth;
 use crate::operation_kind::OperationKind;
-use crate::operations;
 use crate::operations::batch::Surroundings;
+use crate::operations::update_entity::Update;
+use crate::operations::{self, update_entity};
 use crate::quota::{Held, Quotas};
 use crate::reload::Live;
 use crate::request_id::RequestId;
@@ -412,8 +413,8 @@ impl<E: Engine> Service<E> {
             Operation::QueryEntities(table) => operations::query_entities::run(engine, call, table).await,
             Operation::InsertEntity(table) => operations::insert_entity::run(engine, call, table, body).await,
             Operation::GetEntity(address) => operations::get_entity::run(engine, call, address).await,
-            Operation::UpdateEntity(address) => operations::update_entity::run(engine, call, address, body).await,
-            Operation::MergeEntity(address) => operations::merge_entity::run(engine, call, address, body).await,
+            Operation::UpdateEntity(address) => update_entity::run(engine, call, Update::Replace, address, body).await,
+            Operation::MergeEntity(address) => update_entity::run(engine, call, Update::Merge, address, body).await,
             Operation::DeleteEntity(address) => operations::delete_entity::run(engine, call, address).await,
             Operation::GetTableAcl(table) => operations::get_table_acl::run(engine, call, table).await,
             Operation::SetTableAcl(table) => operations::set_table_acl::run(engine, call, table, body).await,

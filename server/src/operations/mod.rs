@@ -1,4 +1,4 @@
-//! The operations of the Table service, one a file.
+//! The operations of the Table service, one a file, but for the two ways to update an entity.
 
 pub(crate) mod batch;
 pub(crate) mod create_table;
@@ -10,7 +10,6 @@ pub(crate) mod get_service_stats;
 pub(crate) mod get_table;
 pub(crate) mod get_table_acl;
 pub(crate) mod insert_entity;
-pub(crate) mod merge_entity;
 pub(crate) mod query_entities;
 pub(crate) mod query_tables;
 pub(crate) mod set_service_properties;

@@ -7,9 +7,8 @@
 mod answers;
 mod part;
 
-use super::{
-    commit_transaction, delete_entity, get_entity, insert_entity, merge_entity, query_entities, update_entity,
-};
+use super::update_entity::{self, Update};
+use super::{commit_transaction, delete_entity, get_entity, insert_entity, query_entities};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::{Failure, Layer};
@@ -355,11 +354,11 @@ fn decode<'p>(
             (table.clone(), Mutation::Insert { key, properties }, inserted)
         }
         Operation::UpdateEntity(address) => {
-            let mutation = update_entity::decode(call, address, body, reader)?;
+            let mutation = update_entity::decode(call, Update::Replace, address, body, reader)?;
             (address.table.clone(), mutation, None)
         }
         Operation::MergeEntity(address) => {
-            let mutation = merge_entity::decode(call, address, body, reader)?;
+            let mutation = update_entity::decode(call, Update::Merge, address, body, reader)?;
             (address.table.clone(), mutation, None)
         }
         Operation::DeleteEntity(address) => {
