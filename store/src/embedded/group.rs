@@ -3,6 +3,7 @@
 //! Invariant: a transaction sees what all transactions before it in the group did, and nothing of one that is refused.
 
 use super::layout::{self, TableId};
+use super::lookup;
 use super::shared::Shared;
 use super::storage::Storage;
 use crate::engine::{CommitError, Fault, TableKey};
@@ -13,6 +14,7 @@ use model::mutation::Effect;
 use model::transaction::{ApplyError, Change};
 use model::{Clock, DateTime, Mutation, MutationError, Transaction, Written};
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
 /// The transactions so far.
@@ -71,35 +73,45 @@ impl<'a> Group<'a> {
         transaction: Transaction,
         now: DateTime,
     ) -> Result<(Vec<UserKey>, Vec<Change>), CommitError> {
-        // An upsert that replaces needs nothing of the existing entity, not even its Timestamp, because `now` is
-        // later than every stamp before it. Not reading it is what keeps blind writes fast.
-        let is_blind = |mutation: &Mutation| matches!(mutation, Mutation::InsertOrReplace { .. });
-        let blind: Vec<bool> = transaction.mutations().iter().map(is_blind).collect();
-        let mut keys = Vec::with_capacity(blind.len());
-        let mut blind = blind.into_iter();
-        let mut full_key = Vec::new();
-        let changes = transaction.apply(now, |_, key| {
-            full_key.clear();
-            layout::write_entity_key(&mut full_key, id, key);
-            keys.push(UserKey::from(full_key.as_slice()));
-            if blind.next() == Some(true) {
-                return Ok(None);
-            }
-            self.read(&full_key)
-        });
+        let mutations = transaction.mutations();
+        let keys: Vec<UserKey> =
+            mutations.iter().map(|mutation| layout::key_of_entity(id, mutation.key()).into()).collect();
+        let existing = self.existing(mutations, &keys).map_err(|error| CommitError::Fault(storage_fault(error)))?;
+        let mut existing = existing.into_iter();
+        let changes = transaction.apply(now, |_, _| Ok::<_, Infallible>(existing.next().flatten()));
         let changes = changes.map_err(|error| match error {
-            ApplyError::Refused(_, MutationError::DamagedRecord) => CommitError::Fault(damaged(&full_key)),
+            ApplyError::Refused(index, MutationError::DamagedRecord) => {
+                CommitError::Fault(damaged(keys.get(index).map_or(&[], |key| &key[..])))
+            }
             ApplyError::Refused(index, error) => CommitError::Refused(index, error),
-            ApplyError::Read(error) => CommitError::Fault(storage_fault(error)),
+            ApplyError::Read(never) => match never {},
         });
         changes.map(|changes| (keys, changes))
     }
 
-    fn read(&self, full_key: &[u8]) -> fjall::Result<Option<UserValue>> {
-        match self.overlay.as_ref().and_then(|overlay| overlay.get(full_key)) {
-            Some(value) => Ok(value.clone()),
-            None => self.storage.data.get(full_key),
+    /// What each mutation finds, as far as it depends on it. All is read before the first is judged, so what cannot be read is a
+    /// fault even if an earlier mutation would have been refused.
+    fn existing(&self, mutations: &[Mutation], keys: &[UserKey]) -> fjall::Result<Vec<Option<UserValue>>> {
+        let mut existing = vec![None; keys.len()];
+        let (mut sought, mut places) = (Vec::new(), Vec::new());
+        for ((mutation, key), existing) in mutations.iter().zip(keys).zip(&mut existing) {
+            // An upsert that replaces needs nothing of the existing entity, not even its Timestamp, because that of the
+            // transaction is later than every one before it. Not reading it is what keeps blind writes fast.
+            if matches!(mutation, Mutation::InsertOrReplace { .. }) {
+                continue;
+            }
+            let known = self.overlay.as_ref().and_then(|overlay| overlay.get(key));
+            if let Some(value) = known {
+                existing.clone_from(value);
+            } else {
+                sought.push(key);
+                places.push(existing);
+            }
         }
+        for (place, value) in places.into_iter().zip(lookup::find(self.storage, &sought)?) {
+            *place = value;
+        }
+        Ok(existing)
     }
 
     fn push(&mut self, key: UserKey, effect: Effect) {

@@ -68,12 +68,6 @@ pub(super) fn entity_key(table: TableId, key: &[u8]) -> Vec<u8> {
     [table.to_bytes().as_slice(), key].concat()
 }
 
-/// Appends what [`entity_key`] returns.
-pub(super) fn write_entity_key(out: &mut Vec<u8>, table: TableId, key: &[u8]) {
-    out.extend_from_slice(&table.to_bytes());
-    out.extend_from_slice(key);
-}
-
 /// The key of an entity of which the two keys are at hand.
 pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
     let (partition, row) = (key.partition.as_str(), key.row.as_str());

@@ -17,6 +17,7 @@ mod folder;
 mod group;
 mod journal;
 mod layout;
+mod lookup;
 mod open_error;
 mod outage;
 mod preflight;
