@@ -7,8 +7,10 @@
 use crate::failure::Failure;
 use bytes::Bytes;
 use model::limits::{PAGE_ENTITY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::available_parallelism;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::ErrorCode;
@@ -33,6 +35,7 @@ pub(crate) struct Admission {
     memory: Arc<Semaphore>,
     units: usize,
     requests_max: usize,
+    processors: usize,
     refused_requests: AtomicU64,
     refused_memory: AtomicU64,
 }
@@ -67,6 +70,7 @@ impl Admission {
             memory: Arc::new(Semaphore::new(units)),
             units,
             requests_max,
+            processors: available_parallelism().map_or(1, NonZero::get),
             refused_requests: AtomicU64::new(0),
             refused_memory: AtomicU64::new(0),
         }
@@ -88,6 +92,11 @@ impl Admission {
     /// A place among the requests in work.
     pub(crate) async fn place(&self) -> Result<Place, Failure> {
         take(&self.requests, 1, &self.refused_requests).await.map(|permit| Place { _permit: permit })
+    }
+
+    /// Whether there are fewer requests in work than processors, so that one of them may use a second one.
+    pub(crate) fn has_processor_left(&self) -> bool {
+        self.requests_max.saturating_sub(self.requests.available_permits()) < self.processors
     }
 
     /// Memory for this many bytes.
@@ -140,6 +149,17 @@ mod tests {
 
     fn is_busy<T>(result: &Result<T, Failure>) -> bool {
         matches!(result, Err(failure) if failure.error.code == ErrorCode::ServerBusy)
+    }
+
+    #[tokio::test]
+    async fn a_processor_is_left_while_there_are_fewer_requests_than_processors() {
+        let admission = Admission { processors: 2, ..Admission::new(8, MEMORY_BYTES_MIN) };
+        let _one = admission.place().await.unwrap();
+        assert!(admission.has_processor_left());
+        let two = admission.place().await.unwrap();
+        assert!(!admission.has_processor_left());
+        drop(two);
+        assert!(admission.has_processor_left());
     }
 
     #[tokio::test(start_paused = true)]

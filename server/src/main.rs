@@ -52,6 +52,7 @@ mod request_id;
 mod response;
 mod route;
 mod sas_command;
+mod second_thread;
 mod segments;
 mod serve;
 mod service;

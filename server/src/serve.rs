@@ -16,6 +16,7 @@ use crate::oauth::OAuth;
 use crate::open_files;
 use crate::quota::{self, Quotas};
 use crate::reload::{self, Files, Live};
+use crate::second_thread::SecondThread;
 use crate::service::Service;
 use crate::throttle::Throttle;
 use crate::tls;
@@ -209,6 +210,7 @@ async fn service<E: Engine>(config: Config, observers: &Observers, engine: E) ->
         analytics: config
             .has_analytics
             .then(|| Analytics::new(config.secondary == SecondaryArg::Mirror, SystemTime::now())),
+        second_thread: SecondThread::new(),
         quotas: Quotas::new(config.quota),
         throttle: config.targets.map(|targets| Throttle::new(targets, Instant::now())),
         secondary: config.secondary,

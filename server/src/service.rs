@@ -28,6 +28,7 @@ use crate::reload::Live;
 use crate::request_id::RequestId;
 use crate::response::{self, Envelope, echoed_request_id};
 use crate::route::{Operation, effective_method, route, route_service};
+use crate::second_thread::SecondThread;
 use crate::segments::Segments;
 use crate::throttle::Throttle;
 use crate::traces::{self, Trace, Tracer};
@@ -56,6 +57,8 @@ pub(crate) struct Service<E> {
     pub(crate) query_time: Duration,
     /// How much is taken on at one time.
     pub(crate) admission: Admission,
+    /// What large requests are shared with while there are few.
+    pub(crate) second_thread: SecondThread,
     /// What counts entities against targets; `None` if nothing is throttled.
     pub(crate) throttle: Option<Throttle>,
     /// What accounts may keep.
@@ -344,6 +347,7 @@ impl<E: Engine> Service<E> {
             domains: &self.domains,
             is_secondary: arrived.target.secondary,
             request_id: envelope.request_id.as_str(),
+            second_thread: self.admission.has_processor_left().then_some(&self.second_thread),
         };
         let run = pin!(self.run(&call, &operation, &surroundings, &body));
         match tokio::time::timeout_at((arrived.started + timeout + QUERY_GRACE).into(), run).await {

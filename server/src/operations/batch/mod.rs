@@ -5,28 +5,26 @@
 //! part, which names the index of that operation. What is wrong with the server fails the whole request.
 
 mod answers;
+mod decode;
 mod part;
 
-use super::update_entity::{self, Update};
-use super::{commit_transaction, delete_entity, get_entity, insert_entity, query_entities};
+use super::{commit_transaction, get_entity, query_entities};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::{Failure, Layer};
 use crate::quota::Room;
 use crate::route::Operation;
+use crate::second_thread::SecondThread;
 use answers::{Answers, FailureForm, is_fault};
+use decode::{Decoded, SHARED_BYTES_MIN, Step, decode_all};
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
-use model::{Action, DateTime, EntityKey, Mutation, MutationError, RecordBuilder, Transaction, Written};
+use model::{DateTime, MutationError, Transaction, Written};
 use part::Part;
-use std::borrow::Cow;
-use std::sync::Arc;
 use store::{CommitError, Engine, TableKey};
 use tracing::debug;
 use wire::batch::{Batch, BatchError, Changeset, PartRequest, read};
 use wire::error::TOO_MANY_CHANGES;
-use wire::negotiation::Preference;
-use wire::payload::EntityReader;
 use wire::{ErrorCode, ServiceError};
 
 /// What a batch needs to know beside its call.
@@ -38,6 +36,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) is_secondary: bool,
     /// The id of the request, for the messages of errors.
     pub(crate) request_id: &'a str,
+    /// What to share the decoding of many operations with, if there is a processor for it.
+    pub(crate) second_thread: Option<&'a SecondThread>,
 }
 
 /// Executes a batch. The answer is 202 whatever becomes of its operations.
@@ -49,6 +49,9 @@ pub(crate) async fn run(
     surroundings: &Surroundings<'_>,
     body: &[u8],
 ) -> Result<Answer, Failure> {
+    if let Some(second) = surroundings.second_thread.filter(|_| body.len() >= SHARED_BYTES_MIN) {
+        second.wake();
+    }
     let mut answers = Answers::new(surroundings.request_id, call.now);
     match read(call.headers.content_type.unwrap_or_default(), body) {
         Ok(Batch::Changeset(changeset)) => {
@@ -167,7 +170,7 @@ async fn run_changeset<'a>(
     }
     let parts = Part::all(batch, surroundings, &changeset.operations);
     answers.start_changeset(parts.len());
-    match execute(engine, batch, &parts, changeset.is_too_long, answers).await {
+    match execute(engine, batch, surroundings, &parts, changeset.is_too_long, answers).await {
         Ok(()) => {}
         Err(Stop::Refused(refused)) => answer_refused(batch, &parts, &refused, answers),
         Err(Stop::Fault(failure)) => return Err(failure),
@@ -201,6 +204,7 @@ fn answer_refused(batch: &Call<'_>, parts: &[Part<'_>], refused: &Refused, answe
 async fn execute(
     engine: &impl Engine,
     batch: &Call<'_>,
+    surroundings: &Surroundings<'_>,
     parts: &[Part<'_>],
     is_too_long: bool,
     answers: &mut Answers<'_>,
@@ -210,7 +214,7 @@ async fn execute(
         let error = ServiceError::invalid_input(TOO_MANY_CHANGES);
         return refused(Refused::late(TRANSACTION_OPERATIONS_MAX - 1, error));
     }
-    let (steps, mutations, undecodable) = decode_all(batch, parts);
+    let Decoded { steps, mutations, refused: undecodable } = decode_all(surroundings.second_thread, batch, parts);
     // An operation behind one that breaks a rule is not looked at, so the rules are checked on what was decoded.
     let transaction = match Transaction::new(mutations) {
         Ok(transaction) => Some(transaction),
@@ -283,91 +287,4 @@ fn broken_rule(error: TransactionError) -> Refused {
         }
         TransactionError::DuplicateEntity(index) => Refused::late(index, ErrorCode::InvalidDuplicateRow),
     }
-}
-
-/// What an operation of a change set needs for its answer.
-struct Step<'a> {
-    call: Arc<Call<'a>>,
-    table: Cow<'a, str>,
-    /// Key and properties of an entity that is shown again; `None` for operations that are answered without.
-    inserted: Option<(EntityKey, Option<RecordBuilder>)>,
-}
-
-impl Step<'_> {
-    /// Whether the answer shows the entity.
-    fn shows_entity(&self) -> bool {
-        matches!(self.inserted, Some((_, Some(_))))
-    }
-
-    fn answer(self, written: Written) -> Result<Answer, Failure> {
-        match (self.inserted, written) {
-            (Some((key, echo)), Written::Stored(timestamp)) => {
-                insert_entity::answer(&self.call, &self.table, &key, echo, timestamp)
-            }
-            (None, Written::Stored(timestamp)) => Ok(Answer { etag: Some(timestamp), ..Answer::no_content() }),
-            (_, Written::Deleted) => Ok(Answer::no_content()),
-        }
-    }
-}
-
-/// Decodes operations up to the first that cannot be decoded or names another table than the first one.
-///
-/// UNVERIFIED (05 §5.2): the code for operations on different tables.
-fn decode_all<'p>(batch: &'p Call<'_>, parts: &'p [Part<'_>]) -> (Vec<Step<'p>>, Vec<Mutation>, Option<Refused>) {
-    let mut steps: Vec<Step<'p>> = Vec::with_capacity(parts.len());
-    let mut mutations = Vec::with_capacity(parts.len());
-    let mut before: Option<Opened<'p>> = None;
-    let mut reader = EntityReader::default();
-    for (index, part) in parts.iter().enumerate() {
-        let opened = match before.take().filter(|_| part.is_repeat) {
-            Some(opened) => Ok(opened),
-            None => part.open(batch).map(|(call, operation)| (Arc::new(call), operation)),
-        };
-        match opened.and_then(|opened| decode(before.insert(opened), part.request.body, &mut reader)) {
-            Err(failure) => return (steps, mutations, Some(Refused::early(index, failure))),
-            Ok((step, mutation)) => {
-                if steps.first().is_some_and(|first| !first.table.eq_ignore_ascii_case(&step.table)) {
-                    let code = ErrorCode::CommandsInBatchActOnDifferentPartitions;
-                    return (steps, mutations, Some(Refused::late(index, code)));
-                }
-                steps.push(step);
-                mutations.push(mutation);
-            }
-        }
-    }
-    (steps, mutations, None)
-}
-
-/// What a part asks for. Parts that say the same share it.
-type Opened<'p> = (Arc<Call<'p>>, Operation<'p>);
-
-fn decode<'p>(
-    (call, operation): &Opened<'p>,
-    body: &'p [u8],
-    reader: &mut EntityReader<'p>,
-) -> Result<(Step<'p>, Mutation), Failure> {
-    let (table, mutation, inserted) = match operation {
-        Operation::InsertEntity(table) => {
-            let (key, properties) = insert_entity::decode(call, body, reader)?;
-            let echo = (call.preference != Some(Preference::NoContent)).then(|| properties.clone());
-            let inserted = Some((key.clone(), echo));
-            (table.clone(), Mutation::Insert { key, properties }, inserted)
-        }
-        Operation::UpdateEntity(address) => {
-            let mutation = update_entity::decode(call, Update::Replace, address, body, reader)?;
-            (address.table.clone(), mutation, None)
-        }
-        Operation::MergeEntity(address) => {
-            let mutation = update_entity::decode(call, Update::Merge, address, body, reader)?;
-            (address.table.clone(), mutation, None)
-        }
-        Operation::DeleteEntity(address) => {
-            let mutation = delete_entity::decode(call, address)?;
-            (address.table.clone(), mutation, None)
-        }
-        // UNVERIFIED (05 §5.2): the code for a query in a change set.
-        _ => return Err(Failure::query(ErrorCode::InvalidInput)),
-    };
-    call.allow(Action::of(&mutation, &table))?;
-    Ok((Step { call: Arc::clone(call), table, inserted }, mutation))
 }

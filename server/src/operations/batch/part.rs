@@ -84,6 +84,14 @@ impl<'a> Part<'a> {
         Ok(Wishes { version: batch.version, data_service_version, accept, format })
     }
 
+    /// Has the batch remember the table of the part, if it has one.
+    pub(super) fn note_table(&self, batch: &Call<'_>) {
+        let operation = self.target.ok().and_then(|target| self.operation(target.path).ok());
+        if let Some(table) = operation.as_ref().and_then(Operation::table) {
+            batch.note_table(table);
+        }
+    }
+
     /// What the part asks for, in the order of the checks of a request that comes alone (06 §6).
     pub(super) fn open<'p>(&'p self, batch: &'p Call<'_>) -> Result<(Call<'p>, Operation<'p>), Failure> {
         let target = self.target.map_err(|NotOfAccount| Failure::query(ServiceError::malformed_address()))?;
