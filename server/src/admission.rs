@@ -78,11 +78,10 @@ impl Admission {
 
     /// What is taken on, and what was refused.
     pub(crate) fn figures(&self) -> AdmissionFigures {
-        let used = |most: usize, semaphore: &Semaphore| most.saturating_sub(semaphore.available_permits()) as u64;
         AdmissionFigures {
-            requests: used(self.requests_max, &self.requests),
+            requests: used(self.requests_max, &self.requests) as u64,
             requests_max: self.requests_max as u64,
-            memory_bytes: used(self.units, &self.memory) * UNIT_BYTES as u64,
+            memory_bytes: (used(self.units, &self.memory) * UNIT_BYTES) as u64,
             memory_bytes_max: (self.units * UNIT_BYTES) as u64,
             refused_requests: self.refused_requests.load(Ordering::Relaxed),
             refused_memory: self.refused_memory.load(Ordering::Relaxed),
@@ -96,7 +95,7 @@ impl Admission {
 
     /// Whether there are fewer requests in work than processors, so that one of them may use a second one.
     pub(crate) fn has_processor_left(&self) -> bool {
-        self.requests_max.saturating_sub(self.requests.available_permits()) < self.processors
+        used(self.requests_max, &self.requests) < self.processors
     }
 
     /// Memory for this many bytes.
@@ -124,6 +123,10 @@ impl Admission {
         }
         Ok(share)
     }
+}
+
+fn used(most: usize, semaphore: &Semaphore) -> usize {
+    most.saturating_sub(semaphore.available_permits())
 }
 
 async fn take(semaphore: &Arc<Semaphore>, count: usize, refused: &AtomicU64) -> Result<OwnedSemaphorePermit, Failure> {

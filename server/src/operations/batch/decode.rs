@@ -17,7 +17,7 @@ use wire::ErrorCode;
 use wire::negotiation::Preference;
 use wire::payload::EntityReader;
 
-/// Operations with fewer bytes than this in all are decoded by one thread: waking another takes as long.
+/// A batch of fewer bytes is decoded by one thread: waking another takes as long.
 pub(super) const SHARED_BYTES_MIN: usize = 32 * 1024;
 /// How many operations a thread takes at a time.
 const SHARE: usize = 10;
@@ -60,8 +60,7 @@ pub(super) struct Decoded<'p> {
 ///
 /// UNVERIFIED (05 §5.2): the code for operations on different tables.
 pub(super) fn decode_all<'p>(second: Option<&SecondThread>, batch: &'p Call<'_>, parts: &'p [Part<'_>]) -> Decoded<'p> {
-    let bytes: usize = parts.iter().map(|part| part.request.body.len()).sum();
-    let shares = match second.filter(|_| bytes >= SHARED_BYTES_MIN) {
+    let shares = match second {
         Some(second) => decode_shares(second, batch, parts),
         None => vec![decode_share(batch, parts, 0, &mut EntityReader::default())],
     };

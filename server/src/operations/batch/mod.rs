@@ -49,7 +49,9 @@ pub(crate) async fn run(
     surroundings: &Surroundings<'_>,
     body: &[u8],
 ) -> Result<Answer, Failure> {
-    if let Some(second) = surroundings.second_thread.filter(|_| body.len() >= SHARED_BYTES_MIN) {
+    let second_thread = surroundings.second_thread.filter(|_| body.len() >= SHARED_BYTES_MIN);
+    let surroundings = &Surroundings { second_thread, ..*surroundings };
+    if let Some(second) = second_thread {
         second.wake();
     }
     let mut answers = Answers::new(surroundings.request_id, call.now);
