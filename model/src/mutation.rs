@@ -85,6 +85,25 @@ pub enum Effect {
     Delete,
 }
 
+/// What a mutation did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// The entity was stored with this Timestamp.
+    Stored(DateTime),
+    /// The entity was deleted.
+    Deleted,
+}
+
+impl Effect {
+    /// What it tells the client.
+    pub fn written(&self) -> Written {
+        match self {
+            Self::Put(record) => Written::Stored(record.view().expect("the record was just built").timestamp()),
+            Self::Delete => Written::Deleted,
+        }
+    }
+}
+
 impl Mutation {
     /// Which entity is changed.
     pub fn key(&self) -> &EntityKey {

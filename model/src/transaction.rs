@@ -1,7 +1,6 @@
 //! Entity group transactions: several mutations of one partition that happen together or not at all.
 
 use crate::DateTime;
-use crate::key::EntityKey;
 use crate::limits::TRANSACTION_OPERATIONS_MAX;
 use crate::mutation::{Effect, Mutation, MutationError};
 use crate::record::RecordView;
@@ -22,33 +21,6 @@ pub enum TransactionError {
     DifferentPartition(usize),
     /// The mutation at this index names an entity that an earlier one names.
     DuplicateEntity(usize),
-}
-
-/// What a mutation did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
-    /// The entity was stored with this Timestamp.
-    Stored(DateTime),
-    /// The entity was deleted.
-    Deleted,
-}
-
-/// What becomes of one entity by a transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// The key bytes inside the table, see [`EntityKey::encode`].
-    pub key: Vec<u8>,
-    /// What becomes of it.
-    pub effect: Effect,
-}
-
-/// Why a transaction is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ApplyError<E> {
-    /// The mutation at this index is refused. Nothing changed.
-    Refused(usize, MutationError),
-    /// An existing entity could not be read.
-    Read(E),
 }
 
 impl Transaction {
@@ -82,47 +54,30 @@ impl Transaction {
         &self.0
     }
 
-    /// What the transaction makes of the entities that `read` finds, at this instant.
+    /// What the transaction makes of its entities at this instant, mutation by mutation; or the index of the first that is
+    /// refused, and nothing changes.
     ///
-    /// `read` answers the record bytes of an entity; it is asked once for each mutation, in order.
-    pub fn apply<B: AsRef<[u8]>, E>(
+    /// `existing` has, for each mutation, the record bytes of its entity.
+    pub fn apply<B: AsRef<[u8]>>(
         self,
         now: DateTime,
-        mut read: impl FnMut(&EntityKey, &[u8]) -> Result<Option<B>, E>,
-    ) -> Result<Vec<Change>, ApplyError<E>> {
-        let mut changes = Vec::with_capacity(self.0.len());
-        for (index, mutation) in self.0.into_iter().enumerate() {
-            let key = mutation.key().encode();
-            let bytes = read(mutation.key(), &key).map_err(ApplyError::Read)?;
-            let existing = match &bytes {
-                Some(bytes) => Some(
-                    RecordView::new(bytes.as_ref())
-                        .map_err(|_| ApplyError::Refused(index, MutationError::DamagedRecord))?,
-                ),
-                None => None,
-            };
-            let effect = mutation.apply(existing, now).map_err(|error| ApplyError::Refused(index, error))?;
-            changes.push(Change { key, effect });
-        }
-        Ok(changes)
-    }
-}
-
-impl Change {
-    /// What the change tells the client.
-    pub fn written(&self) -> Written {
-        match &self.effect {
-            Effect::Put(record) => Written::Stored(record.view().expect("the record was just built").timestamp()),
-            Effect::Delete => Written::Deleted,
-        }
+        existing: impl IntoIterator<Item = Option<B>>,
+    ) -> Result<Vec<Effect>, (usize, MutationError)> {
+        let mut existing = existing.into_iter();
+        let effect = |mutation: Mutation| {
+            let bytes = existing.next().expect("each mutation has one");
+            let view = bytes.as_ref().map(|bytes| RecordView::new(bytes.as_ref())).transpose();
+            mutation.apply(view.map_err(|_| MutationError::DamagedRecord)?, now)
+        };
+        let effects = self.0.into_iter().map(effect).enumerate();
+        effects.map(|(index, effect)| effect.map_err(|error| (index, error))).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Condition, KeyText, RecordBuilder};
-    use std::convert::Infallible;
+    use crate::{Condition, EntityKey, KeyText, RecordBuilder};
 
     fn upsert(partition: &str, row: &str) -> Mutation {
         Mutation::InsertOrReplace { key: key(partition, row), properties: RecordBuilder::default() }
@@ -152,7 +107,7 @@ mod tests {
     fn the_first_refused_mutation_is_named() {
         let delete = Mutation::Delete { key: key("p", "2"), condition: Condition::Any };
         let transaction = Transaction::new(vec![upsert("p", "1"), delete]).unwrap();
-        let result = transaction.apply(DateTime::MIN, |_, _| Ok::<Option<Vec<u8>>, Infallible>(None));
-        assert_eq!(result, Err(ApplyError::Refused(1, MutationError::NotFound)));
+        let result = transaction.apply(DateTime::MIN, [None::<&[u8]>; 2]);
+        assert_eq!(result, Err((1, MutationError::NotFound)));
     }
 }

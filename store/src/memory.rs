@@ -11,11 +11,9 @@ use crate::page::{PageBuilder, ranges_to_visit};
 use crate::properties::PropertiesOfAccounts;
 use crate::stamp::Stamps;
 use model::mutation::Effect;
-use model::transaction::{ApplyError, Change};
 use model::{AccountName, Clock, DateTime, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::coop::consume_budget;
@@ -123,15 +121,14 @@ impl<C: Clock> Engine for Memory<C> {
         let mut state = self.write().map_err(CommitError::Fault)?;
         let State { catalog, stamps, .. } = &mut *state;
         let entities = &mut catalog.get_mut(table).ok_or(CommitError::TableNotFound)?.table;
-        let read = |_: &EntityKey, key: &[u8]| Ok::<_, Infallible>(entities.get(key).map(Record::as_bytes));
+        let keys: Vec<_> = transaction.mutations().iter().map(|mutation| mutation.key().encode()).collect();
+        let existing = keys.iter().map(|key| entities.get(key).map(Record::as_bytes));
         let stamp = stamps.propose();
-        let changes = transaction.apply(stamp, read).map_err(|error| match error {
-            ApplyError::Refused(index, error) => CommitError::Refused(index, error),
-            ApplyError::Read(never) => match never {},
-        })?;
+        let refused = |(index, error)| CommitError::Refused(index, error);
+        let effects = transaction.apply(stamp, existing).map_err(refused)?;
         stamps.give_out(stamp);
-        let written = changes.iter().map(Change::written).collect();
-        for Change { key, effect } in changes {
+        let written = effects.iter().map(Effect::written).collect();
+        for (key, effect) in keys.into_iter().zip(effects) {
             match effect {
                 Effect::Put(record) => drop(entities.insert(key, record)),
                 Effect::Delete => drop(entities.remove(&key)),

@@ -11,10 +11,8 @@ use crate::page::damaged;
 use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode, UserKey, UserValue};
 use model::mutation::Effect;
-use model::transaction::{ApplyError, Change};
 use model::{Clock, DateTime, Mutation, MutationError, Transaction, Written};
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
 /// The transactions so far.
@@ -41,11 +39,11 @@ impl<'a> Group<'a> {
     ) -> Result<Vec<Written>, CommitError> {
         let id = self.shared.catalog().get(table).ok_or(CommitError::TableNotFound)?.table;
         let stamp = stamps.propose();
-        let (keys, changes) = self.changes(id, transaction, stamp)?;
+        let (keys, effects) = self.effects(id, transaction, stamp)?;
         stamps.give_out(stamp);
-        let written = changes.iter().map(Change::written).collect();
-        for (key, change) in keys.into_iter().zip(changes) {
-            self.push(key, change.effect);
+        let written = effects.iter().map(Effect::written).collect();
+        for (key, effect) in keys.into_iter().zip(effects) {
+            self.push(key, effect);
         }
         Ok(written)
     }
@@ -67,26 +65,21 @@ impl<'a> Group<'a> {
     }
 
     /// The key of each mutation in the database, and what it makes of its entity.
-    fn changes(
+    fn effects(
         &self,
         id: TableId,
         transaction: Transaction,
         now: DateTime,
-    ) -> Result<(Vec<UserKey>, Vec<Change>), CommitError> {
+    ) -> Result<(Vec<UserKey>, Vec<Effect>), CommitError> {
         let mutations = transaction.mutations();
         let keys: Vec<UserKey> =
             mutations.iter().map(|mutation| layout::key_of_entity(id, mutation.key()).into()).collect();
         let existing = self.existing(mutations, &keys).map_err(|error| CommitError::Fault(storage_fault(error)))?;
-        let mut existing = existing.into_iter();
-        let changes = transaction.apply(now, |_, _| Ok::<_, Infallible>(existing.next().flatten()));
-        let changes = changes.map_err(|error| match error {
-            ApplyError::Refused(index, MutationError::DamagedRecord) => {
-                CommitError::Fault(damaged(keys.get(index).map_or(&[], |key| &key[..])))
-            }
-            ApplyError::Refused(index, error) => CommitError::Refused(index, error),
-            ApplyError::Read(never) => match never {},
+        let effects = transaction.apply(now, existing).map_err(|(index, error)| match error {
+            MutationError::DamagedRecord => CommitError::Fault(damaged(keys.get(index).map_or(&[], |key| &key[..]))),
+            error => CommitError::Refused(index, error),
         });
-        changes.map(|changes| (keys, changes))
+        effects.map(|effects| (keys, effects))
     }
 
     /// What each mutation finds, as far as it depends on it. All is read before the first is judged, so what cannot be read is a

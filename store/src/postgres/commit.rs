@@ -2,7 +2,7 @@
 
 use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
 use super::catalog::{column, control, no_answer};
-use super::layout::{TableId, columns, row_of};
+use super::layout::{TableId, columns};
 use super::pool::Lease;
 use super::shared::Shared;
 use super::statements;
@@ -10,10 +10,8 @@ use crate::engine::{CommitError, Fault, TableKey};
 use crate::page::damaged;
 use model::mutation::Effect;
 use model::record::HEADER_BYTES;
-use model::transaction::{ApplyError, Change};
 use model::{Clock, DateTime, Mutation, MutationError, RecordView, Transaction, Written};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::convert::Infallible;
 use std::time::Instant;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
@@ -94,9 +92,9 @@ impl TableStamps {
         Ok(Self { created: column(row, 0)?, floor: column(row, 1)?, ceiling: column(row, 2)? })
     }
 
-    /// What the ceiling must become, if these stamps do not stay below it.
-    fn raised(&self, changes: &[Change], now: DateTime) -> Option<i64> {
-        let stamps = changes.iter().filter_map(|change| match change.written() {
+    /// What the ceiling must become, if the stamps of what is written do not stay below it.
+    fn raised(&self, written: &[Written], now: DateTime) -> Option<i64> {
+        let stamps = written.iter().filter_map(|written| match written {
             Written::Stored(stamp) => Some(stamp.ticks()),
             Written::Deleted => None,
         });
@@ -166,7 +164,7 @@ impl<C: Clock> Shared<C> {
             stamps.give_out(stamp);
             (stamp, before, now)
         };
-        let changes = match apply(transaction.clone(), stamp, &found) {
+        let changes = match apply(id, transaction, stamp, &found) {
             Ok(changes) => changes,
             Err(refused) => {
                 self.stamps().take_back(stamp, before);
@@ -176,12 +174,13 @@ impl<C: Clock> Shared<C> {
                 };
             }
         };
-        let mut writes = Writes::of(&changes, &found)?;
-        writes.ceiling = table.raised(&changes, now).map(|ceiling| (id, ceiling));
+        let written: Vec<_> = changes.iter().map(|(_, effect)| effect.written()).collect();
+        let mut writes = Writes::of(changes, &found)?;
+        writes.ceiling = table.raised(&written, now).map(|ceiling| (id, ceiling));
         let began = Instant::now();
-        let written = timeout(ATTEMPT_TIME_MAX, write(&lease, &named, &writes, stamp)).await;
+        let ended = timeout(ATTEMPT_TIME_MAX, write(&lease, &named, &writes, stamp)).await;
         lease.note_step(began);
-        match written {
+        match ended {
             Ok(Ok(())) => {}
             Ok(Err(WriteError::KeyTooLong)) => {
                 return take_back(lease, Ended::Refused(named.longest, MutationError::EntityTooLarge)).await;
@@ -190,7 +189,7 @@ impl<C: Clock> Shared<C> {
             Err(_) => return Err(Trouble::no_answer_to("a commit")),
         }
         lease.give_back();
-        Ok(Ended::Committed(changes.iter().map(Change::written).collect()))
+        Ok(Ended::Committed(written))
     }
 }
 
@@ -253,40 +252,38 @@ async fn lock(lease: &Lease, id: TableId, named: &Named) -> Result<Found, Troubl
     Ok(Found { table, records, buried: buried.and_then(DateTime::from_ticks) })
 }
 
-/// Applies the transaction to what was found.
+/// What becomes of each row that the transaction names, in the order of its mutations.
 #[allow(clippy::type_complexity, reason = "a refusal is no fault, and both end the transaction")]
 fn apply(
-    transaction: Transaction,
+    table: TableId,
+    transaction: &Transaction,
     stamp: DateTime,
     found: &Found,
-) -> Result<Vec<Change>, Result<(usize, MutationError), Fault>> {
-    let mut last_key = Vec::new();
-    let changes = transaction.apply(stamp, |_, key| {
-        last_key.clear();
-        last_key.extend_from_slice(key);
-        Ok::<_, Infallible>(found.records.get(row_of(key)))
+) -> Result<Vec<(Vec<u8>, Effect)>, Result<(usize, MutationError), Fault>> {
+    let mutations = transaction.mutations();
+    let rows: Vec<_> = mutations.iter().map(|mutation| columns(table, mutation.key()).1).collect();
+    let existing = rows.iter().map(|row| found.records.get(row));
+    let effects = transaction.clone().apply(stamp, existing).map_err(|(index, error)| match error {
+        MutationError::DamagedRecord => {
+            Err(damaged(&mutations.get(index).map_or_else(Vec::new, |mutation| mutation.key().encode())))
+        }
+        error => Ok((index, error)),
     });
-    changes.map_err(|error| match error {
-        ApplyError::Refused(_, MutationError::DamagedRecord) => Err(damaged(&last_key)),
-        ApplyError::Refused(index, error) => Ok((index, error)),
-        ApplyError::Read(never) => match never {},
-    })
+    effects.map(|effects| rows.into_iter().zip(effects).collect())
 }
 
 impl Writes {
-    fn of(changes: &[Change], found: &Found) -> Result<Self, Trouble> {
+    fn of(changes: Vec<(Vec<u8>, Effect)>, found: &Found) -> Result<Self, Trouble> {
         let mut writes = Self::default();
-        for change in changes {
-            let row = row_of(&change.key).to_vec();
-            let existing = found.records.get(&row);
-            match (&change.effect, existing) {
+        for (row, effect) in changes {
+            match (effect, found.records.get(&row)) {
                 (Effect::Put(record), existing) => {
                     let rows = if existing.is_some() { &mut writes.replaced } else { &mut writes.inserted };
                     rows.insert(row, record.as_bytes().to_vec());
                 }
                 (Effect::Delete, Some(existing)) => {
-                    let deleted = RecordView::new(existing);
-                    let deleted = deleted.map_err(|_| Trouble::Fault(damaged(&change.key)))?.timestamp().ticks();
+                    let deleted = RecordView::new(existing).map_err(|_| Trouble::Fault(damaged(&row)))?;
+                    let deleted = deleted.timestamp().ticks();
                     let grave = writes.graves.entry(bucket(&row)).or_insert(deleted);
                     *grave = deleted.max(*grave);
                     writes.deleted.push(row);
