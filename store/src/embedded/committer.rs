@@ -79,11 +79,13 @@ pub(super) struct Committer<C> {
 impl<C: Clock> Committer<C> {
     /// Serves requests until there can be no more.
     pub(super) fn run(mut self) {
-        while let Some(request) = self.next_request() {
-            // A panic drops the answers of the group at hand, which tells their callers. Nothing of the group is
-            // visible: it was not written, or the library refuses all further writes.
-            if catch_unwind(AssertUnwindSafe(|| self.serve(request))).is_err() {
-                tracing::error!("the committer panicked; the requests at hand are answered with a fault");
+        loop {
+            // A panic drops the answers of the group at hand, which tells their callers. Nothing of the group is visible: it
+            // was not written, or the library refuses all further writes.
+            match catch_unwind(AssertUnwindSafe(|| self.next_request().map(|request| self.serve(request)))) {
+                Ok(Some(())) => {}
+                Ok(None) => break,
+                Err(_) => tracing::error!("the committer panicked; the requests at hand are answered with a fault"),
             }
         }
     }
@@ -172,7 +174,9 @@ impl<C: Clock> Committer<C> {
                     drop(answer.send(self.set_policies(&table, policies)));
                 }
                 Request::UpdateProperties(account, update, answer) => {
-                    // Properties and entities do not depend on each other, so the group goes on.
+                    // They do not depend on each other, but a group that went on would wait for one sync after the other
+                    // while somebody sets properties again and again.
+                    self.commit(std::mem::take(&mut group));
                     drop(answer.send(self.update_properties(&account, *update)));
                 }
                 Request::Stop => self.requests.close(),

@@ -14,6 +14,7 @@ use model::mutation::Effect;
 use model::{Clock, DateTime, Mutation, MutationError, Transaction, Written};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// The transactions so far.
 pub(super) struct Group<'a> {
@@ -101,8 +102,13 @@ impl<'a> Group<'a> {
                 places.push(existing);
             }
         }
-        for (place, value) in places.into_iter().zip(lookup::find(self.storage, &sought)?) {
-            *place = value;
+        if !sought.is_empty() {
+            // The next ones are read beforehand by those who bring them, if this has to wait for the disk.
+            let began = Instant::now();
+            for (place, value) in places.into_iter().zip(lookup::find(self.storage, &sought)?) {
+                *place = value;
+            }
+            self.shared.note_reads(self.storage, began, sought.len());
         }
         Ok(existing)
     }

@@ -39,6 +39,8 @@ impl Outage {
         if Instant::now() < self.next_attempt {
             return false;
         }
+        // Before the attempt, which may panic on what it reads, and is then made again as any other.
+        self.next_attempt = Instant::now() + ATTEMPT_PAUSE;
         let attempt = match shared.folder().probe() {
             Ok(()) => shared.open_again().map_err(|error| error.to_string()),
             Err(error) => Err(format!("the disk does not take writes: {error}")),

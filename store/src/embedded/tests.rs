@@ -75,6 +75,16 @@ async fn commit(engine: &Embedded, mutation: Mutation) -> Result<Vec<Written>, C
     engine.commit(&table(), Transaction::single(mutation)).await
 }
 
+/// Puts a mutation into the queue of the committer.
+async fn send(engine: &Embedded, mutation: Mutation) -> oneshot::Receiver<Result<Vec<Written>, CommitError>> {
+    let memory = Arc::clone(&engine.queue_memory).acquire_many_owned(1).await.unwrap();
+    let (answer, answered) = oneshot::channel();
+    let (table, transaction) = (table(), Transaction::single(mutation));
+    let request = CommitRequest { table, transaction, bytes: 0, answer, memory };
+    engine.request(Request::Commit(request)).await.unwrap();
+    answered
+}
+
 async fn count(engine: &Embedded) -> Result<usize, ReadError> {
     Ok(engine.scan(&table(), scan_all(), Count(0)).await?.0.0)
 }
@@ -290,6 +300,32 @@ async fn a_full_disk_takes_deletions_only() {
     assert_eq!(stored_after_purge(&engine).await, 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sets_properties_does_not_hold_up_transactions() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 10).await;
+    // The committer waits for the catalog until the others are in its queue.
+    let shared = Arc::clone(&engine.shared);
+    let (is_held, held) = oneshot::channel();
+    let (release, released) = std_mpsc::channel();
+    let holder = std::thread::spawn(move || {
+        let _held = shared.catalog_mut();
+        is_held.send(()).unwrap();
+        released.recv_timeout(PATIENCE).unwrap();
+    });
+    held.await.unwrap();
+    let first = send(&engine, upsert(1)).await;
+    let mut second = send(&engine, upsert(2)).await;
+    let account = table().account;
+    let update = engine.update_service_properties(&account, ServicePropertiesUpdate::default());
+    let (updated, ()) = tokio::join!(biased; update, async { release.send(()).unwrap() });
+    updated.unwrap();
+    assert!(second.try_recv().unwrap().is_ok(), "it came before");
+    first.await.unwrap().unwrap();
+    holder.join().unwrap();
+}
+
 /// On one thread: the read would hold up whoever else has something to do.
 #[tokio::test]
 async fn a_read_that_may_wait_for_the_disk_holds_up_nobody() {
@@ -300,11 +336,11 @@ async fn a_read_that_may_wait_for_the_disk_holds_up_nobody() {
     let long_ago = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
     let storage = engine.shared.storage().unwrap();
     let is_beyond_cache = || storage.data.disk_space() > options.cache_bytes;
-    engine.shared.slow_reads.note(long_ago, is_beyond_cache);
+    engine.shared.slow_reads.note(long_ago, 1, is_beyond_cache);
     assert!(!engine.shared.reads_may_wait(), "nothing is in a file yet");
     storage.data.rotate_memtable_and_wait().unwrap();
     let before = Instant::now();
-    engine.shared.slow_reads.note(long_ago, is_beyond_cache);
+    engine.shared.slow_reads.note(long_ago, 1, is_beyond_cache);
     assert!(engine.shared.slow_reads.are_expected_at(|| before));
     engine.shared.slow_reads.expect_always();
     assert!(engine.shared.reads_may_wait());
