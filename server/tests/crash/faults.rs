@@ -123,13 +123,15 @@ fn a_disk_that_fails_for_a_while_costs_nothing_acknowledged() {
         let is_over = AtomicBool::new(false);
         let answered = AtomicU64::new(0);
         let (sender, acknowledgements) = channel();
-        let Run { writers, catalog, .. } = &mut run;
+        let Run { writers, transactions, catalog, .. } = &mut run;
         thread::scope(|scope| {
             let (address, until) = (server.address.as_str(), Until::Told(&is_over));
             for writer in writers {
                 let sender = sender.clone();
                 scope.spawn(move || writer.write(address, &sender, until));
             }
+            let acknowledged = sender.clone();
+            scope.spawn(move || transactions.write(address, &acknowledged, until));
             scope.spawn(move || catalog.write(address, &sender, until));
             scope.spawn(|| write_ballast(address, &is_over));
             scope.spawn(|| read_on(address, &is_over, &answered));

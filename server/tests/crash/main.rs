@@ -20,7 +20,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 use support::{Random, Server};
-use writers::{Catalog, Until, Writer};
+use writers::{Catalog, Transactions, Until, Writer};
 
 const WRITERS: u64 = 8;
 const SEED: &str = "ROWHOUSE_CRASH_SEED";
@@ -28,6 +28,7 @@ const SEED: &str = "ROWHOUSE_CRASH_SEED";
 /// The writers of a test, and chance.
 struct Run {
     writers: Vec<Writer>,
+    transactions: Transactions,
     catalog: Catalog,
     random: Random,
     acknowledged: u64,
@@ -37,8 +38,8 @@ impl Run {
     fn new() -> Self {
         let mut random = Random::from_environment(SEED);
         let writers = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
-        let catalog = Catalog::new(random.next());
-        Self { writers, catalog, random, acknowledged: 0 }
+        let (transactions, catalog) = (Transactions::new(random.next()), Catalog::new(random.next()));
+        Self { writers, transactions, catalog, random, acknowledged: 0 }
     }
 
     /// Compares what is stored with what the writers know, and lets them learn what became of the rest.
@@ -50,6 +51,7 @@ impl Run {
         for writer in &mut self.writers {
             writer.check(&mut client, round);
         }
+        self.transactions.check(&mut client, round);
         self.catalog.check(&mut client, round);
     }
 
@@ -59,13 +61,14 @@ impl Run {
         let until_crash = self.random.below(bound);
         let pause = Duration::from_micros(self.random.below(3000));
         let address = server.address.clone();
-        let Self { writers, catalog, .. } = self;
+        let Self { writers, transactions, catalog, .. } = self;
         self.acknowledged += thread::scope(|scope| {
             for writer in writers {
                 let (address, sender) = (address.as_str(), sender.clone());
                 scope.spawn(move || writer.write(address, &sender, Until::Crash));
             }
-            let address = address.as_str();
+            let (address, acknowledged) = (address.as_str(), sender.clone());
+            scope.spawn(move || transactions.write(address, &acknowledged, Until::Crash));
             scope.spawn(move || catalog.write(address, &sender, Until::Crash));
             let counted = acknowledgements.iter().take(usize::try_from(until_crash).unwrap()).count() as u64;
             // The moment of the crash has nothing to do with the last acknowledgement.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
-use super::support::{Client, Random, Response, eventually};
+use super::support::{Client, Random, Response, eventually, statuses, transact};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -352,6 +352,78 @@ fn properties(random: &mut Random) -> Properties {
         }
     }
     properties
+}
+
+/// A thread that writes a whole partition by one transaction, again and again: all its entities have the same number.
+pub(crate) struct Transactions {
+    /// The number of the last transaction that was acknowledged.
+    number: u64,
+    /// Whether the next one was sent and not acknowledged.
+    is_in_doubt: bool,
+    random: Random,
+}
+
+impl Transactions {
+    const ROWS: usize = 24;
+
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { number: 0, is_in_doubt: false, random: Random(seed) }
+    }
+
+    /// Writes until it is over.
+    pub(crate) fn write(&mut self, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
+        let Ok(mut client) = Client::connect(address) else { return };
+        while !until.is_over() {
+            // One that has an operation that cannot be done, the last one, leaves everything as it is.
+            let is_possible = self.random.below(4) > 0;
+            let (next, last) = (self.number + 1, if is_possible { "0" } else { "99" });
+            let rows = (1..Self::ROWS).map(|row| row.to_string()).chain([last.to_owned()]);
+            let operations: Vec<_> = rows.map(|row| self.operation(&row, next)).collect();
+            self.is_in_doubt = is_possible;
+            let Ok(answer) = transact(&mut client, &operations) else { return };
+            match faulty(&answer, until) {
+                Some(Faulty::Refused) => {
+                    self.is_in_doubt = false;
+                    continue;
+                }
+                Some(Faulty::Unknown) => return,
+                None => {}
+            }
+            self.is_in_doubt = false;
+            if is_possible {
+                assert_eq!(statuses(&answer), [204; Self::ROWS]);
+                self.number = next;
+            } else {
+                assert_eq!(statuses(&answer), [404]);
+            }
+            // Nobody listens any more once the server is killed.
+            let _ = acknowledged.send(());
+        }
+    }
+
+    /// An upsert, with more text in all than is written to a file at a time; or, of row 99, an update, which there is not.
+    fn operation(&mut self, row: &str, number: u64) -> String {
+        let text = format!("{:016x}", self.random.next()).repeat(usize::try_from(self.random.below(200)).unwrap());
+        let condition = if row == "99" { "If-Match: *\r\n" } else { "" };
+        format!(
+            "PUT /crash(PartitionKey='transactions',RowKey='{row}') HTTP/1.1\r\n{condition}\
+             Content-Type: application/json\r\n\r\n{}",
+            json!({ "Number": number, "Text": text })
+        )
+    }
+
+    /// Compares what is stored with what was acknowledged, and learns what became of the transaction in doubt.
+    pub(crate) fn check(&mut self, client: &mut Client, round: u64) {
+        let answer = client.request("GET", "/crash()?$filter=PartitionKey%20eq%20'transactions'", &[], b"");
+        let entities = answer.json()["value"].as_array().unwrap().clone();
+        let numbers: Vec<_> = entities.iter().map(|entity| entity["Number"].as_u64().unwrap()).collect();
+        let number = numbers.first().copied().unwrap_or(0);
+        let rows = if number == 0 { 0 } else { Self::ROWS };
+        assert_eq!(numbers, vec![number; rows], "a part of a transaction in round {round}");
+        let newest = self.number + u64::from(std::mem::take(&mut self.is_in_doubt));
+        assert!((self.number..=newest).contains(&number), "{number}, not {} in round {round}", self.number);
+        self.number = number;
+    }
 }
 
 /// A thread that creates and deletes tables.

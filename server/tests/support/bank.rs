@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
-use crate::support::{Client, PATIENCE, Random, Response};
+use crate::support::{Client, PATIENCE, Random, Response, statuses, transact};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -237,20 +237,4 @@ fn operation(method: &str, address: &str, etag: Option<&str>, body: Option<&Valu
         write!(text, "Content-Type: application/json\r\n\r\n{body}").unwrap();
     }
     text
-}
-
-fn transact(client: &mut Client, operations: &[String]) -> std::io::Result<Response> {
-    let parts =
-        operations.iter().map(|operation| format!("--c\r\nContent-Type: application/http\r\n\r\n{operation}\r\n"));
-    let parts = parts.collect::<String>();
-    let body = format!("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{parts}--c--\r\n--b--\r\n");
-    let headers = [("Content-Type", "multipart/mixed; boundary=b")];
-    client.try_request("POST", "/$batch", &headers, body.as_bytes())
-}
-
-/// The statuses of the parts of an answer.
-fn statuses(answer: &Response) -> Vec<u16> {
-    assert_eq!(answer.status, 202, "{answer:?}");
-    let text = std::str::from_utf8(&answer.body).unwrap();
-    text.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()).collect()
 }

@@ -319,3 +319,20 @@ impl Random {
         i64::try_from(self.below(u64::try_from(most).unwrap() + 1)).unwrap()
     }
 }
+
+/// Sends operations as one change set.
+pub(crate) fn transact(client: &mut Client, operations: &[String]) -> std::io::Result<Response> {
+    let parts =
+        operations.iter().map(|operation| format!("--c\r\nContent-Type: application/http\r\n\r\n{operation}\r\n"));
+    let parts = parts.collect::<String>();
+    let body = format!("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{parts}--c--\r\n--b--\r\n");
+    let headers = [("Content-Type", "multipart/mixed; boundary=b")];
+    client.try_request("POST", "/$batch", &headers, body.as_bytes())
+}
+
+/// The statuses of the parts of an answer.
+pub(crate) fn statuses(answer: &Response) -> Vec<u16> {
+    assert_eq!(answer.status, 202, "{answer:?}");
+    let text = std::str::from_utf8(&answer.body).unwrap();
+    text.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()).collect()
+}
