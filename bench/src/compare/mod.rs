@@ -198,7 +198,7 @@ impl Bench {
             Reference::FloorAndRawMerge => self.floor_and_raw(line, &["get", "group64"]),
             Reference::RawBatch => self.raw("batch100", line.connections),
             Reference::SingleInserts => {
-                let single = Line { workload: Workload::Insert, ..line.clone() };
+                let single = Line { workload: Workload::Insert, connections: 1, ..line.clone() };
                 run::measure(&self.server.target, &self.measurement(&single))
             }
             Reference::RawIterate => self.raw("iterate", 1),
