@@ -4,7 +4,7 @@
 
 mod support;
 
-use model::{EdmValue, Mutation, RecordBuilder};
+use model::{EdmValue, Mutation, RecordBuilder, Transaction};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -318,6 +318,91 @@ async fn the_last_write_may_have_been_cut_off() {
         drop(engine);
         assert_eq!(found(&open(folder.path()).unwrap()).await, ["p/first", "p/second", "p/zzz"], "{what}");
     }
+}
+
+/// The bytes of a batch as the library writes it: one item, removed from a keyspace.
+fn batch(number: u64) -> Vec<u8> {
+    let key = b"forged";
+    let item = [&[2, 1, 0][..], &1_u64.to_le_bytes(), &[6, 0], &[0; 8], key].concat();
+    let checksum = xxhash_rust::xxh3::xxh3_64(&item).to_le_bytes();
+    [&[1, 1, 0, 0, 0][..], &number.to_le_bytes(), &item, &[3], &checksum, b"FJL\x03"].concat()
+}
+
+/// The bytes of a batch without items, which the library never writes.
+fn batch_of_nothing() -> Vec<u8> {
+    [&[1, 0, 0, 0, 0][..], &[0xFF; 7], &[0, 3], &xxhash_rust::xxh3::xxh3_64(b"").to_le_bytes(), b"FJL\x03"].concat()
+}
+
+const IN_VALUE: &[u8] = b"the client's own bytes";
+
+/// As [`interrupted`], but the last write but one was of two entities whose values hold these bytes.
+async fn interrupted_with(bytes: &[u8], folder: tempfile::TempDir) -> tempfile::TempDir {
+    let engine = open(folder.path()).unwrap();
+    let value = [IN_VALUE, bytes, &[0xEE; 1000]].concat();
+    let mutation = |row| {
+        let mut properties = RecordBuilder::default();
+        properties.push("binary", EdmValue::Binary(&value));
+        Mutation::Insert { key: key("p", row), properties }
+    };
+    let transaction = Transaction::new(vec![mutation("with"), mutation("without")]).unwrap();
+    engine.commit(&table("Entities"), transaction).await.unwrap();
+    commit_one(&engine, &table("Entities"), upsert("p", "zzz", 1)).await.unwrap();
+    engine.close().await.unwrap();
+    fs::remove_file(folder.path().join(CLOSED)).unwrap();
+    folder
+}
+
+#[tokio::test]
+async fn a_cut_off_write_of_values_that_look_like_batches_is_no_damage() {
+    let journal_of_another = {
+        let folder = filled().await;
+        let journal = fs::read(journal(folder.path())).unwrap();
+        journal[..=journal.iter().rposition(|byte| *byte != 0).unwrap()].to_vec()
+    };
+    for (what, bytes) in [
+        ("no items", batch_of_nothing()),
+        ("one item", batch(u64::from(u32::MAX))),
+        ("many", batch(1000).repeat(100)),
+        ("a journal", journal_of_another),
+    ] {
+        let folder = interrupted_with(&bytes, filled().await).await;
+        let good = fs::read(journal(folder.path())).unwrap();
+        let values: Vec<usize> = (0..good.len()).filter(|at| good[*at..].starts_with(IN_VALUE)).collect();
+        let [first, second] = values[..] else { panic!("{what}: {values:?}") };
+        for cut in [first, second] {
+            let behind = cut + IN_VALUE.len() + bytes.len();
+            for length in [behind - 9, behind, behind + 1, behind + 500] {
+                for is_filled in [false, true] {
+                    let mut cut = good.clone();
+                    cut.truncate(length);
+                    cut.resize(if is_filled { good.len() + 100_000 } else { length }, 0);
+                    fs::write(journal(folder.path()), cut).unwrap();
+                    let names = found(&open(folder.path()).unwrap()).await;
+                    assert_eq!(names, ["p/first", "p/second", "p/third"], "{what}, cut to {length}, {is_filled}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn values_that_look_like_batches_do_not_hide_damage() {
+    // Every byte of the batch with the values, but those of its sequence number, which is for another check.
+    let folder = interrupted_with(&batch(u64::from(u32::MAX)), filled().await).await;
+    let good = fs::read(journal(folder.path())).unwrap();
+    let first = good.windows(IN_VALUE.len()).position(|window| window == IN_VALUE).unwrap();
+    let begin = (0..first).rev().find(|at| good[*at..].starts_with(&[1, 3, 0, 0, 0])).unwrap();
+    for at in (begin..begin + 5).chain(begin + 13..begin + 300) {
+        for flipped in [0x01, 0x80, 0xFF] {
+            let mut bytes = good.clone();
+            bytes[at] ^= flipped;
+            fs::write(journal(folder.path()), &bytes).unwrap();
+            let error = refusal(open(folder.path())).to_string();
+            assert!(error.contains("--durability interval"), "byte {at}: {error}");
+        }
+    }
+    let engine = open_with_interval(folder.path()).unwrap();
+    assert_eq!(found(&engine).await, ["p/first", "p/second", "p/third"], "what the message says");
 }
 
 #[tokio::test]

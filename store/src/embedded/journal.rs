@@ -5,9 +5,30 @@
 //! behind a damaged byte in the middle, silently, although all of that was acknowledged. And where it finds the
 //! checksum of the last batch wrong, it refuses to start although nothing acknowledged is missing.
 //!
+//! What is behind the last complete batch is cut off if it holds no complete batch, and damage if it does. But a batch
+//! that was cut off has the bytes of clients in it, as they are, and these may look like any batch. So a place inside
+//! the value of an entity does not count, as long as it is certain that it is inside one.
+//!
+//! Invariants:
+//!
+//! 1. No damage to one place of a journal hides a complete batch behind it, whatever clients store. A value is passed
+//!    over only if the start of its batch and all heads of items up to it can be read, and if their lengths are
+//!    confirmed: the length of a value stands there twice and has a bound, and a key is followed by a control character
+//!    (every record, item and end begins with one) and has none but its separator. Everything behind the first doubt
+//!    counts.
+//! 2. A write of which some beginning is there, and nothing behind that, is never taken for damage: all its heads are
+//!    there up to the last value, and that one reaches the end. The end of the process, a full disk and most losses of
+//!    power leave this.
+//! 3. The work is in proportion to the number of bytes, whatever they are.
+//!
+//! What is left is a loss of power that leaves parts of a write without a start or a head before them, if a value in
+//! these parts holds a batch. That looks like damage, and is taken for it, because the opposite would lose data.
+//!
 //! This module must not know files: it judges bytes. `docs/embedded-engine.md` gives the format of a journal.
 
-use xxhash_rust::xxh3::Xxh3Default;
+use model::limits::ENTITY_BYTES_MAX;
+use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64;
 
 const TAG_START: u8 = 1;
 const TAG_ITEM: u8 = 2;
@@ -19,6 +40,19 @@ const TRAILER: &[u8] = b"FJL\x03";
 const ITEM_HEADER_BYTES: usize = 1 + 1 + 8 + 2 + 4 + 4;
 /// The only compression that this engine lets the library use in a journal.
 const COMPRESSION_NONE: u8 = 0;
+/// The keyspace of everything that this engine stores.
+const DATA_KEYSPACE: u64 = 1;
+/// The length of the table id at the beginning of the key of an entity.
+const TABLE_ID_BYTES: usize = 8;
+/// Separates the partition key from the row key.
+const KEY_SEPARATOR: u8 = 0;
+/// No record of an entity is longer, in bytes: a UTF-16 code unit counts as two bytes and is stored with at most three.
+const RECORD_BYTES_MAX: usize = 2 * ENTITY_BYTES_MAX;
+/// Keys have no control characters, which are those below this one.
+const FIRST_CHARACTER: u8 = b' ';
+
+/// How many bytes are hashed in about the time that stepping over an item takes.
+const HASH_STEP_BYTES: usize = 64;
 
 /// What a journal holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +98,8 @@ pub(super) enum Rest {
     CutOff,
     /// Bytes that cannot be read, and at this place a complete batch behind them.
     BatchAt(usize),
+    /// Bytes that cannot be read, and too many places behind them that look like a batch to look at them all.
+    Unclear,
 }
 
 /// Reads the bytes of a journal.
@@ -71,16 +107,19 @@ pub(super) fn read(bytes: &[u8]) -> Journal {
     let mut valid_bytes = 0;
     let mut rest = bytes;
     let mut sequence = None;
-    while let Some((number, behind)) = after_batch(rest) {
-        valid_bytes += rest.len() - behind.len();
-        sequence = Some(Sequence::and(sequence, number));
-        rest = behind;
+    // Each batch is read once, so that needs no bound.
+    let mut unbounded = usize::MAX;
+    while let Some(batch) = Batch::read(rest, &mut unbounded).filter(Batch::is_intact) {
+        valid_bytes += rest.len() - batch.behind.len();
+        sequence = Some(Sequence::and(sequence, batch.number));
+        rest = batch.behind;
     }
     let rest = without_zeros_at_end(rest);
-    let rest = if rest.is_empty() {
-        Rest::Empty
-    } else {
-        find_batch(rest).map_or(Rest::CutOff, |at| Rest::BatchAt(valid_bytes + at))
+    let (last, mut steps_left) = (sequence.map(|sequence| sequence.last), rest.len());
+    let rest = match find_batch(rest, last, &mut steps_left) {
+        _ if rest.is_empty() => Rest::Empty,
+        Rest::BatchAt(at) => Rest::BatchAt(valid_bytes + at),
+        other => other,
     };
     Journal { valid_bytes, rest, sequence }
 }
@@ -93,42 +132,146 @@ fn without_zeros_at_end(bytes: &[u8]) -> &[u8] {
     bytes.get(..length).unwrap_or_default()
 }
 
-/// Where the first complete batch begins that does not begin with the first byte.
-fn find_batch(bytes: &[u8]) -> Option<usize> {
-    (1..bytes.len()).find(|at| bytes.get(*at..).is_some_and(|rest| after_batch(rest).is_some()))
+/// Looks for the first complete batch that does not begin with the first byte, and is later than `last`.
+///
+/// Bytes can be made so that batches seem to begin at many places and go on for long, or end together, so it is bounded
+/// how many items are stepped over, or so many bytes hashed.
+fn find_batch(bytes: &[u8], last: Option<u64>, steps_left: &mut usize) -> Rest {
+    for at in places(bytes, last) {
+        let batch = bytes.get(at..).filter(|rest| is_later(rest, last)).and_then(|rest| Batch::read(rest, steps_left));
+        if let Some(batch) = batch {
+            *steps_left = steps_left.saturating_sub(batch.items.len() / HASH_STEP_BYTES);
+            if *steps_left > 0 && batch.is_intact() {
+                return Rest::BatchAt(at);
+            }
+        }
+        if *steps_left == 0 {
+            return Rest::Unclear;
+        }
+    }
+    Rest::CutOff
 }
 
-/// The sequence number of a batch and what follows the batch, if the bytes begin with a complete one.
-fn after_batch(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let rest = bytes.strip_prefix(&[TAG_START])?;
-    let (item_count, rest) = rest.split_first_chunk()?;
-    let (number, mut rest) = rest.split_first_chunk()?;
-    let mut checksum = Xxh3Default::new();
-    for _ in 0..u32::from_le_bytes(*item_count) {
-        let behind = after_item(rest)?;
-        checksum.update(rest.get(..rest.len() - behind.len())?);
-        rest = behind;
+/// The places at which a batch behind the first byte may begin: all that are not certainly in the value of an entity.
+fn places(bytes: &[u8], last: Option<u64>) -> impl Iterator<Item = usize> {
+    let mut between = Vec::new();
+    let mut from = 1;
+    for value in values_of_entities(bytes, last) {
+        between.push(from..value.start);
+        from = value.end;
     }
-    let rest = rest.strip_prefix(&[TAG_END])?;
-    let (expected, rest) = rest.split_first_chunk()?;
-    let rest = rest.strip_prefix(TRAILER)?;
-    (checksum.digest() == u64::from_le_bytes(*expected)).then_some((u64::from_le_bytes(*number), rest))
+    between.push(from..bytes.len());
+    between.into_iter().flatten()
+}
+
+/// Where the values of the entities are in a batch that is not complete, as far as that is certain. The last may reach
+/// beyond the bytes.
+fn values_of_entities(bytes: &[u8], last: Option<u64>) -> Vec<Range<usize>> {
+    let mut values = Vec::new();
+    let Some(start) = Start::read(bytes).filter(|_| is_later(bytes, last)) else { return values };
+    let mut at = bytes.len() - start.behind.len();
+    for _ in 0..start.item_count {
+        let Some(value) = bytes.get(at..).and_then(value_of_entity) else { break };
+        values.push(at + value.start..at + value.end);
+        at += value.end;
+    }
+    values
+}
+
+/// Where the value of an item is, if the item is of an entity and its lengths are certain.
+fn value_of_entity(bytes: &[u8]) -> Option<Range<usize>> {
+    let head = Head::read(bytes)?;
+    let (table, key) = head.key.split_at_checked(TABLE_ID_BYTES)?;
+    let is_of_entity =
+        head.keyspace == DATA_KEYSPACE && table.iter().any(|byte| *byte != 0) && head.value_bytes <= RECORD_BYTES_MAX;
+    // A longer key would have the first byte of the value or of the next entry in it, and a shorter one would be
+    // followed by a character.
+    let is_key = key.iter().filter(|byte| **byte < FIRST_CHARACTER).eq([&KEY_SEPARATOR])
+        && head.behind.first().is_some_and(|byte| *byte < FIRST_CHARACTER);
+    let start = bytes.len() - head.behind.len();
+    (is_of_entity && is_key).then(|| start..start + head.value_bytes)
+}
+
+/// Whether the bytes begin as a batch that is later than the last one.
+fn is_later(bytes: &[u8], last: Option<u64>) -> bool {
+    Start::read(bytes).is_some_and(|start| last.is_none_or(|last| last < start.number))
+}
+
+/// The start of a batch.
+struct Start<'a> {
+    item_count: u32,
+    number: u64,
+    behind: &'a [u8],
+}
+
+impl<'a> Start<'a> {
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let rest = bytes.strip_prefix(&[TAG_START])?;
+        let (item_count, rest) = rest.split_first_chunk()?;
+        let (number, behind) = rest.split_first_chunk()?;
+        let start = Self { item_count: u32::from_le_bytes(*item_count), number: u64::from_le_bytes(*number), behind };
+        // The library writes no batch without items.
+        (start.item_count > 0).then_some(start)
+    }
+}
+
+/// A batch with all its parts.
+struct Batch<'a> {
+    number: u64,
+    items: &'a [u8],
+    checksum: u64,
+    behind: &'a [u8],
+}
+
+impl<'a> Batch<'a> {
+    /// The batch that the bytes begin with, unless it has more items than there are steps left.
+    fn read(bytes: &'a [u8], steps_left: &mut usize) -> Option<Self> {
+        let start = Start::read(bytes)?;
+        let mut rest = start.behind;
+        for _ in 0..start.item_count {
+            *steps_left = steps_left.checked_sub(1)?;
+            rest = after_item(rest)?;
+        }
+        let items = start.behind.get(..start.behind.len() - rest.len())?;
+        let rest = rest.strip_prefix(&[TAG_END])?;
+        let (checksum, rest) = rest.split_first_chunk()?;
+        let behind = rest.strip_prefix(TRAILER)?;
+        Some(Self { number: start.number, items, checksum: u64::from_le_bytes(*checksum), behind })
+    }
+
+    fn is_intact(&self) -> bool {
+        xxh3_64(self.items) == self.checksum
+    }
 }
 
 fn after_item(bytes: &[u8]) -> Option<&[u8]> {
-    match bytes.split_first()? {
-        (&TAG_CLEAR, rest) => rest.get(8..),
-        (&TAG_ITEM, rest) => {
-            let (header, rest) = rest.split_first_chunk::<ITEM_HEADER_BYTES>()?;
-            let [_value_type, compression, _, _, _, _, _, _, _, _, k0, k1, _, _, _, _, v0, v1, v2, v3] = *header;
-            if compression != COMPRESSION_NONE {
-                return None;
-            }
-            let key_bytes = usize::from(u16::from_le_bytes([k0, k1]));
-            let value_bytes = usize::try_from(u32::from_le_bytes([v0, v1, v2, v3])).ok()?;
-            rest.get(key_bytes.checked_add(value_bytes)?..)
+    if let Some(rest) = bytes.strip_prefix(&[TAG_CLEAR]) {
+        return rest.get(8..);
+    }
+    let head = Head::read(bytes)?;
+    head.behind.get(head.value_bytes..)
+}
+
+/// An item without its value, which may not be there.
+struct Head<'a> {
+    keyspace: u64,
+    key: &'a [u8],
+    value_bytes: usize,
+    behind: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let rest = bytes.strip_prefix(&[TAG_ITEM])?;
+        let (header, rest) = rest.split_first_chunk::<ITEM_HEADER_BYTES>()?;
+        let [_value_type, compression, keyspace @ .., k0, k1, v0, v1, v2, v3, s0, s1, s2, s3] = *header;
+        // What is not compressed is stored with the length it has.
+        if compression != COMPRESSION_NONE || [v0, v1, v2, v3] != [s0, s1, s2, s3] {
+            return None;
         }
-        _ => None,
+        let (key, behind) = rest.split_at_checked(usize::from(u16::from_le_bytes([k0, k1])))?;
+        let value_bytes = usize::try_from(u32::from_le_bytes([v0, v1, v2, v3])).ok()?;
+        Some(Self { keyspace: u64::from_le_bytes(keyspace), key, value_bytes, behind })
     }
 }
 
@@ -150,8 +293,8 @@ mod tests {
         }
         let mut bytes = std::fs::read(folder.path().join("0.jnl")).unwrap();
         let mut ends = vec![0];
-        while let Some((_, behind)) = after_batch(&bytes[ends[ends.len() - 1]..]) {
-            ends.push(bytes.len() - behind.len());
+        while let Some(batch) = Batch::read(&bytes[ends[ends.len() - 1]..], &mut usize::MAX.clone()) {
+            ends.push(bytes.len() - batch.behind.len());
         }
         bytes.truncate(ends[ends.len() - 1]);
         (bytes, ends)
@@ -199,6 +342,152 @@ mod tests {
                 journal.rest == Rest::BatchAt(ends[2])
             };
             assert!(is_found, "byte {at}: {journal:?}");
+        }
+    }
+
+    /// An item of the entity `p`/`row`, with the record of one that has these bytes.
+    fn entity(row: &str, bytes: &[u8]) -> Vec<u8> {
+        let key = [&7_u64.to_be_bytes()[..], b"p\0", row.as_bytes()].concat();
+        item(0, &key, &[&[1; 9], bytes].concat())
+    }
+
+    fn removal(row: &str) -> Vec<u8> {
+        item(1, &[&7_u64.to_be_bytes()[..], b"p\0", row.as_bytes()].concat(), b"")
+    }
+
+    fn item(value_type: u8, key: &[u8], value: &[u8]) -> Vec<u8> {
+        let key_bytes = u16::try_from(key.len()).unwrap().to_le_bytes();
+        let value_bytes = u32::try_from(value.len()).unwrap().to_le_bytes();
+        let head = [&[TAG_ITEM, value_type, COMPRESSION_NONE][..], &DATA_KEYSPACE.to_le_bytes(), &key_bytes];
+        [&head.concat()[..], &value_bytes, &value_bytes, key, value].concat()
+    }
+
+    fn batch(number: u64, items: &[Vec<u8>]) -> Vec<u8> {
+        let count = u32::try_from(items.len()).unwrap().to_le_bytes();
+        let items = items.concat();
+        let checksum = xxh3_64(&items).to_le_bytes();
+        [&[TAG_START][..], &count, &number.to_le_bytes(), &items, &[TAG_END], &checksum, TRAILER].concat()
+    }
+
+    /// The last thing in each batch that has entities.
+    fn stamp() -> Vec<u8> {
+        item(0, b"\0\0\0\0\0\0\0\0mlast-stamp", &[1; 8])
+    }
+
+    #[test]
+    fn what_clients_store_is_not_taken_for_a_batch_behind_a_cut_off_write() {
+        let forged =
+            [batch(4, &[]), batch(4, &[entity("x", b"")]), batch(u64::MAX, &[removal("x")]).repeat(5)].concat();
+        let first = batch(1, &[entity("a", b"1"), stamp()]);
+        let items = [removal("a"), entity("b", &forged), entity("c", b""), entity("d", &forged), stamp()];
+        let both = [first.clone(), batch(2, &items)].concat();
+        for length in first.len() + 1..both.len() {
+            let mut cut = both[..length].to_vec();
+            assert_eq!(extent(&cut), (first.len(), Rest::CutOff), "cut to {length}");
+            cut.resize(both.len() + 10_000, 0);
+            assert_eq!(extent(&cut), (first.len(), Rest::CutOff), "zeros from {length}");
+        }
+        // A value of which parts are missing has its heads.
+        let second = both.windows(forged.len()).rposition(|bytes| bytes == forged).unwrap();
+        for hole in [second - 9..second, second..second + 20, second + forged.len() - 40..both.len()] {
+            let mut bytes = both.clone();
+            bytes[hole.clone()].fill(0);
+            assert_eq!(extent(&bytes), (first.len(), Rest::CutOff), "hole at {hole:?}");
+        }
+    }
+
+    #[test]
+    fn no_flipped_bits_hide_the_batch_behind_them() {
+        // The last batches are so small that a length needs few more bytes to reach beyond them.
+        let forged = batch(9, &[entity("x", &[5; 40])]);
+        let first = batch(1, &[entity("a", b"1"), stamp()]);
+        let middles = [
+            vec![entity("b", b"some bytes"), stamp()],
+            vec![removal("b"), entity("c", &forged), removal("d"), entity("e", &[0; 70]), stamp()],
+            vec![removal("b"), removal("c")],
+            vec![item(0, b"\0\0\0\0\0\0\0\0cacc1\0table", &[1; 20])],
+        ];
+        for middle in middles {
+            let middle = batch(2, &middle);
+            let end = first.len() + middle.len();
+            let good = [first.clone(), middle, batch(3, &[removal("f")])].concat();
+            assert_eq!(extent(&good), (good.len(), Rest::Empty));
+            let changes = (0..8).map(|bit| 1 << bit).chain([0x03, 0x55, 0xAA, 0xFF]).collect::<Vec<u8>>();
+            // No checksum covers the number of a batch, so that is for another check.
+            let number = first.len() + 5..first.len() + 13;
+            for at in (first.len()..end).filter(|at| !number.contains(at)) {
+                for length in [1, 2, 3, 4, 8, 16, 32] {
+                    let last = end.min(at + length);
+                    let changed = |change| good[at..last].iter().map(|byte| byte ^ change).collect::<Vec<u8>>();
+                    let fills = [0, 0xFF, b'a'].map(|fill| vec![fill; last - at]);
+                    for bytes in changes.iter().map(changed).chain(fills).filter(|bytes| *bytes != good[at..last]) {
+                        let damaged = [&good[..at], &bytes, &good[last..]].concat();
+                        let journal = read(&damaged);
+                        let is_told = matches!(journal.rest, Rest::BatchAt(_) | Rest::Unclear)
+                            || journal.sequence.is_some_and(|sequence| !sequence.grows);
+                        assert!(is_told, "{at}..{last} became {bytes:?}: {journal:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn heads_that_are_stale_or_of_clients_hide_no_batch() {
+        let first = batch(5, &[entity("a", b"1"), stamp()]);
+        let head = &entity("x", &[5; 10_000])[..32];
+        let last = batch(7, &[removal("f")]);
+        // One flipped bit of the length of the key, and the item seems to end before the client's last 32 bytes.
+        let key = "b".repeat(40);
+        let mut of_client = batch(6, &[entity(&key, &[&[5; 100][..], head].concat()), stamp()]);
+        of_client[13 + 11] ^= 32;
+        // A block of another time, where a batch was that has an earlier number.
+        let stale = batch(5, &[entity("a", &[5; 10_000])])[..200].to_vec();
+        for middle in [of_client, stale] {
+            let at = first.len() + middle.len();
+            let journal = [&first[..], &middle, &last].concat();
+            assert_eq!(extent(&journal), (first.len(), Rest::BatchAt(at)));
+        }
+    }
+
+    #[test]
+    fn a_batch_behind_damage_is_later_than_what_is_before_it_and_has_items() {
+        let begin = |number, behind: Vec<u8>| [batch(number, &[removal("a")]), vec![0xFF; 10], behind].concat();
+        let length = batch(7, &[removal("a")]).len();
+        for (behind, expected) in [
+            (batch(6, &[removal("b")]), Rest::CutOff),
+            (batch(7, &[removal("b")]), Rest::CutOff),
+            (batch(8, &[]), Rest::CutOff),
+            (batch(8, &[removal("b")]), Rest::BatchAt(length + 10)),
+        ] {
+            assert_eq!(extent(&begin(7, behind.clone())), (length, expected), "{}", behind.escape_ascii());
+        }
+        assert_eq!(extent(&batch(1, &[])), (0, Rest::CutOff));
+    }
+
+    #[test]
+    fn the_work_of_a_search_is_bounded_whatever_the_bytes_are() {
+        const BYTES: usize = 4 << 20;
+        // Each start is followed by items to the end, and each item is one of many starts' too.
+        let chain = [TAG_START, 0xFF, 0xFF, 0xFF, TAG_CLEAR, 0, 0, 0, 0].repeat(BYTES / 9);
+        // Each value ends with a start that is followed by all further items, and all of them by one end.
+        let count = 20_000_u32;
+        let nested = (0..count).flat_map(|number| {
+            let start = [&[TAG_START][..], &(count - 1 - number).to_le_bytes(), &[0xEE; 8]].concat();
+            item(0, b"", &start)
+        });
+        let nested = nested.chain([TAG_END]).chain([0; 8]).chain(TRAILER.iter().copied()).collect::<Vec<_>>();
+        for bytes in [chain, nested] {
+            let mut steps_left = bytes.len();
+            assert_eq!(find_batch(&bytes, None, &mut steps_left), Rest::Unclear);
+            assert_eq!(steps_left, 0);
+            // A batch that was cut off in such a value needs no steps.
+            let mut items: Vec<_> = bytes.chunks(ENTITY_BYTES_MAX).map(|value| entity("a", value)).collect();
+            items.push(stamp());
+            let whole = batch(1, &items);
+            let mut steps_left = whole.len();
+            assert_eq!(find_batch(&whole[..whole.len() - 1], None, &mut steps_left), Rest::CutOff);
+            assert!(whole.len() - steps_left < 10, "{} steps", whole.len() - steps_left);
         }
     }
 

@@ -157,11 +157,23 @@ fn check_end(path: &Path, journal: &Journal, cut_off: CutOff) -> Result<(), Open
     let is_accepted = match journal.rest {
         Rest::Empty => true,
         Rest::CutOff => cut_off != CutOff::Nothing,
-        Rest::BatchAt(_) => cut_off == CutOff::Everything,
+        Rest::BatchAt(_) | Rest::Unclear => cut_off == CutOff::Everything,
     };
-    let why = if cut_off == CutOff::Nothing { "although everything was synced" } else { "although later ones can" };
-    let what = || format!("the batch at byte {} cannot be read, {why}", journal.valid_bytes);
-    if is_accepted { Ok(()) } else { Err(OpenError::damaged(path, what())) }
+    if is_accepted {
+        return Ok(());
+    }
+    let at = journal.valid_bytes;
+    let why = match journal.rest {
+        _ if cut_off == CutOff::Nothing => "although everything was synced".to_owned(),
+        Rest::BatchAt(later) => format!("although a later one at byte {later} can; {}", way_out(at)),
+        _ => format!("and too much of what follows looks like batches to tell whether there is one; {}", way_out(at)),
+    };
+    Err(OpenError::damaged(path, format!("the batch at byte {at} cannot be read, {why}")))
+}
+
+/// What someone may do who would rather lose a part of the journal than restore a backup.
+fn way_out(at: usize) -> String {
+    format!("a single start with `--durability interval` drops everything from byte {at} on")
 }
 
 /// Checks that sequence numbers grow from batch to batch. No checksum covers them, and they decide what is newer.
@@ -272,5 +284,22 @@ mod tests {
         fs::write(&path, vec![0; 3 * READ_BYTES]).unwrap();
         assert_eq!(read_journal(&path).unwrap(), b"");
         assert!(matches!(read_journal(&folder.path().join("1.jnl")), Err(OpenError::Damaged { .. })));
+    }
+
+    #[test]
+    fn who_is_refused_for_a_later_batch_is_told_the_way_out() {
+        let end = |rest, cut_off| {
+            let journal = Journal { valid_bytes: 12, rest, sequence: None };
+            check_end(Path::new("0.jnl"), &journal, cut_off).map_err(|error| error.to_string())
+        };
+        for (rest, told) in [(Rest::BatchAt(34), "a later one at byte 34 can"), (Rest::Unclear, "looks like batches")] {
+            let error = end(rest, CutOff::LastBatch).unwrap_err();
+            let way_out = "a single start with `--durability interval` drops everything from byte 12 on";
+            assert!(error.contains(told) && error.contains(way_out), "{error}");
+            assert!(end(rest, CutOff::Nothing).unwrap_err().contains("although everything was synced"));
+            assert_eq!(end(rest, CutOff::Everything), Ok(()));
+        }
+        assert_eq!(end(Rest::CutOff, CutOff::LastBatch), Ok(()));
+        assert!(end(Rest::CutOff, CutOff::Nothing).is_err());
     }
 }
