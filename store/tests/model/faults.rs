@@ -5,11 +5,11 @@
 
 use super::{Opens, Pair, Random, all_of, aside};
 use crate::support::*;
-use model::{DateTime, Transaction};
+use model::{DateTime, EdmValue, Mutation, RecordBuilder, Transaction};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use store::{CommitError, Engine, Fault, TableKey};
+use store::{CommitError, Embedded, EmbeddedOptions, Engine, Fault, TableKey};
 
 const CHILD: &str = "ROWHOUSE_MODEL_CHILD";
 /// Most transactions while nothing can be written.
@@ -44,6 +44,35 @@ pub(crate) fn run_as_child(test: &str) {
 fn limit_files(bytes: Option<u64>) {
     let maximum = getrlimit(Resource::Fsize).maximum;
     setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
+}
+
+/// A write that fails behind bytes of a client that look like a complete batch of the journal.
+pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
+    const VALUE_BYTES: usize = 60_000;
+    let folder = tempfile::tempdir().unwrap();
+    let options = EmbeddedOptions { min_free_bytes: 0, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder.path(), &options, ManualClock::at(START_TICKS)).unwrap();
+    engine.create_table(&aside()).await.unwrap();
+    commit_one(&engine, &aside(), upsert("p", "before", 1)).await.unwrap();
+    // One item: the removal of a key without bytes.
+    let item = [&[2, 1, 0][..], &1_u64.to_le_bytes(), &[0; 10]].concat();
+    let checksum = xxhash_rust::xxh3::xxh3_64(&item).to_le_bytes();
+    let batch = [&[1, 1, 0, 0, 0][..], &1000_u64.to_le_bytes(), &item, &[3], &checksum, b"FJL\x03"].concat();
+    let mut properties = RecordBuilder::default();
+    properties.push("value", EdmValue::Binary(&batch.repeat(VALUE_BYTES / batch.len())));
+    let written = std::fs::read(folder.path().join("database/0.jnl")).unwrap();
+    let written = written.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    limit_files(Some((written + VALUE_BYTES / 2) as u64));
+    let mutation = Mutation::InsertOrReplace { key: key("p", "torn"), properties };
+    let answer = commit_one(&engine, &aside(), mutation).await;
+    assert!(matches!(answer, Err(CommitError::Fault(Fault::Interrupted))), "{answer:?}");
+    limit_files(None);
+    let began = Instant::now();
+    while commit_one(&engine, &aside(), upsert("p", "behind", 1)).await.is_err() {
+        assert!(began.elapsed() < RESUMPTION_MAX, "writes do not resume");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(names(&all(&engine, &aside()).await), ["p/before", "p/behind"]);
 }
 
 impl<O: Opens> Pair<O> {

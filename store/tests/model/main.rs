@@ -259,6 +259,15 @@ fn the_embedded_engine_answers_as_the_memory_engine() {
     runtime.block_on(answers_as_the_memory_engine(InFolder(data_folder())));
 }
 
+#[test]
+fn an_outage_ends_whatever_was_being_written() {
+    if !faults::is_child() {
+        return faults::run_as_child("an_outage_ends_whatever_was_being_written");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(faults::outage_in_a_value_that_holds_a_batch());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_engine_on_postgresql_answers_as_the_memory_engine() {
     let Some(cluster) = Cluster::shared() else { return };
