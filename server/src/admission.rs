@@ -2,7 +2,7 @@
 //!
 //! What is beyond waits a little, in the order in which it came, and is then told that the server is busy. So neither
 //! a burst of requests nor clients that read slowly can make the server take more memory than it was given, and those
-//! that it serves are served as fast as ever.
+//! that it serves are served as fast as ever. Only the answer to what may have written goes beyond the bound.
 
 use crate::failure::Failure;
 use bytes::Bytes;
@@ -100,28 +100,59 @@ impl Admission {
 
     /// Memory for this many bytes.
     pub(crate) async fn memory(&self, bytes: usize) -> Result<Share, Failure> {
-        if bytes <= UNCOUNTED_BYTES {
+        let units = self.units_of(bytes);
+        if units == 0 {
             return Ok(Share::default());
         }
-        // An answer may be larger than all that there is; it then has the memory for itself.
-        let units = bytes.div_ceil(UNIT_BYTES).min(self.units);
         take(&self.memory, units, &self.refused_memory).await.map(|permit| Share(Some(permit)))
     }
 
     /// Makes a share fit what is held in the end: gives back what is too much, or takes what is missing.
     pub(crate) async fn settle(&self, mut share: Share, bytes: usize) -> Result<Share, Failure> {
-        let held = share.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let needed = if bytes <= UNCOUNTED_BYTES { 0 } else { bytes.div_ceil(UNIT_BYTES).min(self.units) };
-        if needed > held {
-            let more = take(&self.memory, needed - held, &self.refused_memory).await?;
-            match &mut share.0 {
-                Some(permit) => permit.merge(more),
-                None => share.0 = Some(more),
-            }
-        } else if let Some(permit) = &mut share.0 {
-            drop(permit.split(held - needed));
+        let missing = share.fit(self.units_of(bytes));
+        if missing > 0 {
+            share.add(take(&self.memory, missing, &self.refused_memory).await?);
         }
         Ok(share)
+    }
+
+    /// As [`Self::settle`], for the answer to what may have written: to be told that the server is busy would mean that
+    /// nothing happened, and the client would write again. So it takes what is free of what is missing, and goes without
+    /// the rest.
+    ///
+    /// What is beyond the bound stays in proportion to it: twice the body was set aside before the operation began, and
+    /// an answer that shows what was written is a few times as long as the body.
+    pub(crate) fn settle_written(&self, mut share: Share, bytes: usize) -> Share {
+        let missing = share.fit(self.units_of(bytes));
+        if missing > 0
+            && let Some(free) = take_free(&self.memory, missing)
+        {
+            share.add(free);
+        }
+        share
+    }
+
+    /// How much these bytes count for. An answer may be larger than all that there is; it then has the memory for itself.
+    fn units_of(&self, bytes: usize) -> usize {
+        if bytes <= UNCOUNTED_BYTES { 0 } else { bytes.div_ceil(UNIT_BYTES).min(self.units) }
+    }
+}
+
+impl Share {
+    /// Gives back what is more than this many units; answers how many are missing.
+    fn fit(&mut self, units: usize) -> usize {
+        let held = self.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        if let Some(permit) = &mut self.0 {
+            drop(permit.split(held.saturating_sub(units)));
+        }
+        units.saturating_sub(held)
+    }
+
+    fn add(&mut self, more: OwnedSemaphorePermit) {
+        match &mut self.0 {
+            Some(permit) => permit.merge(more),
+            None => self.0 = Some(more),
+        }
     }
 }
 
@@ -139,6 +170,20 @@ async fn take(semaphore: &Arc<Semaphore>, count: usize, refused: &AtomicU64) -> 
     }
     refused.fetch_add(1, Ordering::Relaxed);
     Err(Failure::service(ErrorCode::ServerBusy).because("more requests or bodies than the server takes on"))
+}
+
+/// As much of the count as is free at this moment; `None` if nothing is.
+fn take_free(semaphore: &Arc<Semaphore>, count: usize) -> Option<OwnedSemaphorePermit> {
+    loop {
+        let free = u32::try_from(count.min(semaphore.available_permits())).unwrap_or(u32::MAX);
+        if free == 0 {
+            return None;
+        }
+        // Somebody else may have been faster, and then less is free.
+        if let Ok(permit) = Arc::clone(semaphore).try_acquire_many_owned(free) {
+            return Some(permit);
+        }
+    }
 }
 
 /// How many bytes a body has.
@@ -189,5 +234,24 @@ mod tests {
         assert_eq!((figures.memory_bytes, figures.memory_bytes_max), (0, 64 * 1024), "everything was given back");
         let _place = admission.place().await;
         assert_eq!((admission.figures().requests, admission.figures().requests_max), (1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_to_a_write_takes_what_is_free_without_waiting_and_is_never_refused() {
+        let admission = Admission::new(1, 64 * 1024);
+        let began = tokio::time::Instant::now();
+        let share = admission.memory(20 * 1024).await.unwrap();
+        let other = admission.memory(40 * 1024).await.unwrap();
+        let share = admission.settle_written(share, 60 * 1024);
+        assert_eq!(admission.figures().memory_bytes, 64 * 1024, "the 4 KiB that were free were taken");
+        let beyond = admission.settle_written(Share::default(), 60 * 1024);
+        drop(beyond);
+        drop(share);
+        assert_eq!(admission.figures().memory_bytes, 40 * 1024, "what was not taken is not given back");
+        let share = admission.settle_written(admission.memory(20 * 1024).await.unwrap(), 18 * 1024);
+        assert_eq!(admission.figures().memory_bytes, 58 * 1024, "what was too much is given back at once");
+        drop((share, other));
+        assert_eq!(admission.figures(), Admission::new(1, 64 * 1024).figures());
+        assert_eq!(began.elapsed(), Duration::ZERO);
     }
 }

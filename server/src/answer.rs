@@ -28,6 +28,8 @@ pub(crate) struct Answer {
     pub(crate) headers: HeaderMap,
     /// What failed a batch, which is answered like one that succeeded. The client is told inside the body.
     pub(crate) failed_by: Option<ErrorCode>,
+    /// Whether a batch was a query, so that it wrote nothing.
+    pub(crate) is_of_query: bool,
 }
 
 impl Answer {

@@ -226,7 +226,7 @@ pub(crate) struct ServeArgs {
     pub(crate) max_requests: Option<usize>,
 
     /// Memory for the bodies of requests and answers on their way, in MiB [default: 512, at least 16]; what needs more
-    /// waits for a second, and is then told that the server is busy (503)
+    /// waits for a second, and is then told that the server is busy (503), but for the answer to a write that was done
     #[arg(long, env = "ROWHOUSE_BODY_MIB", value_name = "MIB")]
     pub(crate) body_mib: Option<usize>,
 

@@ -108,6 +108,11 @@ impl Operation<'_> {
         !is_read && !is_xml_read && *self != Self::Batch
     }
 
+    /// Whether the operation may have changed something once it is done.
+    pub(crate) fn may_write(&self) -> bool {
+        self.is_write() || *self == Self::Batch
+    }
+
     /// Whether a client may say if it wants to see what it made (02 §2).
     pub(crate) fn has_preference(&self) -> bool {
         matches!(self, Self::CreateTable | Self::InsertEntity(_))

@@ -353,7 +353,12 @@ impl<E: Engine> Service<E> {
         match tokio::time::timeout_at((arrived.started + timeout + QUERY_GRACE).into(), run).await {
             Ok(Ok(answer)) => {
                 let bytes = answer.content.as_ref().map_or(0, |(_, segments)| admission::size(segments));
-                Ok((answer, self.admission.settle(share, bytes).await?))
+                let share = if operation.may_write() && !answer.is_of_query {
+                    self.admission.settle_written(share, bytes)
+                } else {
+                    self.admission.settle(share, bytes).await?
+                };
+                Ok((answer, share))
             }
             Ok(Err(failure)) => Err(failure.into()),
             Err(_) => Err(Failure::service(ErrorCode::OperationTimedOut).into()),

@@ -89,3 +89,44 @@ fn idle_connections_cost_little_and_hold_up_nobody() {
     let (status, log) = server.stop();
     assert!(status.success(), "{log:?}");
 }
+
+/// A batch of inserts into one partition, whose answer is three times as long: each of its characters is two bytes in
+/// the request and an escape of six in the answer.
+fn growing_batch(partition: &str, entities: usize) -> Vec<u8> {
+    let text = "é".repeat(32 * 1024);
+    let properties: Vec<String> = (0..15).map(|number| format!("\"P{number}\":\"{text}\"")).collect();
+    let operation = |row| {
+        let head = "--c\nContent-Type: application/http\n\nPOST /large HTTP/1.1";
+        let entity = format!("\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",{}", properties.join(","));
+        format!("{head}\nAccept: application/json\nContent-Type: application/json\n\n{{{entity}}}\n")
+    };
+    let operations: Vec<String> = (0..entities).map(operation).collect();
+    let start = "--b\nContent-Type: multipart/mixed; boundary=c\n\n";
+    format!("{start}{}--c--\n--b--\n", operations.concat()).into_bytes()
+}
+
+#[test]
+fn a_write_that_was_done_is_not_told_that_the_server_is_busy() {
+    let server = Server::start(&["--in-memory", "--body-mib", "16"]);
+    let mut client = server.client();
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"large"}"#).status, 201);
+    let batch = ("Content-Type", "multipart/mixed; boundary=b");
+    // An answer of 11 MiB, which nobody reads.
+    let body = growing_batch("unread", 4);
+    let length = body.len().to_string();
+    let mut slow = server.client();
+    slow.send(head("POST", "/$batch", &[batch, ("Content-Length", &length)]).as_bytes()).unwrap();
+    slow.send(&body).unwrap();
+    assert_eq!(slow.receive_head().unwrap().status, 202);
+    // There is room for a body and what it becomes, but not for its answer.
+    let answer = client.request("POST", "/$batch", &[batch], &growing_batch("p", 2));
+    assert_eq!(answer.status, 202);
+    assert!(answer.body.len() as u64 > 5 * MIB);
+    // A query in a batch wrote nothing.
+    let query = "--b\nContent-Type: application/http\n\nGET /large HTTP/1.1\nAccept: application/json\n\n--b--\n";
+    assert_eq!(client.request("POST", "/$batch", &[batch], query.as_bytes()).status, 503);
+    drop(slow);
+    while client.request("POST", "/$batch", &[batch], query.as_bytes()).status == 503 {}
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log:?}");
+}

@@ -62,7 +62,10 @@ pub(crate) async fn run(
                 refuse(call, &mut answers);
             }
         }
-        Ok(Batch::Single(request)) => run_query(engine, call, surroundings, &request, &mut answers).await?,
+        Ok(Batch::Single(request)) => {
+            run_query(engine, call, surroundings, &request, &mut answers).await?;
+            return Ok(Answer { is_of_query: true, ..answers.finish() });
+        }
         Ok(Batch::Mixed) => refuse(call, &mut answers),
         Err(BatchError::ContentType) => return Err(Failure::service(ServiceError::malformed_body())),
         Err(BatchError::Malformed(why)) => {
