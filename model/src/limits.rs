@@ -87,6 +87,8 @@ pub const ATOM_ATTRIBUTES_MAX: usize = 32;
 pub const ATOM_NAMESPACES_MAX: usize = 32;
 /// Most properties that are read of an Atom entry; an entity has fewer.
 pub const ATOM_PROPERTIES_MAX: usize = 4096;
+/// Most members that are kept of a JSON object. An entity has fewer, even if each of its properties declares its type.
+pub const JSON_MEMBERS_MAX: usize = 4096;
 /// Largest bearer token, in bytes: 16 KiB (09 §6).
 pub const BEARER_TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// Default difference allowed between the clocks of an issuer and this server, in seconds (09 §6).
@@ -208,6 +210,7 @@ const _: () = assert!(STRING_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == BINARY_BYTES_
 const _: () = assert!(ENTITY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX <= PAGE_ENTITY_BYTES_MAX);
 const _: () = assert!(CUSTOM_PROPERTIES_MAX < ATOM_PROPERTIES_MAX);
+const _: () = assert!(CUSTOM_PROPERTIES_MAX * 2 < JSON_MEMBERS_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX * 4 < EXPORT_LINE_BYTES_MAX);
 const _: () = assert!(TRANSACTION_OPERATIONS_MAX < IMPORT_WINDOW_ENTITIES_MAX);
 const _: () = assert!(XML_BODY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);

@@ -6,6 +6,7 @@
 use super::plain::{self, Value};
 use super::read::Text;
 use crate::entity_body::{BodyError, check_name};
+use model::limits::JSON_MEMBERS_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -28,6 +29,8 @@ pub(super) struct Members<'a> {
     timestamp: Option<usize>,
     etag: Option<usize>,
     has_key_twice: bool,
+    /// Whether members were dropped because there are more than any entity has.
+    has_too_many: bool,
     /// Whether all properties are known to have names that properties can have.
     has_good_names: bool,
     /// Whether the names stand in the body as they are here.
@@ -86,7 +89,8 @@ impl Member<'_> {
 
 impl<'a> Members<'a> {
     /// Reads an object. One that has the members of the one before, as the neighbours in a batch mostly have, is read
-    /// faster, since what follows from their names is known.
+    /// faster, since what follows from their names is known. One with too many members is read to its end, which tells
+    /// whether it is an object at all, but they are not kept: each takes many times what it takes in the body.
     pub(super) fn read(&mut self, body: &'a [u8]) -> Result<(), BodyError> {
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
         let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
@@ -120,11 +124,18 @@ impl<'a> Members<'a> {
         if !self.has_unique_names() {
             return Err(BodyError::Malformed);
         }
+        if self.has_too_many {
+            return Err(BodyError::TooManyProperties);
+        }
         self.link();
         Ok(())
     }
 
     fn add(&mut self, name: Cow<'a, str>, value: Value<'a>) {
+        if self.list.len() == JSON_MEMBERS_MAX {
+            self.has_too_many = true;
+            return;
+        }
         let place = Some(self.list.len());
         // Nearly all names are those of properties, which hold neither of the two marks of an annotation.
         let may_annotate = name.bytes().any(|b| matches!(b, b'@' | b'.'));
@@ -278,6 +289,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::entity_body::Keys;
     use crate::json::{EntityReader, read_entity};
 
@@ -335,5 +347,33 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_more_members_are_kept_than_there_may_be() {
+        let numbered: Vec<String> = (0..JSON_MEMBERS_MAX - 3).map(|number| format!("\"n{number}\":1,")).collect();
+        let keys = r#""PartitionKey":"p","RowKey":"r""#;
+        // The escape is for the general parser.
+        for one in [r#""a":1,"#, r#""\u0061":1,"#] {
+            let most = one.to_owned() + &numbered.concat();
+            for (body, expected) in [
+                (format!("{{{most}{keys}}}"), Ok(JSON_MEMBERS_MAX)),
+                (format!("{{{most}{keys},\"x\":1}}"), Err(BodyError::TooManyProperties)),
+                // Wherever the keys stand.
+                (format!("{{{most}\"x\":1,\"y\":1,\"z\":1,{keys}}}"), Err(BodyError::TooManyProperties)),
+                (format!("{{{most}{keys},\"x\":1,\"x\":tru}}"), Err(BodyError::Malformed)),
+                (format!("{{{most}{keys},\"x\":1,\"x\":1"), Err(BodyError::Malformed)),
+                (format!("{{{most}{keys},\"x\":1}}x"), Err(BodyError::Malformed)),
+                (format!("{{{most}\"n7\":1,{keys},\"x\":1}}"), Err(BodyError::Malformed)),
+            ] {
+                let mut members = Members::default();
+                let read = members.read(body.as_bytes());
+                assert_eq!(read.map(|()| members.list.len()), expected, "{}", &body[body.len() - 60..]);
+            }
+        }
+        let body = format!("{{{}}}", vec!["\"\":0"; 100_000].join(","));
+        let mut members = Members::default();
+        plain::members(&body, |name, value| members.add(Cow::Borrowed(name), value)).unwrap();
+        assert_eq!((members.list.len(), members.has_too_many), (JSON_MEMBERS_MAX, true));
     }
 }
