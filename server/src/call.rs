@@ -150,11 +150,9 @@ impl Call<'_> {
         }
     }
 
-    /// Remembers the table of a part of a batch. The first one counts, and a name that no table can have does not.
+    /// Remembers the table of a batch. A name that no table can have does not count.
     pub(crate) fn note_table(&self, name: &str) {
-        if self.named.get().is_none()
-            && let Some(name) = self.metrics_table(name).or_else(|| TableName::new(name).ok())
-        {
+        if let Some(name) = self.metrics_table(name).or_else(|| TableName::new(name).ok()) {
             let _is_first = self.named.set(name);
         }
     }

@@ -80,7 +80,7 @@ pub(crate) struct Learned<'r> {
     pub(crate) operation: OperationKind,
     /// The table that the address names.
     pub(crate) table: Option<Cow<'r, str>>,
-    /// The table that the body names: the one to create, or that of the first operation of a batch that names one.
+    /// The table that the body names: the one to create, or that of the first operation of a batch.
     pub(crate) named: OnceLock<TableName>,
     pub(crate) credential: Credential,
     /// Whether the credential is good. What it allows is another matter.

@@ -124,6 +124,26 @@ fn a_batch_counts_once_for_its_table_and_a_failed_one_by_its_code() {
 }
 
 #[test]
+fn a_batch_whose_first_operation_has_no_table_counts_for_none_whichever_thread_comes_to_the_others() {
+    let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0"]);
+    let mut client = server.client();
+    create(&mut client, "Cars");
+    let rows: Vec<String> = (0..90).map(|number| format!("{number:0500}")).collect();
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    // The first operation is one on tables, and one on a table that cannot be.
+    for (place, code, times) in [("Tables", "InvalidInput", 50), ("1", "CommandsInBatchActOnDifferentPartitions", 1)] {
+        let refused = batch(&rows).replacen("/Cars HTTP", &format!("/{place} HTTP"), 1);
+        for _ in 0..times {
+            let kind = [("Content-Type", "multipart/mixed; boundary=b")];
+            assert_eq!(client.request("POST", "/$batch", &kind, refused.as_bytes()).status, 202);
+        }
+        let page = page(&server);
+        assert_eq!(page.count(&requests("EntityGroupTransaction", 202, code)), times);
+        assert_eq!(page.0.get(&of_table("cars", "client_error")), None, "{place}");
+    }
+}
+
+#[test]
 fn a_table_that_the_body_names_is_known_when_the_request_fails() {
     let args = ["--in-memory", "--admin", "127.0.0.1:0", "--throttle", "--partition-entities-per-second", "1"];
     let server = Server::start(&args);

@@ -60,6 +60,9 @@ pub(super) struct Decoded<'p> {
 ///
 /// UNVERIFIED (05 §5.2): the code for operations on different tables.
 pub(super) fn decode_all<'p>(second: Option<&SecondThread>, batch: &'p Call<'_>, parts: &'p [Part<'_>]) -> Decoded<'p> {
+    if let Some(first) = parts.first() {
+        first.note_table(batch);
+    }
     let shares = match second {
         Some(second) => decode_shares(second, batch, parts),
         None => vec![decode_share(batch, parts, 0, &mut EntityReader::default())],
@@ -86,10 +89,6 @@ pub(super) fn decode_all<'p>(second: Option<&SecondThread>, batch: &'p Call<'_>,
 
 /// Decodes operations in shares, which are in order. Behind one that holds what is refused, some may be missing.
 fn decode_shares<'p>(second: &SecondThread, batch: &'p Call<'_>, parts: &'p [Part<'_>]) -> Vec<Decoded<'p>> {
-    if let Some(first) = parts.first() {
-        // Whichever thread is the first to open one, the batch counts for the table of this one.
-        first.note_table(batch);
-    }
     let shares: Vec<_> = parts.chunks(SHARE).collect();
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(shares.len())));
     second.share(|| {

@@ -94,6 +94,7 @@ async fn run_query<'a>(
     answers: &mut Answers<'_>,
 ) -> Result<(), Failure> {
     let part = Part::new(batch, surroundings, request);
+    part.note_table(batch);
     match query(engine, batch, &part).await {
         Ok(answer) => answers.success(request.content_id, part.data_service_version(), answer),
         Err(failure) if is_fault(&failure) => return Err(failure),

@@ -84,7 +84,8 @@ impl<'a> Part<'a> {
         Ok(Wishes { version: batch.version, data_service_version, accept, format })
     }
 
-    /// Has the batch remember the table of the part, if it has one.
+    /// Has the batch count for the table of the part, if it has one. That is asked of the first part only: which of the others
+    /// is opened first is a matter of threads.
     pub(super) fn note_table(&self, batch: &Call<'_>) {
         let operation = self.target.ok().and_then(|target| self.operation(target.path).ok());
         if let Some(table) = operation.as_ref().and_then(Operation::table) {
@@ -96,9 +97,6 @@ impl<'a> Part<'a> {
     pub(super) fn open<'p>(&'p self, batch: &'p Call<'_>) -> Result<(Call<'p>, Operation<'p>), Failure> {
         let target = self.target.map_err(|NotOfAccount| Failure::query(ServiceError::malformed_address()))?;
         let operation = self.operation(target.path).map_err(Failure::query)?;
-        if let Some(table) = operation.table() {
-            batch.note_table(table);
-        }
         authorize_part(&batch.grant, &operation, &self.headers)?;
         let format = self.format(batch)?;
         let wishes = self.wishes(batch)?;
