@@ -8,6 +8,8 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use md5::{Digest, Md5};
 use model::limits::REQUEST_BODY_BYTES_MAX;
+use std::error::Error as _;
+use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 use tokio::time::timeout_at;
 use wire::{ErrorCode, ServiceError};
@@ -22,6 +24,8 @@ const DRAINED_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
 pub(crate) enum BodyFailure {
     /// The client gets an answer.
     Answer(Failure),
+    /// The client gets an answer that is the last one of its connection: nobody can tell where the next request begins.
+    LastAnswer(Failure),
     /// The client stopped sending or was too slow: the connection is closed.
     Abort,
 }
@@ -42,7 +46,7 @@ async fn read_bounded(mut body: Incoming) -> Result<Bytes, BodyFailure> {
     let mut collected = BytesMut::with_capacity(announced.min(REQUEST_BODY_BYTES_MAX));
     let mut received = 0_usize;
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| BodyFailure::Abort)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|error| unreadable(&error))?.into_data() else { continue };
         received = received.saturating_add(data.len());
         if received <= REQUEST_BODY_BYTES_MAX {
             collected.extend_from_slice(&data);
@@ -54,6 +58,20 @@ async fn read_bounded(mut body: Incoming) -> Result<Bytes, BodyFailure> {
         return Err(Failure::service(ErrorCode::RequestBodyTooLarge).into());
     }
     Ok(collected.freeze())
+}
+
+/// What becomes of a request whose body breaks off. The HTTP library says of chunks that are none what the standard library says
+/// of bad data, and hands on what the connection says if the client is gone.
+///
+/// UNVERIFIED (06 §6): the code, where the service answers with a page.
+fn unreadable(error: &hyper::Error) -> BodyFailure {
+    let kind = error.source().and_then(|source| source.downcast_ref()).map(io::Error::kind);
+    match kind {
+        Some(ErrorKind::InvalidInput | ErrorKind::InvalidData) => {
+            BodyFailure::LastAnswer(Failure::query(ServiceError::malformed_body()))
+        }
+        _ => BodyFailure::Abort,
+    }
 }
 
 /// Compares a body with the `Content-MD5` header, if there is one.

@@ -125,12 +125,13 @@ impl<E: Engine> Service<E> {
             let work = pin!(self.process(&arrived, body, &accounts, &mut envelope, &mut learned));
             Trace::follow(trace.as_ref(), work).await
         };
+        let is_last = matches!(result, Err(BodyFailure::LastAnswer(_)));
         let (response, outcome) = match result {
             Ok((answer, share)) => {
                 let outcome = Outcome::Answered { status: answer.status, code: answer.failed_by };
                 (Some(response::of_answer(answer, share, &envelope)), outcome)
             }
-            Err(BodyFailure::Answer(failure)) => {
+            Err(BodyFailure::Answer(failure) | BodyFailure::LastAnswer(failure)) => {
                 envelope.accepts_json = accepts_json(&arrived.head);
                 log_failure(&failure, &envelope);
                 let code = failure.error.code;
@@ -141,6 +142,9 @@ impl<E: Engine> Service<E> {
             Err(BodyFailure::Abort) => (None, Outcome::Aborted),
         };
         let response = response.map(|mut response| {
+            if is_last {
+                response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+            }
             if let Some(properties) = &envelope.cors {
                 let origin = parts.headers.get(http::header::ORIGIN);
                 cors::add_headers(&properties.cors, &parts.method, origin, response.headers_mut());

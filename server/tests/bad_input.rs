@@ -137,6 +137,29 @@ fn bodies_whose_frame_is_wrong() {
 }
 
 #[test]
+fn chunks_that_are_none_get_an_answer_and_the_connection_ends() {
+    let server = server();
+    for (name, chunks) in [
+        ("no number", &b"zz\r\n"[..]),
+        ("a negative number", b"-1\r\n"),
+        ("beyond all bounds", b"ffffffffffffffffff\r\n"),
+        ("no line break behind the size", b"2\rx{}\r\n"),
+        ("no line break behind the chunk", b"2\r\n{}x"),
+        ("a second chunk that is none", b"2\r\n{}\r\nzz\r\n"),
+        ("no line break at the end", b"2\r\n{}\r\n0\r\nx\r\n\r\n"),
+    ] {
+        let mut client = server.client();
+        client.send(&chunked_insert(chunks)).unwrap();
+        let answer = client.receive().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((answer.status, answer.header("x-ms-error-code")), (400, Some("InvalidInput")), "{name}");
+        assert_eq!(answer.header("connection"), Some("close"), "{name}");
+        assert_eq!(client.receive_all(), b"", "{name}");
+    }
+    assert_eq!(exchange_truncated(&server, &chunked_insert(b"2\r\n{")), None, "whoever is gone gets none");
+    assert_unharmed(server);
+}
+
+#[test]
 fn truncated_requests() {
     let server = server();
     let whole = insert(br#"{"PartitionKey":"p","RowKey":"r"}"#);
