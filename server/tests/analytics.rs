@@ -174,6 +174,24 @@ fn in_a_table_of_metrics_that_was_not_written_yet_it_is_the_entity_that_is_missi
 }
 
 #[test]
+fn a_transaction_that_writes_metrics_is_refused_for_the_mutation_that_does() {
+    let server = Server::start(&["--in-memory", "--analytics"]);
+    let mut client = server.client();
+    let start = "--c\nContent-Type: application/http\n\n";
+    let delete = format!("{start}DELETE /{MINUTE}(PartitionKey='p',RowKey='1') HTTP/1.1\nIf-Match: *\n\n\n");
+    let json = "Content-Type: application/json\nAccept: application/json";
+    let entity = "{\"PartitionKey\":\"p\",\"RowKey\":\"2\"}";
+    let insert = format!("{start}POST /{MINUTE} HTTP/1.1\n{json}\n\n{entity}\n");
+    let kind = [("Content-Type", "multipart/mixed; boundary=b")];
+    for (operations, index) in [([&delete, &insert], 1), ([&insert, &delete], 0)] {
+        let operations = operations.map(String::as_str).concat();
+        let batch = format!("--b\nContent-Type: multipart/mixed; boundary=c\n\n{operations}--c--\n--b--\n");
+        let text = String::from_utf8(client.request("POST", "/$batch", &kind, batch.as_bytes()).body).unwrap();
+        assert!(text.contains("AuthorizationFailure") && text.contains(&format!("\"{index}:")), "{text}");
+    }
+}
+
+#[test]
 fn what_is_measured_follows_the_service_properties() {
     let folder = tempfile::tempdir().unwrap();
     let (server, mut client) = start(folder.path(), &["--analytics"]);

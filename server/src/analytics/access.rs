@@ -29,18 +29,16 @@ impl Call<'_> {
     }
 
     /// The table whose entities are changed. Nobody but the server itself writes metrics, but whoever may delete
-    /// entities may delete them.
+    /// entities may delete them. A refusal comes with the mutation that is at fault.
     pub(crate) fn table_to_change<'m>(
         &self,
         name: &str,
         mut mutations: impl Iterator<Item = &'m Mutation>,
-    ) -> Result<TableKey, Failure> {
-        match self.metrics_table(name) {
-            Some(name) if mutations.all(|mutation| matches!(mutation, Mutation::Delete { .. })) => {
-                Ok(TableKey { account: self.grant.account.clone(), name })
-            }
-            Some(_) => Err(metrics_are_written_by_the_server()),
-            None => self.table(name),
+    ) -> Result<TableKey, (usize, Failure)> {
+        let Some(name) = self.metrics_table(name) else { return self.table(name).map_err(|failure| (0, failure)) };
+        match mutations.position(|mutation| !matches!(mutation, Mutation::Delete { .. })) {
+            None => Ok(TableKey { account: self.grant.account.clone(), name }),
+            Some(writing) => Err((writing, metrics_are_written_by_the_server())),
         }
     }
 

@@ -53,7 +53,7 @@ async fn commit(
     mutation: Mutation,
 ) -> Result<Option<DateTime>, Failure> {
     call.allow(Action::of(&mutation, table))?;
-    let table = call.table_to_change(table, std::iter::once(&mutation))?;
+    let table = call.table_to_change(table, std::iter::once(&mutation)).map_err(|(_, failure)| failure)?;
     call.admit_entities(&table, mutation.key().partition.as_str(), 1)?;
     let room = call.take_room(&table, std::slice::from_ref(&mutation))?;
     let written = commit_transaction(engine, &table, room, Transaction::single(mutation)).await?;

@@ -233,7 +233,7 @@ async fn execute(
     let (Some(transaction), Some(first)) = (transaction, steps.first()) else { return Ok(()) };
     let table = match first.call.table_to_change(&first.table, transaction.mutations().iter()) {
         Ok(table) => table,
-        Err(failure) => return refused(Refused::early(0, failure)),
+        Err((index, failure)) => return refused(Refused::early(index, failure)),
     };
     let partition = transaction.mutations().first().map_or("", |mutation| mutation.key().partition.as_str());
     first.call.admit_entities(&table, partition, transaction.mutations().len()).map_err(Stop::Fault)?;
