@@ -184,12 +184,13 @@ pub(crate) fn resolved(format: Result<Format, ErrorCode>) -> Result<Format, Fail
 /// The key that an address names (01 §3).
 ///
 /// `too_long` is the answer to a key above 512 characters, which differs by operation.
-pub(crate) fn address_key(partition: &str, row: &str, too_long: ErrorCode) -> Result<EntityKey, ServiceError> {
+pub(crate) fn address_key(partition: &str, row: &str, too_long: ErrorCode) -> Result<EntityKey, Failure> {
     let text = |text: &str| {
         KeyText::new(text).map_err(|error| match error {
-            KeyError::Slash => ServiceError::malformed_address(),
-            KeyError::ForbiddenCharacter => ErrorCode::OutOfRangeInput.into(),
-            KeyError::TooLong => too_long.into(),
+            KeyError::Slash => Failure::query(ServiceError::malformed_address()),
+            KeyError::ForbiddenCharacter => Failure::query(ErrorCode::OutOfRangeInput),
+            // As if the storage had been asked, which the answer shows by `Cache-Control` (02 §3).
+            KeyError::TooLong => Failure::service(too_long),
         })
     };
     Ok(EntityKey { partition: text(partition)?, row: text(row)? })

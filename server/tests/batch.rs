@@ -283,3 +283,22 @@ fn rows(client: &mut Client, table: &str) -> Vec<String> {
     let page = client.request("GET", &format!("/{table}()"), &[], b"").json();
     page["value"].as_array().unwrap().iter().map(|entity| entity["RowKey"].as_str().unwrap().to_owned()).collect()
 }
+
+#[test]
+fn a_key_that_is_too_long_names_nothing_as_any_other_that_is_not_there() {
+    let (_server, mut client) = server_with_table("cars");
+    let json = [("Accept", "application/json"), ("Content-Type", "application/json"), ("If-Match", "*")];
+    for length in [1, 513] {
+        let entity = format!("/cars(PartitionKey='p',RowKey='{}')", "k".repeat(length));
+        for method in ["GET", "DELETE", "PUT", "MERGE"] {
+            let headers = if method == "GET" { &json[..1] } else { &json[..] };
+            let body = if matches!(method, "PUT" | "MERGE") { &b"{}"[..] } else { b"" };
+            let answer = client.request(method, &entity, headers, body);
+            let told = (answer.header("x-ms-error-code"), answer.header("cache-control"));
+            assert_eq!(told, (Some("ResourceNotFound"), Some("no-cache")), "{method} {length}");
+        }
+        let query = single(&format!("GET {entity} HTTP/1.1\nAccept: application/json\n"));
+        let text = String::from_utf8(post(&mut client, &[query]).body).unwrap();
+        assert!(text.contains("ResourceNotFound") && text.contains("Cache-Control: no-cache"), "{length}: {text}");
+    }
+}

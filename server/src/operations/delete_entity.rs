@@ -17,7 +17,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, address: &EntityA
 
 /// The mutation that the request describes.
 pub(crate) fn decode(call: &Call<'_>, address: &EntityAddress<'_>) -> Result<Mutation, Failure> {
-    let key = address_key(&address.partition, &address.row, ErrorCode::ResourceNotFound).map_err(Failure::query)?;
+    let key = address_key(&address.partition, &address.row, ErrorCode::ResourceNotFound)?;
     let condition = call.condition("DELETE").map_err(Failure::service)?;
     // UNVERIFIED (01 §8): the code without `If-Match`.
     let condition = condition.ok_or_else(|| Failure::service(ErrorCode::MissingRequiredHeader))?;

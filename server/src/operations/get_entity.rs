@@ -20,7 +20,7 @@ use wire::payload::write_single_entity;
 pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, address: &EntityAddress<'_>) -> Result<Answer, Failure> {
     call.options.check_supported().map_err(Failure::service)?;
     let select = call.select().map_err(Failure::service)?.filter(|select| !select.is_all());
-    let key = address_key(&address.partition, &address.row, ErrorCode::ResourceNotFound).map_err(Failure::query)?;
+    let key = address_key(&address.partition, &address.row, ErrorCode::ResourceNotFound)?;
     call.allow(Action::Entities { table: &address.table, access: Access::Read, key: Some(&key) })?;
     let table = call.table_to_read(&address.table)?;
     call.admit_entities(&table, &address.partition, 1)?;

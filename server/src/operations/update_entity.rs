@@ -45,7 +45,7 @@ pub(crate) fn decode<'b>(
         Some(_) => ErrorCode::ResourceNotFound,
         None => ErrorCode::PropertyValueTooLarge,
     };
-    let key = address_key(&address.partition, &address.row, too_long).map_err(Failure::query)?;
+    let key = address_key(&address.partition, &address.row, too_long)?;
     let entity = reader.read(call.body_format, body, Keys::InTarget)?;
     check_body_keys(&key, &entity).map_err(Failure::service)?;
     let method = match update {
