@@ -14,7 +14,6 @@ use model::mutation::Effect;
 use model::{Clock, DateTime, Mutation, MutationError, Transaction, Written};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// The transactions so far.
 pub(super) struct Group<'a> {
@@ -102,13 +101,8 @@ impl<'a> Group<'a> {
                 places.push(existing);
             }
         }
-        if !sought.is_empty() {
-            // The next ones are read beforehand by those who bring them, if this has to wait for the disk.
-            let began = Instant::now();
-            for (place, value) in places.into_iter().zip(lookup::find(self.storage, &sought)?) {
-                *place = value;
-            }
-            self.shared.note_reads(self.storage, began, sought.len());
+        for (place, value) in places.into_iter().zip(lookup::find(self.storage, &sought)?) {
+            *place = value;
         }
         Ok(existing)
     }

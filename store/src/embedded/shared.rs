@@ -141,19 +141,14 @@ impl Shared {
         let value = catch_unwind(AssertUnwindSafe(|| snapshot.get(&storage.data, &full_key)))
             .map_err(|_| ReadError::Fault(damaged(&full_key)))?
             .map_err(|error| read_fault(error, &full_key))?;
-        self.note_reads(&storage, began, 1);
+        // What fits into the cache is waited for once, if at all.
+        self.slow_reads.note(began, || storage.data.disk_space() > self.settings.cache_bytes);
         let Some(value) = value else { return Ok(None) };
         let record = Record::from_bytes(value.to_vec());
         match record.view() {
             Ok(_) => Ok(Some(record)),
             Err(_) => Err(ReadError::Fault(damaged(&full_key))),
         }
-    }
-
-    /// Takes note of how long it took to look for so many entities.
-    pub(super) fn note_reads(&self, storage: &Storage, began: Instant, reads: usize) {
-        // What fits into the cache is waited for once, if at all.
-        self.slow_reads.note(began, reads, || storage.data.disk_space() > self.settings.cache_bytes);
     }
 
     /// A page of entities; runs until the page is done, so it must not run on a thread that serves other tasks.

@@ -8,10 +8,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A read that takes longer than this has waited for something.
+/// Reads that take longer than this have waited for something. A block that is read from memory and decompressed takes a
+/// tenth of it.
 const SLOW_READ: Duration = Duration::from_micros(500);
-/// What a read takes that has a block decompressed which is in memory.
-const FAST_READ: Duration = Duration::from_micros(50);
 /// For how long after a slow read the next ones are expected to be slow, too.
 const EXPECTATION: Duration = Duration::from_secs(1);
 
@@ -41,12 +40,11 @@ impl SlowReads {
         }
     }
 
-    /// Takes note of so many reads that began then and have just ended. Whether they may have waited for the disk, and not for
-    /// a processor, is asked only if they were slow.
-    pub(super) fn note(&self, began: Instant, reads: usize, may_be_of_disk: impl FnOnce() -> bool) {
+    /// Takes note of a read that began then and has just ended. Whether it may have waited for the disk, and not for a
+    /// processor, is asked only if it was slow.
+    pub(super) fn note(&self, began: Instant, may_be_of_disk: impl FnOnce() -> bool) {
         let now = Instant::now();
-        let further = u32::try_from(reads.saturating_sub(1)).unwrap_or(u32::MAX);
-        if now.duration_since(began) > SLOW_READ + FAST_READ.saturating_mul(further) && may_be_of_disk() {
+        if now.duration_since(began) > SLOW_READ && may_be_of_disk() {
             self.expected_until.fetch_max(self.nanos(now + EXPECTATION), Ordering::Relaxed);
         }
     }
@@ -71,12 +69,10 @@ mod tests {
         let reads = SlowReads::new();
         assert!(!reads.are_expected());
         let long_ago = reads.opened.checked_sub(Duration::from_secs(2)).unwrap();
-        reads.note(long_ago, 1, || false);
+        reads.note(long_ago, || false);
         assert!(!reads.are_expected(), "it waited for something else");
         let before = Instant::now();
-        reads.note(long_ago, 10_000_000, || true);
-        assert!(!reads.are_expected(), "so many take as long");
-        reads.note(long_ago, 100, || true);
+        reads.note(long_ago, || true);
         assert!(reads.are_expected_at(|| before));
         reads.expect_always();
         assert!(reads.are_expected());

@@ -336,11 +336,11 @@ async fn a_read_that_may_wait_for_the_disk_holds_up_nobody() {
     let long_ago = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
     let storage = engine.shared.storage().unwrap();
     let is_beyond_cache = || storage.data.disk_space() > options.cache_bytes;
-    engine.shared.slow_reads.note(long_ago, 1, is_beyond_cache);
+    engine.shared.slow_reads.note(long_ago, is_beyond_cache);
     assert!(!engine.shared.reads_may_wait(), "nothing is in a file yet");
     storage.data.rotate_memtable_and_wait().unwrap();
     let before = Instant::now();
-    engine.shared.slow_reads.note(long_ago, 1, is_beyond_cache);
+    engine.shared.slow_reads.note(long_ago, is_beyond_cache);
     assert!(engine.shared.slow_reads.are_expected_at(|| before));
     engine.shared.slow_reads.expect_always();
     assert!(engine.shared.reads_may_wait());
