@@ -1,7 +1,7 @@
 //! Disks that fail for a while: nothing acknowledged is lost, nothing is half-written, and service resumes by itself.
 
 use super::support::{PATIENCE, Random, Server, eventually};
-use super::writers::Until;
+use super::writers::{Until, Writes};
 use super::{Run, compile};
 use std::fs;
 use std::path::{Path, PathBuf};

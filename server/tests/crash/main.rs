@@ -20,7 +20,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 use support::{Random, Server};
-use writers::{Catalog, Transactions, Until, Writer};
+use writers::{Catalog, Transactions, Until, Writer, Writes};
 
 const WRITERS: u64 = 8;
 const SEED: &str = "ROWHOUSE_CRASH_SEED";

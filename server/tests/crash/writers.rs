@@ -56,6 +56,41 @@ fn faulty(answer: &Response, until: Until<'_>) -> Option<Faulty> {
     }
 }
 
+/// Somebody who writes one thing after the other, of which at most the last is in doubt.
+pub(crate) trait Writes {
+    /// What was sent.
+    type Sent;
+
+    /// Sends the next write, which is in doubt from now on.
+    fn send(&mut self, client: &mut Client) -> std::io::Result<(Self::Sent, Response)>;
+
+    /// What was sent did not happen.
+    fn take_back(&mut self);
+
+    /// Takes over what the answer says.
+    fn acknowledge(&mut self, sent: Self::Sent, answer: &Response);
+
+    /// Writes until it is over.
+    fn write(&mut self, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
+        let Ok(mut client) = Client::connect(address) else { return };
+        while !until.is_over() {
+            let Ok((sent, answer)) = self.send(&mut client) else { return };
+            match faulty(&answer, until) {
+                Some(Faulty::Refused) => {
+                    self.take_back();
+                    continue;
+                }
+                // What became of it is seen once the fault is gone.
+                Some(Faulty::Unknown) => return,
+                None => {}
+            }
+            self.acknowledge(sent, &answer);
+            // Nobody listens any more once the server is killed.
+            let _ = acknowledged.send(());
+        }
+    }
+}
+
 type Properties = BTreeMap<String, Value>;
 
 /// What is known of one stored entity.
@@ -94,27 +129,6 @@ impl Writer {
     pub(crate) fn check(&mut self, client: &mut Client, round: u64) {
         let stored = stored_rows(client, self);
         self.learn(stored, round);
-    }
-
-    /// Writes until it is over.
-    pub(crate) fn write(&mut self, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
-        let Ok(mut client) = Client::connect(address) else { return };
-        while !until.is_over() {
-            let write = self.plan();
-            let Ok(answer) = write.operation.send(&mut client, &self.partition, &write.row) else { return };
-            match faulty(&answer, until) {
-                Some(Faulty::Refused) => {
-                    self.doubt = None;
-                    continue;
-                }
-                // What became of it is seen once the fault is gone.
-                Some(Faulty::Unknown) => return,
-                None => {}
-            }
-            self.acknowledge(write, &answer);
-            // Nobody listens any more once the server is killed.
-            let _ = acknowledged.send(());
-        }
     }
 
     /// Writes until `is_over`, whatever happens to the database below the server, which itself must stay and answer.
@@ -188,20 +202,6 @@ impl Writer {
         Planned { row, operation, expected, after }
     }
 
-    /// Takes over what the answer says.
-    fn acknowledge(&mut self, write: Planned, answer: &Response) {
-        let Planned { row, operation, expected, after } = write;
-        assert_eq!(answer.status, expected, "{operation:?} of {row} {:?}: {answer:?}", self.rows.get(&row));
-        self.doubt = None;
-        if expected < 400 {
-            let etag = answer.header("etag").map(str::to_owned);
-            match after {
-                Some(after) => self.rows.insert(row, Stored { etag, ..after }),
-                None => self.rows.remove(&row),
-            };
-        }
-    }
-
     fn learn(&mut self, stored: Rows, round: u64) {
         let mut expected = self.rows.clone();
         if let Some((row, after)) = self.doubt.take() {
@@ -221,8 +221,35 @@ impl Writer {
     }
 }
 
+impl Writes for Writer {
+    type Sent = Planned;
+
+    fn send(&mut self, client: &mut Client) -> std::io::Result<(Planned, Response)> {
+        let write = self.plan();
+        let answer = write.operation.send(client, &self.partition, &write.row)?;
+        Ok((write, answer))
+    }
+
+    fn take_back(&mut self) {
+        self.doubt = None;
+    }
+
+    fn acknowledge(&mut self, write: Planned, answer: &Response) {
+        let Planned { row, operation, expected, after } = write;
+        assert_eq!(answer.status, expected, "{operation:?} of {row} {:?}: {answer:?}", self.rows.get(&row));
+        self.doubt = None;
+        if expected < 400 {
+            let etag = answer.header("etag").map(str::to_owned);
+            match after {
+                Some(after) => self.rows.insert(row, Stored { etag, ..after }),
+                None => self.rows.remove(&row),
+            };
+        }
+    }
+}
+
 /// An operation, and what comes of it.
-struct Planned {
+pub(crate) struct Planned {
     row: String,
     operation: Operation,
     expected: u16,
@@ -370,37 +397,6 @@ impl Transactions {
         Self { number: 0, is_in_doubt: false, random: Random(seed) }
     }
 
-    /// Writes until it is over.
-    pub(crate) fn write(&mut self, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
-        let Ok(mut client) = Client::connect(address) else { return };
-        while !until.is_over() {
-            // One that has an operation that cannot be done, the last one, leaves everything as it is.
-            let is_possible = self.random.below(4) > 0;
-            let (next, last) = (self.number + 1, if is_possible { "0" } else { "99" });
-            let rows = (1..Self::ROWS).map(|row| row.to_string()).chain([last.to_owned()]);
-            let operations: Vec<_> = rows.map(|row| self.operation(&row, next)).collect();
-            self.is_in_doubt = is_possible;
-            let Ok(answer) = transact(&mut client, &operations) else { return };
-            match faulty(&answer, until) {
-                Some(Faulty::Refused) => {
-                    self.is_in_doubt = false;
-                    continue;
-                }
-                Some(Faulty::Unknown) => return,
-                None => {}
-            }
-            self.is_in_doubt = false;
-            if is_possible {
-                assert_eq!(statuses(&answer), [204; Self::ROWS]);
-                self.number = next;
-            } else {
-                assert_eq!(statuses(&answer), [404]);
-            }
-            // Nobody listens any more once the server is killed.
-            let _ = acknowledged.send(());
-        }
-    }
-
     /// An upsert, with more text in all than is written to a file at a time; or, of row 99, an update, which there is not.
     fn operation(&mut self, row: &str, number: u64) -> String {
         let text = format!("{:016x}", self.random.next()).repeat(usize::try_from(self.random.below(200)).unwrap());
@@ -426,6 +422,35 @@ impl Transactions {
     }
 }
 
+impl Writes for Transactions {
+    /// Whether the transaction is possible.
+    type Sent = bool;
+
+    fn send(&mut self, client: &mut Client) -> std::io::Result<(bool, Response)> {
+        // One that has an operation that cannot be done, the last one, leaves everything as it is.
+        let is_possible = self.random.below(4) > 0;
+        let (next, last) = (self.number + 1, if is_possible { "0" } else { "99" });
+        let rows = (1..Self::ROWS).map(|row| row.to_string()).chain([last.to_owned()]);
+        let operations: Vec<_> = rows.map(|row| self.operation(&row, next)).collect();
+        self.is_in_doubt = is_possible;
+        Ok((is_possible, transact(client, &operations)?))
+    }
+
+    fn take_back(&mut self) {
+        self.is_in_doubt = false;
+    }
+
+    fn acknowledge(&mut self, is_possible: bool, answer: &Response) {
+        self.is_in_doubt = false;
+        if is_possible {
+            assert_eq!(statuses(answer), [204; Self::ROWS]);
+            self.number += 1;
+        } else {
+            assert_eq!(statuses(answer), [404]);
+        }
+    }
+}
+
 /// A thread that creates and deletes tables.
 pub(crate) struct Catalog {
     tables: BTreeSet<String>,
@@ -439,39 +464,6 @@ impl Catalog {
         Self { tables: BTreeSet::new(), doubt: None, random: Random(seed) }
     }
 
-    /// Writes until it is over.
-    pub(crate) fn write(&mut self, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
-        let Ok(mut client) = Client::connect(address) else { return };
-        while !until.is_over() {
-            let table = format!("table{}", self.random.below(5));
-            let exists = self.tables.contains(&table);
-            self.doubt = Some(table.clone());
-            let answer = if exists {
-                client.try_request("DELETE", &format!("/Tables('{table}')"), &[], b"")
-            } else {
-                client.try_request("POST", "/Tables", &[], json!({ "TableName": table }).to_string().as_bytes())
-            };
-            let Ok(answer) = answer else { return };
-            match faulty(&answer, until) {
-                Some(Faulty::Refused) => {
-                    self.doubt = None;
-                    continue;
-                }
-                Some(Faulty::Unknown) => return,
-                None => {}
-            }
-            assert_eq!(answer.status, if exists { 204 } else { 201 }, "{table}: {answer:?}");
-            self.doubt = None;
-            if exists {
-                self.tables.remove(&table);
-            } else {
-                self.tables.insert(table);
-            }
-            // Nobody listens any more once the server is killed.
-            let _ = acknowledged.send(());
-        }
-    }
-
     /// Compares what is stored with what the writer knows, and learns what became of the operation in doubt.
     pub(crate) fn check(&mut self, client: &mut Client, round: u64) {
         let answer = client.request("GET", "/Tables", &[], b"");
@@ -482,5 +474,36 @@ impl Catalog {
         let differences: Vec<_> = stored.symmetric_difference(&self.tables).collect();
         assert!(differences.iter().all(|table| Some(*table) == doubt.as_ref()), "{differences:?} in round {round}");
         self.tables = stored;
+    }
+}
+
+impl Writes for Catalog {
+    /// The table, and whether it existed.
+    type Sent = (String, bool);
+
+    fn send(&mut self, client: &mut Client) -> std::io::Result<((String, bool), Response)> {
+        let table = format!("table{}", self.random.below(5));
+        let exists = self.tables.contains(&table);
+        self.doubt = Some(table.clone());
+        let answer = if exists {
+            client.try_request("DELETE", &format!("/Tables('{table}')"), &[], b"")
+        } else {
+            client.try_request("POST", "/Tables", &[], json!({ "TableName": table }).to_string().as_bytes())
+        };
+        Ok(((table, exists), answer?))
+    }
+
+    fn take_back(&mut self) {
+        self.doubt = None;
+    }
+
+    fn acknowledge(&mut self, (table, exists): (String, bool), answer: &Response) {
+        assert_eq!(answer.status, if exists { 204 } else { 201 }, "{table}: {answer:?}");
+        self.doubt = None;
+        if exists {
+            self.tables.remove(&table);
+        } else {
+            self.tables.insert(table);
+        }
     }
 }

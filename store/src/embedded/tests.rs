@@ -85,6 +85,21 @@ async fn send(engine: &Embedded, mutation: Mutation) -> oneshot::Receiver<Result
     answered
 }
 
+/// Holds the lock of the catalog on another thread until it is told to release it. Whether it was told is what the thread
+/// ends with.
+fn hold_catalog(engine: &Embedded) -> (JoinHandle<bool>, std_mpsc::Sender<()>) {
+    let shared = Arc::clone(&engine.shared);
+    let (is_held, held) = std_mpsc::channel();
+    let (release, released) = std_mpsc::channel();
+    let holder = std::thread::spawn(move || {
+        let _held = shared.catalog_mut();
+        is_held.send(()).unwrap();
+        released.recv_timeout(PATIENCE).is_ok()
+    });
+    held.recv().unwrap();
+    (holder, release)
+}
+
 async fn count(engine: &Embedded) -> Result<usize, ReadError> {
     Ok(engine.scan(&table(), scan_all(), Count(0)).await?.0.0)
 }
@@ -306,15 +321,7 @@ async fn who_sets_properties_does_not_hold_up_transactions() {
     let engine = open(&folder);
     fill(&engine, 10).await;
     // The committer waits for the catalog until the others are in its queue.
-    let shared = Arc::clone(&engine.shared);
-    let (is_held, held) = oneshot::channel();
-    let (release, released) = std_mpsc::channel();
-    let holder = std::thread::spawn(move || {
-        let _held = shared.catalog_mut();
-        is_held.send(()).unwrap();
-        released.recv_timeout(PATIENCE).unwrap();
-    });
-    held.await.unwrap();
+    let (holder, release) = hold_catalog(&engine);
     let first = send(&engine, upsert(1)).await;
     let mut second = send(&engine, upsert(2)).await;
     let account = table().account;
@@ -323,7 +330,7 @@ async fn who_sets_properties_does_not_hold_up_transactions() {
     updated.unwrap();
     assert!(second.try_recv().unwrap().is_ok(), "it came before");
     first.await.unwrap().unwrap();
-    holder.join().unwrap();
+    assert!(holder.join().unwrap());
 }
 
 /// On one thread: the read would hold up whoever else has something to do.
@@ -345,15 +352,7 @@ async fn a_read_that_may_wait_for_the_disk_holds_up_nobody() {
     engine.shared.slow_reads.expect_always();
     assert!(engine.shared.reads_may_wait());
     // The lock stands for a slow disk.
-    let shared = Arc::clone(&engine.shared);
-    let (is_held, held) = std_mpsc::channel();
-    let (release, released) = std_mpsc::channel();
-    let disk = std::thread::spawn(move || {
-        let _held = shared.catalog_mut();
-        is_held.send(()).unwrap();
-        released.recv_timeout(PATIENCE).is_ok()
-    });
-    held.recv().unwrap();
+    let (disk, release) = hold_catalog(&engine);
     let (table, key) = (table(), key(7));
     let (record, ()) = tokio::join!(engine.get(&table, &key), async { release.send(()).unwrap() });
     assert!(record.unwrap().is_some());
