@@ -47,7 +47,7 @@ fn random_entities_come_back_by_way_of_services() {
     done(&folder, "export", &["--from", "data", "--to", "exact"]);
     // No service shows the sign of zero.
     let exact = String::from_utf8(files(&folder, "exact").remove("Random.jsonl").unwrap()).unwrap();
-    let expected = exact.replace(":-0.0", ":0.0");
+    let expected = exact.replace(":-0.0,", ":0.0,").replace(":-0.0}", ":0.0}");
     for format in ["jsonl", "csv"] {
         let (first, second) =
             (Server::start(&["--in-memory"]), Server::start(&["--data", &folder.path(&format!("served-{format}"))]));
