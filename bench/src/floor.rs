@@ -22,7 +22,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
-use wire::json::{Context as Addresses, EntityForm, Repeats, write_entity_in_set};
+use wire::json::{Context as Addresses, EncoderCache, EntityForm, write_entity_in_set};
 use wire::signing::{AccountKey, Authorization, Signed, any_verifies};
 
 /// Entities of the fixed page.
@@ -145,7 +145,7 @@ fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
     let form = EntityForm { context, table: "Bench", select: None, etag_in_minimal: true };
     let mut out = Vec::new();
     let view = EntityView::of(&key, &record).expect("the record was just built");
-    write_entity_in_set(&mut out, &form, &view, &mut Repeats::default()).expect("the record was just built");
+    write_entity_in_set(&mut out, &form, &view, &mut EncoderCache::default()).expect("the record was just built");
     out
 }
 

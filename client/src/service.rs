@@ -14,8 +14,8 @@ use http::Method;
 use model::{ServiceProperties, StoredAccessPolicies};
 use std::time::{Duration, SystemTime};
 use wire::batch::read_answers;
+use wire::error_response::ErrorResponse;
 use wire::json::{read_table_set, write_table_request};
-use wire::told_error::ToldError;
 use wire::uri::{encode_component, write_table_address};
 use wire::{Version, acl, service_properties, xml};
 
@@ -31,7 +31,7 @@ pub struct TableService {
 /// Why one attempt did not succeed.
 struct Refusal {
     status: u16,
-    told: Option<ToldError>,
+    told: Option<ErrorResponse>,
     retry_after: Option<Duration>,
 }
 
@@ -193,9 +193,9 @@ impl Refusal {
 fn judge(call: &Call, answer: &Answer) -> Result<Option<Refusal>, Error> {
     let retry_after = answer.header("retry-after").and_then(|text| text.parse().ok()).map(Duration::from_secs);
     if !(200..300).contains(&answer.status) {
-        let mut told = ToldError::read(&answer.body);
+        let mut told = ErrorResponse::read(&answer.body);
         if let (None, Some(code)) = (&told, answer.header("x-ms-error-code")) {
-            told = Some(ToldError { code: code.to_owned(), message: String::new() });
+            told = Some(ErrorResponse { code: code.to_owned(), message: String::new() });
         }
         return Ok(Some(Refusal { status: answer.status, told, retry_after }));
     }
@@ -207,7 +207,7 @@ fn judge(call: &Call, answer: &Answer) -> Result<Option<Refusal>, Error> {
     if failed.is_none() && parts.len() != operations {
         return Err(unreadable(call, &format!("it tells of {} operations, not of {operations}", parts.len())));
     }
-    Ok(failed.map(|part| Refusal { status: part.status, told: ToldError::read(part.body), retry_after }))
+    Ok(failed.map(|part| Refusal { status: part.status, told: ErrorResponse::read(part.body), retry_after }))
 }
 
 pub(crate) fn unreadable(call: &Call, why: &str) -> Error {

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::Instant;
 use store::TableKey;
-use wire::negotiation::{Content, DataServiceVersion, Preference, Wishes};
+use wire::negotiation::{Content, DataServiceVersion, FormatPreferences, Preference};
 use wire::payload::{EntityForm, Form};
 use wire::{ErrorCode, Format, QueryOptions, Select, ServiceError, Version};
 
@@ -96,14 +96,19 @@ pub(crate) struct Call<'a> {
 
 impl Call<'_> {
     /// What the client says about formats.
-    pub(crate) fn wishes<'w>(
+    pub(crate) fn format_preferences<'w>(
         version: Version,
         headers: &Headers<'w>,
         options: &'w QueryOptions<'_>,
-    ) -> Result<Wishes<'w>, ErrorCode> {
+    ) -> Result<FormatPreferences<'w>, ErrorCode> {
         let data_service_version =
             DataServiceVersion::effective(version, headers.data_service_version, headers.max_data_service_version)?;
-        Ok(Wishes { version, data_service_version, accept: headers.accept, format: options.format.as_deref() })
+        Ok(FormatPreferences {
+            version,
+            data_service_version,
+            accept: headers.accept,
+            format: options.format.as_deref(),
+        })
     }
 
     /// How the answer is written.

@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::Engine;
 use tracing::{debug, error, info};
-use wire::negotiation::{Preference, Wishes};
+use wire::negotiation::{FormatPreferences, Preference};
 use wire::target::{Resource, Target};
 use wire::{ErrorCode, Format, MetadataLevel, ServiceError, Version};
 
@@ -92,7 +92,7 @@ struct Ask<'r> {
     operation: Operation<'r>,
     headers: Headers<'r>,
     version: Version,
-    wishes: Wishes<'r>,
+    format_preferences: FormatPreferences<'r>,
     /// The format of the answer.
     format: Format,
     /// How long the client gives the request.
@@ -273,10 +273,12 @@ impl<E: Engine> Service<E> {
         let Arrived { parts, head, options, target, .. } = arrived;
         let front_end = |error| Failure::at(Layer::FrontEnd, error);
         let headers = Headers::of(head, accept).map_err(front_end)?;
-        let wishes = Call::wishes(version, &headers, options).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
+        let format_preferences =
+            Call::format_preferences(version, &headers, options).map_err(|e| Failure::at(Layer::FrontEnd, e))?;
         // Errors about the address come before those about the format, and are already written in it.
         let has_answer = matches!(parts.method, Method::GET | Method::POST);
-        let wished = if has_answer { wishes.answer_format() } else { wishes.empty_answer_format() };
+        let wished =
+            if has_answer { format_preferences.answer_format() } else { format_preferences.empty_answer_format() };
         envelope.format = wished.ok();
         options.check().map_err(Failure::query)?;
         let resource = target.resource().map_err(Failure::query)?;
@@ -293,23 +295,23 @@ impl<E: Engine> Service<E> {
         learned.operation = if headers.if_match.is_some() { kind } else { kind.without_condition() };
         learned.table = operation.table().cloned();
         if operation.has_preference() {
-            envelope.preference = Preference::parse(wishes.data_service_version, headers.prefer);
+            envelope.preference = Preference::parse(format_preferences.data_service_version, headers.prefer);
         }
         authorize(grant, &operation, &headers)?;
         self.check_endpoint(&operation, target).map_err(front_end)?;
         let format = match operation {
             // Each part of a batch has a format of its own.
-            Operation::Batch => wishes.default_part_format(),
+            Operation::Batch => format_preferences.default_part_format(),
             // What these answer is XML, and nobody asks for it.
             _ if operation.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if operation.answers_with_body() == has_answer => resolved(wished)?,
             // The method on the wire is not the one that counts.
-            _ if operation.answers_with_body() => resolved(wishes.answer_format())?,
-            _ => resolved(wishes.empty_answer_format())?,
+            _ if operation.answers_with_body() => resolved(format_preferences.answer_format())?,
+            _ => resolved(format_preferences.empty_answer_format())?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;
         learned.has_own_timeout = timeout < Duration::from_secs(REQUEST_TIMEOUT_SECONDS_MAX);
-        Ok(Ask { operation, headers, version, wishes, format, timeout })
+        Ok(Ask { operation, headers, version, format_preferences, format, timeout })
     }
 
     /// Reads the body, and does what a request asks for.
@@ -322,18 +324,18 @@ impl<E: Engine> Service<E> {
         envelope: &Envelope,
         learned: &mut Learned<'_>,
     ) -> Result<(Answer, Share), BodyFailure> {
-        let Ask { operation, headers, version, wishes, format, timeout } = ask;
+        let Ask { operation, headers, version, format_preferences, format, timeout } = ask;
         let Caller { grant, quota } = caller;
         let base = arrived.base();
         let share = self.admission.memory(expected_bytes(&operation, &body)).await?;
-        let body = self.read_body(&operation, arrived, body, headers.content_type, &wishes, learned);
+        let body = self.read_body(&operation, arrived, body, headers.content_type, &format_preferences, learned);
         let (body, body_format) = body.await?;
         // Taken when the body is there, so that nobody keeps it by sending slowly.
         let _place = self.admission.place().await?;
         let call = Call {
             grant,
             version,
-            data_service_version: wishes.data_service_version,
+            data_service_version: format_preferences.data_service_version,
             now: DateTime::from_system_time(arrived.now),
             base: &base,
             headers,
@@ -376,7 +378,7 @@ impl<E: Engine> Service<E> {
         arrived: &Arrived<'_>,
         body: Incoming,
         content_type: Option<&str>,
-        wishes: &Wishes<'_>,
+        format_preferences: &FormatPreferences<'_>,
         learned: &mut Learned<'_>,
     ) -> Result<(Bytes, Format), BodyFailure> {
         let unread = Format::Json(MetadataLevel::Minimal);
@@ -391,7 +393,7 @@ impl<E: Engine> Service<E> {
         // Each part of a batch has a format of its own, and any `Content-Type` goes with an XML document (recorded).
         let has_format = !(operation.is_xml() || *operation == Operation::Batch);
         if has_format {
-            wishes.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
+            format_preferences.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
         }
         let waiting = self.is_watched().then(Instant::now);
         let body = traces::step("receive body", pin!(body::read(body, arrived.started))).await;
@@ -401,7 +403,7 @@ impl<E: Engine> Service<E> {
         if operation.is_xml() && body.len() > XML_BODY_BYTES_MAX {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
         }
-        let format = if has_format { resolved(wishes.body_format(content_type, &body))? } else { unread };
+        let format = if has_format { resolved(format_preferences.body_format(content_type, &body))? } else { unread };
         let md5 = arrived.head.content_md5.and_then(|value| value.to_str().ok());
         body::check_md5(md5, &body).map_err(Failure::service)?;
         Ok((body, format))

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 /// What an answer says about why it is an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToldError {
+pub struct ErrorResponse {
     /// The code, such as `TableNotFound`.
     pub code: String,
     /// The first line of the message; those behind it name the request.
@@ -33,7 +33,7 @@ struct JsonMessage<'a> {
     value: Cow<'a, str>,
 }
 
-impl ToldError {
+impl ErrorResponse {
     /// Reads the body of an error; `None` if it is none that the service writes.
     pub fn read(body: &[u8]) -> Option<Self> {
         let body = body.trim_ascii();
@@ -63,14 +63,15 @@ mod tests {
     #[test]
     fn every_form_of_an_error_is_read() {
         let error = ServiceError::new(ErrorCode::TableNotFound, "No \"such\" <table> & co.");
-        let told = Some(ToldError { code: "TableNotFound".to_owned(), message: error.message.clone().into_owned() });
+        let told =
+            Some(ErrorResponse { code: "TableNotFound".to_owned(), message: error.message.clone().into_owned() });
         for form in [ErrorBody::Json, ErrorBody::ODataXml, ErrorBody::PrefixedXml] {
-            assert_eq!(ToldError::read(&write_error_body(form, &error, "id", DateTime::MIN)), told, "{form:?}");
+            assert_eq!(ErrorResponse::read(&write_error_body(form, &error, "id", DateTime::MIN)), told, "{form:?}");
         }
         let storage = "\u{FEFF}<?xml version=\"1.0\"?><Error><Code>ServerBusy</Code><Message>Busy.\nRequestId:1</Message></Error>";
-        assert_eq!(ToldError::read(storage.as_bytes()).unwrap().message, "Busy.");
+        assert_eq!(ErrorResponse::read(storage.as_bytes()).unwrap().message, "Busy.");
         for other in ["", "{}", "<html></html>", "oops"] {
-            assert_eq!(ToldError::read(other.as_bytes()), None, "{other}");
+            assert_eq!(ErrorResponse::read(other.as_bytes()), None, "{other}");
         }
     }
 }

@@ -105,7 +105,7 @@ impl DataServiceVersion {
 
 /// What a request says about formats.
 #[derive(Debug, Clone, Copy)]
-pub struct Wishes<'a> {
+pub struct FormatPreferences<'a> {
     /// The service version.
     pub version: Version,
     /// The effective data service version.
@@ -116,7 +116,7 @@ pub struct Wishes<'a> {
     pub format: Option<&'a str>,
 }
 
-impl Wishes<'_> {
+impl FormatPreferences<'_> {
     /// The format of the answer, or why there is none (03 §1.2, §1.3).
     pub fn answer_format(&self) -> Result<Format, ErrorCode> {
         let format = self.format.map(str::trim).filter(|format| !format.is_empty());
@@ -335,7 +335,7 @@ mod tests {
     ) -> Result<Format, ErrorCode> {
         let version = Version::parse(version).unwrap();
         let data_service_version = DataServiceVersion::effective(version, dsv, None)?;
-        Wishes { version, data_service_version, accept, format }.answer_format()
+        FormatPreferences { version, data_service_version, accept, format }.answer_format()
     }
 
     #[test]
@@ -400,10 +400,14 @@ mod tests {
         let check = |version: &str, content_type, body: &str| {
             let version = Version::parse(version).unwrap();
             let data_service_version = DataServiceVersion::effective(version, None, None).unwrap();
-            let wishes = Wishes { version, data_service_version, accept: None, format: None };
-            let format = wishes.body_format(content_type, body.as_bytes());
+            let format_preferences = FormatPreferences { version, data_service_version, accept: None, format: None };
+            let format = format_preferences.body_format(content_type, body.as_bytes());
             if content_type.is_some_and(|content_type| !content_type.is_empty()) {
-                assert_eq!(wishes.check_content_type(content_type), format.map(|_| ()), "the body has no say");
+                assert_eq!(
+                    format_preferences.check_content_type(content_type),
+                    format.map(|_| ()),
+                    "the body has no say"
+                );
             }
             format
         };

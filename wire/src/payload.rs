@@ -1,7 +1,7 @@
 //! Entities and tables in whichever format a request has: the one place that chooses between JSON and Atom.
 
 use crate::entity_body::{BodyError, EntityBody, Keys};
-pub use crate::json::Repeats;
+pub use crate::json::EncoderCache;
 use crate::negotiation::{Format, MetadataLevel};
 use crate::select::Select;
 use crate::version::Version;
@@ -108,12 +108,12 @@ pub fn write_start_of_entity_set(out: &mut Vec<u8>, form: &EntityForm<'_>, is_em
 
 /// Writes one entity of a set.
 ///
-/// `repeats` is kept from one entity of the set to the next.
+/// `cache` is kept from one entity of the set to the next.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,
     form: &EntityForm<'_>,
     entity: &EntityView<'_>,
-    repeats: &mut Repeats,
+    cache: &mut EncoderCache,
     is_first: bool,
 ) -> Result<(), DamagedRecord> {
     match form.form.format {
@@ -121,7 +121,7 @@ pub fn write_entity_in_set(
             if !is_first {
                 out.push(b',');
             }
-            json::write_entity_in_set(out, &form.json(level), entity, repeats)
+            json::write_entity_in_set(out, &form.json(level), entity, cache)
         }
         Format::Atom => atom::write_entity_in_feed(out, &form.atom(), entity),
     }
@@ -276,14 +276,14 @@ mod tests {
             for format in TYPED.into_iter().chain([Format::Json(MetadataLevel::None)]) {
                 let form = Form { base: "B", account: &account, format, version: Version::JSON, now: DateTime::MAX };
                 let form = EntityForm { form, table: "cars", select: None };
-                let mut repeats = Repeats::default();
+                let mut cache = EncoderCache::default();
                 for shape in &shapes {
                     let names: std::collections::BTreeMap<_, _> = shape.iter().map(|(name, value)| (NAMES[*name], value)).collect();
                     let record = named_record(names.into_iter());
                     let entity = EntityView::of(&key, &record).unwrap();
                     let (mut among, mut alone) = (Vec::new(), Vec::new());
-                    write_entity_in_set(&mut among, &form, &entity, &mut repeats, true).unwrap();
-                    write_entity_in_set(&mut alone, &form, &entity, &mut Repeats::default(), true).unwrap();
+                    write_entity_in_set(&mut among, &form, &entity, &mut cache, true).unwrap();
+                    write_entity_in_set(&mut alone, &form, &entity, &mut EncoderCache::default(), true).unwrap();
                     prop_assert_eq!(String::from_utf8(among).unwrap(), String::from_utf8(alone).unwrap());
                 }
             }

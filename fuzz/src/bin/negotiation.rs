@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::negotiation::{Content, DataServiceVersion, Preference, Wishes};
+use wire::negotiation::{Content, DataServiceVersion, Preference, FormatPreferences};
 use wire::{Format, Version};
 
 // One line each: version, the two data service versions, Accept, $format, Content-Type, Prefer. An empty line is an
@@ -14,18 +14,18 @@ fuzz_target!(|text: &str| {
     let Some(version) = line().map_or(Some(Version::OLDEST), Version::parse) else { return };
     assert_eq!(Version::parse(&version.to_string()), Some(version));
     let Ok(data_service_version) = DataServiceVersion::effective(version, line(), line()) else { return };
-    let wishes = Wishes { version, data_service_version, accept: line(), format: line() };
+    let format_preferences = FormatPreferences { version, data_service_version, accept: line(), format: line() };
     let speaks_json = data_service_version >= DataServiceVersion::V3;
-    if let (true, Ok(format @ Format::Json(_))) = (speaks_json, wishes.answer_format()) {
-        let repeated = Wishes { accept: Some(format.content_type(Content::Entry)), format: None, ..wishes };
+    if let (true, Ok(format @ Format::Json(_))) = (speaks_json, format_preferences.answer_format()) {
+        let repeated = FormatPreferences { accept: Some(format.content_type(Content::Entry)), format: None, ..format_preferences };
         assert_eq!(repeated.answer_format(), Ok(format));
-        assert_eq!(wishes.empty_answer_format(), Ok(format));
+        assert_eq!(format_preferences.empty_answer_format(), Ok(format));
     }
-    let _ = wishes.empty_answer_format();
+    let _ = format_preferences.empty_answer_format();
     let (content_type, prefer) = (line(), line());
     for body in [&b""[..], b"<", b"\xEF\xBB\xBF {"] {
-        if wishes.body_format(content_type, body).is_ok() {
-            assert_eq!(wishes.check_content_type(content_type), Ok(()));
+        if format_preferences.body_format(content_type, body).is_ok() {
+            assert_eq!(format_preferences.check_content_type(content_type), Ok(()));
         }
     }
     if let Some(preference) = Preference::parse(data_service_version, prefer) {

@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use store::{EmbeddedSnapshot, SnapshotError};
-use tables::Wishes;
+use tables::FormatPreferences;
 
 /// Sends a snapshot to whoever makes a backup of it.
 pub(crate) fn send(out: &mut impl Write, snapshot: &EmbeddedSnapshot) -> Result<(), SnapshotError> {
@@ -167,17 +167,19 @@ pub(crate) fn restore(args: &RestoreArgs) -> anyhow::Result<()> {
         (_, Some(at)) => Choice::At(instant(at)?),
         _ => Choice::Latest,
     };
-    let wishes = Wishes::parse(&args.tables)?;
+    let format_preferences = FormatPreferences::parse(&args.tables)?;
     let repository = Repository::open(&args.from)?;
     let (id, manifest) = choice.find(&repository)?;
-    let Some(folder) = args.data.clone() else { return restore_into(args, repository, &id, manifest, &wishes) };
+    let Some(folder) = args.data.clone() else {
+        return restore_into(args, repository, &id, manifest, &format_preferences);
+    };
     let (time, entities, shown) = (manifest.time.clone(), manifest.entities(), folder.display().to_string());
     if !args.quiet {
         crate::places::note(&format!("the backup {id} has {} entities", grouped(entities)));
     }
     let began = Instant::now();
     let restored = run("restoring", args.quiet, move |progress, stop| {
-        restore::restore(&repository, &manifest, &wishes, &folder, progress, stop)
+        restore::restore(&repository, &manifest, &format_preferences, &folder, progress, stop)
     });
     let restored = restored.with_context(|| format!("restoring into {shown}"))?;
     if args.json {
@@ -198,10 +200,10 @@ fn restore_into(
     repository: Repository,
     id: &str,
     manifest: Manifest,
-    wishes: &Wishes,
+    format_preferences: &FormatPreferences,
 ) -> anyhow::Result<()> {
     let into = args.into.as_deref().context("--data or --into says where to restore to")?;
-    let wanted = wishes.choose(&manifest)?;
+    let wanted = format_preferences.choose(&manifest)?;
     let tables = wanted.iter().map(|wanted| {
         let from = wanted.content.table.decode()?.table;
         anyhow::Ok(Task { from, to: wanted.target.table.clone() })

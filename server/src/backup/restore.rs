@@ -3,7 +3,7 @@
 use super::manifest::Manifest;
 use super::read::each_entity;
 use super::repository::Repository;
-use super::tables::Wishes;
+use super::tables::FormatPreferences;
 use crate::places::Progress;
 use anyhow::{Context, ensure};
 use std::path::Path;
@@ -21,17 +21,17 @@ pub(super) struct Restored {
 pub(super) fn restore(
     repository: &Repository,
     manifest: &Manifest,
-    wishes: &Wishes,
+    format_preferences: &FormatPreferences,
     folder: &Path,
     progress: &Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<Restored> {
-    let wanted = wishes.choose(manifest)?;
+    let wanted = format_preferences.choose(manifest)?;
     let last_stamp = manifest.last_stamp()?;
     progress.set_tables(wanted.len());
     let mut restored = RestoredFolder::begin(folder)?;
     // Those who want some tables want nothing else.
-    let accounts = if wishes.is_all() { manifest.accounts.as_slice() } else { &[] };
+    let accounts = if format_preferences.is_all() { manifest.accounts.as_slice() } else { &[] };
     for entry in accounts {
         let (account, properties) = entry.decode()?;
         restored.properties(&account, &properties)?;

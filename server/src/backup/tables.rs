@@ -16,7 +16,7 @@ struct Wish {
 
 /// The tables that are wanted: all if no wish is given.
 #[derive(Debug, Default)]
-pub(super) struct Wishes(Vec<Wish>);
+pub(super) struct FormatPreferences(Vec<Wish>);
 
 /// A table of a backup, as what it is to be restored.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Wanted<'m> {
     pub(super) target: SnapshotTable,
 }
 
-impl Wishes {
+impl FormatPreferences {
     /// Reads texts such as `Cars`, `Cars=Old` and `account/Cars=Old`.
     pub(super) fn parse(texts: &[String]) -> anyhow::Result<Self> {
         let table = |name: &str| {

@@ -18,7 +18,7 @@ use std::pin::pin;
 use store::{Engine, EntitySink, Scan, ScanEnd};
 use tracing::debug;
 use wire::negotiation::Content;
-use wire::payload::{EntityForm, Form, Repeats, end_entity_set, write_entity_in_set, write_start_of_entity_set};
+use wire::payload::{EncoderCache, EntityForm, Form, end_entity_set, write_entity_in_set, write_start_of_entity_set};
 use wire::{ErrorCode, Format, QueryOptions, Select, Version, continuation, filter};
 
 /// Answers one page of the entities that match.
@@ -120,7 +120,7 @@ impl PageForm {
 /// Encodes entities into the segments of a response body.
 struct PageWriter {
     form: PageForm,
-    repeats: Repeats,
+    cache: EncoderCache,
     full: Vec<Bytes>,
     open: Vec<u8>,
     entities: u64,
@@ -138,8 +138,8 @@ impl PageWriter {
             now: call.now,
             select,
         };
-        let (repeats, full, open) = (Repeats::default(), Vec::new(), Vec::with_capacity(4096));
-        Self { form, repeats, full, open, entities: 0, damage: None }
+        let (cache, full, open) = (EncoderCache::default(), Vec::new(), Vec::with_capacity(4096));
+        Self { form, cache, full, open, entities: 0, damage: None }
     }
 
     fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
@@ -167,7 +167,7 @@ impl EntitySink for PageWriter {
             write_start_of_entity_set(&mut self.open, &form, false);
         }
         self.entities += 1;
-        match write_entity_in_set(&mut self.open, &form, entity, &mut self.repeats, is_first) {
+        match write_entity_in_set(&mut self.open, &form, entity, &mut self.cache, is_first) {
             Ok(()) => ControlFlow::Continue(()),
             Err(damage) => {
                 self.damage = Some(damage);

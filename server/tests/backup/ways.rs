@@ -131,14 +131,14 @@ fn tables_are_restored_alone_and_under_new_names() {
     let renamed = [("Older", "Harvest"), ("wide", "wide")];
     let expected = renamed.map(|(new, old)| (new.to_owned(), before[old].clone())).into();
     assert_eq!(exact_snapshot(&server).tables(), expected);
-    for (wishes, told) in [
+    for (format_preferences, told) in [
         (vec!["--table", "Ghost"], "no table 'Ghost'"),
         (vec!["--table", "a-b"], "not a table name"),
         (vec!["--table", "other1/wide"], "no table 'wide'"),
         (vec!["--table", "wide=Same", "--table", "odd=same"], "two tables are to become"),
         (vec!["--table", "wide="], "not a table name"),
     ] {
-        let ran = place.try_restore("none", &wishes);
+        let ran = place.try_restore("none", &format_preferences);
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(ran.stderr.contains(told), "{ran:?}");
         assert!(!Path::new(&place.folder.path("none")).exists());
@@ -169,14 +169,14 @@ fn tables_are_restored_into_a_running_server() {
     }
     assert_eq!(after.len(), before.len() + 3);
     assert_eq!(place.folder.states("copy"), Vec::<std::path::PathBuf>::new());
-    for (wishes, told) in [
+    for (format_preferences, told) in [
         (&["--table", "Cars"][..], "holds entities already"),
         (&["--table", "Cars=New", "--table", "cars=Newer"], "is named twice"),
         (&["--table", "Ghost=New"], "no table 'Ghost'"),
         (&[], "required"),
         (&["--table", "Cars=New", "--data", "x"], "cannot be used with"),
     ] {
-        let ran = restore(wishes);
+        let ran = restore(format_preferences);
         assert!(ran.code != Some(0) && ran.stderr.contains(told), "{ran:?}");
     }
     assert_eq!(snapshot(&server).tables(), after);

@@ -8,7 +8,7 @@ use model::record::{Properties, Property, PropertyHead};
 
 /// The beginnings of the properties of the entity before, by their place in it.
 #[derive(Debug, Default)]
-pub struct Repeats {
+pub struct EncoderCache {
     beginnings: Vec<Beginning>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Beginning {
     pub(super) text: Block,
 }
 
-impl Repeats {
+impl EncoderCache {
     /// The next property, if the entity before had one of the same name and type at this place, and how that one began.
     pub(super) fn next<'a>(&self, place: usize, properties: &mut Properties<'a>) -> Option<(&Beginning, Property<'a>)> {
         let known = self.beginnings.get(place)?;

@@ -1,7 +1,7 @@
 //! Answers, byte for byte in the order and spelling of the service (specification 03 §3).
 
+use super::encoder_cache::EncoderCache;
 use super::escape::{write_escaped, write_escaped_bytes, write_json_string};
-use super::repeats::Repeats;
 use crate::binary::write_base64;
 use crate::negotiation::MetadataLevel;
 use crate::number::write_double;
@@ -64,15 +64,15 @@ pub fn write_start_of_entity_set(out: &mut Vec<u8>, form: &EntityForm<'_>) {
 
 /// Writes one entity of a set; the caller separates entities by commas.
 ///
-/// `repeats` is kept from one entity of the set to the next, all of which have the same form.
+/// `cache` is kept from one entity of the set to the next, all of which have the same form.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,
     form: &EntityForm<'_>,
     entity: &EntityView<'_>,
-    repeats: &mut Repeats,
+    cache: &mut EncoderCache,
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
-    write_members(out, form, entity, Some(repeats))?;
+    write_members(out, form, entity, Some(cache))?;
     close_object(out);
     Ok(())
 }
@@ -101,11 +101,11 @@ fn write_members(
     out: &mut Vec<u8>,
     form: &EntityForm<'_>,
     entity: &EntityView<'_>,
-    repeats: Option<&mut Repeats>,
+    cache: Option<&mut EncoderCache>,
 ) -> Result<(), DamagedRecord> {
     let timestamp = entity.record.timestamp().text();
     write_annotations(out, form, entity, &timestamp);
-    let mut properties = PropertyWriter { level: form.context.level, repeats, place: 0 };
+    let mut properties = PropertyWriter { level: form.context.level, cache, place: 0 };
     match form.select.filter(|select| !select.is_all()) {
         None => {
             write_keys(out, form, entity, &timestamp, |_| true);
@@ -200,7 +200,7 @@ fn write_keys(
 struct PropertyWriter<'r> {
     level: MetadataLevel,
     /// What the entity before had; `None` if there is only one.
-    repeats: Option<&'r mut Repeats>,
+    cache: Option<&'r mut EncoderCache>,
     /// How many properties of the entity were written.
     place: usize,
 }
@@ -209,7 +209,7 @@ impl PropertyWriter<'_> {
     /// All properties of an entity.
     fn write_all(&mut self, out: &mut Vec<u8>, mut properties: Properties<'_>) -> Result<(), DamagedRecord> {
         loop {
-            let known = self.repeats.as_ref().and_then(|known| known.next(self.place, &mut properties));
+            let known = self.cache.as_ref().and_then(|cache| cache.next(self.place, &mut properties));
             if let Some((beginning, property)) = known {
                 // Only of a double it is not known.
                 if is_quoted(&property)? == beginning.is_quoted {
@@ -237,8 +237,8 @@ impl PropertyWriter<'_> {
         if is_quoted {
             out.push(b'"');
         }
-        if let Some(repeats) = &mut self.repeats {
-            repeats.keep(self.place, property, is_quoted, out.get(start..).unwrap_or_default());
+        if let Some(cache) = &mut self.cache {
+            cache.keep(self.place, property, is_quoted, out.get(start..).unwrap_or_default());
         }
         self.place += 1;
         write_rest(out, property, is_quoted)
@@ -474,7 +474,7 @@ mod tests {
         let mut out = Vec::new();
         let (key, record) = (key("", ""), record("{}"));
         let view = EntityView::of(&key, &record).unwrap();
-        write_entity_in_set(&mut out, &form, &view, &mut Repeats::default()).unwrap();
+        write_entity_in_set(&mut out, &form, &view, &mut EncoderCache::default()).unwrap();
         assert_eq!(out, br#"{"PartitionKey":"","RowKey":"","Timestamp":"2023-11-05T06:31:02.1234567Z"}"#);
     }
 

@@ -8,7 +8,7 @@ use crate::route::{Operation, effective_method, route};
 use http::Method;
 use std::sync::Arc;
 use wire::batch::{InnerTarget, NotOfAccount, PartRequest};
-use wire::negotiation::{DataServiceVersion, Preference, Wishes};
+use wire::negotiation::{DataServiceVersion, FormatPreferences, Preference};
 use wire::{ErrorCode, Format, QueryOptions, Resource, ServiceError};
 
 /// An operation of a batch, and what its headers say about the answer.
@@ -63,13 +63,13 @@ impl<'a> Part<'a> {
     /// UNVERIFIED (03 §1.3): a part that names no format, in a batch that names none either, is answered in JSON at
     /// the minimal level in versions that have no Atom.
     pub(super) fn format(&self, batch: &Call<'_>) -> Result<Format, Failure> {
-        let wishes = self.wishes(batch)?;
+        let format_preferences = self.format_preferences(batch)?;
         let is_silent = self.headers.accept.is_none_or(|accept| accept.trim().is_empty());
         if is_silent && self.options.format.is_none() {
             let (accept, format) = (batch.headers.accept, batch.options.format.as_deref());
-            return Ok(Wishes { accept, format, ..wishes }.default_part_format());
+            return Ok(FormatPreferences { accept, format, ..format_preferences }.default_part_format());
         }
-        resolved(wishes.answer_format())
+        resolved(format_preferences.answer_format())
     }
 
     /// The data service version in which an answer that succeeds is.
@@ -78,10 +78,10 @@ impl<'a> Part<'a> {
     }
 
     /// What the part says about formats.
-    fn wishes(&self, batch: &Call<'_>) -> Result<Wishes<'_>, Failure> {
+    fn format_preferences(&self, batch: &Call<'_>) -> Result<FormatPreferences<'_>, Failure> {
         let data_service_version = self.version.map_err(Failure::query)?;
         let (accept, format) = (self.headers.accept, self.options.format.as_deref());
-        Ok(Wishes { version: batch.version, data_service_version, accept, format })
+        Ok(FormatPreferences { version: batch.version, data_service_version, accept, format })
     }
 
     /// Has the batch count for the table of the part, if it has one. That is asked of the first part only: which of the others
@@ -99,16 +99,16 @@ impl<'a> Part<'a> {
         let operation = self.operation(target.path).map_err(Failure::query)?;
         authorize_part(&batch.grant, &operation, &self.headers)?;
         let format = self.format(batch)?;
-        let wishes = self.wishes(batch)?;
+        let format_preferences = self.format_preferences(batch)?;
         let body_format = if operation.has_body() {
-            resolved(wishes.body_format(self.headers.content_type, self.request.body))?
+            resolved(format_preferences.body_format(self.headers.content_type, self.request.body))?
         } else {
             format
         };
         let call = Call {
             grant: batch.grant.clone(),
             version: batch.version,
-            data_service_version: wishes.data_service_version,
+            data_service_version: format_preferences.data_service_version,
             now: batch.now,
             base: batch.base,
             headers: self.headers,
