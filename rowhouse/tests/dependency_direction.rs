@@ -1,5 +1,5 @@
-//! Which crate may depend on which: `model` on none, `wire` and `store` on `model`, `client` on `wire` and `model`,
-//! `server` on all of them.
+//! Which crate may depend on which: `model` on none, `wire` and `store` on `model`, `client` on `wire` and `model`, `server`
+//! and `tools` on these but not on each other, and the program on all.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -19,9 +19,11 @@ const MODEL: &str = "rowhouse-model";
 const WIRE: &str = "rowhouse-wire";
 const CLIENT: &str = "rowhouse-client";
 const STORE: &str = "rowhouse-store";
-const SERVER: &str = "rowhouse";
+const SERVER: &str = "rowhouse-server";
+const TOOLS: &str = "rowhouse-tools";
+const PROGRAM: &str = "rowhouse";
 
-const RULES: [Rule; 5] = [
+const RULES: [Rule; 7] = [
     Rule {
         package: MODEL,
         may_use: &[],
@@ -99,7 +101,24 @@ const RULES: [Rule; 5] = [
         // No storage, no configuration, no command line.
         must_not_use: &["fjall", "clap", "toml", "anyhow", "tracing-subscriber"],
     },
-    Rule { package: SERVER, may_use: &[MODEL, WIRE, CLIENT, STORE], must_not_use: &["fjall"] },
+    Rule {
+        package: SERVER,
+        // Of the client, only how requests to other services are sent.
+        may_use: &[MODEL, WIRE, CLIENT, STORE],
+        // No storage library, no command line.
+        must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "clap"],
+    },
+    Rule {
+        package: TOOLS,
+        may_use: &[MODEL, WIRE, CLIENT, STORE],
+        // Not the server, nor what it is made of.
+        must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper", "hyper-util", "http", "toml"],
+    },
+    Rule {
+        package: PROGRAM,
+        may_use: &[MODEL, WIRE, CLIENT, STORE, SERVER, TOOLS, "rowhouse-test-support"],
+        must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper-util"],
+    },
 ];
 
 /// The direct dependencies of a package, also those for tests and builds: the name, and whether it is of this workspace.

@@ -6,7 +6,7 @@ mod accounts;
 mod bearer;
 mod client;
 mod issuer;
-#[path = "../../src/oauth/minting.rs"]
+#[path = "../../../server/src/authorization/oauth/minting.rs"]
 mod minting;
 mod process;
 mod settings;
