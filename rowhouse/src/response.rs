@@ -98,7 +98,7 @@ pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) 
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     if layer == Layer::Authentication {
-        // Nothing is said about a version before it is known who asks (05 §5).
+        // Nothing is said about a version before it is known who asks (02 §3).
         headers.remove(X_MS_VERSION);
     }
     if layer == Layer::Service {
