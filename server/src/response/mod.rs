@@ -82,7 +82,7 @@ pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: D
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     if layer == Layer::Authentication {
-        // The version is not named before the request is authenticated (05 §5).
+        // The version is not named before the request is authenticated (02 §3).
         headers.remove(X_MS_VERSION);
     }
     if layer == Layer::Service {
