@@ -9,12 +9,12 @@ use store::Engine;
 use wire::ErrorCode;
 use wire::entity_body::Keys;
 use wire::negotiation::{Content, Preference};
-use wire::payload::{EntityReader, write_single_entity};
+use wire::payload::{read_entity, write_single_entity};
 use wire::uri::write_entity_address;
 
 /// Inserts an entity whose keys stand in the body.
 pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str, body: &[u8]) -> Result<Answer, Failure> {
-    let (key, properties) = decode(call, body, &mut EntityReader::default())?;
+    let (key, properties) = decode(call, body)?;
     // The answer shows the entity, so a copy stays here.
     let echo = (call.preference != Some(Preference::NoContent)).then(|| properties.clone());
     let mutation = Mutation::Insert { key: key.clone(), properties };
@@ -23,12 +23,8 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str, body
 }
 
 /// The entity that the body describes.
-pub(crate) fn decode<'b>(
-    call: &Call<'_>,
-    body: &'b [u8],
-    reader: &mut EntityReader<'b>,
-) -> Result<(EntityKey, RecordBuilder), Failure> {
-    let entity = reader.read(call.body_format, body, Keys::InBody)?;
+pub(crate) fn decode(call: &Call<'_>, body: &[u8]) -> Result<(EntityKey, RecordBuilder), Failure> {
+    let entity = read_entity(call.body_format, body, Keys::InBody)?;
     match (entity.partition, entity.row) {
         (Some(partition), Some(row)) => Ok((EntityKey { partition, row }, entity.properties)),
         _ => Err(Failure::service(ErrorCode::PropertiesNeedValue)),

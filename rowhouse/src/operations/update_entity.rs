@@ -8,7 +8,7 @@ use crate::route::EntityAddress;
 use model::{EntityKey, Mutation};
 use store::Engine;
 use wire::entity_body::{EntityBody, Keys};
-use wire::payload::EntityReader;
+use wire::payload::read_entity;
 use wire::{ErrorCode, ServiceError, Version};
 
 /// What becomes of the properties that the body does not name.
@@ -28,17 +28,16 @@ pub(crate) async fn run(
     address: &EntityAddress<'_>,
     body: &[u8],
 ) -> Result<Answer, Failure> {
-    let mutation = decode(call, update, address, body, &mut EntityReader::default())?;
+    let mutation = decode(call, update, address, body)?;
     commit_for_etag(engine, call, &address.table, mutation).await
 }
 
 /// The mutation that the request describes.
-pub(crate) fn decode<'b>(
+pub(crate) fn decode(
     call: &Call<'_>,
     update: Update,
     address: &EntityAddress<'_>,
-    body: &'b [u8],
-    reader: &mut EntityReader<'b>,
+    body: &[u8],
 ) -> Result<Mutation, Failure> {
     // A key that is too long names no entity, but an upsert cannot fail to find one (01 §3, UNVERIFIED for upserts).
     let too_long = match call.headers.if_match {
@@ -46,7 +45,7 @@ pub(crate) fn decode<'b>(
         None => ErrorCode::PropertyValueTooLarge,
     };
     let key = address_key(&address.partition, &address.row, too_long)?;
-    let entity = reader.read(call.body_format, body, Keys::InTarget)?;
+    let entity = read_entity(call.body_format, body, Keys::InTarget)?;
     check_body_keys(&key, &entity).map_err(Failure::service)?;
     let method = match update {
         Update::Replace => "PUT",

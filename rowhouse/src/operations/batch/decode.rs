@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::ErrorCode;
 use wire::negotiation::Preference;
-use wire::payload::EntityReader;
 
 /// A batch of fewer bytes is decoded by one thread: waking another takes as long.
 pub(super) const SHARED_BYTES_MIN: usize = 32 * 1024;
@@ -65,7 +64,7 @@ pub(super) fn decode_all<'p>(second: Option<&SecondThread>, batch: &'p Call<'_>,
     }
     let shares = match second {
         Some(second) => decode_shares(second, batch, parts),
-        None => vec![decode_share(batch, parts, 0, &mut EntityReader::default())],
+        None => vec![decode_share(batch, parts, 0)],
     };
     let mut all = Decoded::default();
     for mut share in shares {
@@ -92,11 +91,10 @@ fn decode_shares<'p>(second: &SecondThread, batch: &'p Call<'_>, parts: &'p [Par
     let shares: Vec<_> = parts.chunks(SHARE).collect();
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(shares.len())));
     second.share(|| {
-        let mut reader = EntityReader::default();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(share) = shares.get(number) else { break };
-            let decoded = decode_share(batch, share, number * SHARE, &mut reader);
+            let decoded = decode_share(batch, share, number * SHARE);
             if decoded.refused.is_some() {
                 next.store(shares.len(), Ordering::Relaxed);
             }
@@ -109,12 +107,7 @@ fn decode_shares<'p>(second: &SecondThread, batch: &'p Call<'_>, parts: &'p [Par
 }
 
 /// Decodes operations, of which the first has this index, up to the first that cannot be decoded.
-fn decode_share<'p>(
-    batch: &'p Call<'_>,
-    parts: &'p [Part<'_>],
-    first: usize,
-    reader: &mut EntityReader<'p>,
-) -> Decoded<'p> {
+fn decode_share<'p>(batch: &'p Call<'_>, parts: &'p [Part<'_>], first: usize) -> Decoded<'p> {
     let (mut steps, mut mutations) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
     let mut before: Option<Opened<'p>> = None;
     for (index, part) in parts.iter().enumerate() {
@@ -122,7 +115,7 @@ fn decode_share<'p>(
             Some(opened) => Ok(opened),
             None => part.open(batch).map(|(call, operation)| (Arc::new(call), operation)),
         };
-        match opened.and_then(|opened| decode(before.insert(opened), part.request.body, reader)) {
+        match opened.and_then(|opened| decode(before.insert(opened), part.request.body)) {
             Err(failure) => {
                 let refused = Some(Refused::early(first + index, failure));
                 return Decoded { steps, mutations, refused };
@@ -139,24 +132,20 @@ fn decode_share<'p>(
 /// What a part asks for. Parts that say the same share it.
 type Opened<'p> = (Arc<Call<'p>>, Operation<'p>);
 
-fn decode<'p>(
-    (call, operation): &Opened<'p>,
-    body: &'p [u8],
-    reader: &mut EntityReader<'p>,
-) -> Result<(Step<'p>, Mutation), Failure> {
+fn decode<'p>((call, operation): &Opened<'p>, body: &[u8]) -> Result<(Step<'p>, Mutation), Failure> {
     let (table, mutation, inserted) = match operation {
         Operation::InsertEntity(table) => {
-            let (key, properties) = insert_entity::decode(call, body, reader)?;
+            let (key, properties) = insert_entity::decode(call, body)?;
             let echo = (call.preference != Some(Preference::NoContent)).then(|| properties.clone());
             let inserted = Some((key.clone(), echo));
             (table.clone(), Mutation::Insert { key, properties }, inserted)
         }
         Operation::UpdateEntity(address) => {
-            let mutation = update_entity::decode(call, Update::Replace, address, body, reader)?;
+            let mutation = update_entity::decode(call, Update::Replace, address, body)?;
             (address.table.clone(), mutation, None)
         }
         Operation::MergeEntity(address) => {
-            let mutation = update_entity::decode(call, Update::Merge, address, body, reader)?;
+            let mutation = update_entity::decode(call, Update::Merge, address, body)?;
             (address.table.clone(), mutation, None)
         }
         Operation::DeleteEntity(address) => {
