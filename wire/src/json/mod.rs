@@ -1,6 +1,5 @@
 //! JSON of the Table service: OData version 3 at three metadata levels (specification 03 §2, §3).
 
-mod block;
 mod encoder_cache;
 mod escape;
 mod line;
