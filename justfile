@@ -23,13 +23,13 @@ format:
 
 # Run a server on port 10002 with its data in ./rowhouse-data; further options follow.
 serve *options:
-    cargo run --release -- serve {{options}}
+    cargo run --release -- serve {{ options }}
 
 # Compare the server with its references (docs/benchmarks.md); options such as --quick follow.
 bench *options:
     cargo build --release -p rowhouse
-    cargo run --release -p rowhouse-bench -- compare {{options}}
+    cargo run --release -p rowhouse-bench -- compare {{ options }}
 
 # Run every fuzz target for some seconds.
 fuzz seconds="10":
-    scripts/fuzz.sh {{seconds}}
+    scripts/fuzz.sh {{ seconds }}

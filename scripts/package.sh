@@ -35,7 +35,7 @@ install -m 644 "$root"/deploy/systemd/* "$content/systemd/"
 cp -r "$root/deploy/kubernetes/." "$content/kubernetes/"
 # The documents lead to one another, so they go along.
 cp -r "$root/docs" "$content/docs"
-install -m 644 "$root"/{LICENSE,README.md,CHANGELOG.md} "$content/"
+install -m 644 "$root"/{LICENSE,README.md,SECURITY.md,CHANGELOG.md} "$content/"
 chmod -R u=rwX,go=rX "$content"
 
 archive=$folder/$name.tar.gz
