@@ -5,7 +5,7 @@
 # docs/installing.md says how to run it, and which settings a container needs.
 
 # On Alpine the compiler's own target is musl, so the program is static, with ring and mimalloc built in.
-FROM rust:1.95-alpine AS build
+FROM rust:1.90-alpine AS build
 RUN apk add --no-cache ca-certificates gcc musl-dev
 WORKDIR /source
 COPY . .
