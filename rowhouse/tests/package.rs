@@ -55,6 +55,7 @@ fn an_archive_holds_everything_and_is_the_same_each_time() {
     for file in [
         "LICENSE",
         "README.md",
+        "SECURITY.md",
         "completions/rowhouse.bash",
         "completions/_rowhouse",
         "completions/rowhouse.fish",
