@@ -3,7 +3,7 @@
 //! A phase ends when every operation that began in it has ended. So the processor time of the server between the
 //! ends of two phases belongs to exactly the operations that were counted.
 
-use crate::histogram::Histogram;
+use crate::latencies::Latencies;
 use crate::pace::{Pace, Turn};
 use crate::workload::{Client, Failure, Task};
 use anyhow::Context;
@@ -33,7 +33,7 @@ pub(crate) struct Tally {
     /// Entities that they moved.
     pub(crate) entities: u64,
     /// Latencies of the operations that succeeded.
-    pub(crate) latencies: Histogram,
+    pub(crate) latencies: Latencies,
     /// Operations that failed, by status or kind.
     pub(crate) errors: BTreeMap<String, u64>,
     /// The first failure, in words.

@@ -17,7 +17,7 @@ mod filling;
 mod floor;
 mod group_log;
 mod growth;
-mod histogram;
+mod latencies;
 mod load;
 mod pace;
 mod process;

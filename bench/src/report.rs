@@ -114,7 +114,7 @@ impl Gauge {
         let (measured, generator) = (spent(self.measured)?, spent(self.generator)?);
         let database = self.database.map(|(process, before)| anyhow::Ok(process.family_cpu()?.saturating_sub(before)));
         let database = database.transpose()?;
-        let quantile = |share| micros(tally.latencies.per_mille(share));
+        let quantile = |share| micros(tally.latencies.quantile(share));
         Ok(Report {
             workload,
             table_entities,
@@ -125,10 +125,10 @@ impl Gauge {
             operations_per_second: ratio(as_f64(tally.operations), wall.as_secs_f64()),
             entities_per_second: ratio(as_f64(tally.entities), wall.as_secs_f64()),
             latency_us: Latency {
-                p50: quantile(500),
-                p95: quantile(950),
-                p99: quantile(990),
-                p999: quantile(999),
+                p50: quantile(0.5),
+                p95: quantile(0.95),
+                p99: quantile(0.99),
+                p999: quantile(0.999),
                 max: micros(tally.latencies.max()),
             },
             cpu: measured.map(|cpu| Cpu {
