@@ -3,9 +3,9 @@
 //! They have a thread and a runtime of their own, so that they do not wait for the connections that are measured.
 
 use crate::connection::Connection;
-use crate::random::Random;
 use crate::request::{Request, Signer};
 use anyhow::{Context, ensure};
+use fastrand::Rng;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -170,7 +170,7 @@ async fn stand(crowd: Crowd, table: String, signer: Signer, counts: Arc<Counts>,
 
 /// Keeps a connection open. One that is lost stays lost, so that the report tells of it.
 async fn idle(mut signer: Signer, doors: Arc<Semaphore>, counts: Arc<Counts>, seed: u64) {
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut request = Vec::new();
     let door = doors.acquire().await;
     let mut connection = loop {
@@ -183,7 +183,7 @@ async fn idle(mut signer: Signer, doors: Arc<Semaphore>, counts: Arc<Counts>, se
     counts.connected.fetch_add(1, Ordering::Relaxed);
     drop(door);
     // They came together, and are to ask at different times.
-    let mut pause = Duration::from_millis(random.below(IDLE_MILLISECONDS));
+    let mut pause = Duration::from_millis(random.u64(..IDLE_MILLISECONDS));
     while is_open {
         tokio::time::sleep(std::mem::replace(&mut pause, IDLE_TIME)).await;
         is_open = ask(&mut signer, &mut connection, &mut request).await;

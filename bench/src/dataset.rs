@@ -6,9 +6,9 @@
 //! 2. The property `Count` of an entity is the last two digits of its number: comparing it selects 1 %.
 //! 3. The text and the record of an entity say the same.
 
-use crate::random::Random;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use fastrand::Rng;
 use model::{DateTime, EdmValue, EntityKey, Guid, KeyText, RecordBuilder};
 use std::io::Write;
 use std::ops::Range;
@@ -108,30 +108,24 @@ impl Dataset {
     }
 
     fn properties(&self, number: u64, salt: u64) -> [(&'static str, EdmValue<'_>); 10] {
-        let mut random = Random::new(number.rotate_left(32) ^ salt);
-        let place = usize::try_from(random.below((POOL_BYTES - CUT_BYTES) as u64)).unwrap_or_default();
+        let mut random = Rng::with_seed(number.rotate_left(32) ^ salt);
+        let place = random.usize(..POOL_BYTES - CUT_BYTES);
         let bytes = |range: Range<usize>| self.pool.get(place + range.start..place + range.end).unwrap_or_default();
         let text = |range| std::str::from_utf8(bytes(range)).unwrap_or_default();
-        let mut guid = [0; 16];
-        for (slot, byte) in guid.iter_mut().zip(random.next().to_le_bytes().into_iter().cycle()) {
-            *slot = byte;
-        }
+        let guid = random.u128(..).to_le_bytes();
         // Some instant of the 21st century, to the microsecond.
-        let instant = 631_139_040_000_000_000 + random.below(3_000_000_000_000_000) * 10;
-        let (total, price) = (random.below(1 << 50), f64::from(random_u32(&mut random)) / 100.0);
+        let instant = 631_139_040_000_000_000 + random.i64(0..3_000_000_000_000_000) * 10;
+        let (total, price) = (random.i64(0..1 << 50), f64::from(random.u32(..10_000_000)) / 100.0);
         [
             ("Name", EdmValue::String(text(NAME))),
             ("Description", EdmValue::String(text(DESCRIPTION))),
             ("Notes", EdmValue::String(text(NOTES))),
             ("Image", EdmValue::Binary(bytes(IMAGE))),
             ("Count", EdmValue::Int32(i32::try_from(number % 100).unwrap_or_default())),
-            ("Total", EdmValue::Int64(i64::try_from(total).unwrap_or_default())),
+            ("Total", EdmValue::Int64(total)),
             ("Price", EdmValue::Double(price)),
-            ("Active", EdmValue::Boolean(random.below(2) == 1)),
-            (
-                "Created",
-                EdmValue::DateTime(DateTime::from_ticks(i64::try_from(instant).unwrap_or(0)).unwrap_or(DateTime::MIN)),
-            ),
+            ("Active", EdmValue::Boolean(random.bool())),
+            ("Created", EdmValue::DateTime(DateTime::from_ticks(instant).unwrap_or(DateTime::MIN))),
             ("Owner", EdmValue::Guid(Guid::from_bytes(guid))),
         ]
     }
@@ -143,20 +137,14 @@ pub(crate) fn entity_key(partition: &str, row: &str) -> EntityKey {
     EntityKey { partition: text(partition), row: text(row) }
 }
 
-fn random_u32(random: &mut Random) -> u32 {
-    u32::try_from(random.below(10_000_000)).unwrap_or_default()
-}
-
 /// Words of letters, of which there are so many that they compress as text does, not better.
 fn words(bytes: usize) -> Vec<u8> {
-    let mut random = Random::new(7);
-    let vocabulary: Vec<Vec<u8>> = (0..4000)
-        .map(|_| (0..3 + random.below(8)).map(|_| b'a' + u8::try_from(random.below(26)).unwrap_or_default()).collect())
-        .collect();
+    let mut random = Rng::with_seed(7);
+    let vocabulary: Vec<Vec<u8>> =
+        (0..4000).map(|_| (0..random.usize(3..11)).map(|_| random.u8(b'a'..=b'z')).collect()).collect();
     let mut text = Vec::with_capacity(bytes + 16);
     while text.len() < bytes {
-        let choice = usize::try_from(random.below(vocabulary.len() as u64)).unwrap_or_default();
-        text.extend_from_slice(vocabulary.get(choice).map(Vec::as_slice).unwrap_or_default());
+        text.extend_from_slice(random.choice(&vocabulary).map(Vec::as_slice).unwrap_or_default());
         text.push(b' ');
     }
     text.truncate(bytes);

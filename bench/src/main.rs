@@ -21,7 +21,6 @@ mod latencies;
 mod load;
 mod pace;
 mod process;
-mod random;
 mod raw;
 mod recovery;
 mod report;

@@ -3,12 +3,12 @@
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage, entity_key};
 use crate::load::Tally;
 use crate::process::Process;
-use crate::random::Random;
 use crate::report::{Gauge, Report};
 use crate::request::DEVELOPMENT_ACCOUNT;
 use crate::workload::BATCH_ENTITIES;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::ValueEnum;
+use fastrand::Rng;
 use model::clock::SystemClock;
 use model::limits::{PAGE_ENTITY_BYTES_MAX, PAGE_RESULTS_MAX};
 use model::{AccountName, EntityView, KeyRange, Mutation, Position, TableName, Transaction};
@@ -129,7 +129,7 @@ impl Bench {
         for seed in 1..=tasks as u64 {
             let bench = Arc::clone(self);
             running.spawn(async move {
-                let (mut tally, mut random, mut from) = (Tally::default(), Random::new(seed), None);
+                let (mut tally, mut random, mut from) = (Tally::default(), Rng::with_seed(seed), None);
                 loop {
                     let began = Instant::now();
                     let entities = bench.operation(workload, &mut random, &mut from).await?;
@@ -151,14 +151,14 @@ impl Bench {
     async fn operation(
         &self,
         workload: RawWorkload,
-        random: &mut Random,
+        random: &mut Rng,
         from: &mut Option<Position>,
     ) -> anyhow::Result<u64> {
-        let number = random.below(self.dataset.entities);
+        let number = random.u64(..self.dataset.entities);
         match workload {
             RawWorkload::Batch100 => self.insert_batch(number).await,
             RawWorkload::Group64 | RawWorkload::Single => {
-                self.commit(vec![self.upsert(number, random.next())]).await?;
+                self.commit(vec![self.upsert(number, random.u64(..))]).await?;
                 Ok(1)
             }
             RawWorkload::Get => {

@@ -6,9 +6,9 @@
 use crate::batch::{BODIES, BatchBody, BatchKeys};
 use crate::connection::Connection;
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage};
-use crate::random::Random;
 use crate::request::{Request, Signer};
 use clap::ValueEnum;
+use fastrand::Rng;
 use memchr::memmem;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::collections::VecDeque;
@@ -137,7 +137,7 @@ struct Outcome {
 pub(crate) struct Client {
     plan: Arc<Plan>,
     signer: Signer,
-    random: Random,
+    random: Rng,
     connection: Option<Connection>,
     /// Where the next page of the table begins, and how many entities the pages before it had.
     page: String,
@@ -152,21 +152,21 @@ impl Client {
     /// A client that connects when it is used.
     pub(crate) fn new(plan: Arc<Plan>, signer: Signer, seed: u64) -> Self {
         let (connection, page, paged, request, path, body, batches) = Default::default();
-        Self { plan, signer, random: Random::new(seed), connection, page, paged, request, path, body, batches }
+        Self { plan, signer, random: Rng::with_seed(seed), connection, page, paged, request, path, body, batches }
     }
 
     /// Does one operation; answers how many entities it moved, or `None` if there is nothing left to do.
     pub(crate) async fn operation(&mut self, task: Task) -> Result<Option<u64>, Failure> {
         let workload = match task {
             Task::Fill { in_batches } => return self.fill(in_batches).await,
-            Task::Workload(Workload::Mixed) => match self.random.below(100) {
+            Task::Workload(Workload::Mixed) => match self.random.u8(..100) {
                 0..80 => Workload::Get,
                 80..95 => Workload::Upsert,
                 _ => return self.range().await.map(Some),
             },
             Task::Workload(workload) => workload,
         };
-        let number = self.random.below(self.plan.dataset.entities);
+        let number = self.random.u64(..self.plan.dataset.entities);
         let entities = match workload {
             Workload::Get => {
                 let number = self.plan.within_reach(number);
@@ -243,7 +243,7 @@ impl Client {
     }
 
     async fn upsert(&mut self, number: u64) -> Result<u64, Failure> {
-        let salt = self.random.next();
+        let salt = self.random.u64(..);
         self.put(number, salt).await
     }
 
@@ -257,7 +257,7 @@ impl Client {
     }
 
     async fn merge(&mut self, number: u64) -> Result<u64, Failure> {
-        let total = self.random.below(1 << 50);
+        let total = self.random.u64(..1 << 50);
         self.body.clear();
         write!(self.body, "{{\"Total@odata.type\":\"Edm.Int64\",\"Total\":\"{total}\",\"Active\":true}}")?;
         self.write_addressed("MERGE", "If-Match: *\r\n", number).await
@@ -306,7 +306,7 @@ impl Client {
     /// A range of row keys inside one partition.
     async fn range(&mut self) -> Result<u64, Failure> {
         let plan = Arc::clone(&self.plan);
-        let first = self.random.below(plan.dataset.entities) / RANGE_ENTITIES * RANGE_ENTITIES;
+        let first = self.random.u64(..plan.dataset.entities) / RANGE_ENTITIES * RANGE_ENTITIES;
         let (partition, from, to) =
             (plan.dataset.partition(first), Dataset::row(first), Dataset::row(first + RANGE_ENTITIES));
         let filter = format!("PartitionKey eq '{partition}' and RowKey ge '{from}' and RowKey lt '{to}'");
