@@ -1,6 +1,6 @@
 //! Where an account is served.
 
-use crate::DEVELOPMENT_ACCOUNT;
+use crate::development::DEVELOPMENT_ACCOUNT;
 use http::Uri;
 use http::uri::Scheme;
 use model::AccountName;

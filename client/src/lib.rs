@@ -15,6 +15,7 @@
 
 mod connection_string;
 mod credential;
+mod development;
 mod endpoint;
 mod entities;
 mod error;
@@ -26,15 +27,8 @@ mod transport;
 
 pub use connection_string::ConnectionString;
 pub use credential::Credential;
+pub use development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
 pub use endpoint::{Endpoint, EndpointError};
 pub use entities::{Continuation, Entity, Page, Query, WriteMode};
 pub use error::Error;
 pub use service::TableService;
-
-/// The name of the well-known development account (07 §12).
-pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-/// The key of the well-known development account. It is public and protects nothing.
-pub const DEVELOPMENT_KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-/// Where the development account is served unless it is told otherwise.
-pub const DEVELOPMENT_ENDPOINT: &str = "http://127.0.0.1:10002/devstoreaccount1";
