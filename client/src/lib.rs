@@ -1,14 +1,13 @@
-//! A client of the Table protocol, as small as the commands of Rowhouse allow.
+//! A client library for the Table protocol.
 //!
-//! [`TableService`] speaks for one account: tables, entities, pages of them, transactions, stored access policies and
-//! service properties, over connections that are kept alive.
+//! [`TableService`] is the client of one account: tables, entities, pages of entities, transactions, stored access policies
+//! and service properties, over connections that are kept alive.
 //!
 //! Invariants:
 //!
-//! 1. An operation that may be repeated without harm is, with growing pauses, whenever the service is busy or the
-//!    connection breaks; how often is bounded. One that could find its own earlier attempt is repeated only when the
-//!    service said that it did nothing.
-//! 2. An answer never takes more memory than its bound in [`limits`].
+//! 1. An idempotent operation is retried with growing pauses when the service is busy or the connection breaks, a bounded
+//!    number of times. An operation that is not idempotent is retried only if the service said that it did nothing.
+//! 2. A response never takes more memory than its limit in [`limits`].
 //! 3. Keys and signatures appear in no error and no `Debug` output.
 //!
 //! This crate must not know storage, configuration or the command line.

@@ -1,6 +1,6 @@
 //! One HTTP exchange over connections that are kept alive: bounded in time and size.
 
-use crate::limits::{ANSWER_BYTES_MAX, ATTEMPT_TIME_MAX, CONNECT_TIME_MAX};
+use crate::limits::{ATTEMPT_TIME_MAX, CONNECT_TIME_MAX, RESPONSE_BODY_BYTES_MAX};
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -71,7 +71,7 @@ impl Transport {
         let exchange = async {
             let response = self.http.request(request).await.map_err(|error| TransportError::Broken(error.into()))?;
             let (head, body) = response.into_parts();
-            let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(|error| {
+            let body = Limited::new(body, RESPONSE_BODY_BYTES_MAX).collect().await.map_err(|error| {
                 if error.is::<LengthLimitError>() { TransportError::TooLarge } else { TransportError::Broken(error) }
             })?;
             Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
