@@ -1,6 +1,7 @@
 //! The address of an account.
 
 use crate::development::DEVELOPMENT_ACCOUNT;
+use crate::http::bare_host;
 use http::Uri;
 use http::uri::Scheme;
 use model::AccountName;
@@ -62,8 +63,7 @@ impl Endpoint {
             return Err(EndpointError::Address);
         }
         let mut path = uri.path().trim_end_matches('/').to_owned();
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let has_no_account = bare.parse::<IpAddr>().is_ok() || !host.contains('.');
+        let has_no_account = bare_host(&uri).parse::<IpAddr>().is_ok() || !host.contains('.');
         let account = match known_account {
             Some(account) => account,
             None if !path.is_empty() => path.rsplit('/').next().unwrap_or_default(),

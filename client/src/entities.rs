@@ -3,8 +3,7 @@
 use crate::error::Error;
 use crate::limits::TRANSACTION_BODY_BYTES_MAX;
 use crate::request::{BodyFormat, Operation};
-use crate::service::{TableService, unreadable};
-use crate::transport::Answer;
+use crate::service::{Response, TableService, unreadable};
 use bytes::Bytes;
 use http::Method;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -127,10 +126,10 @@ impl TableService {
         let what = format!("reading an entity of the table '{table}'");
         let query = select_option(' ', select).trim_start().to_owned();
         let operation = Operation::get(what, entity_path(table, key), query, BodyFormat::Json);
-        let answer = self.execute(&operation).await?;
-        let mut stored = read_stored_entity(&answer.body)
+        let response = self.execute(&operation).await?;
+        let mut stored = read_stored_entity(&response.body)
             .map_err(|error| unreadable(&operation, &format!("the entity is malformed: {error:?}")))?;
-        stored.etag = answer.header("etag").map(Box::from).or(stored.etag);
+        stored.etag = response.header("etag").map(Box::from).or(stored.etag);
         entity(&operation, stored)
     }
 
@@ -261,11 +260,11 @@ fn entity(operation: &Operation, stored: StoredEntity) -> Result<Entity, Error> 
     Ok(Entity { key: EntityKey { partition, row }, properties: body.properties, timestamp, etag })
 }
 
-fn read_page(operation: &Operation, answer: &Answer) -> Result<Page, Error> {
-    let bodies = read_entity_set(&answer.body);
+fn read_page(operation: &Operation, response: &Response) -> Result<Page, Error> {
+    let bodies = read_entity_set(&response.body);
     let bodies = bodies.map_err(|error| unreadable(operation, &format!("an entity is malformed: {error:?}")))?;
     let entities = bodies.into_iter().map(|stored| entity(operation, stored)).collect::<Result<_, Error>>()?;
-    let text = |name| answer.header(name).map(str::to_owned);
+    let text = |name| response.header(name).map(str::to_owned);
     let next = text("x-ms-continuation-NextPartitionKey")
         .map(|partition| Continuation { partition, row: text("x-ms-continuation-NextRowKey") });
     Ok(Page { entities, next })

@@ -1,5 +1,6 @@
 //! The error of all operations.
 
+use crate::http::HttpError;
 use std::fmt;
 
 /// Why an operation failed, after all attempts.
@@ -23,7 +24,7 @@ pub enum Error {
         /// The operation, in words.
         what: String,
         /// Why the last attempt failed.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: HttpError,
         /// The number of attempts.
         attempts: u32,
     },
@@ -61,13 +62,7 @@ impl fmt::Display for Error {
                 if *attempts > 1 { write!(f, " (after {attempts} attempts)") } else { Ok(()) }
             }
             Self::Unreachable { what, source, attempts } => {
-                write!(f, "{what} had no answer after {attempts} attempts: {source}")?;
-                let mut cause = source.source();
-                while let Some(deeper) = cause {
-                    write!(f, ": {deeper}")?;
-                    cause = deeper.source();
-                }
-                Ok(())
+                write!(f, "{what} had no answer after {attempts} attempts: {source}")
             }
             Self::ResponseTooLarge { what } => write!(f, "the answer to {what} is too large"),
             Self::Unreadable { what, why } => write!(f, "the answer to {what} cannot be read: {why}"),

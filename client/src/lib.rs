@@ -10,6 +10,8 @@
 //! 2. A response never takes more memory than its limit in [`limits`].
 //! 3. Keys and signatures appear in no error and no `Debug` output.
 //!
+//! [`http`] is the HTTP client below it, which the server uses for its own requests as well.
+//!
 //! This crate must not know storage, configuration or the command line.
 
 mod connection_string;
@@ -18,11 +20,11 @@ mod development;
 mod endpoint;
 mod entities;
 mod error;
+pub mod http;
 pub mod limits;
 mod request;
 mod retry;
 mod service;
-mod transport;
 
 pub use connection_string::ConnectionString;
 pub use credential::Credential;

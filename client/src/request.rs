@@ -5,9 +5,8 @@
 use crate::credential::Credential;
 use crate::endpoint::Endpoint;
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH};
 use http::{HeaderValue, Method, Request};
-use http_body_util::Full;
 use std::time::SystemTime;
 use wire::batch::ChangesetWriter;
 use wire::query::raw_comp;
@@ -56,7 +55,7 @@ impl Operation {
         endpoint: &Endpoint,
         credential: &Credential,
         now: SystemTime,
-    ) -> Result<Request<Full<Bytes>>, http::Error> {
+    ) -> Result<Request<Bytes>, http::Error> {
         let content_type = match self.format {
             _ if self.body.is_empty() => "",
             BodyFormat::Json => "application/json",
@@ -78,7 +77,6 @@ impl Operation {
             .method(self.method.clone())
             .uri(format!("{}{}{mark}{query}", endpoint.origin(), self.full_path(endpoint)))
             .header(ACCEPT, accept)
-            .header(USER_AGENT, concat!("Rowhouse/", env!("CARGO_PKG_VERSION")))
             .header("x-ms-version", VERSION)
             .header("x-ms-date", &date)
             .header("DataServiceVersion", "3.0;")
@@ -108,7 +106,7 @@ impl Operation {
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
-        request.body(Full::new(self.body.clone()))
+        request.body(self.body.clone())
     }
 
     fn full_path(&self, endpoint: &Endpoint) -> String {

@@ -5,13 +5,14 @@
 use crate::credential::Credential;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::limits::{ATTEMPTS_MAX, TABLE_PAGES_MAX};
+use crate::http::{HttpClient, HttpError, HttpOptions, system_roots, tls_config};
+use crate::limits::{ATTEMPT_TIME_MAX, ATTEMPTS_MAX, CONNECT_TIME_MAX, RESPONSE_BODY_BYTES_MAX, TABLE_PAGES_MAX};
 use crate::request::{BodyFormat, Operation, VERSION};
 use crate::retry::{is_transient, pause};
-use crate::transport::{Answer, Transport, TransportError};
 use bytes::Bytes;
-use http::Method;
+use http::{HeaderMap, Method, Request};
 use model::{ServiceProperties, StoredAccessPolicies};
+use rustls::RootCertStore;
 use std::time::{Duration, SystemTime};
 use wire::batch::read_answers;
 use wire::error_response::ErrorResponse;
@@ -24,8 +25,23 @@ use wire::{Version, acl, service_properties, xml};
 pub struct TableService {
     pub(crate) endpoint: Endpoint,
     credential: Credential,
-    transport: Transport,
+    http: HttpClient,
     attempts_max: u32,
+}
+
+/// A response that was read to its end.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Response {
+    /// The value of a header; `None` if it is missing or not ASCII text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
 }
 
 /// An error response to one attempt.
@@ -38,8 +54,9 @@ struct Refusal {
 impl TableService {
     /// Creates a client. It connects with the first operation.
     pub fn new(endpoint: Endpoint, credential: Credential) -> Result<Self, rustls::Error> {
-        let transport = Transport::new(endpoint.is_https())?;
-        Ok(Self { endpoint, credential, transport, attempts_max: ATTEMPTS_MAX })
+        let roots = if endpoint.is_https() { system_roots() } else { RootCertStore::empty() };
+        let http = HttpClient::new(HTTP_OPTIONS, tls_config(roots)?);
+        Ok(Self { endpoint, credential, http, attempts_max: ATTEMPTS_MAX })
     }
 
     /// Sets the number of attempts of each operation, for callers that do not want to wait for
@@ -61,11 +78,11 @@ impl TableService {
         for _ in 0..TABLE_PAGES_MAX {
             let operation =
                 Operation::get("the list of tables".to_owned(), "/Tables".to_owned(), query, BodyFormat::Json);
-            let answer = self.execute(&operation).await?;
+            let response = self.execute(&operation).await?;
             names.extend(
-                read_table_set(&answer.body).map_err(|_| unreadable(&operation, "it is not a list of tables"))?,
+                read_table_set(&response.body).map_err(|_| unreadable(&operation, "it is not a list of tables"))?,
             );
-            match answer.header("x-ms-continuation-NextTableName") {
+            match response.header("x-ms-continuation-NextTableName") {
                 Some(next) => query = format!("NextTableName={}", encode_component(next)),
                 None => return Ok(names),
             }
@@ -104,8 +121,8 @@ impl TableService {
     pub async fn policies(&self, table: &str) -> Result<StoredAccessPolicies, Error> {
         let what = format!("the policies of the table '{table}'");
         let operation = Operation::get(what, format!("/{table}"), "comp=acl".to_owned(), BodyFormat::Xml);
-        let answer = self.execute(&operation).await?;
-        acl::read(&answer.body).map_err(|_| unreadable(&operation, "it is not a list of policies"))
+        let response = self.execute(&operation).await?;
+        acl::read(&response.body).map_err(|_| unreadable(&operation, "it is not a list of policies"))
     }
 
     /// Replaces the stored access policies of a table.
@@ -118,8 +135,8 @@ impl TableService {
     pub async fn properties(&self) -> Result<ServiceProperties, Error> {
         let what = "the service properties".to_owned();
         let operation = Operation::get(what, "/".to_owned(), PROPERTIES_QUERY.to_owned(), BodyFormat::Xml);
-        let answer = self.execute(&operation).await?;
-        let update = service_properties::read(&answer.body, version());
+        let response = self.execute(&operation).await?;
+        let update = service_properties::read(&response.body, version());
         let update = update.map_err(|refusal| unreadable(&operation, &refusal.to_string()))?;
         Ok(ServiceProperties::default().updated(update))
     }
@@ -141,20 +158,20 @@ impl TableService {
     }
 
     /// Executes an operation, with retries.
-    pub(crate) async fn execute(&self, operation: &Operation) -> Result<Answer, Error> {
+    pub(crate) async fn execute(&self, operation: &Operation) -> Result<Response, Error> {
         let what = || operation.what.clone();
         for attempts in 1.. {
             let is_last = attempts >= self.attempts_max;
             let request = operation.request(&self.endpoint, &self.credential, SystemTime::now());
             let request = request.map_err(|error| unreadable(operation, &format!("it could not be sent: {error}")))?;
-            match self.transport.exchange(request).await {
-                Err(TransportError::TooLarge) => return Err(Error::ResponseTooLarge { what: what() }),
-                Err(TransportError::Broken(source)) if is_last || !operation.is_idempotent => {
+            match self.exchange(request).await {
+                Err(HttpError::BodyTooLarge(_)) => return Err(Error::ResponseTooLarge { what: what() }),
+                Err(source) if is_last || !operation.is_idempotent => {
                     return Err(Error::Unreachable { what: what(), source, attempts });
                 }
-                Err(TransportError::Broken(_)) => pause(attempts, None).await,
-                Ok(answer) => match refusal(operation, &answer)? {
-                    None => return Ok(answer),
+                Err(_) => pause(attempts, None).await,
+                Ok(response) => match refusal(operation, &response)? {
+                    None => return Ok(response),
                     Some(refusal) if refusal.is_transient(operation.is_idempotent) && !is_last => {
                         pause(attempts, refusal.retry_after).await;
                     }
@@ -167,7 +184,20 @@ impl TableService {
         }
         unreachable!("the last attempt returns")
     }
+
+    async fn exchange(&self, request: Request<Bytes>) -> Result<Response, HttpError> {
+        let mut response = self.http.send(request).await?;
+        let body = response.read_body().await?;
+        Ok(Response { status: response.status.as_u16(), headers: response.headers, body })
+    }
 }
+
+const HTTP_OPTIONS: HttpOptions = HttpOptions {
+    request_time_max: ATTEMPT_TIME_MAX,
+    connect_time_max: Some(CONNECT_TIME_MAX),
+    body_bytes_max: RESPONSE_BODY_BYTES_MAX,
+    keeps_connections: true,
+};
 
 const PROPERTIES_QUERY: &str = "restype=service&comp=properties";
 
@@ -196,18 +226,18 @@ impl Refusal {
 
 /// The error that a response reports; `None` if it reports success. The error of a transaction is in the body of a
 /// successful response.
-fn refusal(operation: &Operation, answer: &Answer) -> Result<Option<Refusal>, Error> {
-    let retry_after = answer.header("retry-after").and_then(|text| text.parse().ok()).map(Duration::from_secs);
-    if !(200..300).contains(&answer.status) {
-        let mut error = ErrorResponse::read(&answer.body);
-        if let (None, Some(code)) = (&error, answer.header("x-ms-error-code")) {
+fn refusal(operation: &Operation, response: &Response) -> Result<Option<Refusal>, Error> {
+    let retry_after = response.header("retry-after").and_then(|text| text.parse().ok()).map(Duration::from_secs);
+    if !(200..300).contains(&response.status) {
+        let mut error = ErrorResponse::read(&response.body);
+        if let (None, Some(code)) = (&error, response.header("x-ms-error-code")) {
             error = Some(ErrorResponse { code: code.to_owned(), message: String::new() });
         }
-        return Ok(Some(Refusal { status: answer.status, error, retry_after }));
+        return Ok(Some(Refusal { status: response.status, error, retry_after }));
     }
     let BodyFormat::Changeset(operations) = operation.format else { return Ok(None) };
-    let content_type = answer.header("content-type").unwrap_or_default();
-    let parts = read_answers(content_type, &answer.body);
+    let content_type = response.header("content-type").unwrap_or_default();
+    let parts = read_answers(content_type, &response.body);
     let parts = parts.map_err(|_| unreadable(operation, "it is not the answer to a transaction"))?;
     let failed = parts.iter().find(|part| !(200..300).contains(&part.status));
     if failed.is_none() && parts.len() != operations {
