@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //!
-//! 1. An entity follows from its number (and a salt, where it is written again), so nothing has to be remembered.
-//! 2. The property `Count` of an entity is the last two digits of its number: comparing it selects 1 %.
-//! 3. The text and the record of an entity say the same.
+//! 1. An entity is a function of its number (and a salt, if it is overwritten), so nothing has to be stored.
+//! 2. The property `Count` of an entity is the last two digits of its number: one value selects 1 %.
+//! 3. The JSON text and the record of an entity have the same content.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,40 +13,40 @@ use model::{DateTime, EdmValue, EntityKey, Guid, KeyText, RecordBuilder};
 use std::io::Write;
 use std::ops::Range;
 
-/// The entities of one partition, unless asked for otherwise.
+/// Default number of entities in a partition.
 pub(crate) const PER_PARTITION_DEFAULT: u64 = 1000;
 /// The filter that selects 1 % of the entities.
 pub(crate) const ONE_PERCENT_FILTER: &str = "Count eq 7";
 
-/// Text from which the properties are cut. It is much larger than a block of any storage library, so that
-/// compression finds in it what it finds in text, and no repetition of whole values.
+/// Size of the text from which the properties are cut. It is much larger than a block of any storage library, so that
+/// compression sees ordinary text and no repeated values.
 const POOL_BYTES: usize = 1 << 20;
-/// What is cut at one place of the pool for one entity.
+/// Bytes of the pool that one entity uses.
 const CUT_BYTES: usize = 1024;
 const NAME: Range<usize> = 0..32;
 const DESCRIPTION: Range<usize> = 32..448;
 const NOTES: Range<usize> = 448..548;
 const IMAGE: Range<usize> = 548..620;
-/// Bytes of a record with its ten properties, about.
+/// Approximate bytes of a record with its ten properties.
 const RECORD_BYTES: usize = 900;
 
-/// What measurements do with a table. Each kind has tables of its own, so that none changes what another finds.
+/// How measurements use a table. Each kind has its own tables, so that none changes what another reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// Its entities are as they were first written.
+    /// Its entities are written once.
     Read,
-    /// Its entities are written again and again; there are always the same.
+    /// Its entities are overwritten; their number stays the same.
     Overwritten,
-    /// There are ever more entities.
+    /// Entities are added.
     Growing,
 }
 
 /// A set of entities that fills a table.
 #[derive(Debug)]
 pub(crate) struct Dataset {
-    /// How many entities there are; their numbers start at zero.
+    /// Number of entities. They are numbered from zero.
     pub(crate) entities: u64,
-    /// How many entities of consecutive numbers share a partition.
+    /// Number of consecutive entities that share a partition.
     pub(crate) per_partition: u64,
     pool: Vec<u8>,
 }
@@ -57,7 +57,7 @@ impl Dataset {
         Self { entities, per_partition: per_partition.max(1), pool: words(POOL_BYTES) }
     }
 
-    /// The table that holds this set, and what a measurement of this kind leaves in it.
+    /// The name of the table for this dataset and this use.
     pub(crate) fn table(&self, usage: Usage) -> String {
         let usage = match usage {
             Usage::Read => "",
@@ -109,8 +109,8 @@ impl Dataset {
 
     fn properties(&self, number: u64, salt: u64) -> [(&'static str, EdmValue<'_>); 10] {
         let mut random = Rng::with_seed(number.rotate_left(32) ^ salt);
-        let place = random.usize(..POOL_BYTES - CUT_BYTES);
-        let bytes = |range: Range<usize>| self.pool.get(place + range.start..place + range.end).unwrap_or_default();
+        let start = random.usize(..POOL_BYTES - CUT_BYTES);
+        let bytes = |range: Range<usize>| self.pool.get(start + range.start..start + range.end).unwrap_or_default();
         let text = |range| std::str::from_utf8(bytes(range)).unwrap_or_default();
         let guid = random.u128(..).to_le_bytes();
         // Some instant of the 21st century, to the microsecond.
@@ -131,13 +131,13 @@ impl Dataset {
     }
 }
 
-/// A key from texts that follow the rules of keys.
+/// A key from texts that are valid keys.
 pub(crate) fn entity_key(partition: &str, row: &str) -> EntityKey {
     let text = |text| KeyText::new(text).expect("generated keys are short letters and digits");
     EntityKey { partition: text(partition), row: text(row) }
 }
 
-/// Words of letters, of which there are so many that they compress as text does, not better.
+/// Random words from a vocabulary that is so large that they compress like ordinary text, not better.
 fn words(bytes: usize) -> Vec<u8> {
     let mut random = Rng::with_seed(7);
     let vocabulary: Vec<Vec<u8>> =
@@ -151,7 +151,7 @@ fn words(bytes: usize) -> Vec<u8> {
     text
 }
 
-/// Appends a member with its type annotation. Names and texts hold nothing that JSON escapes.
+/// Appends a member with its type annotation. Names and texts contain nothing that JSON escapes.
 fn write_member(out: &mut Vec<u8>, name: &str, value: EdmValue<'_>) {
     let annotation = match value {
         EdmValue::Binary(_) | EdmValue::DateTime(_) | EdmValue::Guid(_) | EdmValue::Int64(_) => {
@@ -200,7 +200,7 @@ mod tests {
     use wire::json::read_entity;
 
     #[test]
-    fn the_body_and_the_record_say_the_same_in_1_kib_of_ten_properties() {
+    fn the_body_and_the_record_are_equal_and_have_1_kib_in_ten_properties() {
         let dataset = Dataset::new(1000, 100);
         for number in [0, 7, 123, 999] {
             let mut body = b"{\"PartitionKey\":\"p000001\",\"RowKey\":\"0000000123\",".to_vec();

@@ -1,4 +1,4 @@
-//! The latencies of a measurement, counted in fixed memory.
+//! The latencies of a measurement, in fixed memory.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
