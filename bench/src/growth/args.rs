@@ -11,8 +11,8 @@ pub(crate) struct GrowthArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) server_binary: Option<PathBuf>,
 
-    /// Where the temporary folders are made, on the disk to be measured [default: the system's]. There is one at a
-    /// time, of about 1 GiB for a million entities and half as much again while it is filled
+    /// Folder for the temporary folders, on the disk to measure [default: the system's]. There is one at a time, of about
+    /// 1 GiB for a million entities, and half as much again while it is filled
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 

@@ -1,11 +1,11 @@
-//! Connections that are there while others are measured: idle ones, and readers that take their pages slowly.
+//! Connections that are open while others are measured: idle ones, and readers that read their pages slowly.
 //!
-//! They have a thread and a runtime of their own, so that they do not wait for the connections that are measured.
+//! They have their own thread and runtime, so that they do not wait for the connections that are measured.
 
 use crate::connection::Connection;
-use crate::random::Random;
 use crate::request::{Request, Signer};
 use anyhow::{Context, ensure};
+use fastrand::Rng;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -19,49 +19,49 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// An idle connection asks for something this often: servers close those that never do.
+/// An idle connection sends a request this often, because servers close connections that send none.
 const IDLE_TIME: Duration = Duration::from_millis(IDLE_MILLISECONDS);
 const IDLE_MILLISECONDS: u64 = 30_000;
-/// How many connections are being opened at a time, so that the queue of the server's socket does not overflow.
+/// How many connections are opened at the same time, so that the queue of the server's socket does not overflow.
 const OPENED_AT_A_TIME: usize = 64;
-/// Everybody must be connected by then.
+/// Longest time until all connections are open.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(60);
 /// The pause after a connection could not be opened.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
-/// What a slow reader reads at a time, in bytes, and how long it waits before it reads again: 80 KiB a second.
+/// A slow reader reads this many bytes at a time, and waits this long in between: 80 KiB a second.
 const SLOW_READ_BYTES: usize = 4 * 1024;
 const SLOW_READ_PAUSE: Duration = Duration::from_millis(50);
-/// What the operating system takes for a slow reader ahead of it, in bytes. It may double it.
+/// Receive buffer of a slow reader, in bytes. The operating system may double it.
 const SLOW_BUFFER_BYTES: u32 = 16 * 1024;
-/// Files that this process needs beside connections.
+/// Files that this process needs in addition to connections.
 const OTHER_FILES: u64 = 256;
 
-/// How many of them there are.
+/// How many connections are open in the background.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Crowd {
-    /// Connections that are open and ask for something twice a minute.
+pub(crate) struct BackgroundLoad {
+    /// Connections that send a request twice a minute.
     pub(crate) idle: usize,
-    /// Connections that ask for pages and read them at 80 KiB a second.
+    /// Connections that read pages at 80 KiB a second.
     pub(crate) slow_readers: usize,
 }
 
-/// What became of them.
+/// What happened to the connections in the background.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct CrowdReport {
+pub(crate) struct BackgroundReport {
     pub(crate) idle: usize,
-    /// Idle connections that were lost meanwhile.
+    /// Idle connections that were lost.
     pub(crate) idle_lost: u64,
     pub(crate) slow_readers: usize,
     /// Bytes that the slow readers read.
     pub(crate) slow_bytes: u64,
-    /// Requests of slow readers that were refused, and connections of theirs that were closed.
+    /// Refused requests and closed connections of slow readers.
     pub(crate) slow_refused: u64,
-    /// Resident memory of the server before they came, and once they were there.
+    /// Resident memory of the server before these connections were opened, and after.
     pub(crate) resident_mib_before: Option<f64>,
     pub(crate) resident_mib_with: Option<f64>,
 }
 
-impl fmt::Display for CrowdReport {
+impl fmt::Display for BackgroundReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { idle, idle_lost, slow_readers, slow_bytes, slow_refused, .. } = self;
         writeln!(f, "  idle        {idle} connections, {idle_lost} lost")?;
@@ -73,7 +73,7 @@ impl fmt::Display for CrowdReport {
     }
 }
 
-/// What they count.
+/// Counters that all connections share.
 #[derive(Debug, Default)]
 struct Counts {
     connected: AtomicU64,
@@ -82,27 +82,27 @@ struct Counts {
     slow_refused: AtomicU64,
 }
 
-/// Connections that stay until this is finished or dropped.
+/// The connections in the background. They are closed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Bystanders {
-    crowd: Crowd,
+pub(crate) struct BackgroundConnections {
+    background: BackgroundLoad,
     counts: Arc<Counts>,
-    is_over: Arc<AtomicBool>,
+    is_stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Bystanders {
-    /// Opens all connections, and answers when they are open. Slow readers read this table.
-    pub(crate) fn gather(crowd: Crowd, table: &str, signer: &Signer) -> anyhow::Result<Self> {
-        let (counts, is_over) = (Arc::<Counts>::default(), Arc::<AtomicBool>::default());
+impl BackgroundConnections {
+    /// Opens all connections, and returns when they are open. Slow readers read this table.
+    pub(crate) fn open(background: BackgroundLoad, table: &str, signer: &Signer) -> anyhow::Result<Self> {
+        let (counts, is_stopping) = (Arc::<Counts>::default(), Arc::<AtomicBool>::default());
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a thread")?;
-        let stand = stand(crowd, table.to_owned(), signer.clone(), Arc::clone(&counts), Arc::clone(&is_over));
-        let thread = Some(std::thread::spawn(move || runtime.block_on(stand)));
-        let bystanders = Self { crowd, counts, is_over, thread };
-        let (began, all) = (Instant::now(), (crowd.idle + crowd.slow_readers) as u64);
-        while bystanders.counts.connected.load(Ordering::Relaxed) < all {
-            let connected = bystanders.counts.connected.load(Ordering::Relaxed);
+        let work = run(background, table.to_owned(), signer.clone(), Arc::clone(&counts), Arc::clone(&is_stopping));
+        let thread = Some(std::thread::spawn(move || runtime.block_on(work)));
+        let connections_in_background = Self { background, counts, is_stopping, thread };
+        let (began, all) = (Instant::now(), (background.idle + background.slow_readers) as u64);
+        while connections_in_background.counts.connected.load(Ordering::Relaxed) < all {
+            let connected = connections_in_background.counts.connected.load(Ordering::Relaxed);
             ensure!(
                 began.elapsed() < CONNECT_TIME_MAX,
                 "only {connected} of {all} connections could be opened; does the server take so many (--max-connections), \
@@ -110,16 +110,16 @@ impl Bystanders {
             );
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(bystanders)
+        Ok(connections_in_background)
     }
 
-    /// What became of them until now. The memory is for the caller to add.
-    pub(crate) fn report(&self) -> CrowdReport {
+    /// What happened until now, without the memory, which the caller adds.
+    pub(crate) fn report(&self) -> BackgroundReport {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        CrowdReport {
-            idle: self.crowd.idle,
+        BackgroundReport {
+            idle: self.background.idle,
             idle_lost: count(&self.counts.idle_lost),
-            slow_readers: self.crowd.slow_readers,
+            slow_readers: self.background.slow_readers,
             slow_bytes: count(&self.counts.slow_bytes),
             slow_refused: count(&self.counts.slow_refused),
             resident_mib_before: None,
@@ -128,17 +128,17 @@ impl Bystanders {
     }
 }
 
-impl Drop for Bystanders {
+impl Drop for BackgroundConnections {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
+        self.is_stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of it has been printed, and nothing that it holds is needed any more.
+            // A panic of the thread has been printed, and its result is not needed.
             drop(thread.join());
         }
     }
 }
 
-/// Makes sure that this process may open so many connections, and asks for more if it may not.
+/// Makes sure that this process may open so many connections; raises its limit of open files if needed.
 pub(crate) fn allow_connections(count: usize) -> anyhow::Result<()> {
     let needed = count as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
@@ -153,54 +153,60 @@ pub(crate) fn allow_connections(count: usize) -> anyhow::Result<()> {
     setrlimit(Resource::Nofile, raised).context("raising the limit of open files")
 }
 
-async fn stand(crowd: Crowd, table: String, signer: Signer, counts: Arc<Counts>, is_over: Arc<AtomicBool>) {
-    let mut standing = JoinSet::new();
-    let doors = Arc::new(Semaphore::new(OPENED_AT_A_TIME));
-    for seed in 1..=crowd.idle as u64 {
-        standing.spawn(idle(signer.clone(), Arc::clone(&doors), Arc::clone(&counts), seed));
+async fn run(
+    background: BackgroundLoad,
+    table: String,
+    signer: Signer,
+    counts: Arc<Counts>,
+    is_stopping: Arc<AtomicBool>,
+) {
+    let mut tasks = JoinSet::new();
+    let opening = Arc::new(Semaphore::new(OPENED_AT_A_TIME));
+    for seed in 1..=background.idle as u64 {
+        tasks.spawn(idle(signer.clone(), Arc::clone(&opening), Arc::clone(&counts), seed));
     }
-    for _ in 0..crowd.slow_readers {
-        standing.spawn(read_slowly(signer.clone(), table.clone(), Arc::clone(&counts)));
+    for _ in 0..background.slow_readers {
+        tasks.spawn(read_slowly(signer.clone(), table.clone(), Arc::clone(&counts)));
     }
-    while !is_over.load(Ordering::Relaxed) {
+    while !is_stopping.load(Ordering::Relaxed) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    standing.shutdown().await;
+    tasks.shutdown().await;
 }
 
-/// Keeps a connection open. One that is lost stays lost, so that the report tells of it.
-async fn idle(mut signer: Signer, doors: Arc<Semaphore>, counts: Arc<Counts>, seed: u64) {
-    let mut random = Random::new(seed);
+/// Keeps a connection open. A lost connection is not opened again, so that the report shows it.
+async fn idle(mut signer: Signer, opening: Arc<Semaphore>, counts: Arc<Counts>, seed: u64) {
+    let mut random = Rng::with_seed(seed);
     let mut request = Vec::new();
-    let door = doors.acquire().await;
+    let permit = opening.acquire().await;
     let mut connection = loop {
         match Connection::open(signer.endpoint.address).await {
             Ok(connection) => break connection,
             Err(_) => tokio::time::sleep(RECONNECT_PAUSE).await,
         }
     };
-    let mut is_open = ask(&mut signer, &mut connection, &mut request).await;
+    let mut is_open = ping(&mut signer, &mut connection, &mut request).await;
     counts.connected.fetch_add(1, Ordering::Relaxed);
-    drop(door);
-    // They came together, and are to ask at different times.
-    let mut pause = Duration::from_millis(random.below(IDLE_MILLISECONDS));
+    drop(permit);
+    // The connections were opened together, but send their requests at different times.
+    let mut pause = Duration::from_millis(random.u64(..IDLE_MILLISECONDS));
     while is_open {
         tokio::time::sleep(std::mem::replace(&mut pause, IDLE_TIME)).await;
-        is_open = ask(&mut signer, &mut connection, &mut request).await;
+        is_open = ping(&mut signer, &mut connection, &mut request).await;
     }
     counts.idle_lost.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Asks for something small that every account has; answers whether the connection is still good.
-async fn ask(signer: &mut Signer, connection: &mut Connection, request: &mut Vec<u8>) -> bool {
+/// Sends a small request that every account can answer. Returns whether the connection is still usable.
+async fn ping(signer: &mut Signer, connection: &mut Connection, request: &mut Vec<u8>) -> bool {
     signer.write(request, &Request::get(b"/Tables", "?$top=1"));
-    let is_good =
+    let is_usable =
         matches!(connection.exchange(request, b"").await, Ok(answer) if answer.status == 200 && !answer.closes);
     connection.release_memory();
-    is_good
+    is_usable
 }
 
-/// Asks for the first page of a table again and again, and takes its time with it.
+/// Reads the first page of a table again and again, slowly.
 async fn read_slowly(mut signer: Signer, table: String, counts: Arc<Counts>) {
     let mut is_known = false;
     loop {
@@ -212,7 +218,7 @@ async fn read_slowly(mut signer: Signer, table: String, counts: Arc<Counts>) {
     }
 }
 
-/// One page on a connection of its own: the end of the connection is the end of the answer.
+/// Reads one page on a new connection. The end of the connection is the end of the response.
 async fn read_pages(signer: &mut Signer, table: &str, counts: &Counts, is_known: &mut bool) -> std::io::Result<()> {
     let socket = if signer.endpoint.address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_recv_buffer_size(SLOW_BUFFER_BYTES)?;
@@ -250,7 +256,7 @@ mod tests {
     use std::net::TcpListener;
     use wire::signing::AccountKey;
 
-    /// A server that answers every request of every connection with a body, until a connection ends.
+    /// A server that answers every request with the same response.
     fn server(head: &'static str, body_bytes: usize) -> Signer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -274,39 +280,41 @@ mod tests {
         Signer::new(endpoint, DEVELOPMENT_ACCOUNT, AccountKey::parse(DEVELOPMENT_KEY).unwrap())
     }
 
-    /// Looks again until something is so.
-    fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    /// Waits until a condition holds.
+    fn eventually(what: &str, holds: impl Fn() -> bool) {
         let began = Instant::now();
-        while !is_so() {
+        while !holds() {
             assert!(began.elapsed() < CONNECT_TIME_MAX, "{what} does not happen");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     #[test]
-    fn idle_connections_stay_and_those_that_are_closed_are_counted() {
-        let crowd = Crowd { idle: 100, slow_readers: 0 };
-        let bystanders = Bystanders::gather(crowd, "Bench", &server("HTTP/1.1 200 OK", 10)).unwrap();
-        let report = bystanders.report();
+    fn idle_connections_stay_open_and_closed_ones_are_counted() {
+        let background = BackgroundLoad { idle: 100, slow_readers: 0 };
+        let connections_in_background =
+            BackgroundConnections::open(background, "Bench", &server("HTTP/1.1 200 OK", 10)).unwrap();
+        let report = connections_in_background.report();
         assert_eq!((report.idle, report.idle_lost), (100, 0));
-        drop(bystanders);
+        drop(connections_in_background);
         let closing = server("HTTP/1.1 200 OK\r\nConnection: close", 10);
-        let bystanders = Bystanders::gather(crowd, "Bench", &closing).unwrap();
-        eventually("the loss of all", || bystanders.report().idle_lost >= 100);
+        let connections_in_background = BackgroundConnections::open(background, "Bench", &closing).unwrap();
+        eventually("the loss of all", || connections_in_background.report().idle_lost >= 100);
     }
 
     #[test]
-    fn slow_readers_read_slowly_and_what_is_refused_is_counted() {
-        let crowd = Crowd { idle: 0, slow_readers: 2 };
+    fn slow_readers_read_slowly_and_refusals_are_counted() {
+        let background = BackgroundLoad { idle: 0, slow_readers: 2 };
         let began = Instant::now();
-        let bystanders = Bystanders::gather(crowd, "Bench", &server("HTTP/1.1 200 OK", 4_000_000)).unwrap();
-        eventually("reading", || bystanders.report().slow_bytes >= 6 * SLOW_READ_BYTES as u64);
+        let connections_in_background =
+            BackgroundConnections::open(background, "Bench", &server("HTTP/1.1 200 OK", 4_000_000)).unwrap();
+        eventually("reading", || connections_in_background.report().slow_bytes >= 6 * SLOW_READ_BYTES as u64);
         assert!(began.elapsed() >= 2 * SLOW_READ_PAUSE, "six reads of two readers have two pauses between them");
-        drop(bystanders);
+        drop(connections_in_background);
         let busy = server("HTTP/1.1 503 Busy\r\nConnection: close", 10);
-        let bystanders = Bystanders::gather(crowd, "Bench", &busy).unwrap();
-        eventually("a refusal of each", || bystanders.report().slow_refused >= 2);
-        assert_eq!(bystanders.report().slow_bytes, 0);
+        let connections_in_background = BackgroundConnections::open(background, "Bench", &busy).unwrap();
+        eventually("a refusal of each", || connections_in_background.report().slow_refused >= 2);
+        assert_eq!(connections_in_background.report().slow_bytes, 0);
     }
 
     #[test]
