@@ -17,7 +17,6 @@ mod folder;
 mod group;
 mod journal;
 mod layout;
-mod lookup;
 mod open_error;
 mod outage;
 mod preflight;

@@ -4,7 +4,6 @@
 
 use super::folder::Folder;
 use super::layout::{self, TableId};
-use super::lookup::Memtables;
 use super::open_error::OpenError;
 use super::preflight::{self, CutOff};
 use crate::cancellation::Cancellation;
@@ -18,7 +17,6 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Size of a block of entities on disk and in the cache, in bytes.
@@ -55,8 +53,6 @@ pub(super) struct OpenSettings {
 pub(super) struct Storage {
     pub(super) db: Database,
     pub(super) data: Keyspace,
-    /// What the committer knows of the memtables of `data`.
-    memtables: Mutex<Memtables>,
     /// The database is about to be closed and opened again; long reads stop soon.
     pub(super) retired: Cancellation,
 }
@@ -125,8 +121,7 @@ impl Storage {
             return Err(OpenError::damaged(path, "its keyspace is missing"));
         }
         let data = guarded(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
-        let memtables = Mutex::new(Memtables::new(&data.tree));
-        Ok(Self { db, data, memtables, retired: Cancellation::default() })
+        Ok(Self { db, data, retired: Cancellation::default() })
     }
 
     fn open_database(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
@@ -145,11 +140,6 @@ impl Storage {
             guarded(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
         }
         Self::with_keyspace(db, &path)
-    }
-
-    /// What the committer, which alone may use it, knows of the memtables.
-    pub(super) fn memtables(&self) -> MutexGuard<'_, Memtables> {
-        self.memtables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the library refuses all writes, because one failed.
