@@ -6,7 +6,7 @@ use super::{QUEUE_MEMORY_UNIT_BYTES, QUEUE_MEMORY_UNITS_MAX, layout, space};
 use crate::figures::{
     CommitterFigures, DiskFigures, Distribution, Figures, GROUP_BOUNDS, Refusal, STORAGE_TIME_BOUNDS, TreeFigures,
 };
-use fjall::{AbstractTree, Readable};
+use fjall::Readable;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -108,9 +108,9 @@ fn tree(storage: &Arc<Storage>, scans_running: usize) -> TreeFigures {
         disk_bytes: data.disk_space() + journal_bytes,
         journal_bytes,
         journals: number(db.journal_count()),
-        sorted_files: number(data.tree.table_count()),
+        sorted_files: number(data.table_count()),
         memtable_bytes: db.write_buffer_size(),
-        flushes_waiting: number(data.tree.sealed_memtable_count()),
+        flushes_waiting: number(data.sealed_memtable_count()),
         cache_bytes: db.cache_size(),
         cache_capacity_bytes: db.cache_capacity(),
         cache_hits: number(metrics.block_load_cached_count()),

@@ -15,6 +15,7 @@ mod committer;
 mod counts;
 mod folder;
 mod group;
+mod guard;
 mod journal;
 mod layout;
 mod open_error;
@@ -54,6 +55,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::{OpenSettings, Storage};
+use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::coop::consume_budget;
 
@@ -156,6 +158,7 @@ impl Embedded {
             },
             space: FreeSpace::new(path, options.min_free_bytes),
             outage: None,
+            timer: Builder::new_current_thread().enable_time().build().map_err(thread_error)?,
         };
         threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
         let scans_max = options.concurrent_scans.max(1);

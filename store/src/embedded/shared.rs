@@ -14,7 +14,6 @@ use crate::page::{PageBuilder, damaged, ranges_to_visit};
 use crate::properties::PropertiesOfAccounts;
 use fjall::Readable;
 use model::{EntityKey, Record};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -86,7 +85,9 @@ impl Shared {
         let storage = self.storage.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut storage) = storage {
             storage.retired.cancel();
-            // The library keeps its lock until the last reader is done, and scans have just been told to end.
+            // The library keeps its lock until the last reader is done, and scans have just been told to end. The reader
+            // must not be the one who closes it, because closing waits for the library's threads. So this polls until
+            // the committer's reference is the last one.
             while let Err(shared) = Arc::try_unwrap(storage) {
                 storage = shared;
                 std::thread::sleep(LAST_READER_POLL);
@@ -137,10 +138,7 @@ impl Shared {
         let snapshot = storage.db.snapshot();
         let id = self.table_id(table)?;
         let full_key = layout::key_of_entity(id, key);
-        // The library panics on some damage, and whoever reads must hear of that, too.
-        let value = catch_unwind(AssertUnwindSafe(|| snapshot.get(&storage.data, &full_key)))
-            .map_err(|_| ReadError::Fault(damaged(&full_key)))?
-            .map_err(|error| read_fault(error, &full_key))?;
+        let value = snapshot.get(&storage.data, &full_key).map_err(|error| read_fault(error, &full_key))?;
         // What fits into the cache is waited for once, if at all.
         self.slow_reads.note(began, || storage.data.disk_space() > self.settings.cache_bytes);
         let Some(value) = value else { return Ok(None) };

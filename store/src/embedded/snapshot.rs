@@ -18,7 +18,6 @@ use crate::snapshot::{SnapshotContents, SnapshotError, SnapshotTable};
 use fjall::Readable;
 use model::{DateTime, EntityView};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// How many entities are read between two looks at whether reading must end.
@@ -41,9 +40,7 @@ impl Snapshots {
         let storage = self.shared.storage()?;
         let snapshot = storage.db.snapshot();
         let closing = self.shared.closing.clone();
-        // The library panics on some damage.
-        let read = catch_unwind(AssertUnwindSafe(|| contents(&storage, &snapshot)));
-        let (contents, ids) = read.map_err(|_| cannot_read("the catalog"))??;
+        let (contents, ids) = contents(&storage, &snapshot)?;
         Ok(EmbeddedSnapshot { contents, ids, snapshot, storage, closing })
     }
 }
@@ -81,20 +78,17 @@ impl EmbeddedSnapshot {
     ) -> Result<(), SnapshotError> {
         let Some(id) = self.ids.get(table) else { return Ok(()) };
         let range = id.to_bytes()..id.next().to_bytes();
-        let mut entries = self.snapshot.range(&self.storage.data, range);
-        let mut count = 0_u64;
-        loop {
-            if count.is_multiple_of(ENTITIES_BETWEEN_CHECKS) {
-                self.check().map_err(SnapshotError::Fault)?;
-            }
-            count += 1;
-            let entry = catch_unwind(AssertUnwindSafe(|| entries.next().map(fjall::Guard::into_inner)));
-            let Some(entry) = entry.map_err(|_| SnapshotError::Fault(cannot_read("an entity")))? else { return Ok(()) };
-            let (key, record) = entry.map_err(|error| SnapshotError::Fault(storage_fault(error)))?;
+        self.check().map_err(SnapshotError::Fault)?;
+        for (entry, count) in self.snapshot.range(&self.storage.data, range).zip(1_u64..) {
+            let (key, record) = entry.into_inner().map_err(|error| SnapshotError::Fault(storage_fault(error)))?;
             let key = layout::key_in_table(&key).unwrap_or_default();
             EntityView::new(key, &record).map_err(|_| SnapshotError::Fault(damaged(key)))?;
             sink(key, &record).map_err(SnapshotError::Sink)?;
+            if count.is_multiple_of(ENTITIES_BETWEEN_CHECKS) {
+                self.check().map_err(SnapshotError::Fault)?;
+            }
         }
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 //! This module must not know requests or threads.
 
 use super::folder::Folder;
+use super::guard::{Panicked, guarded};
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
 use super::preflight::{self, CutOff};
@@ -15,7 +16,6 @@ use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOpt
 use model::DateTime;
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ impl Storage {
 
     /// Opens a copy of a database that is only read: nothing works in the background.
     pub(super) fn open_to_read(database: &Path) -> Result<Self, OpenError> {
-        let db = guarded(database, || {
+        let db = opened(database, || {
             Database::builder(database)
                 .cache_size(CHECK_CACHE_BYTES)
                 .journal_compression(CompressionType::None)
@@ -120,13 +120,13 @@ impl Storage {
         if !db.keyspace_exists(layout::KEYSPACE) {
             return Err(OpenError::damaged(path, "its keyspace is missing"));
         }
-        let data = guarded(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
+        let data = opened(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
         Ok(Self { db, data, retired: Cancellation::default() })
     }
 
     fn open_database(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
         let path = folder.database();
-        let db = guarded(&path, || {
+        let db = opened(&path, || {
             // Values are compressed in the sorted files. In the journal it would cost every commit, and the checksum
             // of a journal covers compressed bytes, which another version of the compressor might not reproduce.
             Database::builder(&path)
@@ -137,7 +137,7 @@ impl Storage {
                 .open()
         })?;
         if folder.is_new() {
-            guarded(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
+            opened(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
         }
         Self::with_keyspace(db, &path)
     }
@@ -152,7 +152,7 @@ impl Storage {
     /// It would make him wait for ever if what it has to write out cannot be written, so the wait is here, where a
     /// failure ends it.
     pub(super) fn wait_for_room(&self) {
-        while self.data.tree.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
+        while self.data.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
             || self.data.tree.l0_run_count() >= UPPERMOST_RUNS_MAX
         {
             if self.refuses_writes() {
@@ -225,12 +225,12 @@ fn keyspace_options() -> KeyspaceCreateOptions {
         .max_memtable_size(ENTITY_MEMTABLE_BYTES)
 }
 
-/// Runs a part of the opening. The library panics on some damage, which is as much an error as what it returns.
-fn guarded<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, OpenError> {
-    match catch_unwind(AssertUnwindSafe(open)) {
+/// Runs a part of the opening of the database at a path.
+fn opened<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, OpenError> {
+    match guarded(open) {
         Ok(Ok(opened)) => Ok(opened),
         Ok(Err(fjall::Error::Locked)) => Err(OpenError::Locked { folder: path.to_owned() }),
         Ok(Err(source)) => Err(OpenError::Storage { path: path.to_owned(), source }),
-        Err(_) => Err(OpenError::damaged(path, "the storage library stopped at an inconsistency, see the log")),
+        Err(Panicked) => Err(OpenError::damaged(path, "the storage library stopped at an inconsistency, see the log")),
     }
 }

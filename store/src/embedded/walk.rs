@@ -9,7 +9,6 @@ use fjall::Readable;
 use model::{DateTime, EntityView, KeyText};
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// How many entities are read between two reports.
@@ -89,29 +88,21 @@ impl<'a> Walk<'a> {
         end: Bound<Vec<u8>>,
         mut visit: impl FnMut(&mut Self, Entry, Option<&[u8]>),
     ) {
-        let mut entries = self.snapshot.range(&self.storage.data, (start, end));
         let mut last: Option<Vec<u8>> = None;
-        loop {
-            // The library panics on some damage.
-            let entry = catch_unwind(AssertUnwindSafe(|| entries.next().map(fjall::Guard::into_inner)));
-            let behind = || match &last {
-                Some(last) => format!("{}: behind the key {}", self.database.display(), last.escape_ascii()),
-                None => format!("{}: the first key of a range", self.database.display()),
-            };
-            match entry {
-                Ok(None) => return,
-                Ok(Some(Ok(entry))) => {
+        for entry in self.snapshot.range(&self.storage.data, (start, end)) {
+            match entry.into_inner() {
+                Ok(entry) => {
                     let key = entry.0.to_vec();
                     visit(self, entry, last.as_deref());
                     last = Some(key);
                 }
-                Ok(Some(Err(error))) => {
-                    let place = behind();
-                    return self.report.problem(place, format!("the storage library cannot read on: {error}"));
-                }
-                Err(_) => {
-                    let place = behind();
-                    return self.report.problem(place, "the storage library stopped at an inconsistency");
+                Err(error) => {
+                    let after = match &last {
+                        Some(last) => format!("after the key {}", last.escape_ascii()),
+                        None => "the first key of a range".to_owned(),
+                    };
+                    let place = format_args!("{}: {after}", self.database.display());
+                    return self.report.problem(place, format_args!("the storage library cannot read on: {error}"));
                 }
             }
             if self.is_stopped {
