@@ -31,14 +31,14 @@ mod storage;
 mod tests;
 mod walk;
 
-pub use check::{CheckReport, CheckedTable, Problem, check_folder};
+pub use check::check_folder;
 pub use open_error::OpenError;
 pub use restore::RestoredFolder;
-pub use snapshot::{EmbeddedSnapshot, Snapshots};
 
 use crate::cancellation::Cancellation;
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::figures::Figures;
+use crate::snapshot::Snapshots;
 use crate::stamp::Stamps;
 use committer::{CommitRequest, Committer, Request};
 use counts::Disk;
@@ -174,8 +174,8 @@ impl Embedded {
     }
 
     /// What takes snapshots of this engine, for as long as it is open.
-    pub fn snapshots(&self) -> Snapshots {
-        Snapshots::new(Arc::clone(&self.shared))
+    pub fn snapshots(&self) -> Arc<dyn Snapshots> {
+        Arc::clone(&self.shared) as _
     }
 
     async fn request(&self, request: Request) -> Result<(), Fault> {

@@ -4,15 +4,14 @@
 
 use super::folder::Folder;
 use super::guard::{Panicked, guarded};
-use super::layout::{self, TableId};
+use super::layout::{self, OwnEntry, OwnEntryError, TableId};
 use super::open_error::OpenError;
 use super::preflight::{self, CutOff};
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::properties::PropertiesOfAccounts;
-use crate::properties_value;
 use fjall::config::BlockSizePolicy;
-use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use model::DateTime;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -162,54 +161,45 @@ impl Storage {
         }
     }
 
+    /// The engine's own entries of a snapshot.
+    pub(super) fn own_entries(&self, snapshot: &fjall::Snapshot) -> impl Iterator<Item = fjall::Guard> {
+        snapshot.range(&self.data, ..TableId::FIRST.to_bytes())
+    }
+
     /// Reads what the engine keeps in memory.
     pub(super) fn recover(&self) -> Result<Recovered, OpenError> {
         let path = self.data.path();
-        let storage = |source| OpenError::Storage { path: path.to_owned(), source };
-        let mut catalog = Catalog::default();
+        let mut recovered = Recovered {
+            catalog: Catalog::default(),
+            properties: PropertiesOfAccounts::default(),
+            next_table_id: TableId::FIRST,
+            last_stamp: DateTime::MIN,
+        };
         let mut highest_id = None;
-        for entry in self.data.prefix(layout::CATALOG_PREFIX) {
-            let (key, value) = entry.into_inner().map_err(storage)?;
-            let entry = layout::decode_catalog_entry(&key, &value)
-                .ok_or_else(|| OpenError::damaged(path, format!("the catalog entry {}", key.escape_ascii())))?;
-            catalog.insert(&entry.table, entry.id);
-            catalog.set_policies(&entry.table, entry.policies);
-            highest_id = highest_id.max(Some(entry.id));
+        for entry in self.own_entries(&self.db.snapshot()) {
+            let entry = entry.into_inner();
+            let (key, value) = entry.map_err(|source| OpenError::Storage { path: path.to_owned(), source })?;
+            match layout::decode_own_entry(&key, &value) {
+                Ok(OwnEntry::NextTableId(id)) => recovered.next_table_id = id,
+                Ok(OwnEntry::LastStamp(stamp)) => recovered.last_stamp = stamp,
+                Ok(OwnEntry::Table(entry)) => {
+                    recovered.catalog.insert(&entry.table, entry.id);
+                    recovered.catalog.set_policies(&entry.table, entry.policies);
+                    highest_id = highest_id.max(Some(entry.id));
+                }
+                Ok(OwnEntry::Purge(id)) => highest_id = highest_id.max(Some(id)),
+                Ok(OwnEntry::ServiceProperties(account, set)) => recovered.properties.insert(&account, *set),
+                // A later version may have added it.
+                Err(OwnEntryError::UnknownKind) => {}
+                Err(OwnEntryError::Damaged(what)) => {
+                    return Err(OpenError::damaged(path, format!("the key {}: {what}", key.escape_ascii())));
+                }
+            }
         }
-        for entry in self.data.prefix(layout::PURGE_PREFIX) {
-            let key = entry.key().map_err(storage)?;
-            let id = layout::decode_purge_key(&key)
-                .ok_or_else(|| OpenError::damaged(path, format!("the purge marker {}", key.escape_ascii())))?;
-            highest_id = highest_id.max(Some(id));
+        if highest_id.is_some_and(|highest| highest >= recovered.next_table_id) {
+            return Err(OpenError::damaged(path, "the id of the next table is missing or was already given out"));
         }
-        let next_table_id = match self.data.get(layout::NEXT_TABLE_ID).map_err(storage)? {
-            Some(bytes) => TableId::from_bytes(&bytes),
-            None => Some(TableId::FIRST),
-        };
-        let next_table_id = next_table_id
-            .filter(|next| highest_id.is_none_or(|highest| highest < *next))
-            .ok_or_else(|| OpenError::damaged(path, "the id of the next table is missing or was already given out"))?;
-        let last_stamp = match self.data.get(layout::LAST_STAMP).map_err(storage)? {
-            Some(bytes) => layout::decode_stamp(&bytes)
-                .ok_or_else(|| OpenError::damaged(path, "the highest Timestamp given out cannot be read"))?,
-            None => DateTime::MIN,
-        };
-        let properties = self.recover_properties()?;
-        Ok(Recovered { catalog, properties, next_table_id, last_stamp })
-    }
-
-    fn recover_properties(&self) -> Result<PropertiesOfAccounts, OpenError> {
-        let path = self.data.path();
-        let mut properties = PropertiesOfAccounts::default();
-        for entry in self.data.prefix(layout::SERVICE_PROPERTIES_PREFIX) {
-            let (key, value) =
-                entry.into_inner().map_err(|source| OpenError::Storage { path: path.to_owned(), source })?;
-            let decoded = layout::decode_service_properties_key(&key).zip(properties_value::decode(&value));
-            let (account, decoded) = decoded
-                .ok_or_else(|| OpenError::damaged(path, format!("the service properties {}", key.escape_ascii())))?;
-            properties.insert(&account, decoded);
-        }
-        Ok(properties)
+        Ok(recovered)
     }
 }
 
