@@ -15,8 +15,8 @@ use super::group::Group;
 use super::guard::{Panicked, guarded};
 use super::layout::{self, TableId};
 use super::outage::Outage;
-use super::shared::Shared;
 use super::space::FreeSpace;
+use super::state::EmbeddedState;
 use super::storage::Storage;
 use crate::engine::{CatalogError, CommitError, Fault, TableKey};
 use crate::properties_value;
@@ -32,6 +32,12 @@ use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout_at;
 
+/// Most requests that wait for the committer; more wait outside its queue.
+pub(super) const QUEUE_REQUESTS_MAX: usize = 4096;
+/// The unit in which the memory of the queue is counted, in bytes.
+pub(super) const QUEUE_MEMORY_UNIT_BYTES: usize = 1024;
+/// Most memory of the transactions that wait for the committer, in units of 1 KiB: 64 MiB.
+pub(super) const QUEUE_MEMORY_UNITS_MAX: u32 = 64 * 1024;
 /// Most transactions of one group.
 const GROUP_TRANSACTIONS_MAX: usize = 1024;
 /// A group takes no more transactions once they have this many bytes.
@@ -61,7 +67,7 @@ pub(super) struct CommitRequest {
 
 /// The state of the committer thread.
 pub(super) struct Committer<C> {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<EmbeddedState>,
     pub(super) requests: mpsc::Receiver<Request>,
     pub(super) stamps: Stamps<C>,
     pub(super) next_table_id: TableId,

@@ -3,9 +3,9 @@
 //! Invariant: a transaction sees what all transactions before it in the group did, and nothing of one that is refused.
 
 use super::layout::{self, TableId};
-use super::shared::Shared;
-use super::storage::Storage;
-use crate::engine::{CommitError, Fault, TableKey};
+use super::state::EmbeddedState;
+use super::storage::{Storage, storage_fault};
+use crate::engine::{CommitError, TableKey};
 use crate::page::damaged;
 use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode, UserKey, UserValue};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 /// The transactions so far.
 pub(super) struct Group<'a> {
-    shared: &'a Shared,
+    shared: &'a EmbeddedState,
     storage: &'a Storage,
     batch: OwnedWriteBatch,
     /// What the batch makes of each entity. A single transaction needs none: it never names an entity twice.
@@ -25,7 +25,7 @@ pub(super) struct Group<'a> {
 
 impl<'a> Group<'a> {
     /// An empty group, for one transaction or for several.
-    pub(super) fn new(shared: &'a Shared, storage: &'a Storage, has_several: bool) -> Self {
+    pub(super) fn new(shared: &'a EmbeddedState, storage: &'a Storage, has_several: bool) -> Self {
         Self { shared, storage, batch: storage.db.batch(), overlay: has_several.then(HashMap::new) }
     }
 
@@ -112,9 +112,4 @@ impl<'a> Group<'a> {
             None => self.batch.remove(data, key),
         }
     }
-}
-
-/// A failure of the storage library as a caller gets it.
-pub(super) fn storage_fault(error: fjall::Error) -> Fault {
-    Fault::Storage(Box::new(error))
 }

@@ -9,6 +9,9 @@ use crate::properties_value;
 use crate::snapshot::SnapshotTable;
 use model::{AccountName, DateTime, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
 
+/// The format of data folders that this version writes and reads.
+pub(super) const FORMAT: u32 = 1;
+
 /// The one keyspace. Each keyspace would cost about 17 more syncs when a folder is created, and would keep journals
 /// from being deleted until it has been written out too.
 pub(super) const KEYSPACE: &str = "data";

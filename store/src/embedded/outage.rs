@@ -10,7 +10,7 @@
 //! 1. As long as the disk refuses a probe, the old database stays open, and everything that was visible can be read.
 //! 2. Nothing is written to a database that has refused a write.
 
-use super::shared::Shared;
+use super::state::EmbeddedState;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ impl Outage {
     }
 
     /// Tries to end the outage, if an attempt is due. Whether it is over.
-    pub(super) fn try_to_end(&mut self, shared: &Shared) -> bool {
+    pub(super) fn try_to_end(&mut self, shared: &EmbeddedState) -> bool {
         if Instant::now() < self.next_attempt {
             return false;
         }

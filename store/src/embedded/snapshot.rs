@@ -3,10 +3,9 @@
 //! Invariant beyond those of [`crate::snapshot`]: a reader of a snapshot stops soon when the engine closes or must open
 //! its database again, because neither is possible before.
 
-use super::group::storage_fault;
 use super::layout::{self, OwnEntry, OwnEntryError, TableId};
-use super::shared::Shared;
-use super::storage::Storage;
+use super::state::EmbeddedState;
+use super::storage::{Storage, storage_fault};
 use crate::cancellation::Cancellation;
 use crate::engine::Fault;
 use crate::snapshot::{EntityVisitor, Snapshot, SnapshotContents, SnapshotError, Snapshots};
@@ -17,7 +16,7 @@ use std::sync::Arc;
 /// How many entities are read between two looks at whether reading must end.
 const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
-impl Snapshots for Shared {
+impl Snapshots for EmbeddedState {
     fn take(&self) -> Result<Box<dyn Snapshot>, Fault> {
         self.check_open()?;
         let storage = self.storage()?;

@@ -9,6 +9,7 @@ use super::open_error::OpenError;
 use super::preflight::{self, CutOff};
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
+use crate::engine::Fault;
 use crate::properties::PropertiesOfAccounts;
 use fjall::config::BlockSizePolicy;
 use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
@@ -223,4 +224,9 @@ fn opened<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, 
         Ok(Err(source)) => Err(OpenError::Storage { path: path.to_owned(), source }),
         Err(Panicked) => Err(OpenError::damaged(path, "the storage library stopped at an inconsistency, see the log")),
     }
+}
+
+/// A failure of the storage library as a caller gets it.
+pub(super) fn storage_fault(error: fjall::Error) -> Fault {
+    Fault::Storage(Box::new(error))
 }

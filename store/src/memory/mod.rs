@@ -30,18 +30,18 @@ type Entities = BTreeMap<Vec<u8>, Record>;
 /// An engine that forgets everything when it is dropped.
 #[derive(Debug)]
 pub struct Memory<C> {
-    shared: Arc<Shared<C>>,
+    shared: Arc<MemoryState<C>>,
 }
 
 /// What an engine shares with its scans, its snapshots and what fills it.
 #[derive(Debug)]
-struct Shared<C> {
-    state: RwLock<State<C>>,
+struct MemoryState<C> {
+    state: RwLock<Contents<C>>,
     closed: Cancellation,
 }
 
 #[derive(Debug)]
-struct State<C> {
+struct Contents<C> {
     catalog: Catalog<Table>,
     properties: PropertiesOfAccounts,
     stamps: Stamps<C>,
@@ -58,8 +58,8 @@ impl<C: Clock> Memory<C> {
     pub fn new(clock: C) -> Self {
         let stamps = Stamps::after(DateTime::MIN, clock);
         let (catalog, properties) = (Catalog::default(), PropertiesOfAccounts::default());
-        let state = RwLock::new(State { catalog, properties, stamps });
-        Self { shared: Arc::new(Shared { state, closed: Cancellation::default() }) }
+        let state = RwLock::new(Contents { catalog, properties, stamps });
+        Self { shared: Arc::new(MemoryState { state, closed: Cancellation::default() }) }
     }
 
     /// What takes snapshots of this engine. A snapshot is a copy.
@@ -73,18 +73,18 @@ impl<C: Clock> Memory<C> {
     }
 }
 
-impl<C> Shared<C> {
+impl<C> MemoryState<C> {
     fn check_open(&self) -> Result<(), Fault> {
         if self.closed.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
     }
 
-    fn read(&self) -> Result<RwLockReadGuard<'_, State<C>>, Fault> {
+    fn read(&self) -> Result<RwLockReadGuard<'_, Contents<C>>, Fault> {
         // A panic cannot leave the maps half changed, so a poisoned lock is as good as any other.
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         self.check_open().map(|()| state)
     }
 
-    fn write(&self) -> Result<RwLockWriteGuard<'_, State<C>>, Fault> {
+    fn write(&self) -> Result<RwLockWriteGuard<'_, Contents<C>>, Fault> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         self.check_open().map(|()| state)
     }
@@ -152,7 +152,7 @@ impl<C: Clock> Engine for Memory<C> {
     async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
         consume_budget().await;
         let mut state = self.shared.write().map_err(CommitError::Fault)?;
-        let State { catalog, stamps, .. } = &mut *state;
+        let Contents { catalog, stamps, .. } = &mut *state;
         let entities = &mut catalog.get_mut(table).ok_or(CommitError::TableNotFound)?.table.entities;
         let keys: Vec<_> = transaction.mutations().iter().map(|mutation| mutation.key().encode()).collect();
         let existing = keys.iter().map(|key| entities.get(key).map(Record::as_bytes));

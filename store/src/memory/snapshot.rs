@@ -1,6 +1,6 @@
 //! Snapshots of the memory engine, which are copies, and what fills one.
 
-use super::{Entities, Shared, State, Table};
+use super::{Contents, Entities, MemoryState, Table};
 use crate::cancellation::Cancellation;
 use crate::engine::{Fault, TableKey};
 use crate::snapshot::{EntityVisitor, Restore, Snapshot, SnapshotContents, SnapshotError, SnapshotTable, Snapshots};
@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 /// How many entities are read between two looks at whether the engine was closed.
 const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
-impl<C: Clock> Snapshots for Shared<C> {
+impl<C: Clock> Snapshots for MemoryState<C> {
     fn take(&self) -> Result<Box<dyn Snapshot>, Fault> {
         let state = self.read()?;
         let (mut tables, mut entities) = (Vec::new(), Vec::new());
@@ -57,13 +57,13 @@ impl Snapshot for MemorySnapshot {
 
 /// A memory engine that is being filled. It shows what it is given once that is complete.
 pub struct RestoredMemory<C> {
-    shared: Arc<Shared<C>>,
+    shared: Arc<MemoryState<C>>,
     properties: Vec<(AccountName, ServiceProperties)>,
     tables: Vec<(SnapshotTable, Entities)>,
 }
 
 impl<C> RestoredMemory<C> {
-    pub(super) fn new(shared: Arc<Shared<C>>) -> Self {
+    pub(super) fn new(shared: Arc<MemoryState<C>>) -> Self {
         Self { shared, properties: Vec::new(), tables: Vec::new() }
     }
 }
@@ -90,7 +90,7 @@ impl<C: Clock> Restore for RestoredMemory<C> {
 
     fn finish(self, last_stamp: DateTime) -> Result<(), Infallible> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-        let State { catalog, properties, stamps } = &mut *state;
+        let Contents { catalog, properties, stamps } = &mut *state;
         for (account, set) in self.properties {
             properties.insert(&account, set);
         }

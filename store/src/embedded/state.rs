@@ -1,12 +1,11 @@
 //! What the threads and the callers of the embedded engine share.
 
-use super::counts::Counts;
+use super::counts::CommitterCounts;
 use super::folder::Folder;
-use super::group::storage_fault;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
 use super::slow_reads::SlowReads;
-use super::storage::{OpenSettings, Recovered, Storage};
+use super::storage::{OpenSettings, Recovered, Storage, storage_fault};
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
@@ -22,7 +21,7 @@ use std::time::{Duration, Instant};
 const LAST_READER_POLL: Duration = Duration::from_millis(1);
 
 /// The database and what is known about it in memory.
-pub(super) struct Shared {
+pub(super) struct EmbeddedState {
     /// `None` while the database is closed because a write failed. Changed by the committer alone.
     storage: RwLock<Option<Arc<Storage>>>,
     settings: OpenSettings,
@@ -36,7 +35,7 @@ pub(super) struct Shared {
     /// Something acknowledged is not synced yet; only with the durability `Interval`.
     pub(super) is_unsynced: AtomicBool,
     /// What the committer counts.
-    pub(super) counts: Counts,
+    pub(super) counts: CommitterCounts,
     /// The purger begins no step while somebody holds this.
     #[cfg(test)]
     pub(super) purges_held: tokio::sync::Mutex<()>,
@@ -44,7 +43,7 @@ pub(super) struct Shared {
     folder: Folder,
 }
 
-impl Shared {
+impl EmbeddedState {
     pub(super) fn new(
         folder: Folder,
         settings: OpenSettings,
@@ -60,7 +59,7 @@ impl Shared {
             properties: RwLock::new(properties),
             closing: Cancellation::default(),
             is_unsynced: AtomicBool::new(false),
-            counts: Counts::new(),
+            counts: CommitterCounts::new(),
             #[cfg(test)]
             purges_held: tokio::sync::Mutex::default(),
             folder,
