@@ -6,7 +6,7 @@ mod support;
 
 use model::{DateTime, StoredAccessPolicies, StoredAccessPolicy};
 use std::path::Path;
-use store::{Embedded, EmbeddedOptions, EmbeddedSnapshot, Engine, OpenError, RestoredFolder, SnapshotError};
+use store::{Embedded, EmbeddedOptions, Engine, OpenError, Restore, RestoredFolder, Snapshot, SnapshotError};
 use support::*;
 
 fn open(folder: &Path, ticks: i64) -> Result<Embedded, OpenError> {
@@ -18,7 +18,7 @@ fn policies() -> StoredAccessPolicies {
 }
 
 /// Fills a folder with a snapshot.
-fn restore(snapshot: &EmbeddedSnapshot, folder: &Path) {
+fn restore(snapshot: &dyn Snapshot, folder: &Path) {
     let mut restored = RestoredFolder::begin(folder).unwrap();
     let contents = snapshot.contents();
     for (account, properties) in &contents.properties {
@@ -26,8 +26,8 @@ fn restore(snapshot: &EmbeddedSnapshot, folder: &Path) {
     }
     for (index, table) in contents.tables.iter().enumerate() {
         restored.table(table).unwrap();
-        let put = |key: &[u8], record: &[u8]| restored.entity(key, record).map_err(std::io::Error::other);
-        snapshot.entities(index, put).unwrap();
+        let mut put = |key: &[u8], record: &[u8]| restored.entity(key, record).map_err(std::io::Error::other);
+        snapshot.entities(index, &mut put).unwrap();
     }
     restored.finish(contents.last_stamp).unwrap();
 }
@@ -54,7 +54,7 @@ async fn a_snapshot_is_of_one_instant_and_stamps_go_on_growing_where_it_is_resto
     engine.delete_table(&table("Empty")).await.unwrap();
     engine.set_policies(&table("Cars"), StoredAccessPolicies::default()).await.unwrap();
     let new = place.path().join("new");
-    restore(&snapshot, &new);
+    restore(&*snapshot, &new);
     let last_stamp = snapshot.contents().last_stamp;
     drop(snapshot);
 
@@ -94,7 +94,7 @@ async fn a_restore_that_was_not_finished_is_refused_and_done_again() {
     assert!(matches!(RestoredFolder::begin(&new), Err(OpenError::Locked { .. })));
     drop(restored);
     assert!(matches!(open(&new, 1), Err(OpenError::Restoring { .. })));
-    restore(&snapshot, &new);
+    restore(&*snapshot, &new);
     assert_eq!(all(&open(&new, 1).unwrap(), &table("Cars")).await, all(&engine, &table("Cars")).await);
 }
 
@@ -107,6 +107,6 @@ async fn a_snapshot_does_not_outlive_its_engine() {
     fill(&engine, &table("Cars"), "p", &rows).await;
     let (snapshots, snapshot) = (engine.snapshots(), engine.snapshots().take().unwrap());
     engine.close().await.unwrap();
-    assert!(matches!(snapshot.entities(0, |_, _| Ok(())), Err(SnapshotError::Fault(store::Fault::Closed))));
+    assert!(matches!(snapshot.entities(0, &mut |_, _| Ok(())), Err(SnapshotError::Fault(store::Fault::Closed))));
     assert!(snapshots.take().is_err());
 }

@@ -6,13 +6,11 @@
 //! created, and when that is complete the marker gets its name. A temporary marker alone says that the folder is
 //! ours and that nothing in it was ever acknowledged, so its database may be thrown away and made again.
 
+use super::layout::FORMAT;
 use super::open_error::OpenError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-
-/// The format that this code writes and reads.
-pub(super) const FORMAT: u32 = 1;
 
 const MARKER: &str = "rowhouse.format";
 const NEW_MARKER: &str = "rowhouse.format.new";

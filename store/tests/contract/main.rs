@@ -14,6 +14,7 @@ mod mutations;
 mod pages;
 mod policies;
 mod properties;
+mod snapshots;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -118,6 +119,20 @@ fn open_postgres(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
     Some((tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ()))
 }
 
+macro_rules! every_case_of_snapshots {
+    ($suite:ident, $open:expr) => {
+        suite!($suite, $open, [
+            snapshots:
+                a_snapshot_is_of_one_instant_and_fills_an_engine,
+                a_snapshot_of_nothing_fills_an_empty_engine,
+                a_sink_ends_the_reading_of_a_snapshot,
+                a_snapshot_is_read_while_its_engine_is_open;
+        ]);
+    };
+}
+
 every_case!(memory, open_memory);
 every_case!(embedded, open_embedded);
 every_case!(postgres, open_postgres);
+every_case_of_snapshots!(snapshots_of_memory, open_memory);
+every_case_of_snapshots!(snapshots_of_embedded, open_embedded);

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use store::{EmbeddedSnapshot, SnapshotError, Snapshots};
+use store::{Snapshot, SnapshotError, Snapshots};
 use tracing::{info, warn};
 
 const SOCKET: &str = "control.sock";
@@ -72,7 +72,7 @@ struct Threads {
 
 impl Control {
     /// Serves the socket of a data folder that this process has locked, on the runtime that it is called on.
-    pub fn start(folder: &Path, snapshots: Snapshots) -> io::Result<Self> {
+    pub fn start(folder: &Path, snapshots: Arc<dyn Snapshots>) -> io::Result<Self> {
         let listener = bind(folder)?;
         listener.set_nonblocking(true)?;
         let listener = tokio::net::UnixListener::from_std(listener)?;
@@ -105,7 +105,7 @@ impl Clients {
     }
 
     /// Serves one more, or tells it that there are too many, or lets it go if even those who are told are too many.
-    fn add(self: &Arc<Self>, stream: UnixStream, snapshots: &Snapshots) -> io::Result<()> {
+    fn add(self: &Arc<Self>, stream: UnixStream, snapshots: &Arc<dyn Snapshots>) -> io::Result<()> {
         let mut threads = self.threads();
         let Threads { giving, refusing } = &mut *threads;
         giving.retain(|thread| !thread.is_finished());
@@ -114,8 +114,8 @@ impl Clients {
         if is_one_too_many && refusing.len() >= REFUSALS_MAX {
             return Ok(());
         }
-        let (clients, snapshots) = (Arc::clone(self), snapshots.clone());
-        let serve = move || serve(&stream, &snapshots, &clients.stop, is_one_too_many);
+        let (clients, snapshots) = (Arc::clone(self), Arc::clone(snapshots));
+        let serve = move || serve(&stream, &*snapshots, &clients.stop, is_one_too_many);
         let of_its_kind = if is_one_too_many { refusing } else { giving };
         of_its_kind.push(std::thread::Builder::new().name("rowhouse snapshot".to_owned()).spawn(serve)?);
         Ok(())
@@ -150,7 +150,7 @@ fn at_short_path<T>(folder: &Path, using: impl FnOnce(&Path) -> io::Result<T>) -
 }
 
 /// Takes clients until it is told to stop.
-async fn accept(listener: tokio::net::UnixListener, snapshots: Snapshots, clients: Arc<Clients>) {
+async fn accept(listener: tokio::net::UnixListener, snapshots: Arc<dyn Snapshots>, clients: Arc<Clients>) {
     loop {
         let accepted = listener.accept().await;
         let served = accepted.and_then(|(stream, _)| clients.add(stream.into_std()?, &snapshots));
@@ -161,7 +161,7 @@ async fn accept(listener: tokio::net::UnixListener, snapshots: Snapshots, client
     }
 }
 
-fn serve(stream: &UnixStream, snapshots: &Snapshots, stop: &AtomicBool, is_one_too_many: bool) {
+fn serve(stream: &UnixStream, snapshots: &dyn Snapshots, stop: &AtomicBool, is_one_too_many: bool) {
     let served = || -> anyhow::Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(REQUEST_TIME))?;
@@ -183,9 +183,9 @@ fn serve(stream: &UnixStream, snapshots: &Snapshots, stop: &AtomicBool, is_one_t
         let began = Instant::now();
         let taken = snapshots.take().map_err(|fault| (SnapshotError::Fault(fault), Vec::new()));
         let given = taken.and_then(|snapshot| {
-            let patient = Patient { stream, stop, snapshot: Some(&snapshot) };
+            let patient = Patient { stream, stop, snapshot: Some(&*snapshot) };
             let mut out = BufWriter::with_capacity(WRITE_BYTES, patient);
-            send(&mut out, &snapshot).map_err(|error| (error, out.into_parts().1.unwrap_or_default()))
+            send(&mut out, &*snapshot).map_err(|error| (error, out.into_parts().1.unwrap_or_default()))
         });
         if let Err((error, rest)) = given {
             // What was on its way goes first, so that the client knows where the message begins. Whoever went away does
@@ -205,7 +205,7 @@ fn serve(stream: &UnixStream, snapshots: &Snapshots, stop: &AtomicBool, is_one_t
 struct Patient<'a> {
     stream: &'a UnixStream,
     stop: &'a AtomicBool,
-    snapshot: Option<&'a EmbeddedSnapshot>,
+    snapshot: Option<&'a dyn Snapshot>,
 }
 
 impl Write for Patient<'_> {

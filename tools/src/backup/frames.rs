@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, Read, Write};
-use store::{EmbeddedSnapshot, Fault, SnapshotError};
+use store::{Fault, Snapshot, SnapshotError};
 
 /// Entities are handed over once they have this many bytes.
 const ENTITIES_BYTES: usize = 256 * 1024;
@@ -59,7 +59,7 @@ pub(super) enum Frame {
 }
 
 /// Sends a snapshot.
-pub(super) fn send(out: &mut impl Write, snapshot: &EmbeddedSnapshot, time: String) -> Result<(), SnapshotError> {
+pub(super) fn send(out: &mut impl Write, snapshot: &dyn Snapshot, time: String) -> Result<(), SnapshotError> {
     let contents = snapshot.contents();
     let beginning = Beginning {
         time,
@@ -77,7 +77,7 @@ pub(super) fn send(out: &mut impl Write, snapshot: &EmbeddedSnapshot, time: Stri
     for (index, table) in contents.tables.iter().enumerate() {
         write_json(out, b'T', &TableEntry::new(table)).map_err(failed)?;
         totals.tables += 1;
-        snapshot.entities(index, |key, record| {
+        snapshot.entities(index, &mut |key, record| {
             totals.entities += 1;
             block::push(&mut entities, key, record).ok_or_else(|| io::Error::other("an entity is too large"))?;
             if entities.len() < ENTITIES_BYTES {

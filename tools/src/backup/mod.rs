@@ -44,11 +44,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use store::{EmbeddedSnapshot, SnapshotError};
+use store::{Snapshot, SnapshotError};
 use tables::RestoreSelection;
 
 /// Sends a snapshot to whoever makes a backup of it.
-pub(crate) fn send(out: &mut impl Write, snapshot: &EmbeddedSnapshot) -> Result<(), SnapshotError> {
+pub(crate) fn send(out: &mut impl Write, snapshot: &dyn Snapshot) -> Result<(), SnapshotError> {
     frames::send(out, snapshot, seven_digits(SystemClock.now()))
 }
 

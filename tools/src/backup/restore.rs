@@ -8,7 +8,7 @@ use crate::endpoints::Progress;
 use anyhow::{Context, ensure};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::RestoredFolder;
+use store::{Restore, RestoredFolder};
 
 /// What was restored.
 #[derive(Debug)]

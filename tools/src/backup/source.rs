@@ -85,7 +85,7 @@ fn here(engine: Embedded) -> anyhow::Result<Snapshot> {
     let give = move || {
         let mut out = BufWriter::with_capacity(64 * 1024, &output);
         let given = engine.snapshots().take().map_err(SnapshotError::Fault);
-        let given = given.and_then(|snapshot| super::send(&mut out, &snapshot));
+        let given = given.and_then(|snapshot| super::send(&mut out, &*snapshot));
         if let Err(error) = &given {
             let _gone = super::send_failure(&mut out, error);
         }

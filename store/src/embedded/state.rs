@@ -1,12 +1,11 @@
 //! What the threads and the callers of the embedded engine share.
 
-use super::counts::Counts;
+use super::counts::CommitterCounts;
 use super::folder::Folder;
-use super::group::storage_fault;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
 use super::slow_reads::SlowReads;
-use super::storage::{OpenSettings, Recovered, Storage};
+use super::storage::{OpenSettings, Recovered, Storage, storage_fault};
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
@@ -14,7 +13,6 @@ use crate::page::{PageBuilder, damaged, ranges_to_visit};
 use crate::properties::PropertiesOfAccounts;
 use fjall::Readable;
 use model::{EntityKey, Record};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -23,7 +21,7 @@ use std::time::{Duration, Instant};
 const LAST_READER_POLL: Duration = Duration::from_millis(1);
 
 /// The database and what is known about it in memory.
-pub(super) struct Shared {
+pub(super) struct EmbeddedState {
     /// `None` while the database is closed because a write failed. Changed by the committer alone.
     storage: RwLock<Option<Arc<Storage>>>,
     settings: OpenSettings,
@@ -37,7 +35,7 @@ pub(super) struct Shared {
     /// Something acknowledged is not synced yet; only with the durability `Interval`.
     pub(super) is_unsynced: AtomicBool,
     /// What the committer counts.
-    pub(super) counts: Counts,
+    pub(super) counts: CommitterCounts,
     /// The purger begins no step while somebody holds this.
     #[cfg(test)]
     pub(super) purges_held: tokio::sync::Mutex<()>,
@@ -45,7 +43,7 @@ pub(super) struct Shared {
     folder: Folder,
 }
 
-impl Shared {
+impl EmbeddedState {
     pub(super) fn new(
         folder: Folder,
         settings: OpenSettings,
@@ -61,7 +59,7 @@ impl Shared {
             properties: RwLock::new(properties),
             closing: Cancellation::default(),
             is_unsynced: AtomicBool::new(false),
-            counts: Counts::new(),
+            counts: CommitterCounts::new(),
             #[cfg(test)]
             purges_held: tokio::sync::Mutex::default(),
             folder,
@@ -86,7 +84,9 @@ impl Shared {
         let storage = self.storage.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut storage) = storage {
             storage.retired.cancel();
-            // The library keeps its lock until the last reader is done, and scans have just been told to end.
+            // The library keeps its lock until the last reader is done, and scans have just been told to end. The reader
+            // must not be the one who closes it, because closing waits for the library's threads. So this polls until
+            // the committer's reference is the last one.
             while let Err(shared) = Arc::try_unwrap(storage) {
                 storage = shared;
                 std::thread::sleep(LAST_READER_POLL);
@@ -137,10 +137,7 @@ impl Shared {
         let snapshot = storage.db.snapshot();
         let id = self.table_id(table)?;
         let full_key = layout::key_of_entity(id, key);
-        // The library panics on some damage, and whoever reads must hear of that, too.
-        let value = catch_unwind(AssertUnwindSafe(|| snapshot.get(&storage.data, &full_key)))
-            .map_err(|_| ReadError::Fault(damaged(&full_key)))?
-            .map_err(|error| read_fault(error, &full_key))?;
+        let value = snapshot.get(&storage.data, &full_key).map_err(|error| read_fault(error, &full_key))?;
         // What fits into the cache is waited for once, if at all.
         self.slow_reads.note(began, || storage.data.disk_space() > self.settings.cache_bytes);
         let Some(value) = value else { return Ok(None) };

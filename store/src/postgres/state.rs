@@ -1,7 +1,7 @@
 //! What the requests and the background tasks of the engine share.
 
 use super::attempt::{Attempts, Trouble};
-use super::layout::TableId;
+use super::layout::DatabaseTableId;
 use super::pool::Pool;
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 use tokio::sync::Notify;
 
 /// The connections, and what is known without asking.
-pub(super) struct Shared<C> {
+pub(super) struct PostgresState<C> {
     pub(super) pool: Pool,
     stamps: Mutex<Stamps<C>>,
     known: RwLock<KnownTables>,
@@ -30,11 +30,11 @@ pub(super) struct Shared<C> {
 /// The ids of tables. Each use asks the database whether the table is still there, so an old id does no harm.
 #[derive(Default)]
 struct KnownTables {
-    ids: Catalog<TableId>,
+    ids: Catalog<DatabaseTableId>,
     count: usize,
 }
 
-impl<C: Clock> Shared<C> {
+impl<C: Clock> PostgresState<C> {
     pub(super) fn new(pool: Pool, clock: C) -> Self {
         Self {
             pool,
@@ -65,12 +65,12 @@ impl<C: Clock> Shared<C> {
     }
 
     /// The id that a table had when it was last looked up here.
-    pub(super) fn known_id(&self, table: &TableKey) -> Option<TableId> {
+    pub(super) fn known_id(&self, table: &TableKey) -> Option<DatabaseTableId> {
         Some(self.known.read().unwrap_or_else(PoisonError::into_inner).ids.get(table)?.table)
     }
 
     /// Keeps the id of a table.
-    pub(super) fn know(&self, table: &TableKey, id: TableId) {
+    pub(super) fn know(&self, table: &TableKey, id: DatabaseTableId) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.count >= STORE_TABLES_KNOWN_MAX {
             *known = KnownTables::default();
@@ -105,8 +105,8 @@ impl<C: Clock> Shared<C> {
     }
 }
 
-impl<C> std::fmt::Debug for Shared<C> {
+impl<C> std::fmt::Debug for PostgresState<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("PostgresState").finish_non_exhaustive()
     }
 }
