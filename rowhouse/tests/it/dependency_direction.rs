@@ -1,0 +1,123 @@
+//! Which crate may depend on which: `model` on none, `wire` and `store` on `model`, `client` on `wire` and `model`,
+//! `server` on all of them.
+
+use serde_json::Value;
+use std::process::Command;
+
+/// What a crate of the core may use.
+struct Rule {
+    package: &'static str,
+    /// The crates of the workspace that it may depend on.
+    may_use: &'static [&'static str],
+    /// Libraries that would bring in what the crate must not know.
+    must_not_use: &'static [&'static str],
+}
+
+const MODEL: &str = "rowhouse-model";
+const WIRE: &str = "rowhouse-wire";
+const CLIENT: &str = "rowhouse-client";
+const STORE: &str = "rowhouse-store";
+const SERVER: &str = "rowhouse";
+
+const RULES: [Rule; 5] = [
+    Rule {
+        package: MODEL,
+        may_use: &[],
+        // No I/O, no async, no HTTP, no JSON, no XML.
+        must_not_use: &[
+            "tokio",
+            "mio",
+            "socket2",
+            "rustix",
+            "futures",
+            "futures-core",
+            "futures-util",
+            "async-trait",
+            "hyper",
+            "hyper-util",
+            "http",
+            "http-body",
+            "http-body-util",
+            "httpdate",
+            "serde",
+            "serde_json",
+            "quick-xml",
+            "fjall",
+            "clap",
+            "tracing",
+            "anyhow",
+        ],
+    },
+    Rule {
+        package: WIRE,
+        may_use: &[MODEL],
+        // No sockets, no HTTP library, no storage, no configuration.
+        must_not_use: &[
+            "tokio",
+            "mio",
+            "socket2",
+            "rustix",
+            "futures",
+            "futures-core",
+            "futures-util",
+            "async-trait",
+            "hyper",
+            "hyper-util",
+            "http",
+            "http-body",
+            "http-body-util",
+            "fjall",
+            "clap",
+            "toml",
+            "tracing",
+            "anyhow",
+        ],
+    },
+    Rule {
+        package: STORE,
+        may_use: &[MODEL],
+        // No HTTP, no JSON, no authorization.
+        must_not_use: &[
+            "hyper",
+            "hyper-util",
+            "http",
+            "http-body",
+            "http-body-util",
+            "serde_json",
+            "quick-xml",
+            "hmac",
+            "clap",
+            "toml",
+            "anyhow",
+        ],
+    },
+    Rule {
+        package: CLIENT,
+        may_use: &[MODEL, WIRE],
+        // No storage, no configuration, no command line.
+        must_not_use: &["fjall", "clap", "toml", "anyhow", "tracing-subscriber"],
+    },
+    Rule { package: SERVER, may_use: &[MODEL, WIRE, CLIENT, STORE], must_not_use: &["fjall"] },
+];
+
+/// The direct dependencies of a package, also those for tests and builds: the name, and whether it is of this workspace.
+fn dependencies(metadata: &Value, package: &str) -> Vec<(String, bool)> {
+    let packages = metadata["packages"].as_array().unwrap();
+    let package = packages.iter().find(|known| known["name"] == package).unwrap();
+    let dependencies = package["dependencies"].as_array().unwrap().iter();
+    dependencies.map(|it| (it["name"].as_str().unwrap().to_owned(), it["path"].is_string())).collect()
+}
+
+#[test]
+fn dependencies_point_in_one_direction() {
+    let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
+    let output = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for Rule { package, may_use, must_not_use } in RULES {
+        for (dependency, is_ours) in dependencies(&metadata, package) {
+            assert!(!is_ours || may_use.contains(&dependency.as_str()), "{package} must not depend on {dependency}");
+            assert!(!must_not_use.contains(&dependency.as_str()), "{package} must not depend on {dependency}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The tests of the built program: it is started as its users start it, and is spoken to over the network.
+//!
+//! All of them are one binary, which is linked once. They share its process, so none may change what belongs to the
+//! process: its environment, its working folder, its limits.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
+
+mod admin;
+mod analytics;
+mod backup;
+mod bad_input;
+mod bank;
+mod batch;
+mod black_box;
+#[path = "../../../store/tests/support/cluster.rs"]
+mod cluster;
+mod command;
+mod commands;
+mod consistency;
+mod content;
+mod copy;
+mod crash;
+mod database;
+mod dependency_direction;
+mod failover;
+mod files;
+mod health;
+mod lifecycle;
+mod overload;
+mod package;
+mod proxy;
+mod quotas;
+mod sandbox;
+mod secondary;
+mod support;
+mod throttling;
+mod upgrade;
+mod writers;
