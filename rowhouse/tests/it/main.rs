@@ -13,7 +13,7 @@ mod bad_input;
 mod bank;
 mod batch;
 mod black_box;
-#[path = "../../../store/tests/support/cluster.rs"]
+#[path = "../../../store/tests/it/cluster.rs"]
 mod cluster;
 mod command;
 mod commands;

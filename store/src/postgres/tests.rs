@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-#[path = "../../tests/support/cluster.rs"]
+#[path = "../../tests/it/cluster.rs"]
 mod cluster;
 
 /// How long a test waits for what must happen; whoever runs into it hangs.

@@ -2,24 +2,18 @@
 //!
 //! A case is a function over any engine; an engine joins the suite with one line in `suite!`.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failure is a failed test")]
-
 mod catalog;
 mod closing;
-#[path = "../support/cluster.rs"]
-mod cluster;
 mod figures;
 mod isolation;
 mod mutations;
 mod pages;
 mod policies;
 mod properties;
-#[path = "../support/mod.rs"]
-mod support;
 
-use cluster::Cluster;
+use crate::cluster::Cluster;
+use crate::support::{ManualClock, START_TICKS};
 use store::{Embedded, EmbeddedOptions, Memory, Postgres, PostgresOptions};
-use support::{ManualClock, START_TICKS};
 
 /// One test for each case and engine. `$open` makes an engine and what must outlive it; without what it needs on this
 /// machine, which is said, none.

@@ -4,23 +4,17 @@
 //! A run is determined by its seed, which is printed; `ROWHOUSE_SEED` replays one, `ROWHOUSE_STEPS` makes it longer, and
 //! `ROWHOUSE_TRACE` prints every step. Where a write that fails is torn depends on the time, and nothing else does.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout, reason = "a test")]
-
-#[path = "../support/cluster.rs"]
-mod cluster;
 mod faults;
 mod random;
-#[path = "../support/mod.rs"]
-mod support;
 
-use cluster::Cluster;
+use crate::cluster::Cluster;
+use crate::support::*;
 use faults::Faults;
 use model::{AccountName, DateTime, Entity, KeyRange, Transaction, Written};
 use std::time::Duration;
 use store::{
     CommitError, Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres, PostgresOptions, Scan, TableKey,
 };
-use support::*;
 
 /// One restart in so many takes the durability that waits for the disk; more would make the test wait for it all the time.
 const SYNC_SHARE: usize = 16;
@@ -253,7 +247,7 @@ fn same<T: std::fmt::Debug>(what: &str, (memory, embedded): (T, T)) -> String {
 #[test]
 fn the_embedded_engine_answers_as_the_memory_engine() {
     if !faults::is_child() {
-        return faults::run_as_child("the_embedded_engine_answers_as_the_memory_engine");
+        return faults::run_as_child("model_test::the_embedded_engine_answers_as_the_memory_engine");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(answers_as_the_memory_engine(InFolder(data_folder())));
@@ -262,7 +256,7 @@ fn the_embedded_engine_answers_as_the_memory_engine() {
 #[test]
 fn an_outage_ends_whatever_was_being_written() {
     if !faults::is_child() {
-        return faults::run_as_child("an_outage_ends_whatever_was_being_written");
+        return faults::run_as_child("model_test::an_outage_ends_whatever_was_being_written");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(faults::outage_in_a_value_that_holds_a_batch());

@@ -1,13 +1,8 @@
 //! Several engines on one database, as several servers have them: what one does the others see, and the Timestamps of
 //! an entity grow whoever writes, however far the clocks are apart.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a failure is a failed test")]
-
-#[path = "support/cluster.rs"]
-mod cluster;
-mod support;
-
-use cluster::Cluster;
+use crate::cluster::Cluster;
+use crate::support::*;
 use model::{
     AccountName, Condition, DateTime, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy, Transaction,
 };
@@ -18,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::postgres::PROPERTIES_VISIBLE_WITHIN;
 use store::{CatalogError, CommitError, Engine, Postgres, PostgresOptions, ReadError};
-use support::*;
 
 /// In ticks.
 const HOUR: i64 = 36_000_000_000;

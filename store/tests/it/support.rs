@@ -1,13 +1,10 @@
 //! What the tests of the engines share: names, entities, a clock that is set by hand, and a sink that keeps all.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failure is a failed test")]
-
 use model::{
     AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange,
     KeyText,
 };
-use model::{Mutation, Position, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction, Written};
+use model::{Mutation, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction, Written};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -185,8 +182,4 @@ pub(crate) async fn all<E: Engine>(engine: &E, table: &TableKey) -> Vec<Entity> 
 /// The keys of entities as `partition/row`.
 pub(crate) fn names(entities: &[Entity]) -> Vec<String> {
     entities.iter().map(|entity| format!("{}/{}", entity.key.partition.as_str(), entity.key.row.as_str())).collect()
-}
-
-pub(crate) fn position(partition: &str, row: &str) -> Position {
-    Position::new(partition, row)
 }

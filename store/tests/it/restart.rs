@@ -1,16 +1,10 @@
 //! What a durable engine has in memory is there again after a restart.
 
-#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
-
-#[path = "support/cluster.rs"]
-mod cluster;
-mod support;
-
-use cluster::Cluster;
+use crate::cluster::Cluster;
+use crate::support::*;
 use model::service_properties::{Logging, RetentionDays};
 use model::{AccountName, MetricsTable, ServiceProperties, ServicePropertiesUpdate, TableName};
 use store::{Embedded, EmbeddedOptions, Engine, Postgres, PostgresOptions, TableKey};
-use support::*;
 
 #[tokio::test]
 async fn service_properties_survive_a_restart() {

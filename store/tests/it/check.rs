@@ -2,10 +2,7 @@
 //!
 //! A run is determined by its seed, which is printed; `ROWHOUSE_SEED` replays one, `ROWHOUSE_FLIPS` makes it longer.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout, reason = "a test")]
-
-mod support;
-
+use crate::support::*;
 use model::{EdmValue, Mutation, RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -13,7 +10,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use store::{CheckReport, Embedded, EmbeddedOptions, Engine, OpenError, check_folder};
-use support::*;
 
 const FLIPS_DEFAULT: u64 = 40;
 /// Enough that some are in sorted files.

@@ -1,13 +1,9 @@
 //! Snapshots of the embedded engine, and folders that are filled with them.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
-
-mod support;
-
+use crate::support::*;
 use model::{DateTime, StoredAccessPolicies, StoredAccessPolicy};
 use std::path::Path;
 use store::{Embedded, EmbeddedOptions, EmbeddedSnapshot, Engine, OpenError, RestoredFolder, SnapshotError};
-use support::*;
 
 fn open(folder: &Path, ticks: i64) -> Result<Embedded, OpenError> {
     Embedded::open(folder, &EmbeddedOptions::default(), ManualClock::at(ticks))

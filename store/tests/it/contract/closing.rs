@@ -18,7 +18,7 @@ pub(crate) async fn every_call_after_close_answers_closed<E: Engine>(engine: Arc
     assert!(matches!(engine.list_tables(&account, "", 1).await, Err(Fault::Closed)));
     assert!(matches!(engine.accounts().await, Err(Fault::Closed)));
     assert!(matches!(engine.policies(&table).await, Err(ReadError::Fault(Fault::Closed))));
-    let set = engine.set_policies(&table, crate::policies::policies(&["a"])).await;
+    let set = engine.set_policies(&table, super::policies::policies(&["a"])).await;
     assert!(matches!(set, Err(CatalogError::Fault(Fault::Closed))));
     assert!(matches!(engine.get(&table, &key("p", "r")).await, Err(ReadError::Fault(Fault::Closed))));
     let scan = engine.scan(&table, scan_all(), Kept::default()).await;

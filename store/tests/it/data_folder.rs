@@ -1,9 +1,6 @@
 //! What the embedded engine does with folders that it must not open: it says why, and changes nothing.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout, reason = "a test")]
-
-mod support;
-
+use crate::support::*;
 use model::{EdmValue, Mutation, RecordBuilder, Transaction};
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use store::{Durability, Embedded, EmbeddedOptions, Engine, OpenError};
-use support::*;
 
 const MARKER: &str = "rowhouse.format";
 const NEW_MARKER: &str = "rowhouse.format.new";
@@ -132,7 +128,7 @@ async fn another_process_is_told_that_the_folder_is_in_use() {
     let engine = open(folder.path()).unwrap();
     let child = || {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "child_process", "--nocapture"]).env(CHILD_FOLDER, folder.path());
+        command.args(["--exact", "data_folder::child_process", "--nocapture"]).env(CHILD_FOLDER, folder.path());
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
     let said = child();

@@ -31,13 +31,15 @@ pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// Runs a test of this program in a process that ignores the signal.
+/// Runs a test of this program, by its full name, alone in a process that ignores the signal.
 pub(crate) fn run_as_child(test: &str) {
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#]).arg(std::env::current_exe().unwrap());
     let output = shell.args(["--exact", test, "--nocapture"]).env(CHILD, "1").output().unwrap();
-    println!("{}", String::from_utf8_lossy(&output.stdout));
+    let said = String::from_utf8_lossy(&output.stdout);
+    println!("{said}");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "there is no test of the name {test}");
 }
 
 /// Lets no file grow beyond so many bytes.

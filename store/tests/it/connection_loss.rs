@@ -1,13 +1,8 @@
 //! Connections to the database that break at a chosen point of a transaction: before the commit is sent, which nobody may
 //! notice, and after it, which nobody may mistake for success or for failure.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure is a failed test")]
-
-#[path = "support/cluster.rs"]
-mod cluster;
-mod support;
-
-use cluster::Cluster;
+use crate::cluster::Cluster;
+use crate::support::*;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,7 +10,6 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use store::{CommitError, Engine, Fault, Postgres, PostgresOptions};
-use support::*;
 
 /// The row that a transaction names when its connection is to break.
 const MARK: &str = "marked-row";

@@ -2,17 +2,13 @@
 //!
 //! A run is determined by its seed, which is printed; `ROWHOUSE_SEED` replays one, `ROWHOUSE_FLIPS` makes it longer.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout, reason = "a test")]
-
-mod support;
-
+use crate::support::*;
 use model::{EdmValue, Mutation, Record, RecordBuilder, Transaction};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use store::{Embedded, EmbeddedOptions, Engine, ReadError};
-use support::*;
 
 const FLIPS_DEFAULT: u64 = 80;
 /// Enough that some entities are in sorted files, and that these have several blocks.
