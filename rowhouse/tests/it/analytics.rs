@@ -1,11 +1,12 @@
 //! The tables of metrics of the built server. Figures are written when a server stops, so a restart shows them without a
 //! wait; an hour may end in between, so what is compared are sums over all hours.
 
-use crate::cluster::Cluster;
-use crate::support::{Client, Response, Server};
+use crate::PROGRAM;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use test_support::cluster::Cluster;
+use test_support::{Client, Response, Server};
 
 const HOUR: &str = "$MetricsHourPrimaryTransactionsTable";
 const MINUTE: &str = "$MetricsMinutePrimaryTransactionsTable";
@@ -13,7 +14,7 @@ const MINUTE_OF_SECONDARY: &str = "$MetricsMinuteSecondaryTransactionsTable";
 const HOUR_OF_SECONDARY: &str = "$MetricsHourSecondaryTransactionsTable";
 
 fn start(data: &Path, args: &[&str]) -> (Server, Client) {
-    let server = Server::start(&[&["--data", data.to_str().unwrap()], args].concat());
+    let server = PROGRAM.start(&[&["--data", data.to_str().unwrap()], args].concat());
     let client = server.client();
     (server, client)
 }
@@ -169,7 +170,7 @@ fn in_a_table_of_metrics_that_was_not_written_yet_it_is_the_entity_that_is_missi
 
 #[test]
 fn a_transaction_that_writes_metrics_is_refused_for_the_mutation_that_does() {
-    let server = Server::start(&["--in-memory", "--analytics"]);
+    let server = PROGRAM.start(&["--in-memory", "--analytics"]);
     let mut client = server.client();
     let start = "--c\nContent-Type: application/http\n\n";
     let delete = format!("{start}DELETE /{MINUTE}(PartitionKey='p',RowKey='1') HTTP/1.1\nIf-Match: *\n\n\n");
@@ -228,7 +229,7 @@ fn servers_on_one_database_add_to_the_same_rows() {
     const REQUESTS: i64 = 5;
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
-    let start = || Server::start(&["--store", &database, "--analytics"]);
+    let start = || PROGRAM.start(&["--store", &database, "--analytics"]);
     let servers = (0..SERVERS).map(|_| start()).collect::<Vec<_>>();
     for server in &servers {
         for _ in 0..REQUESTS {
@@ -258,7 +259,7 @@ fn figures_are_backed_up_with_the_rest_and_stay_behind_when_an_account_is_copied
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"harvest"}"#).status, 201);
     stop(server);
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
+        let mut command = Command::new(PROGRAM.path());
         let output = command.env_clear().current_dir(folder.path()).args(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {output:?}");
     };

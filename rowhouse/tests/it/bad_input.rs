@@ -4,16 +4,17 @@
 //! `conformance/python/test_bad_input.py` asks any endpoint for what the protocol demands. Here are the cases that
 //! need to see the server's process, or that say what this server does where the protocol leaves it open.
 
-use crate::support::{ACCOUNT, Client, PATIENCE, Server, head};
+use crate::PROGRAM;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
+use test_support::{ACCOUNT, Client, Server, TIMEOUT, head};
 
 const JSON: &[(&str, &str)] = &[];
 const MIB: usize = 1024 * 1024;
 
 /// A server with the table `tab`.
 fn server() -> Server {
-    let server = Server::start(&["--in-memory"]);
+    let server = PROGRAM.start(&["--in-memory"]);
     let created = server.client().request("POST", "/Tables", JSON, br#"{"TableName":"tab"}"#);
     assert_eq!(created.status, 201);
     server
@@ -246,9 +247,9 @@ fn slow_senders() {
     let started = Instant::now();
     let mut dripping = server.client();
     dripping.send(head("POST", "/tab", &[("Content-Length", "100000")]).as_bytes()).unwrap();
-    dripping.set_patience(Duration::from_millis(200));
+    dripping.set_read_timeout(Duration::from_millis(200));
     let end = loop {
-        assert!(started.elapsed() < PATIENCE, "the server goes on waiting");
+        assert!(started.elapsed() < TIMEOUT, "the server goes on waiting");
         if let Err(error) = dripping.send(b" ") {
             break error.kind();
         }

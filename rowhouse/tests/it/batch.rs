@@ -1,12 +1,13 @@
 //! Batches of the built server: frames to the byte, and what no client library sends.
 
-use crate::support::{Client, Response, Server};
+use crate::PROGRAM;
+use test_support::{Client, Response, Server};
 
 const BATCH: (&str, &str) = ("Content-Type", "multipart/mixed; boundary=b");
 
 /// A server with an empty table, and a client of it.
 fn server_with_table(table: &str) -> (Server, Client) {
-    let server = Server::start(&["--in-memory"]);
+    let server = PROGRAM.start(&["--in-memory"]);
     let mut client = server.client();
     let body = format!("{{\"TableName\":\"{table}\"}}");
     assert_eq!(client.request("POST", "/Tables", &[], body.as_bytes()).status, 201);
@@ -100,7 +101,7 @@ fn of_two_change_sets_the_first_is_executed() {
     let (_server, mut client) = server_with_table("twosets");
     let parts = [changeset(&[&insert("twosets", "p", "1")]), changeset(&[&insert("twosets", "p", "2")])];
     let answer = post(&mut client, &parts);
-    let location = format!("http://127.0.0.1/{}/twosets(PartitionKey='p',RowKey='1')", crate::support::ACCOUNT);
+    let location = format!("http://127.0.0.1/{}/twosets(PartitionKey='p',RowKey='1')", test_support::ACCOUNT);
     let expected = format!(
         "--BATCH\nContent-Type: multipart/mixed; boundary=CHANGESET\n\n--CHANGESET\n{OF_PART}HTTP/1.1 204 No Content\nX-Content-Type-Options: nosniff\nCache-Control: no-cache\nPreference-Applied: return-no-content\nDataServiceVersion: 3.0;\nLocation: {location}\nDataServiceId: {location}\nETag: W/\n\n\n--CHANGESET--\n{}--BATCH--\n",
         refused()

@@ -1,11 +1,12 @@
 //! Consistency under load: clerks move amounts between the entities of one partition by transactions, while auditors read
 //! pages, and the server is killed with `kill -9` again and again. No page ever shows another sum.
 
-use crate::bank::{AUDITS, Clerk, audit, check_sums, learn, open_bank};
-use crate::support::{Random, Server};
+use crate::PROGRAM;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
+use test_support::bank::{AUDITS, Clerk, audit, check_sums, learn, open_bank};
+use test_support::{Random, Server};
 
 const ROUNDS: u64 = 4;
 const CLERKS: u64 = 5;
@@ -19,10 +20,10 @@ fn no_page_shows_a_part_of_a_transaction() {
     let mut random = Random::from_environment(SEED);
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--data", folder.path().to_str().unwrap()];
-    let mut clerks: Vec<_> = (0..CLERKS).map(|number| Clerk::new(number, random.next())).collect();
+    let mut clerks: Vec<_> = (0..CLERKS).map(|number| Clerk::new(number, random.number())).collect();
     let pages = AtomicU64::new(0);
     for round in 0..ROUNDS {
-        let server = Server::start(&arguments);
+        let server = PROGRAM.start(&arguments);
         let mut client = server.client();
         if round == 0 {
             open_bank(&mut client);
@@ -31,7 +32,7 @@ fn no_page_shows_a_part_of_a_transaction() {
         learn(&mut clerks, &mut client);
         work_and_crash(server, &mut clerks, &pages, WORK_MILLISECONDS + random.below(WORK_MILLISECONDS));
     }
-    let server = Server::start(&arguments);
+    let server = PROGRAM.start(&arguments);
     let mut client = server.client();
     check_sums(&mut client);
     learn(&mut clerks, &mut client);

@@ -1,19 +1,20 @@
 //! The server on a PostgreSQL: how it starts and refuses to, several servers on one database, and what happens when
 //! servers, connections or the database itself die under load.
 
-use crate::bank::{AUDITS, Clerk, audit, audit_through_faults, check_sums, learn, open_bank};
-use crate::cluster::Cluster;
-use crate::support::{Client, PATIENCE, Random, Server, eventually};
+use crate::PROGRAM;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use test_support::bank::{AUDITS, Clerk, audit, audit_through_faults, check_sums, learn, open_bank};
+use test_support::cluster::Cluster;
+use test_support::{Client, Random, Server, TIMEOUT, eventually};
 
 const SEED: &str = "ROWHOUSE_DATABASE_SEED";
 
 /// What the server says when it refuses to start.
 fn refusal(arguments: &[&str], password: &str) -> String {
-    let mut command = crate::support::serve(&[&["--listen", "127.0.0.1:0"], arguments].concat());
+    let mut command = PROGRAM.serve(&[&["--listen", "127.0.0.1:0"], arguments].concat());
     let output = command.env("PGPASSWORD", password).stdin(Stdio::null()).output().unwrap();
     assert!(!output.status.success());
     assert!(output.stdout.is_empty(), "nothing may be announced");
@@ -45,7 +46,7 @@ fn a_database_that_cannot_be_used_is_refused_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("password");
     std::fs::write(&file, "right\n").unwrap();
-    let server = Server::start(&["--store", &guarded, "--store-password-file", file.to_str().unwrap()]);
+    let server = PROGRAM.start(&["--store", &guarded, "--store-password-file", file.to_str().unwrap()]);
     assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
     let (status, log) = server.stop();
     assert!(status.success() && !log.iter().any(|line| line.contains("right")), "{log:?}");
@@ -68,7 +69,7 @@ fn operators_see_the_database_and_whether_it_can_be_reached() {
     // Of its own, because it is harmed.
     let Some(cluster) = Cluster::start() else { return };
     let database = cluster.database();
-    let server = Server::start(&["--store", &database, "--store-connections", "3", "--admin", "127.0.0.1:0"]);
+    let server = PROGRAM.start(&["--store", &database, "--store-connections", "3", "--admin", "127.0.0.1:0"]);
     let mut client = server.client();
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 201);
     assert_eq!(ask(&server, "/readyz?verbose"), (200, "[+] stage: ok\n[+] storage: ok\n[+] disk: ok\nready\n".into()));
@@ -90,13 +91,13 @@ fn operators_see_the_database_and_whether_it_can_be_reached() {
     let (status, said) = ask(&server, "/readyz");
     assert_eq!(status, 503);
     assert!(said.contains("not ready: the storage does not answer within 2 s"), "{said}");
-    assert!(began.elapsed() < PATIENCE, "there is a deadline");
+    assert!(began.elapsed() < TIMEOUT, "there is a deadline");
     assert_eq!(ask(&server, "/livez").0, 200);
     assert_eq!(ask(&server, "/metrics").0, 200);
     drop(frozen);
     eventually("the return of the database", || (ask(&server, "/readyz").0 == 200).then_some(()));
     // A statement waits for a lock, so that it is on its way when the database dies.
-    let held = cluster.hold(&database, "LOCK TABLE rowhouse_entities IN ACCESS EXCLUSIVE MODE");
+    let held = cluster.open_transaction(&database, "LOCK TABLE rowhouse_entities IN ACCESS EXCLUSIVE MODE");
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                    AND application_name = 'rowhouse' AND wait_event_type = 'Lock'";
     thread::scope(|scope| {
@@ -121,10 +122,10 @@ fn the_sum_holds_on_three_servers_of_which_one_after_the_other_is_killed() {
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let mut random = Random::from_environment(SEED);
-    let start = || Server::start(&["--store", &database, "--store-connections", "6"]);
+    let start = || PROGRAM.start(&["--store", &database, "--store-connections", "6"]);
     let mut servers = vec![start(), start(), start()];
     open_bank(&mut servers[0].client());
-    let mut clerks: Vec<_> = (0..6).map(|number| Clerk::new(number, random.next())).collect();
+    let mut clerks: Vec<_> = (0..6).map(|number| Clerk::new(number, random.number())).collect();
     let pages = AtomicU64::new(0);
     for round in 0..ROUNDS {
         let (victim, is_over) = (round % servers.len(), AtomicBool::new(false));
@@ -182,10 +183,10 @@ fn nothing_acknowledged_is_lost_when_connections_and_the_database_die() {
     let Some(cluster) = Cluster::start() else { return };
     let database = cluster.database();
     let mut random = Random::from_environment(SEED);
-    let start = || Server::start(&["--store", &database, "--store-connections", "6"]);
+    let start = || PROGRAM.start(&["--store", &database, "--store-connections", "6"]);
     let servers = [start(), start()];
     open_bank(&mut servers[0].client());
-    let mut clerks: Vec<_> = (0..6).map(|number| Clerk::new(number, random.next())).collect();
+    let mut clerks: Vec<_> = (0..6).map(|number| Clerk::new(number, random.number())).collect();
     let (pages, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         for (index, clerk) in clerks.iter_mut().enumerate() {
@@ -272,7 +273,7 @@ fn tls_to_the_database_is_as_strict_as_it_is_asked_to_be() {
         format!("{database}?sslmode=verify-ca&sslrootcert={right}"),
         format!("{named}?sslmode=verify-full&sslrootcert={right}"),
     ] {
-        let server = Server::start(&["--store", &address]);
+        let server = PROGRAM.start(&["--store", &address]);
         assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200, "{address}");
         assert_ne!(cluster.sql("postgres", encrypted).trim(), "0", "{address}");
         assert!(server.stop().0.success());

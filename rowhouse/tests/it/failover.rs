@@ -3,12 +3,13 @@
 //! Nothing that was acknowledged is lost, to the very ETag; clients see errors that they try again after, and none of them
 //! hangs; and the servers go on without being restarted.
 
-use crate::cluster::Cluster;
-use crate::support::{Random, Server};
-use crate::writers::{Tally, Writer};
+use crate::PROGRAM;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use test_support::Random;
+use test_support::cluster::Cluster;
+use test_support::writers::{Tally, Writer};
 
 const SEED: &str = "ROWHOUSE_FAILOVER_SEED";
 const WRITERS: u64 = 8;
@@ -22,10 +23,10 @@ fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itse
     let Some(cluster) = Cluster::start_with_standby() else { return };
     let mut random = Random::from_environment(SEED);
     let address = cluster.either(&cluster.database());
-    let servers = [(); 2].map(|()| Server::start(&["--store", &address, "--store-connections", "6"]));
+    let servers = [(); 2].map(|()| PROGRAM.start(&["--store", &address, "--store-connections", "6"]));
     let created = servers[0].client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#);
     assert_eq!(created.status, 201);
-    let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
+    let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, random.number())).collect();
     let tallies: Vec<_> = writers.iter().map(|_| Tally::default()).collect();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,22 +1,20 @@
 //! `rowhouse health`, and what a service manager is told.
 
-use crate::support::{PATIENCE, Server};
+use crate::PROGRAM;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread::{self, JoinHandle};
+use test_support::TIMEOUT;
 
-/// Whether the command finds a server ready, and what it says. It is as patient as it can be, unless it is told otherwise.
+/// Whether the command finds a server ready, and what it says. It waits as long as it can, unless an argument says otherwise.
 fn health(args: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROWHOUSE_")) {
-        command.env_remove(name);
-    }
-    let patience = if args.contains(&"--timeout") { &[][..] } else { &["--timeout", "60"] };
-    let output = command.arg("health").args(args).args(patience).envs(environment.iter().copied()).output().unwrap();
+    let timeout = if args.contains(&"--timeout") { &[][..] } else { &["--timeout", "60"] };
+    let mut command = PROGRAM.command(&[&["health"], args, timeout].concat());
+    let output = command.envs(environment.iter().copied()).output().unwrap();
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert!(!said.contains("panicked"), "{said}");
     (output.status.success(), said)
@@ -38,7 +36,7 @@ fn answering(bytes: &'static str) -> (String, JoinHandle<String>) {
 
 #[test]
 fn a_server_is_found_by_the_options_it_was_started_with() {
-    let server = Server::start(&["--in-memory"]);
+    let server = PROGRAM.start(&["--in-memory"]);
     let (good, said) = health(&["--listen", &server.address], &[]);
     assert!(good && said.contains("answers"), "{said}");
     assert!(health(&[], &[("ROWHOUSE_LISTEN", &server.address)]).0);
@@ -62,7 +60,7 @@ fn a_server_that_speaks_https_is_asked_so() {
     fs::write(&certificate, made.cert.pem()).unwrap();
     fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let mut command = crate::support::serve(&[
+    let mut command = PROGRAM.serve(&[
         "--listen",
         "127.0.0.1:0",
         "--in-memory",
@@ -107,7 +105,7 @@ fn the_admin_listener_has_the_last_word() {
 
 #[test]
 fn the_admin_listener_of_a_server_says_that_it_is_ready() {
-    let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0"]);
+    let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0"]);
     let admin = server.admin.clone();
     // Nothing listens where the data would be.
     let (good, said) = health(&[], &[("ROWHOUSE_ADMIN", &admin), ("ROWHOUSE_LISTEN", "127.0.0.1:1")]);
@@ -126,13 +124,13 @@ fn a_server_that_says_nothing_is_not_ready() {
 
 /// Starts and stops a server that finds this socket in its environment, and returns what it said there.
 fn told(socket: &UnixDatagram, name: &str) -> Vec<String> {
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let next = || {
         let mut message = [0; 256];
         let length = socket.recv(&mut message).unwrap();
         String::from_utf8(message[..length].to_vec()).unwrap()
     };
-    let server = Server::start_with(&["--in-memory"], |command| {
+    let server = PROGRAM.start_with(&["--in-memory"], |command| {
         command.env("NOTIFY_SOCKET", name);
     });
     let ready = next();
@@ -161,7 +159,7 @@ fn sockets_that_are_no_files_are_found_too() {
 
 #[test]
 fn a_service_manager_that_is_gone_is_no_reason_not_to_serve() {
-    let server = Server::start_with(&["--in-memory"], |command| {
+    let server = PROGRAM.start_with(&["--in-memory"], |command| {
         command.env("NOTIFY_SOCKET", "/nowhere/notify");
     });
     server.wait_for_log("cannot be told");

@@ -1,15 +1,16 @@
 //! The life of the server as a process: starting, refusing to start, stopping.
 
-use crate::support::{Client, Server, head, serve};
+use crate::PROGRAM;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
 use std::time::Instant;
+use test_support::{Client, head};
 
 /// Runs a server that must refuse to start, and returns what it says.
 fn refusal(args: &[&str]) -> String {
-    let Output { status, stdout, stderr } = serve(args).output().unwrap();
+    let Output { status, stdout, stderr } = PROGRAM.serve(args).output().unwrap();
     let said = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(1), "{said}");
     assert_eq!(String::from_utf8(stdout).unwrap(), "", "nothing says that it is ready");
@@ -24,7 +25,7 @@ fn refusal_of_folder(folder: &Path) -> String {
 /// A data folder with one table in it.
 fn data_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&["--data", folder.path().to_str().unwrap()]);
+    let server = PROGRAM.start(&["--data", folder.path().to_str().unwrap()]);
     create_table(&mut server.client());
     assert!(server.stop().0.success());
     folder
@@ -52,7 +53,7 @@ fn content(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 #[test]
 fn a_second_server_on_one_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Server::start(&["--data", folder.path().to_str().unwrap()]);
+    let first = PROGRAM.start(&["--data", folder.path().to_str().unwrap()]);
     let said = refusal_of_folder(folder.path());
     assert!(said.contains("in use by another Rowhouse"), "{said}");
     create_table(&mut first.client());
@@ -76,7 +77,7 @@ fn folders_that_are_newer_damaged_or_foreign_are_refused_and_left_alone() {
         assert_eq!(content(folder.path()), before, "{expected}");
     }
     fs::write(&marker, text).unwrap();
-    let server = Server::start(&["--data", newer.path().to_str().unwrap()]);
+    let server = PROGRAM.start(&["--data", newer.path().to_str().unwrap()]);
     assert_eq!(server.client().request("GET", "/Tables('tab')", &[], b"").status, 200);
 }
 
@@ -92,7 +93,7 @@ fn a_port_in_use_is_named() {
 fn a_request_under_way_is_finished_on_sigterm() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--data", folder.path().to_str().unwrap()];
-    let server = Server::start(&arguments);
+    let server = PROGRAM.start(&arguments);
     create_table(&mut server.client());
     let (mut idle, mut client) = (server.client(), server.client());
     assert_eq!(idle.request("GET", "/Tables", &[], b"").status, 200);
@@ -109,14 +110,14 @@ fn a_request_under_way_is_finished_on_sigterm() {
     assert_eq!(client.receive().unwrap().status, 201);
     let (status, log) = server.wait();
     assert_eq!(status.code(), Some(0), "{log:?}");
-    let restarted = Server::start(&arguments);
+    let restarted = PROGRAM.start(&arguments);
     let stored = restarted.client().request("GET", "/tab(PartitionKey='p',RowKey='r')", &[], b"");
     assert_eq!((stored.status, stored.json()["A"].as_i64()), (200, Some(1)));
 }
 
 #[test]
 fn a_request_that_never_ends_does_not_hold_up_the_stop() {
-    let server = Server::start(&["--in-memory", "--shutdown-seconds", "1"]);
+    let server = PROGRAM.start(&["--in-memory", "--shutdown-seconds", "1"]);
     let mut client = server.client();
     client.send(head("POST", "/tab", &[("Content-Length", "10"), ("Expect", "100-continue")]).as_bytes()).unwrap();
     assert_eq!(client.receive().unwrap().status, 100);
@@ -127,7 +128,7 @@ fn a_request_that_never_ends_does_not_hold_up_the_stop() {
 
 #[test]
 fn ctrl_c_stops_in_order_too() {
-    let server = Server::start(&["--in-memory"]);
+    let server = PROGRAM.start(&["--in-memory"]);
     server.signal("INT");
     let (status, log) = server.wait();
     assert_eq!(status.code(), Some(0), "{log:?}");
@@ -139,7 +140,7 @@ fn ctrl_c_stops_in_order_too() {
 fn cold_start_and_idle_memory() {
     let folder = tempfile::tempdir().unwrap();
     let started = Instant::now();
-    let server = Server::start(&["--data", folder.path().to_str().unwrap()]);
+    let server = PROGRAM.start(&["--data", folder.path().to_str().unwrap()]);
     let ready = started.elapsed();
     assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
     let answered = started.elapsed();

@@ -10,15 +10,10 @@ mod admin;
 mod analytics;
 mod backup;
 mod bad_input;
-mod bank;
 mod batch;
 mod black_box;
-#[path = "../../../store/tests/it/cluster.rs"]
-mod cluster;
-mod command;
 mod commands;
 mod consistency;
-mod content;
 mod copy;
 mod crash;
 mod database;
@@ -29,11 +24,13 @@ mod health;
 mod lifecycle;
 mod overload;
 mod package;
-mod proxy;
 mod quotas;
 mod sandbox;
 mod secondary;
-mod support;
 mod throttling;
 mod upgrade;
-mod writers;
+
+use test_support::Program;
+
+/// The program that is tested.
+const PROGRAM: Program = Program::at(env!("CARGO_BIN_EXE_rowhouse"));

@@ -1,8 +1,9 @@
 //! More than the server takes on: clients that do not read what they asked for, and crowds that only sit there. Memory
 //! stays bounded, what is too much is told so, and everybody else is served.
 
-use crate::support::{Client, Server, head};
+use crate::PROGRAM;
 use std::fs;
+use test_support::{Client, Server, head};
 
 const ENTITIES: usize = 300;
 /// Bytes of the text of each entity: a page of all of them is about 3 MiB.
@@ -15,7 +16,7 @@ const MIB: u64 = 1024 * 1024;
 
 /// A server with little memory for bodies, and a table that does not fit it many times.
 fn server() -> Server {
-    let server = Server::start(&["--in-memory", "--body-mib", "16"]);
+    let server = PROGRAM.start(&["--in-memory", "--body-mib", "16"]);
     let mut client = server.client();
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"large"}"#).status, 201);
     let text = "x".repeat(TEXT_BYTES);
@@ -103,7 +104,7 @@ fn growing_batch(partition: &str, entities: usize) -> Vec<u8> {
 
 #[test]
 fn a_write_that_was_done_is_not_told_that_the_server_is_busy() {
-    let server = Server::start(&["--in-memory", "--body-mib", "16"]);
+    let server = PROGRAM.start(&["--in-memory", "--body-mib", "16"]);
     let mut client = server.client();
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"large"}"#).status, 201);
     let batch = ("Content-Type", "multipart/mixed; boundary=b");

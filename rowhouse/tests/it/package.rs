@@ -1,5 +1,6 @@
 //! The archive of a release, and the script that packs it.
 
+use crate::PROGRAM;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +12,8 @@ fn root() -> &'static Path {
 /// The program of this build, without what debuggers read: that makes most of it, and packing it takes long.
 fn program(folder: &Path) -> PathBuf {
     let stripped = folder.join("rowhouse");
-    let done = Command::new("strip").arg("-o").arg(&stripped).arg(env!("CARGO_BIN_EXE_rowhouse")).status();
-    if done.is_ok_and(|status| status.success()) { stripped } else { env!("CARGO_BIN_EXE_rowhouse").into() }
+    let done = Command::new("strip").arg("-o").arg(&stripped).arg(PROGRAM.path()).status();
+    if done.is_ok_and(|status| status.success()) { stripped } else { PROGRAM.path().into() }
 }
 
 /// Packs a program into a folder, by a caller with this umask, and returns the archive.

@@ -1,9 +1,10 @@
 //! Quotas of the built server: what is refused, what goes on, and how they change while it runs.
 
-use crate::support::{ACCOUNT, Client, KEY, Response, Server, eventually};
+use crate::PROGRAM;
 use std::fs;
 use std::path::PathBuf;
 use std::thread;
+use test_support::{ACCOUNT, Client, KEY, Response, Server, eventually};
 
 /// More writes than any quota of these tests has room for.
 const MANY: usize = 20_000;
@@ -22,7 +23,7 @@ fn held(quota: &str) -> Held {
     fs::write(&file, accounts(quota)).unwrap();
     // Every count is told.
     let log = "info,rowhouse::quota=debug";
-    let server = Server::start(&["--in-memory", "--accounts", file.to_str().unwrap(), "--log", log]);
+    let server = PROGRAM.start(&["--in-memory", "--accounts", file.to_str().unwrap(), "--log", log]);
     let client = server.client();
     Held { _folder: folder, file, server, client }
 }
@@ -212,7 +213,7 @@ fn upserts_are_stopped_once_it_is_known_that_they_made_entities() {
 
 #[test]
 fn a_quota_for_all_is_given_as_an_option() {
-    let server = Server::start(&["--in-memory", "--max-tables", "1"]);
+    let server = PROGRAM.start(&["--in-memory", "--max-tables", "1"]);
     let mut client = server.client();
     assert_eq!(create_table(&mut client, "one").status, 201);
     assert_over_quota(&create_table(&mut client, "two"));

@@ -3,12 +3,13 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::support::{ACCOUNT, Client, KEY, serve};
+use crate::PROGRAM;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use test_support::{ACCOUNT, Client, KEY};
 
 fn output(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).output().ok()?;
@@ -52,7 +53,7 @@ fn calls(folder: &Path) -> Vec<String> {
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let (data, trace) = (text(&folder.join("data")), text(&folder.join("trace")));
     let ports = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-    let plain = serve(&[&ports[..], &["--data", &data, "--accounts", &text(&accounts)]].concat());
+    let plain = PROGRAM.serve(&[&ports[..], &["--data", &data, "--accounts", &text(&accounts)]].concat());
     let mut traced = Command::new("strace");
     traced.args(["-f", "-qq", "-o", &trace]).arg(plain.get_program()).args(plain.get_args());
     let mut child = traced.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

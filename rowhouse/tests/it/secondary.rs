@@ -1,6 +1,7 @@
 //! The secondary endpoint, by the settings that only a server of one's own has.
 
-use crate::support::{Client, Server};
+use crate::PROGRAM;
+use test_support::Client;
 
 const STATS: &str = "/?restype=service&comp=stats";
 /// The request path starts behind the account, so this makes it the secondary endpoint's.
@@ -22,7 +23,7 @@ fn assert_refused(client: &mut Client, method: &str, path: &str, message: &str) 
 
 #[test]
 fn by_default_it_reads_and_only_it_has_statistics() {
-    let server = Server::start(&["--in-memory"]);
+    let server = PROGRAM.start(&["--in-memory"]);
     let mut client = server.client();
     assert_eq!(answer(&mut client, "POST", "/Tables").0, 201);
     let (status, _, body) = answer(&mut client, "GET", &format!("{SECONDARY}/Tables"));
@@ -35,7 +36,7 @@ fn by_default_it_reads_and_only_it_has_statistics() {
 
 #[test]
 fn switched_off_it_refuses_everything() {
-    let server = Server::start(&["--in-memory", "--secondary", "off", "--stats-on-primary"]);
+    let server = PROGRAM.start(&["--in-memory", "--secondary", "off", "--stats-on-primary"]);
     let mut client = server.client();
     let disabled = "Read operations are currently disabled.";
     for path in ["/Tables", "/tab()", "/?restype=service&comp=properties", STATS] {
@@ -48,7 +49,7 @@ fn switched_off_it_refuses_everything() {
 
 #[test]
 fn the_primary_can_be_lenient_about_statistics() {
-    let server = Server::start(&["--in-memory", "--stats-on-primary"]);
+    let server = PROGRAM.start(&["--in-memory", "--stats-on-primary"]);
     let mut client = server.client();
     for path in [STATS, "-secondary/?restype=service&comp=stats"] {
         let (status, _, body) = answer(&mut client, "GET", path);

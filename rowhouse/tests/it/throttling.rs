@@ -1,13 +1,14 @@
 //! The targets of throttling, on the built server. They are so small that a transaction of 100 uses up minutes of them, so
 //! that nothing depends on how fast the machine is.
 
-use crate::support::{Client, Response, Server, eventually};
+use crate::PROGRAM;
+use test_support::{Client, Response, Server, eventually};
 
 const ACCOUNT_BUSY: &str = "Operations per second is over the account limit.";
 const PARTITION_BUSY: &str = "The server is currently unable to receive requests. Please retry your request.";
 
 fn server(args: &[&str]) -> (Server, Client) {
-    let server = Server::start(&[&["--in-memory"], args].concat());
+    let server = PROGRAM.start(&[&["--in-memory"], args].concat());
     let client = server.client();
     (server, client)
 }
@@ -90,14 +91,14 @@ fn a_query_counts_what_it_examined() {
     let partitions: Vec<_> = (0..20).map(|number| format!("p{number}")).collect();
     let folder = tempfile::tempdir().unwrap();
     let data = ["--data", folder.path().to_str().unwrap()];
-    let unthrottled = Server::start(&data);
+    let unthrottled = PROGRAM.start(&data);
     let mut client = unthrottled.client();
     assert_eq!(create_table(&mut client, "harvest").status, 201);
     for partition in &partitions {
         assert_eq!(hundred(&mut client, partition).status, 202);
     }
     assert!(unthrottled.stop().0.success());
-    let server = Server::start(&[&data[..], &["--throttle", "--partition-entities-per-second", "2"]].concat());
+    let server = PROGRAM.start(&[&data[..], &["--throttle", "--partition-entities-per-second", "2"]].concat());
     let mut client = server.client();
     // Two queries that counted as one entity each would be let in. The first examines 100 and answers none, so that the
     // partition is busy for a second and a half.

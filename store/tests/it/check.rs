@@ -44,7 +44,7 @@ fn content(folder: &Path) -> BTreeMap<PathBuf, (u64, Option<SystemTime>)> {
 
 fn large(number: usize, random: &mut Random) -> Mutation {
     let mut properties = RecordBuilder::default();
-    let bytes: Vec<u8> = (0..VALUE_BYTES / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+    let bytes: Vec<u8> = (0..VALUE_BYTES / 8).flat_map(|_| random.number().to_le_bytes()).collect();
     properties.push("value", EdmValue::Binary(&bytes));
     Mutation::InsertOrReplace { key: key("p", &format!("{number:05}")), properties }
 }
@@ -79,7 +79,7 @@ async fn a_folder_that_is_well_is_counted_and_not_changed() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("data");
     assert!(matches!(check(&folder), Err(OpenError::Missing { .. })));
-    let engine = fill_folder(&folder, &mut Random(1)).await;
+    let engine = fill_folder(&folder, &mut Random::new(1)).await;
     assert!(matches!(check(&folder), Err(OpenError::Locked { .. })));
     engine.close().await.unwrap();
     drop(engine);
@@ -146,10 +146,9 @@ fn is_superseded(path: &Path) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_flipped_bit_is_found_and_its_place_named() {
-    let seed = seed();
     let flips = setting("ROWHOUSE_FLIPS").unwrap_or(FLIPS_DEFAULT);
-    println!("ROWHOUSE_SEED={seed} ROWHOUSE_FLIPS={flips} replays this run");
-    let mut random = Random(seed);
+    println!("ROWHOUSE_FLIPS={flips}");
+    let mut random = Random::from_environment(SEED);
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("data");
     let engine = fill_folder(&folder, &mut random).await;
@@ -161,8 +160,8 @@ async fn every_flipped_bit_is_found_and_its_place_named() {
     let sequence = 5..13;
     for _ in 0..flips {
         // Small files matter as much as large ones.
-        let (path, length) = &files[random.below(files.len())];
-        let (at, bit) = (random.below(usize::try_from(*length).unwrap()), random.below(8));
+        let (path, length) = &files[random.index(files.len())];
+        let (at, bit) = (random.index(usize::try_from(*length).unwrap()), random.index(8));
         if *path == first_batch && sequence.contains(&at) {
             continue;
         }

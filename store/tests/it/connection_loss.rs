@@ -1,7 +1,6 @@
 //! Connections to the database that break at a chosen point of a transaction: before the commit is sent, which nobody may
 //! notice, and after it, which nobody may mistake for success or for failure.
 
-use crate::cluster::Cluster;
 use crate::support::*;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,6 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use store::{CommitError, Engine, Fault, Postgres, PostgresOptions};
+use test_support::cluster::Cluster;
 
 /// The row that a transaction names when its connection is to break.
 const MARK: &str = "marked-row";
@@ -106,7 +106,7 @@ async fn what_breaks_before_the_commit_is_done_again_and_what_breaks_after_it_is
             let before = value(&engine.get(&table, &marked).await.unwrap().unwrap());
             proxy.plan.store(plan, Ordering::SeqCst);
             let result = commit_one(&engine, &table, upsert("p", MARK, value_now)).await;
-            proxy.broken.recv_timeout(PATIENCE).expect("the connection was broken");
+            proxy.broken.recv_timeout(TIMEOUT).expect("the connection was broken");
             match plan {
                 AT_READ => drop(result.unwrap()),
                 _ => assert!(matches!(result, Err(CommitError::Fault(Fault::Unknown(_)))), "{plan}: {result:?}"),
@@ -116,7 +116,7 @@ async fn what_breaks_before_the_commit_is_done_again_and_what_breaks_after_it_is
             let began = Instant::now();
             // A commit that was passed on may still be on its way.
             while plan == AFTER_COMMIT && after == before {
-                assert!(began.elapsed() < PATIENCE, "the database does not commit what it was sent");
+                assert!(began.elapsed() < TIMEOUT, "the database does not commit what it was sent");
                 after = value(&engine.get(&table, &marked).await.unwrap().unwrap());
             }
             assert_eq!(after, if is_stored { value_now } else { before }, "plan {plan}");

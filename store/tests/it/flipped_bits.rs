@@ -33,7 +33,7 @@ async fn fill(folder: &Path, random: &mut Random) -> BTreeMap<String, Record> {
     for first in (0..ENTITIES).step_by(50) {
         let mutations = (first..first + 50).map(|number| {
             let mut properties = RecordBuilder::default();
-            let bytes: Vec<u8> = (0..VALUE_BYTES / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+            let bytes: Vec<u8> = (0..VALUE_BYTES / 8).flat_map(|_| random.number().to_le_bytes()).collect();
             properties.push("value", EdmValue::Binary(&bytes));
             Mutation::InsertOrReplace { key: key("p", &row(number % (ENTITIES * 3 / 4))), properties }
         });
@@ -109,10 +109,9 @@ async fn read_all(engine: &Embedded, stored: &BTreeMap<String, Record>, what: &s
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_bit_is_never_read_as_data() {
-    let seed = seed();
     let flips = setting("ROWHOUSE_FLIPS").unwrap_or(FLIPS_DEFAULT);
-    println!("ROWHOUSE_SEED={seed} ROWHOUSE_FLIPS={flips} replays this run");
-    let mut random = Random(seed);
+    println!("ROWHOUSE_FLIPS={flips}");
+    let mut random = Random::from_environment(SEED);
     let place = tempfile::tempdir().unwrap();
     let (good, damaged) = (place.path().join("good"), place.path().join("damaged"));
     let stored = fill(&good, &mut random).await;
@@ -120,8 +119,8 @@ async fn a_flipped_bit_is_never_read_as_data() {
     let mut tally = Tally::default();
     for _ in 0..flips {
         // Small files matter as much as large ones.
-        let (path, length) = &files[random.below(files.len())];
-        let (byte, bit) = (random.below(usize::try_from(*length).unwrap()), random.below(8));
+        let (path, length) = &files[random.index(files.len())];
+        let (byte, bit) = (random.index(usize::try_from(*length).unwrap()), random.index(8));
         let name = path.strip_prefix(&good).unwrap();
         let what = format!("bit {bit} of byte {byte} of {} flipped", name.display());
         link_folder(&good, &damaged);

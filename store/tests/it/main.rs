@@ -7,7 +7,6 @@
 #![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
 
 mod check;
-mod cluster;
 mod connection_loss;
 mod contract;
 mod data_folder;

@@ -1,10 +1,10 @@
 //! What a durable engine has in memory is there again after a restart.
 
-use crate::cluster::Cluster;
 use crate::support::*;
 use model::service_properties::{Logging, RetentionDays};
 use model::{AccountName, MetricsTable, ServiceProperties, ServicePropertiesUpdate, TableName};
 use store::{Embedded, EmbeddedOptions, Engine, Postgres, PostgresOptions, TableKey};
+use test_support::cluster::Cluster;
 
 #[tokio::test]
 async fn service_properties_survive_a_restart() {

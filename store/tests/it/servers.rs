@@ -1,7 +1,6 @@
 //! Several engines on one database, as several servers have them: what one does the others see, and the Timestamps of
 //! an entity grow whoever writes, however far the clocks are apart.
 
-use crate::cluster::Cluster;
 use crate::support::*;
 use model::{
     AccountName, Condition, DateTime, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy, Transaction,
@@ -13,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::postgres::PROPERTIES_VISIBLE_WITHIN;
 use store::{CatalogError, CommitError, Engine, Postgres, PostgresOptions, ReadError};
+use test_support::cluster::Cluster;
 
 /// In ticks.
 const HOUR: i64 = 36_000_000_000;
@@ -161,7 +161,7 @@ async fn a_table_created_again_goes_on_with_later_stamps_whoever_deletes_and_cre
         deleter.delete_table(&table).await.unwrap();
         let began = Instant::now();
         while round % 4 == 0 && cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables").trim() != "0" {
-            assert!(began.elapsed() < PATIENCE, "the purge does not come to an end");
+            assert!(began.elapsed() < TIMEOUT, "the purge does not come to an end");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -289,7 +289,7 @@ async fn a_table_deleted_under_writers_leaves_nothing_behind() {
                 + (SELECT count(*) FROM rowhouse_tables)";
     let began = Instant::now();
     while cluster.sql(&url, left).trim() != "0" {
-        assert!(began.elapsed() < PATIENCE, "{} rows are left", cluster.sql(&url, left));
+        assert!(began.elapsed() < TIMEOUT, "{} rows are left", cluster.sql(&url, left));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     c.close().await.unwrap();
@@ -322,7 +322,7 @@ async fn a_purge_whose_server_is_lost_is_finished_by_another_one() {
     let hold = || {
         let entity = "SELECT partition, row FROM rowhouse_entities ORDER BY partition, row OFFSET 5000 LIMIT 1";
         let lock = format!("PERFORM 1 FROM rowhouse_entities WHERE (partition, row) = ({entity}) FOR UPDATE");
-        cluster.hold(&url, &format!("DO $$ BEGIN {lock}; END $$"))
+        cluster.open_transaction(&url, &format!("DO $$ BEGIN {lock}; END $$"))
     };
     let mut held = hold();
     first.delete_table(&table).await.unwrap();
@@ -331,7 +331,7 @@ async fn a_purge_whose_server_is_lost_is_finished_by_another_one() {
     for _ in 0..3 {
         let began = Instant::now();
         while entities_left(cluster, &url) + 1000 > left {
-            assert!(began.elapsed() < PATIENCE, "{left} entities are left");
+            assert!(began.elapsed() < TIMEOUT, "{left} entities are left");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         drop(servers.pop());
@@ -344,7 +344,7 @@ async fn a_purge_whose_server_is_lost_is_finished_by_another_one() {
     drop(held);
     let began = Instant::now();
     while cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables").trim() != "0" {
-        assert!(began.elapsed() < PATIENCE, "{} entities are left", entities_left(cluster, &url));
+        assert!(began.elapsed() < TIMEOUT, "{} entities are left", entities_left(cluster, &url));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(entities_left(cluster, &url), 0);
@@ -360,7 +360,8 @@ async fn deleting_a_table_touches_none_of_its_entities() {
         engine.create_table(&table).await.unwrap();
         fill(cluster, &url, count);
         // Nobody can read or write an entity or a grave as long as this lasts.
-        let locked = cluster.hold(&url, "LOCK TABLE rowhouse_entities, rowhouse_graves IN ACCESS EXCLUSIVE MODE");
+        let locked =
+            cluster.open_transaction(&url, "LOCK TABLE rowhouse_entities, rowhouse_graves IN ACCESS EXCLUSIVE MODE");
         engine.delete_table(&table).await.unwrap();
         assert!(engine.table(&table).await.unwrap().is_none());
         engine.create_table(&table).await.unwrap();

@@ -8,41 +8,19 @@ use model::{Mutation, Record, RecordBuilder, ServicePropertiesUpdate, TableName,
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 use store::{CommitError, Engine, EntitySink, Scan, ScanEnd, TableKey};
+pub(crate) use test_support::{Random, TIMEOUT};
 
 pub(crate) const ACCOUNT: &str = "account1";
-
-/// How long a test waits for what must happen; whoever runs into it hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A small generator (`SplitMix64`): a run depends on nothing but its seed.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
-    }
-}
 
 /// A number from the environment, by which a run is made longer or repeated.
 pub(crate) fn setting(name: &str) -> Option<u64> {
     Some(std::env::var(name).ok()?.parse().expect("a number"))
 }
 
-/// The seed of a run: that of the environment, or another one each time.
-pub(crate) fn seed() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    setting("ROWHOUSE_SEED").unwrap_or_else(|| u64::from(since_epoch.subsec_nanos()))
-}
+/// The variable that sets the seed of the random tests.
+pub(crate) const SEED: &str = "ROWHOUSE_SEED";
 
 /// A clock that stands still until it is set.
 #[derive(Debug, Clone)]
@@ -164,7 +142,7 @@ pub(crate) fn scan_all() -> Scan {
         filter: None,
         limit: usize::MAX,
         byte_budget: usize::MAX,
-        deadline: Instant::now() + PATIENCE,
+        deadline: Instant::now() + TIMEOUT,
     }
 }
 

@@ -35,7 +35,7 @@ impl Collector {
                     kept.lock().unwrap().push(export);
                     std::thread::sleep(delay);
                     let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}");
-                    // The server may have lost its patience.
+                    // The server may have given up.
                     let _ = (&stream).write_all(answer.as_bytes());
                 });
             }

@@ -1,14 +1,15 @@
 //! Alive, ready, version, index, and what is refused.
 
 use super::page::{ask, get, text};
-use crate::support::{Client, PATIENCE, Server, eventually, head, serve};
+use crate::PROGRAM;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::time::Duration;
+use test_support::{Client, Server, TIMEOUT, eventually, head};
 
 fn server(args: &[&str]) -> Server {
-    Server::start(&[&["--admin", "127.0.0.1:0"], args].concat())
+    PROGRAM.start(&[&["--admin", "127.0.0.1:0"], args].concat())
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn a_full_disk_is_told_but_does_not_keep_deletions_away() {
 fn the_command_health_believes_it() {
     let server = server(&["--in-memory"]);
     let health = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
+        let mut command = Command::new(PROGRAM.path());
         command.args(["health", "--admin", &server.admin, "--listen", "127.0.0.1:1", "--timeout", "60"]);
         command.output().unwrap().status.success()
     };
@@ -130,7 +131,7 @@ fn while_the_data_are_opened_the_server_is_alive_and_not_ready() {
     let database = TcpListener::bind("127.0.0.1:0").unwrap();
     let store = format!("postgres://me@{}/none", database.local_addr().unwrap());
     let admin = free_port();
-    let mut command = serve(&["--listen", "127.0.0.1:0", "--admin", &admin, "--store", &store]);
+    let mut command = PROGRAM.serve(&["--listen", "127.0.0.1:0", "--admin", &admin, "--store", &store]);
     let mut child = command.spawn().unwrap();
     // The database takes the connection and says nothing.
     eventually("the address for operators", || Client::connect(&admin).ok());
@@ -149,7 +150,8 @@ fn while_the_data_are_opened_the_server_is_alive_and_not_ready() {
 
 #[test]
 fn the_lines_on_standard_output_keep_their_order() {
-    let mut child = serve(&["--in-memory", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).spawn().unwrap();
+    let mut child =
+        PROGRAM.serve(&["--in-memory", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).spawn().unwrap();
     let lines: Vec<String> = BufReader::new(child.stdout.take().unwrap()).lines().take(3).map(Result::unwrap).collect();
     child.kill().unwrap();
     child.wait().unwrap();
@@ -160,16 +162,16 @@ fn the_lines_on_standard_output_keep_their_order() {
 
 #[test]
 fn beyond_this_machine_operators_are_refused_without_a_flag() {
-    let Output { status, stdout, stderr } = serve(&["--in-memory", "--admin", "0.0.0.0:0"]).output().unwrap();
+    let Output { status, stdout, stderr } = PROGRAM.serve(&["--in-memory", "--admin", "0.0.0.0:0"]).output().unwrap();
     let said = String::from_utf8(stderr).unwrap();
     assert_eq!((status.code(), stdout), (Some(1), Vec::new()));
     assert!(said.contains("--allow-admin-on-network"), "{said}");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let listen = ["--in-memory", "--listen", "127.0.0.1:0", "--admin", &address];
-    let said = String::from_utf8(serve(&listen).output().unwrap().stderr).unwrap();
+    let said = String::from_utf8(PROGRAM.serve(&listen).output().unwrap().stderr).unwrap();
     assert!(said.contains(&address), "{said}");
-    let open = Server::start(&["--in-memory", "--admin", "0.0.0.0:0", "--allow-admin-on-network"]);
+    let open = PROGRAM.start(&["--in-memory", "--admin", "0.0.0.0:0", "--allow-admin-on-network"]);
     let port = open.admin.rsplit(':').next().unwrap();
     assert_eq!(ask(&format!("127.0.0.1:{port}"), "GET", "/livez", "", "").status, 200);
 }
@@ -192,7 +194,7 @@ fn heads_bodies_and_connections_are_bounded() {
     let mut waiting = BufReader::new(waiting);
     assert!(waiting.read_line(&mut line).is_err(), "there are more connections than the bound: {line}");
     held.pop();
-    waiting.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+    waiting.get_ref().set_read_timeout(Some(TIMEOUT)).unwrap();
     waiting.read_line(&mut line).unwrap();
     assert!(line.starts_with("HTTP/1.1 200"), "{line}");
     assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200, "clients notice nothing");

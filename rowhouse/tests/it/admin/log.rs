@@ -1,8 +1,9 @@
 //! The log: its filter, the event of a request, and that no secret is in it.
 
 use super::page::{ask, get, text};
-use crate::support::{ACCOUNT, KEY, Server};
+use crate::PROGRAM;
 use serde_json::Value;
+use test_support::{ACCOUNT, KEY, Server};
 use wire::sas::Fields;
 use wire::signing::AccountKey;
 
@@ -19,7 +20,7 @@ fn events(lines: &[String]) -> Vec<Value> {
 
 #[test]
 fn the_filter_changes_while_the_server_runs() {
-    let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0", "--log", "warn", "--log-format", "json"]);
+    let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0", "--log", "warn", "--log-format", "json"]);
     let mut client = server.client();
     let mut query = || assert_eq!(client.request("GET", "/Tables", &[], b"").status, 200);
     query();
@@ -45,7 +46,7 @@ fn the_filter_changes_while_the_server_runs() {
 #[test]
 fn a_request_leaves_one_event_with_what_is_known_of_it() {
     let log = ["--log", "info,rowhouse::access=debug", "--log-format", "json"];
-    let server = Server::start(&[&["--in-memory"], &log[..]].concat());
+    let server = PROGRAM.start(&[&["--in-memory"], &log[..]].concat());
     let mut client = server.client();
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"Cars"}"#).status, 201);
     let body = br#"{"PartitionKey":"p","RowKey":"r"}"#;
@@ -88,7 +89,7 @@ fn a_request_leaves_one_event_with_what_is_known_of_it() {
 
 #[test]
 fn without_a_word_about_it_requests_leave_no_event() {
-    let server = Server::start(&["--in-memory", "--log-format", "json"]);
+    let server = PROGRAM.start(&["--in-memory", "--log-format", "json"]);
     assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
     assert_eq!(events(&server.stop().1), [] as [Value; 0]);
 }
@@ -116,7 +117,7 @@ fn no_level_shows_a_key_a_signature_or_a_token() {
     for format in ["text", "json"] {
         let config = config.to_str().unwrap();
         let fixed = ["--in-memory", "--admin", "127.0.0.1:0", "--config", config, "--log", "trace", "--log-format"];
-        let server = Server::start(&[&fixed[..], &[format]].concat());
+        let server = PROGRAM.start(&[&fixed[..], &[format]].concat());
         let mut client = server.client();
         let mut secrets = vec![KEY.to_owned()];
         assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"Cars"}"#).status, 201);

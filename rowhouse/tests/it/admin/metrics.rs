@@ -1,9 +1,10 @@
 //! The figures are those of what was sent.
 
 use super::page::page;
-use crate::support::{ACCOUNT, Client, Server, eventually, head};
+use crate::PROGRAM;
 use std::io::Write;
 use std::net::TcpStream;
+use test_support::{ACCOUNT, Client, eventually, head};
 
 fn requests(operation: &str, status: u16, code: &str) -> String {
     format!(r#"rowhouse_requests_total{{operation="{operation}",status="{status}",code="{code}"}}"#)
@@ -31,7 +32,7 @@ fn insert(client: &mut Client, table: &str, row: &str) -> (u16, usize, usize) {
 #[test]
 fn operations_statuses_codes_and_bytes_are_those_of_what_was_sent() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(&["--data", folder.path().to_str().unwrap(), "--admin", "127.0.0.1:0"]);
+    let server = PROGRAM.start(&["--data", folder.path().to_str().unwrap(), "--admin", "127.0.0.1:0"]);
     let mut client = server.client();
     create(&mut client, "Cars");
     let (mut sent, mut received) = (0, 0);
@@ -107,7 +108,7 @@ fn batch(rows: &[&str]) -> String {
 
 #[test]
 fn a_batch_counts_once_for_its_table_and_a_failed_one_by_its_code() {
-    let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0"]);
+    let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0"]);
     let mut client = server.client();
     create(&mut client, "Cars");
     let kind = [("Content-Type", "multipart/mixed; boundary=b")];
@@ -125,7 +126,7 @@ fn a_batch_counts_once_for_its_table_and_a_failed_one_by_its_code() {
 
 #[test]
 fn a_batch_whose_first_operation_has_no_table_counts_for_none_whichever_thread_comes_to_the_others() {
-    let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0"]);
+    let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0"]);
     let mut client = server.client();
     create(&mut client, "Cars");
     let rows: Vec<String> = (0..90).map(|number| format!("{number:0500}")).collect();
@@ -146,7 +147,7 @@ fn a_batch_whose_first_operation_has_no_table_counts_for_none_whichever_thread_c
 #[test]
 fn a_table_that_the_body_names_is_known_when_the_request_fails() {
     let args = ["--in-memory", "--admin", "127.0.0.1:0", "--throttle", "--partition-entities-per-second", "1"];
-    let server = Server::start(&args);
+    let server = PROGRAM.start(&args);
     let mut client = server.client();
     create(&mut client, "Cars");
     let again = client.request("POST", "/Tables", &[], br#"{"TableName":"cars"}"#);
@@ -171,7 +172,7 @@ fn a_table_that_the_body_names_is_known_when_the_request_fails() {
 
 #[test]
 fn a_body_that_is_not_sent_is_not_counted() {
-    let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0"]);
+    let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0"]);
     let mut client = server.client();
     client.send(head("HEAD", "/Tables", &[]).as_bytes()).unwrap();
     let answer = client.receive_head().unwrap();
@@ -182,7 +183,7 @@ fn a_body_that_is_not_sent_is_not_counted() {
 
 #[test]
 fn clients_that_break_off_are_counted_apart() {
-    let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0"]);
+    let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0"]);
     create(&mut server.client(), "Cars");
     let mut client = Client::connect(&server.address).unwrap();
     client.send(head("POST", "/Cars", &[("Content-Length", "100"), ("Expect", "100-continue")]).as_bytes()).unwrap();
@@ -202,7 +203,7 @@ fn clients_that_break_off_are_counted_apart() {
 
 #[test]
 fn what_is_beyond_the_places_is_counted_by_what_was_missing() {
-    let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0", "--body-mib", "16"]);
+    let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0", "--body-mib", "16"]);
     let mut client = server.client();
     // Two bodies of 4 MiB that do not come take all the memory.
     let held: Vec<TcpStream> = (0..2)
@@ -225,7 +226,7 @@ fn what_is_beyond_the_places_is_counted_by_what_was_missing() {
 
 #[test]
 fn tables_are_told_apart_unless_a_setting_says_otherwise() {
-    let server = Server::start(&["--in-memory", "--admin", "127.0.0.1:0", "--metrics-per-table=false"]);
+    let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0", "--metrics-per-table=false"]);
     create(&mut server.client(), "Cars");
     let page = page(&server);
     assert_eq!(page.sum("rowhouse_table_requests_total"), 0);

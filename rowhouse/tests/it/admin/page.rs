@@ -1,7 +1,7 @@
 //! Unsigned requests to the admin listener, and a strict reader of the page of metrics.
 
-use crate::support::{Client, Response, Server};
 use std::collections::BTreeMap;
+use test_support::{Client, Response, Server};
 
 /// Sends a request to the admin listener over a connection of its own.
 pub(crate) fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Response {

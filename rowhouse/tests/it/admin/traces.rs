@@ -2,16 +2,17 @@
 
 use super::collector::{Collector, attribute};
 use super::page::page;
-use crate::support::{ACCOUNT, PATIENCE, Server, eventually};
+use crate::PROGRAM;
 use serde_json::Value;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
+use test_support::{ACCOUNT, Server, TIMEOUT, eventually};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
 
 fn server(args: &[&str], variables: &[(&str, &str)]) -> Server {
-    Server::start_with(&[&["--admin", "127.0.0.1:0"], args].concat(), |command| {
+    PROGRAM.start_with(&[&["--admin", "127.0.0.1:0"], args].concat(), |command| {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OTEL_")) {
             command.env_remove(name);
         }
@@ -155,14 +156,14 @@ fn a_collector_that_is_gone_or_slow_holds_up_nobody() {
         );
         let slowest = slowest(&server);
         // Waiting for the collector would take until its connection is given up.
-        assert!(slowest < PATIENCE, "{endpoint}: {slowest:?}");
+        assert!(slowest < TIMEOUT, "{endpoint}: {slowest:?}");
         eventually("spans that are thrown away", || {
             (page(&server).count("rowhouse_trace_spans_dropped_total") > 10).then_some(())
         });
         assert_eq!(page(&server).count("rowhouse_trace_spans_exported_total"), 0);
         let began = Instant::now();
         assert!(server.stop().0.success());
-        assert!(began.elapsed() < PATIENCE, "{endpoint}");
+        assert!(began.elapsed() < TIMEOUT, "{endpoint}");
     }
 }
 

@@ -1,11 +1,11 @@
 //! Bits that flip in a repository: found by a verification, and never restored.
 
 use super::repository::{Place, files};
-use crate::command::Ran;
-use crate::content::{fill, fill_with_everything};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+use test_support::command::Ran;
+use test_support::content::{fill, fill_with_everything};
 
 const FLIPS: u64 = 40;
 

@@ -1,12 +1,13 @@
 //! What is left when a backup, a restore or the server is killed: nothing that is half a backup or half a data folder.
 
 use super::repository::{Place, files};
-use crate::content::{exact_snapshot, fill, put};
-use crate::support::{Random, Server, serve};
+use crate::PROGRAM;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
+use test_support::Random;
+use test_support::content::{exact_snapshot, fill, put};
 
 const ROUNDS: u64 = 12;
 
@@ -70,7 +71,7 @@ fn a_server_that_is_killed_takes_no_backup_with_it() {
         let child = place.folder.command("backup", &arguments, &[]).spawn().unwrap();
         thread::sleep(some_time(&mut random, usual));
         server.kill9();
-        let ran = crate::command::ended(child);
+        let ran = test_support::command::ended(child);
         // Whoever comes too late finds the folder free, and opens it himself.
         match ran.code {
             Some(0) => made += 1,
@@ -106,7 +107,7 @@ fn a_restore_that_is_killed_leaves_a_folder_that_no_server_opens_and_is_done_aga
         let is_restoring = Path::new(&data).join("rowhouse.restoring").exists();
         if status.success() || (files > 1 && !is_restoring) {
             // It was faster; then it is complete.
-            assert_eq!(exact_snapshot(&Server::start(&["--data", &data])), exact_snapshot(&server));
+            assert_eq!(exact_snapshot(&PROGRAM.start(&["--data", &data])), exact_snapshot(&server));
             std::fs::remove_dir_all(&data).unwrap();
         } else if is_restoring {
             assert_refused(&data);
@@ -140,7 +141,7 @@ fn a_restore_that_failed_leaves_a_folder_that_no_server_opens_and_is_done_again(
 /// A folder that is half restored is opened by no server.
 fn assert_refused(data: &str) {
     assert!(Path::new(data).join("rowhouse.restoring").exists());
-    let refused = serve(&["--data", data, "--listen", "127.0.0.1:0"]).output().unwrap();
+    let refused = PROGRAM.serve(&["--data", data, "--listen", "127.0.0.1:0"]).output().unwrap();
     let told = String::from_utf8(refused.stderr).unwrap();
     assert!(!refused.status.success() && told.contains("restore it again"), "{told}");
 }

@@ -1,10 +1,6 @@
 //! Backups while others write: a snapshot is of one instant.
 
 use super::repository::Place;
-use crate::bank::{Clerk, check_sums, open_bank};
-use crate::command::Ran;
-use crate::content::create_table;
-use crate::support::{Client, PATIENCE, Random};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -13,6 +9,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use test_support::bank::{Clerk, check_sums, open_bank};
+use test_support::command::Ran;
+use test_support::content::create_table;
+use test_support::{Client, Random, TIMEOUT};
 
 const CLERKS: u64 = 3;
 const WRITERS: u64 = 3;
@@ -81,9 +81,9 @@ fn a_backup_under_load_shows_one_instant() {
     let mut random = super::random();
     open_bank(&mut server.client());
     create_table(&mut server.client(), "log");
-    let mut clerks: Vec<_> = (0..CLERKS).map(|number| Clerk::new(number, random.next())).collect();
+    let mut clerks: Vec<_> = (0..CLERKS).map(|number| Clerk::new(number, random.number())).collect();
     let mut writers: Vec<_> = (0..WRITERS)
-        .map(|number| Writer { partition: format!("w{number}"), random: Random(random.next()), log: Vec::new() })
+        .map(|number| Writer { partition: format!("w{number}"), random: Random::new(random.number()), log: Vec::new() })
         .collect();
     let acknowledged: Vec<_> = (0..WRITERS).map(|_| AtomicUsize::new(0)).collect();
     let is_over = AtomicBool::new(false);
@@ -100,7 +100,7 @@ fn a_backup_under_load_shows_one_instant() {
         let known = || acknowledged.iter().map(|count| count.load(Ordering::SeqCst)).collect::<Vec<_>>();
         let began = Instant::now();
         while known().iter().any(|count| *count < 50) {
-            assert!(began.elapsed() < PATIENCE);
+            assert!(began.elapsed() < TIMEOUT);
             thread::sleep(Duration::from_millis(5));
         }
         for _ in 0..BACKUPS {
@@ -136,7 +136,7 @@ fn clients_of_the_socket_that_stall_or_talk_nonsense_are_bounded_and_hold_nobody
     let place = Place::new();
     let server = place.serve();
     // More than the buffers of a socket take.
-    crate::content::fill(&server, "Cars", 20, 1000);
+    test_support::content::fill(&server, "Cars", 20, 1000);
     let connect = |request: &[u8]| {
         let mut stream = UnixStream::connect(Path::new(&place.data).join("control.sock")).unwrap();
         stream.write_all(request).unwrap();
@@ -157,14 +157,14 @@ fn clients_of_the_socket_that_stall_or_talk_nonsense_are_bounded_and_hold_nobody
     let began = Instant::now();
     let mut ran = place.try_back_up(&[]);
     // The server learns it when it writes to them.
-    while is_one_too_many(&ran) && began.elapsed() < PATIENCE {
+    while is_one_too_many(&ran) && began.elapsed() < TIMEOUT {
         ran = place.try_back_up(&[]);
     }
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&ran.stdout).unwrap()["entities"], 20_000);
     let mut stalled = Vec::new();
     while stalled.len() < CLIENTS_MAX {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < TIMEOUT);
         let mut stream = connect(REQUEST);
         let mut tag = [0];
         // A snapshot begins, unless clients of before are still being let go.
@@ -178,11 +178,11 @@ fn clients_of_the_socket_that_stall_or_talk_nonsense_are_bounded_and_hold_nobody
     let ran = place.try_back_up(&[]);
     assert!(is_one_too_many(&ran), "{ran:?}");
     // They hold up neither writers nor the end of the server.
-    crate::content::put(&mut server.client(), "Cars", "p", "r", &json!({}));
+    test_support::content::put(&mut server.client(), "Cars", "p", "r", &json!({}));
     let began = Instant::now();
     let (status, log) = server.stop();
     // Clients that take nothing are let go after longer than that.
-    assert!(status.success() && began.elapsed() < PATIENCE, "{:?}: {log:?}", began.elapsed());
+    assert!(status.success() && began.elapsed() < TIMEOUT, "{:?}: {log:?}", began.elapsed());
     drop(stalled);
     assert_eq!(place.back_up(&[])["entities"], 20_001);
 }

@@ -9,7 +9,7 @@ mod loads;
 mod repository;
 mod ways;
 
-use crate::support::Random;
+use test_support::Random;
 
 const SEED: &str = "ROWHOUSE_BACKUP_SEED";
 

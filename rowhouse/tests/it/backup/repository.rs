@@ -1,10 +1,11 @@
 //! A place with a data folder and a repository, and the commands on them.
 
-use crate::command::{Folder, Ran};
-use crate::support::Server;
+use crate::PROGRAM;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use test_support::Server;
+use test_support::command::{Folder, Ran};
 
 pub(crate) struct Place {
     pub(crate) folder: Folder,
@@ -14,13 +15,13 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let folder = Folder::new();
+        let folder = PROGRAM.folder();
         let (data, repository) = (folder.path("data"), folder.path("backups"));
         Self { folder, data, repository }
     }
 
     pub(crate) fn serve(&self) -> Server {
-        Server::start(&["--data", &self.data])
+        PROGRAM.start(&["--data", &self.data])
     }
 
     /// Makes a backup, which must succeed; answers what it says.
@@ -46,7 +47,7 @@ impl Place {
     pub(crate) fn restored(&self, name: &str, more: &[&str]) -> Server {
         let ran = self.try_restore(name, more);
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        Server::start(&["--data", &self.folder.path(name)])
+        PROGRAM.start(&["--data", &self.folder.path(name)])
     }
 
     pub(crate) fn verify(&self) -> Ran {

@@ -1,13 +1,14 @@
 //! What a backup brings back, and the ways to make and to restore one.
 
 use super::repository::{Place, files};
-use crate::command::endpoint;
-use crate::content::{exact_snapshot, fill, fill_with_everything, put, snapshot};
-use crate::support::Server;
+use crate::PROGRAM;
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
+use test_support::Server;
+use test_support::command::endpoint;
+use test_support::content::{exact_snapshot, fill, fill_with_everything, put, snapshot};
 
 #[test]
 fn everything_comes_back_exactly_as_it_was() {
@@ -48,7 +49,7 @@ fn everything_comes_back_exactly_as_it_was() {
 #[test]
 fn tables_of_metrics_come_back_with_the_others() {
     let place = Place::new();
-    let server = Server::start(&["--data", &place.data, "--analytics"]);
+    let server = PROGRAM.start(&["--data", &place.data, "--analytics"]);
     fill(&server, "Cars", 1, 10);
     drop(server.stop());
     place.back_up(&[]);
@@ -58,10 +59,10 @@ fn tables_of_metrics_come_back_with_the_others() {
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()["value"].clone()
     };
-    let before = rows(&Server::start(&["--data", &place.data, "--analytics"]));
+    let before = rows(&PROGRAM.start(&["--data", &place.data, "--analytics"]));
     assert!(!before.as_array().unwrap().is_empty());
     assert_eq!(place.try_restore("new", &[]).code, Some(0));
-    assert_eq!(rows(&Server::start(&["--data", &place.folder.path("new"), "--analytics"])), before);
+    assert_eq!(rows(&PROGRAM.start(&["--data", &place.folder.path("new"), "--analytics"])), before);
 }
 
 #[test]
@@ -254,7 +255,7 @@ fn what_would_do_harm_or_nothing_is_refused() {
     fill(&server, "Cars", 1, 10);
     place.back_up(&[]);
     drop(server);
-    let told = |ran: crate::command::Ran, text: &str| {
+    let told = |ran: test_support::command::Ran, text: &str| {
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(ran.stderr.contains(text), "{ran:?}");
     };

@@ -1,11 +1,12 @@
 //! Accounts and keys that change while the server runs (07 §8).
 
 use super::client::{ACCOUNT, Client, Request, account_file, key};
-use super::process::{Folder, PATIENCE, Server};
+use super::process::{Folder, Server};
 use super::tls::{Pair, write_pair};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
+use test_support::TIMEOUT;
 
 const TAKEN: &str = "accounts: read again";
 const KEPT: &str = "accounts: not read again";
@@ -60,7 +61,7 @@ impl Load {
         let counts = || self.answered.iter().map(|count| count.load(SeqCst)).collect::<Vec<_>>();
         let (before, begun) = (counts(), Instant::now());
         while counts().iter().zip(&before).any(|(now, before)| *now < before + 10) {
-            assert!(begun.elapsed() < PATIENCE, "{before:?} {:?}", counts());
+            assert!(begun.elapsed() < TIMEOUT, "{before:?} {:?}", counts());
             std::thread::sleep(Duration::from_millis(5));
         }
     }

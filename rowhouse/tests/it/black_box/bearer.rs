@@ -2,11 +2,12 @@
 
 use super::client::{Answer, Client, account_file, key};
 use super::issuer::{Issuer, now};
-use super::minting::{KeyPair, encode, header};
-use super::process::{Folder, PATIENCE, Server, refusal};
+use super::process::{Folder, Server, refusal};
 use super::tls::write_pair;
 use serde_json::{Value, json};
 use std::time::Instant;
+use test_support::TIMEOUT;
+use test_support::minting::{KeyPair, encode, header};
 
 const CHALLENGE: &str = "Bearer authorization_uri=https://login.example.net/66666666-7777-8888-9999-000000000000/oauth2/authorize resource_id=https://storage.azure.com";
 const NEW: &str = "2020-12-06";
@@ -356,7 +357,7 @@ fn an_issuer_that_is_down() {
     issuer.set_down(false);
     let begun = Instant::now();
     while list() != fine(200) {
-        assert!(begun.elapsed() < PATIENCE, "the keys are not fetched: {}", server.log());
+        assert!(begun.elapsed() < TIMEOUT, "the keys are not fetched: {}", server.log());
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     // What is known goes on without the issuer.

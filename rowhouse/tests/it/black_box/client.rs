@@ -1,12 +1,12 @@
 //! A small client: signed requests over a connection that stays open, plain or with TLS.
 
-use super::process::PATIENCE;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::SystemTime;
+use test_support::TIMEOUT;
 use wire::signing::{AccountKey, Scheme, Signed};
 
 /// The name of the account in the tests.
@@ -84,7 +84,7 @@ impl<'a> Request<'a> {
 
 fn tcp(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.set_nodelay(true).unwrap();
     stream
 }

@@ -1,11 +1,11 @@
 //! An issuer of tokens: a small HTTP server with a discovery document and a key set.
 
-use super::minting::KeyPair;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
+use test_support::minting::KeyPair;
 
 /// A running issuer. It ends with the test process.
 pub(crate) struct Issuer {

@@ -4,8 +4,6 @@ mod accounts;
 mod bearer;
 mod client;
 mod issuer;
-#[path = "../../../src/oauth/minting.rs"]
-mod minting;
 mod process;
 mod settings;
 mod tls;

@@ -1,14 +1,13 @@
 //! The server as a process, and the files it is given.
 
+use crate::PROGRAM;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-/// How long anything may take that is expected to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+use test_support::TIMEOUT;
 
 /// A running server; it is killed at the end.
 pub(crate) struct Server {
@@ -20,7 +19,7 @@ pub(crate) struct Server {
 }
 
 fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
+    let mut command = Command::new(PROGRAM.path());
     command.env_clear().envs(environment.iter().copied());
     command.args(["serve", "--in-memory"]).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -58,7 +57,7 @@ impl Server {
     pub(crate) fn wait_for_log(&self, start: usize, text: &str) {
         let begun = Instant::now();
         while !self.log().get(start..).is_some_and(|log| log.contains(text)) {
-            assert!(begun.elapsed() < PATIENCE, "no '{text}' in the log: {}", self.log());
+            assert!(begun.elapsed() < TIMEOUT, "no '{text}' in the log: {}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -91,7 +90,7 @@ pub(crate) fn refusal(arguments: &[&str], environment: &[(&str, &str)]) -> Strin
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             child.kill().unwrap();
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -1,7 +1,7 @@
 //! Which service is spoken to, and as whom.
 
 use super::Bench;
-use crate::support::{ACCOUNT, KEY};
+use test_support::{ACCOUNT, KEY};
 
 #[test]
 fn every_way_to_name_a_service() {

@@ -1,6 +1,7 @@
 //! `rowhouse entity`.
 
 use super::Bench;
+use crate::PROGRAM;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -140,7 +141,7 @@ fn entities_as_json() {
     // What is read is written again as it was.
     let line = bench.prints(&["entity", "get", "cars", "wren", "-1"]);
     bench.prints(&["table", "create", "copies"]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
+    let mut command = Command::new(PROGRAM.path());
     command.env_clear().env("ROWHOUSE_ENDPOINT", &bench.endpoint).args(["entity", "put", "copies", "--json", "-"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
@@ -181,7 +182,7 @@ fn all_pages_are_read_and_counted() {
     let told = "rowhouse: ENDPOINT: a page of the table 'many' was refused: 400 InvalidInput: Syntax error at position 4 in 'N gt'.\n";
     assert_eq!(bench.says(1, &["entity", "count", "many", "--filter", "N gt"]), told);
     // Whoever has seen enough is not told that something went wrong.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
+    let mut command = Command::new(PROGRAM.path());
     command.env_clear().env("ROWHOUSE_ENDPOINT", &bench.endpoint).args(["entity", "query", "many"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());

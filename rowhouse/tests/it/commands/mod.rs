@@ -4,8 +4,9 @@ mod connection;
 mod entity;
 mod table;
 
-use crate::command::{Folder, Ran};
-use crate::support::Server;
+use crate::PROGRAM;
+use test_support::Server;
+use test_support::command::{Folder, Ran};
 
 /// A server and a folder to run commands in.
 struct Bench {
@@ -21,9 +22,9 @@ impl Bench {
 
     /// A server with these options.
     fn with(options: &[&str]) -> Self {
-        let server = Server::start(options);
-        let endpoint = crate::command::endpoint(&server.address);
-        Self { folder: Folder::new(), server, endpoint }
+        let server = PROGRAM.start(options);
+        let endpoint = test_support::command::endpoint(&server.address);
+        Self { folder: PROGRAM.folder(), server, endpoint }
     }
 
     /// Runs a command, given as words; it ends with this code.

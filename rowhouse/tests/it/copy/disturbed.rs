@@ -1,16 +1,16 @@
 //! Services that are busy, and connections that break.
 
-use crate::command::{Folder, endpoint};
-use crate::content::{fill, fill_with_everything, snapshot};
-use crate::proxy::Proxy;
-use crate::support::Server;
+use crate::PROGRAM;
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
+use test_support::command::endpoint;
+use test_support::content::{fill, fill_with_everything, snapshot};
+use test_support::proxy::Proxy;
 
 #[test]
 fn busy_services_and_broken_connections_do_no_harm() {
-    let folder = Folder::new();
-    let (from, to) = (Server::start(&["--in-memory"]), Server::start(&["--in-memory"]));
+    let folder = PROGRAM.folder();
+    let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
     fill_with_everything(&from);
     fill(&from, "scattered", 100, 2);
     fill(&from, "deep", 2, 2000);
@@ -26,7 +26,7 @@ fn busy_services_and_broken_connections_do_no_harm() {
 
 #[test]
 fn a_service_that_is_not_there_is_given_up_and_told() {
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     // A port that was free a moment ago refuses connections.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let told = folder.refused(&["--from", &endpoint(&free), "--to", "to"]);

@@ -1,12 +1,13 @@
 //! Copies that are ended in the middle and begun again.
 
-use crate::command::{Folder, Ran, ended, endpoint, stopped};
-use crate::content::{fill, fill_with_everything, snapshot};
-use crate::proxy::Proxy;
-use crate::support::{KEY, Random, Server};
+use crate::PROGRAM;
 use std::os::unix::fs::MetadataExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use test_support::command::{Folder, Ran, ended, endpoint, stopped};
+use test_support::content::{fill, fill_with_everything, snapshot};
+use test_support::proxy::Proxy;
+use test_support::{KEY, Random, Server};
 
 const SEED: &str = "ROWHOUSE_COPY_SEED";
 /// Most times that a copy is killed before it may end.
@@ -75,13 +76,13 @@ fn kill(folder: &Folder, arguments: &[&str], whole: Duration) -> String {
 
 #[test]
 fn a_copy_between_services_that_is_killed_goes_on() {
-    let folder = Folder::new();
-    let from = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let from = PROGRAM.start(&["--in-memory"]);
     fill_for_a_while(&from);
     let expected = snapshot(&from);
-    let measured = Server::start(&["--in-memory"]);
+    let measured = PROGRAM.start(&["--in-memory"]);
     let source = endpoint(&from.address);
-    let to = Server::start(&["--in-memory"]);
+    let to = PROGRAM.start(&["--in-memory"]);
     let target = holding_the_second_page(&to);
     let [measured, arguments] = [&measured.address, &target.address]
         .map(|to| ["--from", &source, "--to", &endpoint(to), "--parallel", "4"].map(str::to_owned));
@@ -94,8 +95,8 @@ fn a_copy_between_services_that_is_killed_goes_on() {
 
 #[test]
 fn a_copy_between_folders_that_is_killed_goes_on() {
-    let folder = Folder::new();
-    let from = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let from = PROGRAM.start(&["--in-memory"]);
     fill_for_a_while(&from);
     let expected = snapshot(&from);
     // Nothing holds a copy between folders up. So the one that is killed for certain reads a service.
@@ -107,7 +108,7 @@ fn a_copy_between_folders_that_is_killed_goes_on() {
     let whole = time_of(&folder, &["--from", "from", "--to", "measured"]);
     println!("{}", kill(&folder, &["--from", "from", "--to", "to"], whole));
     for name in ["from", "to"] {
-        let copied = Server::start(&["--data", &folder.path(name)]);
+        let copied = PROGRAM.start(&["--data", &folder.path(name)]);
         assert_eq!(snapshot(&copied), expected, "{name}");
     }
 }
@@ -128,8 +129,8 @@ fn holding_the_second_page(target: &Server) -> Proxy {
 
 #[test]
 fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
-    let folder = Folder::new();
-    let (from, to) = (Server::start(&["--in-memory"]), Server::start(&["--in-memory"]));
+    let folder = PROGRAM.folder();
+    let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
     fill(&from, "deep", 2, 2000);
     let target = holding_the_second_page(&to);
     let arguments = ["--from", &endpoint(&from.address), "--to", &endpoint(&target.address), "--parallel", "1"];
@@ -150,8 +151,8 @@ fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
 
 #[test]
 fn a_table_that_was_deleted_meanwhile_is_copied_again() {
-    let folder = Folder::new();
-    let (from, to) = (Server::start(&["--in-memory"]), Server::start(&["--in-memory"]));
+    let folder = PROGRAM.folder();
+    let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
     fill(&from, "deep", 1, 3000);
     let target = holding_the_second_page(&to);
     let arguments = ["--from", &endpoint(&from.address), "--to", &endpoint(&target.address), "--parallel", "1"];

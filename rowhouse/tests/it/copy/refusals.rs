@@ -1,14 +1,14 @@
 //! What the command refuses, and what it says to do.
 
-use crate::command::{Folder, endpoint};
-use crate::content::{fill, put, snapshot};
-use crate::support::Server;
+use crate::PROGRAM;
 use serde_json::json;
+use test_support::command::endpoint;
+use test_support::content::{fill, put, snapshot};
 
 #[test]
 fn a_target_that_holds_entities_is_left_alone_unless_told_otherwise() {
-    let folder = Folder::new();
-    let (from, to) = (Server::start(&["--in-memory"]), Server::start(&["--in-memory"]));
+    let folder = PROGRAM.folder();
+    let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
     fill(&from, "cars", 1, 10);
     fill(&from, "vans", 1, 10);
     fill(&to, "CARS", 1, 5);
@@ -27,15 +27,15 @@ fn a_target_that_holds_entities_is_left_alone_unless_told_otherwise() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stdout.contains("partition \"other\", row \"1\": the source has no such entity"), "{ran:?}");
     // An empty table of the same name is no obstacle.
-    let empty = Server::start(&["--in-memory"]);
-    crate::content::create_table(&mut empty.client(), "cars");
+    let empty = PROGRAM.start(&["--in-memory"]);
+    test_support::content::create_table(&mut empty.client(), "cars");
     folder.copied(&["--from", &endpoint(&from.address), "--to", &endpoint(&empty.address)]);
 }
 
 #[test]
 fn mistakes_are_explained_and_change_nothing() {
-    let folder = Folder::new();
-    let server = Server::start(&["--data", &folder.path("busy")]);
+    let folder = PROGRAM.folder();
+    let server = PROGRAM.start(&["--data", &folder.path("busy")]);
     let service = endpoint(&server.address);
     for (arguments, told) in [
         (&["--from", "busy", "--to", "to"][..], "give the address of that server instead"),

@@ -1,16 +1,16 @@
 //! Every way from one kind of place to another.
 
-use crate::cluster::Cluster;
-use crate::command::{Folder, endpoint};
-use crate::content::{fill, fill_large, fill_with_everything, put, set_properties, snapshot};
-use crate::support::Server;
+use crate::PROGRAM;
 use serde_json::json;
 use std::fs;
+use test_support::cluster::Cluster;
+use test_support::command::endpoint;
+use test_support::content::{fill, fill_large, fill_with_everything, put, set_properties, snapshot};
 
 #[test]
 fn everything_arrives_by_way_of_folders_accounts_and_services() {
-    let folder = Folder::new();
-    let first = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let first = PROGRAM.start(&["--in-memory"]);
     fill_with_everything(&first);
     fill_large(&first);
     fill(&first, "many", 2, 600);
@@ -22,16 +22,16 @@ fn everything_arrives_by_way_of_folders_accounts_and_services() {
     folder.copied(&["--from", &service, "--to", "one", "--to-account", "orchard"]);
     let ran = folder.copied(&["--from", "one", "--to", "two"]);
     assert!(ran.stdout.contains("copied 12 tables, 2,574 entities"), "{ran:?}");
-    let second = Server::start(&["--in-memory"]);
+    let second = PROGRAM.start(&["--in-memory"]);
     let told = folder.refused(&["--from", "two", "--to", &endpoint(&second.address)]);
     assert!(told.contains("several accounts (devstoreaccount1, orchard)") && told.contains("--account"), "{told}");
     folder.copied(&["--from", "two", "--to", &endpoint(&second.address), "--account", "orchard"]);
     assert_eq!(snapshot(&second), expected);
-    let third = Server::start(&["--in-memory"]);
+    let third = PROGRAM.start(&["--in-memory"]);
     folder.copied(&["--from", &endpoint(&second.address), "--to", &endpoint(&third.address), "--parallel", "3"]);
     assert_eq!(snapshot(&third), expected);
     // A server on the folder that was copied to serves the same.
-    let fourth = Server::start(&["--data", &folder.path("two")]);
+    let fourth = PROGRAM.start(&["--data", &folder.path("two")]);
     assert_eq!(snapshot(&fourth), expected);
     folder.copied(&["--from", &endpoint(&fourth.address), "--to", &endpoint(&third.address), "--verify-only"]);
 }
@@ -40,22 +40,22 @@ fn everything_arrives_by_way_of_folders_accounts_and_services() {
 fn everything_arrives_by_way_of_a_database() {
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
-    let folder = Folder::new();
-    let first = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let first = PROGRAM.start(&["--in-memory"]);
     fill_with_everything(&first);
     fill(&first, "many", 2, 300);
     folder.copied(&["--from", &endpoint(&first.address), "--to", &database]);
     let told = folder.refused(&["--from", &endpoint(&first.address), "--to", &database]);
     assert!(told.contains("--overwrite"), "{told}");
     folder.copied(&["--from", &database, "--to", "folder"]);
-    let second = Server::start(&["--data", &folder.path("folder")]);
+    let second = PROGRAM.start(&["--data", &folder.path("folder")]);
     assert_eq!(snapshot(&second), snapshot(&first));
 }
 
 #[test]
 fn some_tables_alone_and_without_properties() {
-    let folder = Folder::new();
-    let (from, to) = (Server::start(&["--in-memory"]), Server::start(&["--in-memory"]));
+    let folder = PROGRAM.folder();
+    let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
     for table in ["cars", "LogOne", "logTwo", "trucks"] {
         fill(&from, table, 1, 3);
     }
@@ -77,8 +77,8 @@ fn some_tables_alone_and_without_properties() {
 
 #[test]
 fn differences_are_found_counted_and_listed() {
-    let folder = Folder::new();
-    let (from, to) = (Server::start(&["--in-memory"]), Server::start(&["--in-memory"]));
+    let folder = PROGRAM.folder();
+    let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
     fill(&from, "cars", 3, 100);
     fill_with_everything(&from);
     let (source, target) = (endpoint(&from.address), endpoint(&to.address));
@@ -111,7 +111,7 @@ fn differences_are_found_counted_and_listed() {
     assert!(!ran.stdout.contains("more"), "{ran:?}");
     let deleted = client.request("DELETE", "/Tables('cars')", &[], b"");
     assert_eq!(deleted.status, 204);
-    crate::content::create_table(&mut client, "cars");
+    test_support::content::create_table(&mut client, "cars");
     let ran = folder.copy(&[&verify[..], &["--tables", "cars"]].concat());
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stdout.contains("and 290 more"), "{ran:?}");
@@ -120,8 +120,8 @@ fn differences_are_found_counted_and_listed() {
 
 #[test]
 fn a_shared_access_signature_opens_what_it_covers() {
-    let folder = Folder::new();
-    let from = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let from = PROGRAM.start(&["--in-memory"]);
     fill(&from, "cars", 2, 150);
     let source = endpoint(&from.address);
     let made = folder.run("sas", &["account", "--permissions", "rl", "--expiry", "1h"], &[]);
@@ -144,15 +144,15 @@ fn a_shared_access_signature_opens_what_it_covers() {
 
 #[test]
 fn over_tls_and_by_connection_string() {
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
     fs::write(folder.path("cert.pem"), made.cert.pem()).unwrap();
     fs::write(folder.path("key.pem"), made.signing_key.serialize_pem()).unwrap();
-    let plain = Server::start(&["--in-memory"]);
+    let plain = PROGRAM.start(&["--in-memory"]);
     fill(&plain, "cars", 2, 150);
     folder.copied(&["--from", &endpoint(&plain.address), "--to", "data"]);
     let arguments = ["--listen", "127.0.0.1:0", "--data", "data", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
-    let mut server = std::process::Command::new(env!("CARGO_BIN_EXE_rowhouse"))
+    let mut server = std::process::Command::new(PROGRAM.path())
         .env_clear()
         .current_dir(folder.path(""))
         .arg("serve")

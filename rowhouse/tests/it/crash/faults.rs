@@ -1,14 +1,15 @@
 //! Disks that fail for a while: nothing acknowledged is lost, nothing is half-written, and service resumes by itself.
 
 use super::{Run, compile};
-use crate::support::{PATIENCE, Random, Server, eventually};
-use crate::writers::{Until, Writes};
+use crate::PROGRAM;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
+use test_support::writers::{Until, Writes};
+use test_support::{Random, Server, TIMEOUT, eventually};
 
 /// Big enough that a memtable is full every other second.
 const BALLAST_BYTES: usize = 400_000;
@@ -37,7 +38,7 @@ impl Bench {
     fn start(&self) -> Server {
         let environment =
             [("LD_PRELOAD", &self.injector), ("FAULT_FOLDER", &self.data), ("FAULT_CONTROL", &self.control)];
-        Server::start_with(&["--data", self.data.to_str().unwrap()], |command| _ = command.envs(environment))
+        PROGRAM.start_with(&["--data", self.data.to_str().unwrap()], |command| _ = command.envs(environment))
     }
 
     /// Lets these kinds of operations fail from now on, as if the disk had so many free bytes.
@@ -66,7 +67,7 @@ fn any_kinds(random: &mut Random) -> String {
 
 /// Writes an entity so large that the engine soon has to write out what it holds in memory.
 fn write_ballast(address: &str, until: &AtomicBool) {
-    let mut client = crate::support::Client::connect(address).unwrap();
+    let mut client = test_support::Client::connect(address).unwrap();
     let text = "x".repeat(30_000);
     let properties = (0..BALLAST_BYTES / (2 * text.len())).map(|number| format!(r#""P{number}":"{text}""#));
     let body = format!("{{{}}}", properties.collect::<Vec<_>>().join(","));
@@ -82,7 +83,7 @@ fn write_ballast(address: &str, until: &AtomicBool) {
 
 /// Reads until it is told to stop; counts what was answered.
 fn read_on(address: &str, until: &AtomicBool, answered: &AtomicU64) {
-    let mut client = crate::support::Client::connect(address).unwrap();
+    let mut client = test_support::Client::connect(address).unwrap();
     while !until.load(Ordering::SeqCst) {
         let answer = client.request("GET", "/crash()?$filter=PartitionKey%20eq%20'writer0'", &[], b"");
         match answer.status {
@@ -99,7 +100,7 @@ fn wait_for_service(server: &Server) {
     let mut client = server.client();
     let path = "/crash(PartitionKey='resumption',RowKey='')";
     while client.request("PUT", path, &[], b"{}").status != 204 {
-        assert!(began.elapsed() < PATIENCE, "service does not resume: {:#?}", server.new_log());
+        assert!(began.elapsed() < TIMEOUT, "service does not resume: {:#?}", server.new_log());
         thread::sleep(Duration::from_millis(10));
     }
 }

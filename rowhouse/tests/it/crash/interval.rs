@@ -5,11 +5,12 @@
 
 use super::power_loss::lose_power;
 use super::{SEED, compile};
-use crate::support::{Client, Random, Server};
+use crate::PROGRAM;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
+use test_support::{Client, Random, Server};
 
 const WRITERS: u64 = 6;
 const ROUNDS: u64 = 15;
@@ -100,12 +101,12 @@ fn the_interval_loses_the_latest_writes_and_none_that_was_synced() {
         }
         let environment = [("LD_PRELOAD", &watcher), ("WATCHED_FOLDER", &data), ("WATCH_LOG", &log)];
         let arguments = ["--durability", "interval", "--data", data.to_str().unwrap()];
-        let server = Server::start_with(&arguments, |command| _ = command.envs(environment));
+        let server = PROGRAM.start_with(&arguments, |command| _ = command.envs(environment));
         assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
         let acknowledged = write_and_crash(server, round, &mut random);
         let synced = String::from_utf8_lossy(&lose_power(&disk, &data, &log, &left, &mut random)).into_owned();
 
-        let server = Server::start(&["--durability", "interval", "--data", left.to_str().unwrap()]);
+        let server = PROGRAM.start(&["--durability", "interval", "--data", left.to_str().unwrap()]);
         let stored = stored(&server);
         let last = stored.values().map(|etag| instant(etag)).max();
         for (needle, etag) in &acknowledged {

@@ -7,14 +7,15 @@ mod faults;
 mod interval;
 mod power_loss;
 
-use crate::support::{Random, Server};
-use crate::writers::{Catalog, Transactions, Until, Writer, Writes};
+use crate::PROGRAM;
 use power_loss::{copy_folder, lose_power};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
+use test_support::writers::{Catalog, Transactions, Until, Writer, Writes};
+use test_support::{Random, Server};
 
 const WRITERS: u64 = 8;
 const SEED: &str = "ROWHOUSE_CRASH_SEED";
@@ -31,8 +32,8 @@ struct Run {
 impl Run {
     fn new() -> Self {
         let mut random = Random::from_environment(SEED);
-        let writers = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
-        let (transactions, catalog) = (Transactions::new(random.next()), Catalog::new(random.next()));
+        let writers = (0..WRITERS).map(|number| Writer::new(number, random.number())).collect();
+        let (transactions, catalog) = (Transactions::new(random.number()), Catalog::new(random.number()));
         Self { writers, transactions, catalog, random, acknowledged: 0 }
     }
 
@@ -96,11 +97,11 @@ fn what_was_acknowledged_survives_kills() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--data", folder.path().to_str().unwrap()];
     for round in 0..ROUNDS {
-        let server = Server::start(&arguments);
+        let server = PROGRAM.start(&arguments);
         run.check(&server, round);
         run.run_and_crash(server, 400);
     }
-    let server = Server::start(&arguments);
+    let server = PROGRAM.start(&arguments);
     run.check(&server, ROUNDS);
     run.report(ROUNDS);
     let (status, log) = server.stop();
@@ -119,7 +120,7 @@ fn what_was_acknowledged_survives_losses_of_power() {
     for round in 0..ROUNDS {
         copy_folder(&disk, &data);
         let environment = [("LD_PRELOAD", &watcher), ("WATCHED_FOLDER", &data), ("WATCH_LOG", &log)];
-        let server = Server::start_with(&arguments, |command| _ = command.envs(environment));
+        let server = PROGRAM.start_with(&arguments, |command| _ = command.envs(environment));
         run.check(&server, round);
         run.run_and_crash(server, 150);
         lose_power(&disk, &data, &log, &left, &mut run.random);
@@ -128,7 +129,7 @@ fn what_was_acknowledged_survives_losses_of_power() {
         std::fs::remove_file(&log).unwrap();
         std::fs::rename(&left, &disk).unwrap();
     }
-    let server = Server::start(&["--data", disk.to_str().unwrap()]);
+    let server = PROGRAM.start(&["--data", disk.to_str().unwrap()]);
     run.check(&server, ROUNDS);
     run.report(ROUNDS);
     let (status, log) = server.stop();

@@ -4,13 +4,13 @@
 //! a name once the folder that holds it was synced. What was not synced is there in part, by chance: names up to some
 //! change of a folder, data in any selection of writes, each perhaps torn. A real file system keeps more.
 
-use crate::support::Random;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use test_support::Random;
 
 /// Copies a folder with all that is in it.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {

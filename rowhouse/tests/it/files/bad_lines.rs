@@ -1,8 +1,7 @@
 //! Lines that are no entities.
 
 use super::{done, endpoint, refused, repeated};
-use crate::command::Folder;
-use crate::support::Server;
+use crate::PROGRAM;
 use std::fs::{read_to_string, write};
 
 const FILE: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"N\":1}\n\
@@ -14,8 +13,8 @@ const FILE: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"N\":1}\n\
 
 #[test]
 fn a_bad_line_is_named_and_nothing_is_passed_over_unasked() {
-    let folder = Folder::new();
-    let to = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
     write(folder.path("cars.jsonl"), FILE).unwrap();
     let told = refused(&folder, "import", &["--from", "cars.jsonl", "--to", &endpoint(&to)]);
     assert!(told.contains("cars.jsonl:2:38: this is not JSON: expected value (--skip-bad"), "{told}");
@@ -27,8 +26,8 @@ fn a_bad_line_is_named_and_nothing_is_passed_over_unasked() {
 
 #[test]
 fn bad_lines_are_kept_to_be_mended_and_imported() {
-    let folder = Folder::new();
-    let to = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
     let service = endpoint(&to);
     write(folder.path("cars.jsonl"), FILE).unwrap();
     let arguments = ["--from", "cars.jsonl", "--to", &service, "--skip-bad", "3", "--bad-lines", "bad.jsonl"];
@@ -47,8 +46,8 @@ fn bad_lines_are_kept_to_be_mended_and_imported() {
 
 #[test]
 fn bad_records_of_csv_are_kept_with_the_header() {
-    let folder = Folder::new();
-    let to = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
     let records =
         "PartitionKey,RowKey,N,N@type,T\np,1,1,Edm.Int32,\"two\nlines\"\np,2,x,Edm.Int32,\np,3\np,4,,,\"open\n";
     write(folder.path("cars.csv"), records).unwrap();
@@ -65,8 +64,8 @@ fn bad_records_of_csv_are_kept_with_the_header() {
 
 #[test]
 fn an_insert_that_finds_another_entity_is_a_bad_line() {
-    let folder = Folder::new();
-    let to = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
     let service = endpoint(&to);
     let lines =
         |n: u32| repeated(150, |row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row:03}\",\"N\":{}}}\n", row * n));
@@ -89,8 +88,8 @@ fn an_insert_that_finds_another_entity_is_a_bad_line() {
 
 #[test]
 fn of_lines_with_the_same_keys_the_last_one_counts() {
-    let folder = Folder::new();
-    let to = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
     let lines = repeated(500, |n| format!("{{\"PartitionKey\":\"{}\",\"RowKey\":\"r\",\"N\":{n}}}\n", n % 3));
     write(folder.path("cars.jsonl"), lines).unwrap();
     done(&folder, "import", &["--from", "cars.jsonl", "--to", &endpoint(&to), "--mode", "replace"]);

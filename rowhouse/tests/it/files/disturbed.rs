@@ -1,16 +1,16 @@
 //! Services that are busy, and connections that break.
 
 use super::{done, files, manifest};
-use crate::command::{Folder, endpoint};
-use crate::content::{fill, fill_with_everything};
-use crate::proxy::Proxy;
-use crate::support::Server;
+use crate::PROGRAM;
 use std::sync::atomic::Ordering;
+use test_support::command::endpoint;
+use test_support::content::{fill, fill_with_everything};
+use test_support::proxy::Proxy;
 
 #[test]
 fn lost_answers_are_neither_missing_nor_conflicts() {
-    let folder = Folder::new();
-    let (from, to) = (Server::start(&["--in-memory"]), Server::start(&["--in-memory"]));
+    let folder = PROGRAM.folder();
+    let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
     fill_with_everything(&from);
     fill(&from, "scattered", 600, 3);
     fill(&from, "deep", 2, 2000);

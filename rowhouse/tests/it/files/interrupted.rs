@@ -2,14 +2,15 @@
 
 use super::random::SEED;
 use super::{done, endpoint, files, manifest, repeated};
-use crate::command::{Folder, Ran, ended, stopped};
-use crate::content::{fill, fill_with_everything};
-use crate::proxy::Proxy;
-use crate::support::{PATIENCE, Random, Server};
+use crate::PROGRAM;
 use std::io::Write as _;
 use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use test_support::command::{Folder, Ran, ended, stopped};
+use test_support::content::{fill, fill_with_everything};
+use test_support::proxy::Proxy;
+use test_support::{Random, Server, TIMEOUT};
 
 /// Most times that a run is killed before it may end.
 const KILLS: u32 = 8;
@@ -44,7 +45,7 @@ fn kill(folder: &Folder, subcommand: &str, arguments: &[&str], random: &mut Rand
 }
 
 fn source() -> Server {
-    let from = Server::start(&["--in-memory"]);
+    let from = PROGRAM.start(&["--in-memory"]);
     fill_with_everything(&from);
     fill(&from, "scattered", 1200, 2);
     fill(&from, "deep", 2, 4000);
@@ -54,7 +55,7 @@ fn source() -> Server {
 #[test]
 fn exports_that_are_killed_go_on_and_end_the_same() {
     let mut random = Random::from_environment(SEED);
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     let from = source();
     let began = Instant::now();
     done(&folder, "export", &["--from", &endpoint(&from), "--to", "whole"]);
@@ -67,16 +68,16 @@ fn exports_that_are_killed_go_on_and_end_the_same() {
 #[test]
 fn imports_that_are_killed_go_on_and_end_the_same() {
     let mut random = Random::from_environment(SEED);
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     let from = source();
     for format in ["jsonl", "csv"] {
         let out = format!("out-{format}");
         done(&folder, "export", &["--from", &endpoint(&from), "--to", &out, "--format", format]);
-        let measured = Server::start(&["--in-memory"]);
+        let measured = PROGRAM.start(&["--in-memory"]);
         let began = Instant::now();
         done(&folder, "import", &["--from", &out, "--to", &endpoint(&measured), "--parallel", "4"]);
         let whole = began.elapsed();
-        let to = Server::start(&["--in-memory"]);
+        let to = PROGRAM.start(&["--in-memory"]);
         let arguments = ["--from", &out, "--to", &endpoint(&to), "--parallel", "4"];
         println!("{}", kill(&folder, "import", &arguments, &mut random, whole));
         let again = format!("again-{format}");
@@ -92,11 +93,11 @@ fn holding_the_second_page(from: &Server) -> Proxy {
 
 #[test]
 fn a_half_written_line_is_cut() {
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     let from = source();
     done(&folder, "export", &["--from", &endpoint(&from), "--to", "whole"]);
     let source = holding_the_second_page(&from);
-    let arguments = ["--from", &crate::command::endpoint(&source.address), "--to", "parted", "--parallel", "1"];
+    let arguments = ["--from", &test_support::command::endpoint(&source.address), "--to", "parted", "--parallel", "1"];
     let mut child = start(&folder, "export", &arguments);
     source.wait_until_held();
     child.kill().unwrap();
@@ -113,19 +114,19 @@ fn a_half_written_line_is_cut() {
 
 #[test]
 fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     let from = source();
     done(&folder, "export", &["--from", &endpoint(&from), "--to", "out"]);
     let source = holding_the_second_page(&from);
-    let arguments = ["--from", &crate::command::endpoint(&source.address), "--to", "parted", "--parallel", "1"];
+    let arguments = ["--from", &test_support::command::endpoint(&source.address), "--to", "parted", "--parallel", "1"];
     let ran = stopped_while_held(start(&folder, "export", &arguments), &source);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let told = "the export is not complete; the same command goes on where it stopped";
     assert!(ran.stderr.contains(told) && ran.stderr.contains("stopped"), "{ran:?}");
     done(&folder, "export", &arguments[..4]);
-    let to = Server::start(&["--in-memory"]);
+    let to = PROGRAM.start(&["--in-memory"]);
     let target = Proxy::holding(&to.address, "/$batch", 1);
-    let arguments = ["--from", "out", "--to", &crate::command::endpoint(&target.address)];
+    let arguments = ["--from", "out", "--to", &test_support::command::endpoint(&target.address)];
     let ran = stopped_while_held(start(&folder, "import", &arguments), &target);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("the import is not complete; the same command goes on where it stopped"), "{ran:?}");
@@ -145,8 +146,8 @@ fn stopped_while_held(child: Child, proxy: &Proxy) -> Ran {
 
 #[test]
 fn what_changed_meanwhile_is_not_gone_on_with() {
-    let folder = Folder::new();
-    let to = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
     std::fs::write(folder.path("cars.jsonl"), "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\nbad\n").unwrap();
     let arguments = ["--from", "cars.jsonl", "--to", &endpoint(&to)];
     let told = super::refused(&folder, "import", &arguments);
@@ -162,8 +163,8 @@ fn what_changed_meanwhile_is_not_gone_on_with() {
 
 #[test]
 fn a_table_that_was_deleted_meanwhile_is_imported_again() {
-    let folder = Folder::new();
-    let to = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
     let mut lines = repeated(9000, |row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row:04}\"}}\n"));
     std::fs::write(folder.path("cars.jsonl"), lines.clone() + "bad\n").unwrap();
     let arguments = ["--from", "cars.jsonl", "--to", &endpoint(&to)];
@@ -179,20 +180,20 @@ fn a_table_that_was_deleted_meanwhile_is_imported_again() {
 
 #[test]
 fn a_table_that_was_done_and_then_deleted_is_imported_again() {
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     std::fs::create_dir(folder.path("in")).unwrap();
     let line = "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n";
     std::fs::write(folder.path("in/done.jsonl"), format!("{line}bad\n")).unwrap();
     std::fs::write(folder.path("in/open.jsonl"), format!("{line}bad\nbad\n")).unwrap();
-    let to = Server::start(&["--in-memory"]);
+    let to = PROGRAM.start(&["--in-memory"]);
     // Both tables are at work at once. The other one is not created before this one is done.
     let target = Proxy::holding(&to.address, "\"open\"", 0);
-    let service = crate::command::endpoint(&target.address);
+    let service = test_support::command::endpoint(&target.address);
     let child = start(&folder, "import", &["--from", "in", "--to", &service, "--skip-bad", "2"]);
     target.wait_until_held();
     let began = Instant::now();
     while !is_done(&folder, "done") {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < TIMEOUT);
         sleep(Duration::from_millis(1));
     }
     target.go_on();

@@ -1,11 +1,11 @@
 //! A large table needs no more memory than a small one.
 
 use super::endpoint;
-use crate::command::Folder;
-use crate::support::Server;
+use crate::PROGRAM;
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use test_support::command::Folder;
 
 const ENTITIES: u64 = 100_000;
 /// What the pages, windows and transactions that may be in memory at a time need, with room to spare. The file has
@@ -15,7 +15,7 @@ const PEAK_KIB_MAX: u64 = 256 * 1024;
 /// Runs a command to its end; tells its peak of memory in KiB and how many entities it did a second.
 fn measured(folder: &Folder, arguments: &[&str]) -> (u64, f64) {
     let began = Instant::now();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
+    let mut command = Command::new(PROGRAM.path());
     command.env_clear().current_dir(folder.path("")).args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
     // Each thread keeps some memory for itself, and there would be as many as the machine has cores.
     command.env("TOKIO_WORKER_THREADS", "4");
@@ -36,7 +36,7 @@ fn measured(folder: &Folder, arguments: &[&str]) -> (u64, f64) {
 
 #[test]
 fn memory_is_bounded() {
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     let mut lines = String::new();
     let text = "x".repeat(1500);
     for number in 0..ENTITIES {
@@ -47,7 +47,7 @@ fn memory_is_bounded() {
         );
     }
     std::fs::write(folder.path("large.jsonl"), &lines).unwrap();
-    let server = Server::start(&["--in-memory"]);
+    let server = PROGRAM.start(&["--in-memory"]);
     let service = endpoint(&server);
     for (what, arguments) in [
         ("import of JSON lines", &["import", "--from", "large.jsonl", "--to", &service][..]),

@@ -10,9 +10,9 @@ mod random;
 mod round_trip;
 mod signatures;
 
-use crate::command::{Folder, Ran};
-use crate::support::Server;
 use std::collections::BTreeMap;
+use test_support::Server;
+use test_support::command::{Folder, Ran};
 
 /// Runs a subcommand that must succeed.
 fn done(folder: &Folder, subcommand: &str, arguments: &[&str]) -> Ran {
@@ -58,5 +58,5 @@ fn repeated(count: u32, line: impl Fn(u32) -> String) -> String {
 
 /// The endpoint of the development account on a server.
 fn endpoint(server: &Server) -> String {
-    crate::command::endpoint(&server.address)
+    test_support::command::endpoint(&server.address)
 }

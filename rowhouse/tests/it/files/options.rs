@@ -1,18 +1,18 @@
 //! What is chosen, and what is refused.
 
 use super::{done, endpoint, files, refused};
-use crate::command::{Folder, ended};
-use crate::content::{fill, put};
-use crate::support::Server;
+use crate::PROGRAM;
 use serde_json::json;
 use std::fs::write;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use test_support::command::ended;
+use test_support::content::{fill, put};
 
 #[test]
 fn some_tables_entities_and_properties() {
-    let folder = Folder::new();
-    let from = Server::start(&["--data", &folder.path("data")]);
+    let folder = PROGRAM.folder();
+    let from = PROGRAM.start(&["--data", &folder.path("data")]);
     fill(&from, "cars", 2, 10);
     fill(&from, "LogOne", 1, 1);
     fill(&from, "logTwo", 1, 1);
@@ -46,7 +46,7 @@ fn some_tables_entities_and_properties() {
 
 #[test]
 fn files_of_other_tools_and_pipes() {
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     let csv = "\u{FEFF}PartitionKey,RowKey,Age,Name\nann,1,41,\"Ann, the first\"\nbob,1,,\"\"\n";
     write(folder.path("people.csv"), csv).unwrap();
     done(&folder, "import", &["--from", "people.csv", "--to", "data", "--types", "Age=Edm.Int32"]);
@@ -54,7 +54,7 @@ fn files_of_other_tools_and_pipes() {
     let lines = "{\"PartitionKey\":\"ann\",\"RowKey\":\"1\",\"Age\":41,\"Name\":\"Ann, the first\"}\n\
         {\"PartitionKey\":\"bob\",\"RowKey\":\"1\",\"Name\":\"\"}\n";
     assert_eq!(ran.stdout, lines);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowhouse"));
+    let mut command = Command::new(PROGRAM.path());
     command
         .env_clear()
         .current_dir(folder.path(""))
@@ -69,8 +69,8 @@ fn files_of_other_tools_and_pipes() {
 
 #[test]
 fn mistakes_are_explained_and_change_nothing() {
-    let folder = Folder::new();
-    let server = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let server = PROGRAM.start(&["--in-memory"]);
     fill(&server, "cars", 1, 3);
     fill(&server, "vans", 1, 3);
     let service = endpoint(&server);
@@ -119,8 +119,8 @@ fn mistakes_are_explained_and_change_nothing() {
 
 #[test]
 fn an_unfinished_export_is_neither_mixed_with_another_nor_imported() {
-    let folder = Folder::new();
-    let server = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let server = PROGRAM.start(&["--in-memory"]);
     fill(&server, "cars", 1, 3);
     let service = endpoint(&server);
     // What a run leaves that is killed right after it began.
@@ -143,7 +143,7 @@ fn an_unfinished_export_is_neither_mixed_with_another_nor_imported() {
 
 #[test]
 fn of_a_folder_with_several_accounts_one_is_chosen() {
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     write(folder.path("cars.jsonl"), "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n").unwrap();
     for account in ["orchard", "meadow"] {
         done(&folder, "import", &["--from", "cars.jsonl", "--to", "data", "--account", account]);

@@ -2,10 +2,11 @@
 
 use super::random::{SEED, lines};
 use super::{done, endpoint, files, manifest};
-use crate::cluster::Cluster;
-use crate::command::Folder;
-use crate::content::{fill, fill_with_everything, snapshot};
-use crate::support::{Random, Server};
+use crate::PROGRAM;
+use test_support::Random;
+use test_support::cluster::Cluster;
+use test_support::command::Folder;
+use test_support::content::{fill, fill_with_everything, snapshot};
 
 /// Random entities in a data folder of the name `data`, and their file.
 fn random_data(folder: &Folder, random: &mut Random) {
@@ -16,7 +17,7 @@ fn random_data(folder: &Folder, random: &mut Random) {
 #[test]
 fn random_entities_of_all_types_come_back_bit_by_bit_by_way_of_folders() {
     let mut random = Random::from_environment(SEED);
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     random_data(&folder, &mut random);
     for format in ["jsonl", "csv"] {
         let (one, two, copy) = (format!("one-{format}"), format!("two-{format}"), format!("data-{format}"));
@@ -42,7 +43,7 @@ fn random_entities_of_all_types_come_back_bit_by_bit_by_way_of_folders() {
 #[test]
 fn random_entities_come_back_by_way_of_services() {
     let mut random = Random::from_environment(SEED);
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     random_data(&folder, &mut random);
     done(&folder, "export", &["--from", "data", "--to", "exact"]);
     // No service shows the sign of zero.
@@ -50,7 +51,7 @@ fn random_entities_come_back_by_way_of_services() {
     let expected = exact.replace(":-0.0,", ":0.0,").replace(":-0.0}", ":0.0}");
     for format in ["jsonl", "csv"] {
         let (first, second) =
-            (Server::start(&["--in-memory"]), Server::start(&["--data", &folder.path(&format!("served-{format}"))]));
+            (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--data", &folder.path(&format!("served-{format}"))]));
         let (one, two) = (format!("one-{format}"), format!("two-{format}"));
         done(&folder, "import", &["--from", "exact", "--to", &endpoint(&first)]);
         done(&folder, "export", &["--from", &endpoint(&first), "--to", &one, "--format", format]);
@@ -65,20 +66,20 @@ fn random_entities_come_back_by_way_of_services() {
 
 #[test]
 fn everything_but_the_service_properties_comes_back_in_every_mode() {
-    let folder = Folder::new();
-    let from = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let from = PROGRAM.start(&["--in-memory"]);
     fill_with_everything(&from);
     fill(&from, "many", 40, 60);
     let ran = done(&folder, "export", &["--from", &endpoint(&from), "--to", "out"]);
     assert!(ran.stdout.starts_with("exported to out: 5 tables, 2,484 entities in "), "{ran:?}");
     for mode in ["insert", "replace", "merge"] {
-        let to = Server::start(&["--in-memory"]);
+        let to = PROGRAM.start(&["--in-memory"]);
         let arguments = ["--from", "out", "--to", &endpoint(&to), "--mode", mode];
         let ran = done(&folder, "import", &arguments);
         assert!(ran.stdout.starts_with("imported 5 tables, 2,484 entities in "), "{ran:?}");
         // What is there and the same is no error, whatever the mode.
         done(&folder, "import", &arguments);
-        crate::content::set_properties(&mut to.client(), "https://orchard.example");
+        test_support::content::set_properties(&mut to.client(), "https://orchard.example");
         assert_eq!(snapshot(&to), snapshot(&from), "{mode}");
         assert!(folder.states("import").is_empty());
     }
@@ -89,7 +90,7 @@ fn entities_come_back_by_way_of_a_database() {
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let mut random = Random::from_environment(SEED);
-    let folder = Folder::new();
+    let folder = PROGRAM.folder();
     random_data(&folder, &mut random);
     done(&folder, "export", &["--from", "data", "--to", "one"]);
     done(&folder, "import", &["--from", "one", "--to", &database]);

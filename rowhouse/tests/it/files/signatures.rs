@@ -1,9 +1,9 @@
 //! Exports and imports with shared access signatures, which allow a little.
 
 use super::{done, endpoint};
-use crate::command::Folder;
-use crate::content::{fill, snapshot};
-use crate::support::Server;
+use crate::PROGRAM;
+use test_support::command::Folder;
+use test_support::content::{fill, snapshot};
 
 fn signature(folder: &Folder, arguments: &[&str]) -> String {
     let ran = done(folder, "sas", &[arguments, &["--expiry", "1h"]].concat());
@@ -14,8 +14,8 @@ fn signature(folder: &Folder, arguments: &[&str]) -> String {
 
 #[test]
 fn a_signature_of_a_part_of_a_table_is_enough_for_that_part() {
-    let folder = Folder::new();
-    let from = Server::start(&["--in-memory"]);
+    let folder = PROGRAM.folder();
+    let from = PROGRAM.start(&["--in-memory"]);
     fill(&from, "cars", 5, 300);
     fill(&from, "vans", 1, 3);
     let service = endpoint(&from);
@@ -38,19 +38,19 @@ fn a_signature_of_a_part_of_a_table_is_enough_for_that_part() {
     let ran = folder.run("export", &["--from", &service, "--to", "all", "--skip-policies"], &secret);
     assert!(ran.code == Some(1) && ran.stderr.contains("403"), "{ran:?}");
 
-    let to = Server::start(&["--in-memory"]);
+    let to = PROGRAM.start(&["--in-memory"]);
     let target = endpoint(&to);
     let token = signature(&folder, &[&["table", "cars", "--permissions", "rau"][..], &range].concat());
     let secret = [("ROWHOUSE_TO_KEY", token.as_str())];
     let import = ["--from", "out", "--to", &target];
     let ran = folder.run("import", &import, &secret);
     assert!(ran.code == Some(1) && ran.stderr.contains("404"), "it cannot create the table: {ran:?}");
-    crate::content::create_table(&mut to.client(), "cars");
+    test_support::content::create_table(&mut to.client(), "cars");
     let ran = folder.run("import", &import, &secret);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("600"), "{ran:?}");
     // Beyond its range, and in another table, it can do nothing.
-    crate::content::create_table(&mut to.client(), "vans");
+    test_support::content::create_table(&mut to.client(), "vans");
     for (file, partition) in [("cars.jsonl", "p00003"), ("vans.jsonl", "p00001")] {
         let line = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"new\"}}\n");
         std::fs::write(folder.path(file), line).unwrap();

@@ -1,12 +1,12 @@
 //! Databases of earlier releases, whose schema this one makes its own.
 
 use super::{releases, write_to_known_entity};
-use crate::cluster::Cluster;
-use crate::content::{create_table, exact_snapshot};
-use crate::support::Server;
+use crate::PROGRAM;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use test_support::cluster::Cluster;
+use test_support::content::{create_table, exact_snapshot};
 
 pub(crate) const DATABASE: &str = "database.sql";
 pub(crate) const CONTENT: &str = "database.json";
@@ -23,7 +23,7 @@ pub(crate) fn open_and_compare(cluster: &Cluster, release: &Path, change: &str) 
     cluster.load(&url, &release.join(DATABASE));
     cluster.sql(&url, change);
     let expected: Value = serde_json::from_slice(&fs::read(release.join(CONTENT)).unwrap()).unwrap();
-    let server = Server::start(&["--store", &url]);
+    let server = PROGRAM.start(&["--store", &url]);
     assert_eq!(exact_snapshot(&server).to_json(), expected, "{name}");
     write_to_known_entity(&server, &name.to_string());
     create_table(&mut server.client(), "Gone");

@@ -1,13 +1,14 @@
 //! What this release leaves on disk: the fixtures that later ones are held to.
 
 use super::{CONTENT, DATA, REPOSITORY, checked, database, tar, wait_for_figure};
-use crate::cluster::Cluster;
-use crate::command::Folder;
-use crate::content::{create_table, exact_snapshot, fill, fill_with_everything, put};
-use crate::support::Server;
+use crate::PROGRAM;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use test_support::Server;
+use test_support::cluster::Cluster;
+use test_support::command::Folder;
+use test_support::content::{create_table, exact_snapshot, fill, fill_with_everything, put};
 
 /// Entities of the table that is deleted: more than one step of a purge removes.
 const GONE_ENTITIES: usize = 6000;
@@ -23,22 +24,22 @@ fn describe(server: &Server, file: &Path) {
 
 /// A data folder with a purge on its way, and a repository with a backup of it.
 pub(crate) fn files(release: &Path) {
-    let place = Folder::new();
+    let place = PROGRAM.folder();
     let data = place.path("data");
     write_sorted_files(&data);
-    let mut server = Server::start(&["--data", &data]);
+    let mut server = PROGRAM.start(&["--data", &data]);
     write_journal(&server);
     let mut attempts = 1;
     while !crash_in_a_purge(server, &place, &data) {
         assert!(attempts < ATTEMPTS_MAX, "the purge was always faster than the crash");
         attempts += 1;
-        server = Server::start(&["--data", &data]);
+        server = PROGRAM.start(&["--data", &data]);
     }
     pack(&place, &data, release);
 }
 
 fn write_sorted_files(data: &str) {
-    let server = Server::start(&["--data", data, "--admin", "127.0.0.1:0"]);
+    let server = PROGRAM.start(&["--data", data, "--admin", "127.0.0.1:0"]);
     fill_with_everything(&server);
     fill(&server, "Cars", 3, 50);
     // More than memory takes before some of it is written to sorted files, and compressible.
@@ -86,7 +87,7 @@ fn pack(place: &Folder, data: &str, release: &Path) {
     };
     archive(DATA, "data");
     // Only reading remains, so what the server shows now is what the archive holds.
-    let server = Server::start(&["--data", data]);
+    let server = PROGRAM.start(&["--data", data]);
     describe(&server, &release.join(CONTENT));
     let ran = place.run("backup", &["--data", data, "--to", &place.path("backups"), "--quiet"], &[]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -96,17 +97,17 @@ fn pack(place: &Folder, data: &str, release: &Path) {
 /// A dump of a database with a purge on its way.
 pub(crate) fn database(cluster: &Cluster, release: &Path) {
     let url = cluster.database();
-    let server = Server::start(&["--store", &url]);
+    let server = PROGRAM.start(&["--store", &url]);
     fill_with_everything(&server);
     fill(&server, "Cars", 2, 40);
     fill(&server, "Gone", 1, 500);
     // Whoever purges waits until this is over.
-    let held = cluster.hold(&url, "LOCK TABLE rowhouse_entities IN SHARE MODE");
+    let held = cluster.open_transaction(&url, "LOCK TABLE rowhouse_entities IN SHARE MODE");
     delete_gone(&server);
     server.kill9();
     let deleted = cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables WHERE is_deleted");
     assert_eq!(deleted.trim(), "1");
     fs::write(release.join(database::DATABASE), cluster.dump(&url)).unwrap();
     drop(held);
-    describe(&Server::start(&["--store", &url]), &release.join(database::CONTENT));
+    describe(&PROGRAM.start(&["--store", &url]), &release.join(database::CONTENT));
 }

@@ -12,16 +12,17 @@
 mod database;
 mod leave;
 
-use crate::cluster::Cluster;
-use crate::command::Folder;
-use crate::content::{create_table, exact_snapshot, put};
-use crate::support::{Client, PATIENCE, Server};
+use crate::PROGRAM;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use test_support::cluster::Cluster;
+use test_support::command::Folder;
+use test_support::content::{create_table, exact_snapshot, put};
+use test_support::{Client, Server, TIMEOUT};
 
 const DATA: &str = "data.tar.gz";
 const REPOSITORY: &str = "backups.tar.gz";
@@ -81,7 +82,7 @@ fn wait_for_figure(server: &Server, name: &str, is_there: impl Fn(u64) -> bool) 
         if is_there(value.parse().unwrap()) {
             return;
         }
-        assert!(began.elapsed() < PATIENCE, "{name} is still {value}");
+        assert!(began.elapsed() < TIMEOUT, "{name} is still {value}");
         sleep(Duration::from_millis(5));
     }
 }
@@ -94,13 +95,13 @@ fn data_folders_of_all_releases_are_opened_with_everything_as_it_was() {
 }
 
 fn open_and_compare(release: &Path) {
-    let (place, name) = (Folder::new(), release.display());
+    let (place, name) = (PROGRAM.folder(), release.display());
     let (data, expected) = (unpack(release, DATA, &place), expected(release));
     // It was left by a crash, with a journal, sorted files and a purge on its way.
     assert!(!Path::new(&data).join("rowhouse.closed").exists());
     let before = checked(&place, &data);
     assert!(before["purged_entities"].as_u64() > Some(0) && before["files"].as_u64() > Some(1), "{name}: {before}");
-    let server = Server::start(&["--data", &data]);
+    let server = PROGRAM.start(&["--data", &data]);
     let found = exact_snapshot(&server);
     assert_eq!(found.to_json(), expected, "{name}");
     // It can be written, and ETags go on growing.
@@ -110,7 +111,7 @@ fn open_and_compare(release: &Path) {
     let (status, log) = server.stop();
     assert!(status.success(), "{name}: {log:?}");
     // What it is now is there after a start, and the purge comes to its end.
-    let server = Server::start(&["--data", &data, "--admin", "127.0.0.1:0"]);
+    let server = PROGRAM.start(&["--data", &data, "--admin", "127.0.0.1:0"]);
     assert_eq!(exact_snapshot(&server), changed, "{name}");
     wait_for_figure(&server, "rowhouse_purge_backlog_tables", |tables| tables == 0);
     let (status, log) = server.stop();
@@ -126,12 +127,12 @@ fn backups_of_all_releases_are_restored_with_everything_as_it_was() {
 }
 
 fn restore_and_compare(release: &Path) {
-    let (place, name) = (Folder::new(), release.display());
+    let (place, name) = (PROGRAM.folder(), release.display());
     let (repository, expected) = (unpack(release, REPOSITORY, &place), expected(release));
     let data = place.path("restored");
     let ran = place.run("restore", &["--from", &repository, "--data", &data, "--quiet"], &[]);
     assert_eq!(ran.code, Some(0), "{name}: {ran:?}");
-    let server = Server::start(&["--data", &data]);
+    let server = PROGRAM.start(&["--data", &data]);
     assert_eq!(exact_snapshot(&server).to_json(), expected, "{name}");
     // The next backup finds the chunks of the old release.
     let ran = place.run("backup", &["--data", &data, "--to", &repository, "--quiet", "--json"], &[]);
@@ -142,7 +143,7 @@ fn restore_and_compare(release: &Path) {
 /// What this release leaves is no worse than what earlier ones left. With `UPDATE_FIXTURES=1` it becomes their equal.
 #[test]
 fn this_release_opens_what_it_leaves_itself() {
-    let place = Folder::new();
+    let place = PROGRAM.folder();
     let release = match std::env::var_os("UPDATE_FIXTURES") {
         Some(_) => fixtures().join(env!("CARGO_PKG_VERSION")),
         None => place.path("release").into(),

@@ -52,11 +52,11 @@ pub(crate) async fn commits_on_their_way_are_answered_when_the_engine_closes<E: 
     }
     let began = Instant::now();
     while commits.load(Ordering::SeqCst) < 32 {
-        assert!(began.elapsed() < PATIENCE, "nothing is on its way");
+        assert!(began.elapsed() < TIMEOUT, "nothing is on its way");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     engine.close().await.unwrap();
     for task in tasks {
-        tokio::time::timeout(PATIENCE, task).await.expect("nobody is left waiting").unwrap();
+        tokio::time::timeout(TIMEOUT, task).await.expect("nobody is left waiting").unwrap();
     }
 }

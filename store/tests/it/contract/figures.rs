@@ -38,7 +38,7 @@ pub(crate) async fn figures_follow_what_was_done<E: Engine>(engine: Arc<E>, _: M
     // A transaction leaves the queue's memory just after it was answered.
     let began = Instant::now();
     while engine.figures().committer.is_some_and(|committer| committer.queue_bytes > 0) {
-        assert!(began.elapsed() < PATIENCE, "the memory of the queue is not given back");
+        assert!(began.elapsed() < TIMEOUT, "the memory of the queue is not given back");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -55,7 +55,7 @@ pub(crate) async fn a_purge_ends<E: Engine>(engine: Arc<E>, _: ManualClock) {
         if purge_backlog == Some(0) {
             return;
         }
-        assert!(began.elapsed() < PATIENCE, "{purge_backlog:?}");
+        assert!(began.elapsed() < TIMEOUT, "{purge_backlog:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -11,9 +11,9 @@ mod pages;
 mod policies;
 mod properties;
 
-use crate::cluster::Cluster;
 use crate::support::{ManualClock, START_TICKS};
 use store::{Embedded, EmbeddedOptions, Memory, Postgres, PostgresOptions};
+use test_support::cluster::Cluster;
 
 /// One test for each case and engine. `$open` makes an engine and what must outlive it; without what it needs on this
 /// machine, which is said, none.

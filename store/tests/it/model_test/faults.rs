@@ -3,7 +3,7 @@
 //! The limit of the operating system comes with a signal that ends a process which does not ignore it. Ignoring is inherited
 //! by the programs that a shell starts, so the test runs as a child of one.
 
-use super::{Opens, Pair, Random, all_of, aside};
+use super::{Choices, Opens, Pair, all_of, aside};
 use crate::support::*;
 use model::{DateTime, EdmValue, Mutation, RecordBuilder, Transaction};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -15,7 +15,7 @@ const CHILD: &str = "ROWHOUSE_MODEL_CHILD";
 /// Most transactions while nothing can be written.
 const TRANSACTIONS_MAX: usize = 8;
 /// Longest time until writes are possible again.
-const RESUMPTION_MAX: Duration = PATIENCE;
+const RESUMPTION_MAX: Duration = TIMEOUT;
 
 /// What became of the writes while nothing could be written.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
 
 impl<O: Opens> Pair<O> {
     /// A time in which nothing can be written, or only a little.
-    pub(crate) async fn fault(&mut self, random: &mut Random) -> String {
+    pub(crate) async fn fault(&mut self, random: &mut Choices) -> String {
         self.faults.times += 1;
         limit_files(Some(random.below(4096) as u64));
         let mut in_doubt = None;

@@ -7,14 +7,15 @@
 mod faults;
 mod random;
 
-use crate::cluster::Cluster;
 use crate::support::*;
 use faults::Faults;
 use model::{AccountName, DateTime, Entity, KeyRange, Transaction, Written};
+use random::Choices;
 use std::time::Duration;
 use store::{
     CommitError, Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres, PostgresOptions, Scan, TableKey,
 };
+use test_support::cluster::Cluster;
 
 /// One restart in so many takes the durability that waits for the disk; more would make the test wait for it all the time.
 const SYNC_SHARE: usize = 16;
@@ -132,7 +133,7 @@ impl<O: Opens> Pair<O> {
     }
 
     /// A query as the server makes one, with the ranges of its plan, against a look at everything.
-    async fn planned_query(&mut self, table: &TableKey, random: &mut Random) -> String {
+    async fn planned_query(&mut self, table: &TableKey, random: &mut Choices) -> String {
         let filter = random.filter(3);
         let planned = Scan { ranges: model::plan::plan(Some(&filter)).ranges, filter: Some(filter), ..scan_all() };
         let everything = Scan { ranges: vec![KeyRange::all()], ..planned.clone() };
@@ -154,7 +155,7 @@ impl<O: Opens> Pair<O> {
         }
     }
 
-    async fn step(&mut self, random: &mut Random) -> String {
+    async fn step(&mut self, random: &mut Choices) -> String {
         if O::HAS_FAULTS && random.one_in(FAULT_SHARE) {
             return self.fault(random).await;
         }
@@ -269,11 +270,10 @@ async fn the_engine_on_postgresql_answers_as_the_memory_engine() {
 }
 
 async fn answers_as_the_memory_engine<O: Opens>(opens: O) {
-    let seed = seed();
     let steps = setting("ROWHOUSE_STEPS").unwrap_or(O::STEPS_DEFAULT);
-    println!("ROWHOUSE_SEED={seed} ROWHOUSE_STEPS={steps} replays this run");
+    println!("ROWHOUSE_STEPS={steps}");
     let mut pair = Pair::new(opens).await;
-    let mut random = Random(seed);
+    let mut random = Choices(Random::from_environment(SEED));
     for step in 0..steps {
         let what = pair.step(&mut random).await;
         if std::env::var_os("ROWHOUSE_TRACE").is_some() {

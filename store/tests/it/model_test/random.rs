@@ -5,8 +5,16 @@ use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{Condition, DateTime, ETag, EdmValue, EntityKey, Filter, KeyRange, Mutation, Permissions, Position};
 use model::{RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
 use store::{Scan, TableKey};
+use test_support::Random;
 
-impl Random {
+/// Random choices for a step of the test.
+pub(crate) struct Choices(pub(crate) Random);
+
+impl Choices {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0.index(bound)
+    }
+
     pub(crate) fn one<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
         choices[self.below(choices.len())]
     }

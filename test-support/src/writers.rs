@@ -1,6 +1,7 @@
-//! Writers that keep a model of what they were told, and compare it with what is stored.
+//! Writers that keep a model of what was acknowledged, and compare it with what is stored.
 
-use crate::support::{Client, Random, Response, eventually, statuses, transact};
+use crate::client::{statuses, transact};
+use crate::{Client, Random, Response, eventually};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -10,15 +11,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const ROWS: u64 = 30;
-/// How long a writer waits that was told that the server is busy.
+/// How long a writer waits after the server said that it is busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(2);
 
 /// How long a writer goes on.
-#[derive(Clone, Copy)]
-pub(crate) enum Until<'a> {
+#[derive(Debug, Clone, Copy)]
+pub enum Until<'a> {
     /// Until the server is gone. Everything succeeds until then.
     Crash,
-    /// Until this is true, or the server says that it does not know what it did. Writes may be refused.
+    /// Until this is true, or the server does not know whether it wrote. Writes may be refused.
     Told(&'a AtomicBool),
 }
 
@@ -32,7 +33,7 @@ impl Until<'_> {
     }
 }
 
-/// What a server whose disk fails says of a write.
+/// What a server whose disk fails answers to a write.
 enum Faulty {
     /// It did not happen.
     Refused,
@@ -40,7 +41,7 @@ enum Faulty {
     Unknown,
 }
 
-/// Reads the answer of a server whose disk may fail. Where no disk fails, nothing but a crash may come between.
+/// Reads a response of a server whose disk may fail. Where no disk fails, only a crash may prevent a write.
 fn faulty(answer: &Response, until: Until<'_>) -> Option<Faulty> {
     match answer.status {
         503 if until.is_disk_faulty() => {
@@ -54,21 +55,21 @@ fn faulty(answer: &Response, until: Until<'_>) -> Option<Faulty> {
     }
 }
 
-/// Somebody who writes one thing after the other, of which at most the last is in doubt.
-pub(crate) trait Writes {
+/// A writer: it writes one thing after the other, of which at most the last is in doubt.
+pub trait Writes {
     /// What was sent.
     type Sent;
 
     /// Sends the next write, which is in doubt from now on.
     fn send(&mut self, client: &mut Client) -> std::io::Result<(Self::Sent, Response)>;
 
-    /// What was sent did not happen.
+    /// Notes that the write in doubt was not done.
     fn take_back(&mut self);
 
-    /// Takes over what the answer says.
+    /// Notes that the write in doubt was done, as the response says.
     fn acknowledge(&mut self, sent: Self::Sent, answer: &Response);
 
-    /// Writes until it is over.
+    /// Writes until it is over, and reports each acknowledged write.
     fn write(&mut self, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
         let Ok(mut client) = Client::connect(address) else { return };
         while !until.is_over() {
@@ -78,7 +79,7 @@ pub(crate) trait Writes {
                     self.take_back();
                     continue;
                 }
-                // What became of it is seen once the fault is gone.
+                // Whether it was done is seen once the fault is gone.
                 Some(Faulty::Unknown) => return,
                 None => {}
             }
@@ -91,7 +92,7 @@ pub(crate) trait Writes {
 
 type Properties = BTreeMap<String, Value>;
 
-/// What is known of one stored entity.
+/// What is known of a stored entity.
 #[derive(Debug, Clone, PartialEq)]
 struct Stored {
     properties: Properties,
@@ -101,39 +102,41 @@ struct Stored {
 
 type Rows<T = Stored> = BTreeMap<String, T>;
 
-/// A thread that writes entities of one partition.
-pub(crate) struct Writer {
+/// A writer of the entities of one partition.
+#[derive(Debug)]
+pub struct Writer {
     partition: String,
     random: Random,
     rows: Rows,
     /// The row of the operation that was not acknowledged, and its state if the operation happened.
     doubt: Option<(String, Option<Stored>)>,
-    /// The same for operations of which the server said so, and has not been asked yet. Nobody writes these rows.
+    /// The same for operations whose response said that their outcome is not known. These rows are written no more.
     postponed: Rows<Option<Stored>>,
 }
 
 impl Writer {
-    pub(crate) fn new(number: u64, seed: u64) -> Self {
-        let (partition, random) = (format!("writer{number}"), Random(seed));
+    /// A writer with a number and the seed of its choices.
+    pub fn new(number: u64, seed: u64) -> Self {
+        let (partition, random) = (format!("writer{number}"), Random::new(seed));
         Self { partition, random, rows: Rows::new(), doubt: None, postponed: Rows::new() }
     }
 
-    /// How many entities are stored, as far as the writer knows.
-    pub(crate) fn entities(&self) -> usize {
+    /// The number of entities that should be stored.
+    pub fn entities(&self) -> usize {
         self.rows.len()
     }
 
-    /// Compares what is stored with what the writer knows, and learns what became of the operation in doubt.
-    pub(crate) fn check(&mut self, client: &mut Client, round: u64) {
+    /// Compares what is stored with the model, and finds out whether the operation in doubt was done.
+    pub fn check(&mut self, client: &mut Client, round: u64) {
         let stored = stored_rows(client, self);
         self.learn(stored, round);
     }
 
-    /// Writes until `is_over`, whatever happens to the database below the server, which itself must stay and answer.
+    /// Writes until `is_over`, whatever happens to the database. The server itself must stay and answer.
     ///
-    /// Busy means that nothing happened; out of time, that it may have: then the entity itself is asked in the end. No
-    /// other error is in order.
-    pub(crate) fn write_through_faults(&mut self, address: &str, is_over: &AtomicBool, tally: &Tally) {
+    /// After `ServerBusy` nothing was written; after `OperationTimedOut` it may have been, so the entity is read in the end.
+    /// No other error is allowed.
+    pub fn write_through_faults(&mut self, address: &str, is_over: &AtomicBool, tally: &Tally) {
         let mut client = Client::connect(address).unwrap();
         while !is_over.load(Ordering::SeqCst) {
             let write = self.plan();
@@ -163,7 +166,7 @@ impl Writer {
         }
     }
 
-    /// Learns from the entity itself what became of an operation in doubt.
+    /// Reads an entity to find out whether the operation in doubt was done.
     fn ask(&mut self, client: &mut Client, row: &str, after: Option<&Stored>) {
         let path = format!("/crash(PartitionKey='{}',RowKey='{row}')", self.partition);
         let answer = eventually("an answer", || {
@@ -246,27 +249,29 @@ impl Writes for Writer {
     }
 }
 
-/// An operation, and what comes of it.
-pub(crate) struct Planned {
+/// An operation, its expected status, and what it leaves.
+#[derive(Debug)]
+pub struct Planned {
     row: String,
     operation: Operation,
     expected: u16,
     after: Option<Stored>,
 }
 
-/// What a writer was answered.
+/// The responses that a writer got.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) acknowledged: AtomicU64,
-    /// Nothing happened.
-    pub(crate) busy: AtomicU64,
-    /// It may have happened.
-    pub(crate) unknown: AtomicU64,
-    /// The longest that an answer took, in milliseconds.
-    pub(crate) longest_ms: AtomicU64,
+pub struct Tally {
+    /// The operation was done.
+    pub acknowledged: AtomicU64,
+    /// The operation was not done.
+    pub busy: AtomicU64,
+    /// The operation may have been done.
+    pub unknown: AtomicU64,
+    /// The longest time until a response, in milliseconds.
+    pub longest_ms: AtomicU64,
 }
 
-/// The code of an answer that says that the server could not do its work. Clients try again by themselves after these two.
+/// The code of a response of a server that could not do its work. After these two, clients try again by themselves.
 fn fault(answer: &Response) -> Option<&'static str> {
     let expected = match answer.status {
         503 => "ServerBusy",
@@ -371,7 +376,7 @@ fn properties(random: &mut Random) -> Properties {
         if random.below(2) == 0 {
             let mut text = String::new();
             for _ in 0..=random.below(2) * random.below(200) {
-                write!(text, "{:016x}", random.next()).unwrap();
+                write!(text, "{:016x}", random.number()).unwrap();
             }
             properties.insert(name.to_owned(), text.into());
         }
@@ -379,8 +384,9 @@ fn properties(random: &mut Random) -> Properties {
     properties
 }
 
-/// A thread that writes a whole partition by one transaction, again and again: all its entities have the same number.
-pub(crate) struct Transactions {
+/// A writer of a whole partition by one transaction, again and again: all its entities have the same number.
+#[derive(Debug)]
+pub struct Transactions {
     /// The number of the last transaction that was acknowledged.
     number: u64,
     /// Whether the next one was sent and not acknowledged.
@@ -391,13 +397,15 @@ pub(crate) struct Transactions {
 impl Transactions {
     const ROWS: usize = 24;
 
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { number: 0, is_in_doubt: false, random: Random(seed) }
+    /// A writer with the seed of its choices.
+    pub fn new(seed: u64) -> Self {
+        Self { number: 0, is_in_doubt: false, random: Random::new(seed) }
     }
 
-    /// An upsert, with more text in all than is written to a file at a time; or, of row 99, an update, which there is not.
+    /// An upsert with a text, which together are more than is written to a file at a time. Row 99 does not exist and is
+    /// updated, which fails.
     fn operation(&mut self, row: &str, number: u64) -> String {
-        let text = format!("{:016x}", self.random.next()).repeat(usize::try_from(self.random.below(200)).unwrap());
+        let text = format!("{:016x}", self.random.number()).repeat(usize::try_from(self.random.below(200)).unwrap());
         let condition = if row == "99" { "If-Match: *\r\n" } else { "" };
         format!(
             "PUT /crash(PartitionKey='transactions',RowKey='{row}') HTTP/1.1\r\n{condition}\
@@ -406,8 +414,8 @@ impl Transactions {
         )
     }
 
-    /// Compares what is stored with what was acknowledged, and learns what became of the transaction in doubt.
-    pub(crate) fn check(&mut self, client: &mut Client, round: u64) {
+    /// Compares what is stored with what was acknowledged, and finds out whether the transaction in doubt was committed.
+    pub fn check(&mut self, client: &mut Client, round: u64) {
         let answer = client.request("GET", "/crash()?$filter=PartitionKey%20eq%20'transactions'", &[], b"");
         let entities = answer.json()["value"].as_array().unwrap().clone();
         let numbers: Vec<_> = entities.iter().map(|entity| entity["Number"].as_u64().unwrap()).collect();
@@ -425,7 +433,7 @@ impl Writes for Transactions {
     type Sent = bool;
 
     fn send(&mut self, client: &mut Client) -> std::io::Result<(bool, Response)> {
-        // One that has an operation that cannot be done, the last one, leaves everything as it is.
+        // A transaction whose last operation fails changes nothing.
         let is_possible = self.random.below(4) > 0;
         let (next, last) = (self.number + 1, if is_possible { "0" } else { "99" });
         let rows = (1..Self::ROWS).map(|row| row.to_string()).chain([last.to_owned()]);
@@ -449,8 +457,9 @@ impl Writes for Transactions {
     }
 }
 
-/// A thread that creates and deletes tables.
-pub(crate) struct Catalog {
+/// A writer that creates and deletes tables.
+#[derive(Debug)]
+pub struct Catalog {
     tables: BTreeSet<String>,
     /// The table whose creation or deletion was not acknowledged.
     doubt: Option<String>,
@@ -458,12 +467,13 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { tables: BTreeSet::new(), doubt: None, random: Random(seed) }
+    /// A writer with the seed of its choices.
+    pub fn new(seed: u64) -> Self {
+        Self { tables: BTreeSet::new(), doubt: None, random: Random::new(seed) }
     }
 
-    /// Compares what is stored with what the writer knows, and learns what became of the operation in doubt.
-    pub(crate) fn check(&mut self, client: &mut Client, round: u64) {
+    /// Compares the tables with the model, and finds out whether the operation in doubt was done.
+    pub fn check(&mut self, client: &mut Client, round: u64) {
         let answer = client.request("GET", "/Tables", &[], b"");
         let tables = answer.json()["value"].as_array().unwrap().clone();
         let mut stored: BTreeSet<_> = tables.iter().map(|t| t["TableName"].as_str().unwrap().to_owned()).collect();

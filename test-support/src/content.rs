@@ -1,14 +1,14 @@
-//! What is copied, and what is read back of it.
+//! The content of an account: filling one, and reading it back for comparisons.
 
-use crate::support::{Client, Server};
+use crate::{Client, Server};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use wire::batch::ChangesetWriter;
 use wire::uri::{encode_component, write_entity_address};
 
-/// Everything that an account has; without Timestamps and `ETags` it is what a copy must bring over.
+/// The content of an account. Without Timestamps and ETags it is what a copy of the account must have.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     tables: BTreeMap<String, Table>,
     properties: String,
 }
@@ -21,13 +21,13 @@ struct Table {
 
 const XML: (&str, &str) = ("Content-Type", "application/xml");
 
-/// Reads everything but Timestamps and `ETags`.
-pub(crate) fn snapshot(server: &Server) -> Snapshot {
+/// Reads everything except Timestamps and ETags.
+pub fn snapshot(server: &Server) -> Snapshot {
     read(server, false)
 }
 
 /// Reads everything.
-pub(crate) fn exact_snapshot(server: &Server) -> Snapshot {
+pub fn exact_snapshot(server: &Server) -> Snapshot {
     read(server, true)
 }
 
@@ -52,8 +52,8 @@ fn read(server: &Server, with_stamps: bool) -> Snapshot {
 }
 
 impl Snapshot {
-    /// All of it, for a file.
-    pub(crate) fn to_json(&self) -> Value {
+    /// The content as JSON.
+    pub fn to_json(&self) -> Value {
         let table = |table: &Table| json!({ "entities": table.entities, "policies": table.policies });
         let tables: serde_json::Map<String, Value> =
             self.tables.iter().map(|(name, content)| (name.clone(), table(content))).collect();
@@ -61,12 +61,12 @@ impl Snapshot {
     }
 
     /// The tables as text.
-    pub(crate) fn tables(&self) -> BTreeMap<String, String> {
+    pub fn tables(&self) -> BTreeMap<String, String> {
         self.tables.iter().map(|(name, table)| (name.clone(), format!("{table:?}"))).collect()
     }
 
-    /// How many entities there are.
-    pub(crate) fn entities(&self) -> usize {
+    /// The number of entities.
+    pub fn entities(&self) -> usize {
         self.tables.values().map(|table| table.entities.len()).sum()
     }
 }
@@ -99,13 +99,14 @@ fn table(client: &mut Client, name: &str, with_stamps: bool) -> Table {
     }
 }
 
-pub(crate) fn create_table(client: &mut Client, name: &str) {
+/// Creates a table.
+pub fn create_table(client: &mut Client, name: &str) {
     let answer = client.request("POST", "/Tables", &[], json!({ "TableName": name }).to_string().as_bytes());
     assert_eq!(answer.status, 201, "{answer:?}");
 }
 
-/// Stores an entity; its keys may be anything.
-pub(crate) fn put(client: &mut Client, table: &str, partition: &str, row: &str, properties: &Value) {
+/// Inserts or replaces an entity; its keys may be anything.
+pub fn put(client: &mut Client, table: &str, partition: &str, row: &str, properties: &Value) {
     let mut path = b"/".to_vec();
     write_entity_address(&mut path, table, partition, row);
     let path = String::from_utf8(path).unwrap();
@@ -114,7 +115,7 @@ pub(crate) fn put(client: &mut Client, table: &str, partition: &str, row: &str, 
 }
 
 /// Stores many entities, in transactions of 100.
-pub(crate) fn fill(server: &Server, table: &str, partitions: usize, rows: usize) {
+pub fn fill(server: &Server, table: &str, partitions: usize, rows: usize) {
     let mut client = server.client();
     create_table(&mut client, table);
     for partition in 0..partitions {
@@ -136,8 +137,8 @@ pub(crate) fn fill(server: &Server, table: &str, partitions: usize, rows: usize)
     }
 }
 
-/// An account with some of everything: all types at their edges, odd keys, many properties, policies, properties.
-pub(crate) fn fill_with_everything(server: &Server) {
+/// Fills an account with some of everything: all types at their edges, odd keys, many properties, policies, properties.
+pub fn fill_with_everything(server: &Server) {
     let mut client = server.client();
     for name in ["Harvest", "EMPTY", "odd", "wide"] {
         create_table(&mut client, name);
@@ -160,8 +161,8 @@ pub(crate) fn fill_with_everything(server: &Server) {
     set_properties(&mut client, "https://orchard.example");
 }
 
-/// Large entities of characters that JSON writes with six bytes each, so that a transaction of them has to be parted.
-pub(crate) fn fill_large(server: &Server) {
+/// Stores large entities of characters that take six bytes each in JSON, so that a transaction of them has to be split.
+pub fn fill_large(server: &Server) {
     let mut client = server.client();
     create_table(&mut client, "Escaped");
     let text = "\u{1}".repeat(30_000);
@@ -174,7 +175,7 @@ pub(crate) fn fill_large(server: &Server) {
 }
 
 /// Sets logging, metrics and a CORS rule for this origin.
-pub(crate) fn set_properties(client: &mut Client, origin: &str) {
+pub fn set_properties(client: &mut Client, origin: &str) {
     let retention = "<RetentionPolicy><Enabled>true</Enabled><Days>7</Days></RetentionPolicy>";
     let properties = format!(
         "<StorageServiceProperties><Logging><Version>1.0</Version><Delete>true</Delete><Read>false</Read>\
@@ -187,7 +188,7 @@ pub(crate) fn set_properties(client: &mut Client, origin: &str) {
     assert_eq!(answer.status, 202, "{answer:?}");
 }
 
-/// Keys that are hard on addresses, JSON, XML and order: the last two sort differently by bytes.
+/// Keys that need escapes in addresses, JSON and XML. The order of the last two by UTF-16 is not that by bytes.
 const ODD_KEYS: [&str; 9] = ["", "'", "''a'", "100%25 %", "a b+c&d=e", "\"<é>\";,:@$", "日本", "\u{FFFD}", "\u{1F600}"];
 
 fn every_type() -> Value {

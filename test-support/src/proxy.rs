@@ -1,26 +1,29 @@
-//! A proxy in front of a server that disturbs now and then: answers that it is busy, drops requests, drops answers. Or it
-//! holds a request, so that whoever sent it is in the middle of its work for certain.
+//! A proxy in front of a server that disturbs some requests: it answers that the server is busy, drops the request, or drops
+//! the response. Or it holds a request back, so that its sender is certainly in the middle of its work.
 
-use crate::support::{PATIENCE, Random};
+use crate::{Random, TIMEOUT};
 use std::io::{BufRead, BufReader, Read, Result, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-/// How often the proxy does what.
+/// How often the proxy did what.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     requests: AtomicU64,
-    pub(crate) busy: AtomicU64,
-    pub(crate) dropped_requests: AtomicU64,
-    pub(crate) dropped_answers: AtomicU64,
+    /// Requests that were answered with 503.
+    pub busy: AtomicU64,
+    /// Requests that the server never got.
+    pub dropped_requests: AtomicU64,
+    /// Responses that the client did not get, or not as a whole.
+    pub dropped_answers: AtomicU64,
 }
 
-/// What is held back.
+/// Which requests are held back.
 #[derive(Debug)]
 struct Gate {
-    /// What a request has in it that is held.
+    /// The text that marks a request that may be held back.
     text: String,
     state: Mutex<GateState>,
     changed: Condvar,
@@ -39,8 +42,8 @@ impl Gate {
         Self { text: text.to_owned(), state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Whether a request may go on to the server. One that was held may not: it is lost, so that it does not arrive when
-    /// whoever sent it is gone.
+    /// Waits as long as a request is to be held back, and says whether it may go on to the server. One that was held may
+    /// not: it must not arrive after its sender is gone.
     fn lets_through(&self, request: &[u8]) -> bool {
         if !String::from_utf8_lossy(request).contains(&self.text) {
             return true;
@@ -60,21 +63,24 @@ impl Gate {
     }
 }
 
-/// A running proxy; its threads end with the test.
-pub(crate) struct Proxy {
-    pub(crate) address: String,
-    pub(crate) counts: Arc<Counts>,
+/// A running proxy; its threads end with the test binary.
+#[derive(Debug)]
+pub struct Proxy {
+    /// Address and port.
+    pub address: String,
+    /// What it did so far.
+    pub counts: Arc<Counts>,
     gate: Arc<Gate>,
 }
 
 impl Proxy {
-    /// Disturbs every so many-th request, in another way each time.
-    pub(crate) fn start(server: &str, one_of: u64) -> Self {
+    /// Starts a proxy that disturbs one request of so many, each time in another way.
+    pub fn start(server: &str, one_of: u64) -> Self {
         Self::with(server, one_of, Gate::new("", GateState::Open))
     }
 
-    /// Disturbs nothing, but lets so many requests with a text in them through and holds the next ones.
-    pub(crate) fn holding(server: &str, text: &str, passed: usize) -> Self {
+    /// Starts a proxy that lets so many requests through that contain a text, and holds back the next ones.
+    pub fn holding(server: &str, text: &str, passed: usize) -> Self {
         Self::with(server, u64::MAX, Gate::new(text, GateState::Passing(passed)))
     }
 
@@ -87,23 +93,23 @@ impl Proxy {
             for (stream, number) in listener.incoming().map_while(Result::ok).zip(1..) {
                 let (server, (counts, gate)) = (server.clone(), shared.clone());
                 // Ends when either side closes.
-                thread::spawn(move || serve(stream, &server, &mut Random(number), one_of, &counts, &gate));
+                thread::spawn(move || serve(stream, &server, &mut Random::new(number), one_of, &counts, &gate));
             }
         });
         Self { address, counts, gate }
     }
 
-    /// Waits until a request is held.
-    pub(crate) fn wait_until_held(&self) {
+    /// Waits until a request is held back.
+    pub fn wait_until_held(&self) {
         let state = self.gate.state.lock().unwrap();
         let is_early = |state: &mut GateState| matches!(state, GateState::Passing(_));
-        let (state, waited) = self.gate.changed.wait_timeout_while(state, PATIENCE, is_early).unwrap();
+        let (state, waited) = self.gate.changed.wait_timeout_while(state, TIMEOUT, is_early).unwrap();
         drop(state);
-        assert!(!waited.timed_out(), "no request was to be held");
+        assert!(!waited.timed_out(), "no request came that is held back");
     }
 
-    /// Holds nothing any more. The connections of what was held break.
-    pub(crate) fn go_on(&self) {
+    /// Holds back nothing any more. The connections of the requests that were held back break.
+    pub fn go_on(&self) {
         *self.gate.state.lock().unwrap() = GateState::Open;
         self.gate.changed.notify_all();
     }

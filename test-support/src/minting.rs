@@ -1,8 +1,4 @@
-//! What an issuer does, for tests: keys made on the spot, their public form, and tokens signed with them.
-//!
-//! The integration test of bearer tokens includes this file too, so it must not know the rest of the crate.
-
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, dead_code, reason = "tests")]
+//! What an issuer of bearer tokens does: it makes keys, publishes them, and signs tokens with them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,12 +13,15 @@ use rsa::pkcs1::EncodeRsaPrivateKey;
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 
-/// A key pair of an issuer, and the name it has in the key set.
-pub(crate) struct KeyPair {
-    pub(crate) id: String,
+/// A key pair of an issuer.
+#[derive(Debug)]
+pub struct KeyPair {
+    /// The id of the key in the key set.
+    pub id: String,
     pair: Pair,
 }
 
+#[derive(Debug)]
 enum Pair {
     Rsa(RsaKeyPair),
     P256(EcdsaKeyPair),
@@ -32,7 +31,7 @@ enum Pair {
 
 impl KeyPair {
     /// An RSA key of 2,048 bits. It takes a second to make, so one process makes one and gives it several names.
-    pub(crate) fn rsa(id: &str) -> Self {
+    pub fn rsa(id: &str) -> Self {
         static DER: OnceLock<Vec<u8>> = OnceLock::new();
         let der = DER.get_or_init(|| {
             let key = rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, 2048).unwrap();
@@ -41,7 +40,8 @@ impl KeyPair {
         Self { id: id.to_owned(), pair: Pair::Rsa(RsaKeyPair::from_der(der).unwrap()) }
     }
 
-    pub(crate) fn p256(id: &str) -> Self {
+    /// An ECDSA key on the curve P-256.
+    pub fn p256(id: &str) -> Self {
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
         let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
@@ -49,7 +49,8 @@ impl KeyPair {
         Self { id: id.to_owned(), pair: Pair::P256(pair) }
     }
 
-    pub(crate) fn p384(id: &str) -> Self {
+    /// An ECDSA key on the curve P-384.
+    pub fn p384(id: &str) -> Self {
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P384_SHA384_FIXED_SIGNING;
         let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
@@ -57,14 +58,15 @@ impl KeyPair {
         Self { id: id.to_owned(), pair: Pair::P384(pair) }
     }
 
-    pub(crate) fn ed25519(id: &str) -> Self {
+    /// An Ed25519 key.
+    pub fn ed25519(id: &str) -> Self {
         let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
         let pair = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap();
         Self { id: id.to_owned(), pair: Pair::Ed25519(pair) }
     }
 
-    /// The public key as it stands in a key set.
-    pub(crate) fn jwk(&self) -> Value {
+    /// The public key as a member of a key set.
+    pub fn jwk(&self) -> Value {
         let curve = |name: &str, point: &[u8]| {
             let (x, y) = point[1..].split_at((point.len() - 1) / 2);
             json!({ "kty": "EC", "crv": name, "kid": self.id, "x": encode(x), "y": encode(y) })
@@ -83,7 +85,7 @@ impl KeyPair {
     }
 
     /// A token with these claims, signed by the algorithm that the header names.
-    pub(crate) fn sign(&self, header: &Value, claims: &Value) -> String {
+    pub fn sign(&self, header: &Value, claims: &Value) -> String {
         let text = signed_text(header, claims);
         let random = SystemRandom::new();
         let signature = match &self.pair {
@@ -106,8 +108,8 @@ impl KeyPair {
         format!("{text}.{}", encode(&signature))
     }
 
-    /// The classic forgery: the public key taken for the secret of a symmetric algorithm.
-    pub(crate) fn sign_with_public_key_as_secret(&self, header: &Value, claims: &Value) -> String {
+    /// A forged token: signed by a symmetric algorithm whose secret is the public key.
+    pub fn sign_with_public_key_as_secret(&self, header: &Value, claims: &Value) -> String {
         let text = signed_text(header, claims);
         let secret = self.jwk()["n"].as_str().unwrap().as_bytes().to_vec();
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), text.as_bytes());
@@ -115,13 +117,13 @@ impl KeyPair {
     }
 }
 
-/// The usual header of a token that this pair signs.
-pub(crate) fn header(algorithm: &str, pair: &KeyPair) -> Value {
+/// The usual header of a token that is signed by this key pair.
+pub fn header(algorithm: &str, pair: &KeyPair) -> Value {
     json!({ "typ": "JWT", "alg": algorithm, "kid": pair.id })
 }
 
-/// Base64 as tokens use it.
-pub(crate) fn encode(bytes: &[u8]) -> String {
+/// The Base64 form of tokens: the URL-safe alphabet, without padding.
+pub fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 

@@ -1,7 +1,8 @@
 //! A bank whose clerks move amounts between the drawers of one partition by transactions, while auditors read pages: no
 //! page ever shows another sum.
 
-use crate::support::{Client, PATIENCE, Random, Response, statuses, transact};
+use crate::client::{statuses, transact};
+use crate::{Client, Random, Response, TIMEOUT};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,26 +13,28 @@ const DRAWERS: u64 = 24;
 const AMOUNT_AT_START: i64 = 1000;
 const TOTAL: i64 = DRAWERS.cast_signed() * AMOUNT_AT_START;
 
-/// The whole partition, and the part of it that has an amount: two ways to the same sum.
-pub(crate) const AUDITS: [&str; 2] = [
+/// Two queries with the same sum: the whole partition, and the entities in it that have an amount.
+pub const AUDITS: [&str; 2] = [
     "/bank()?$filter=PartitionKey%20eq%20'p'",
     "/bank()?$filter=PartitionKey%20eq%20'p'%20and%20Amount%20ge%200&$select=Amount",
 ];
 
-pub(crate) fn open_bank(client: &mut Client) {
+/// Creates the table and its drawers.
+pub fn open_bank(client: &mut Client) {
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"bank"}"#).status, 201);
     let drawers = (0..DRAWERS).map(|drawer| insert(drawer, AMOUNT_AT_START)).collect::<Vec<_>>();
     assert_eq!(statuses(&transact(client, &drawers).unwrap()), vec![204; drawers.len()]);
 }
 
-pub(crate) fn learn(clerks: &mut [Clerk], client: &mut Client) {
+/// Lets all clerks compare what is stored with what was acknowledged.
+pub fn learn(clerks: &mut [Clerk], client: &mut Client) {
     for clerk in clerks {
         clerk.learn(client);
     }
 }
 
 /// Reads pages until the server is gone.
-pub(crate) fn audit(address: &str, path: &str, pages: &AtomicU64) {
+pub fn audit(address: &str, path: &str, pages: &AtomicU64) {
     let Ok(mut client) = Client::connect(address) else { return };
     while let Ok(page) = client.try_request("GET", path, &[], b"") {
         check_sum(&page);
@@ -39,8 +42,8 @@ pub(crate) fn audit(address: &str, path: &str, pages: &AtomicU64) {
     }
 }
 
-/// Reads pages until `is_over`; whoever cannot read one tries again.
-pub(crate) fn audit_through_faults(address: &str, path: &str, pages: &AtomicU64, is_over: &AtomicBool) {
+/// Reads pages until `is_over`, and goes on after faults.
+pub fn audit_through_faults(address: &str, path: &str, pages: &AtomicU64, is_over: &AtomicBool) {
     let mut client = Client::connect(address).unwrap();
     while !is_over.load(Ordering::SeqCst) {
         let page = client.request("GET", path, &[], b"");
@@ -51,7 +54,8 @@ pub(crate) fn audit_through_faults(address: &str, path: &str, pages: &AtomicU64,
     }
 }
 
-pub(crate) fn check_sums(client: &mut Client) {
+/// Checks the sum by both queries.
+pub fn check_sums(client: &mut Client) {
     for path in AUDITS {
         check_sum(&client.request("GET", path, &[], b""));
     }
@@ -65,20 +69,22 @@ fn check_sum(page: &Response) {
     assert_eq!(amounts.sum::<i64>(), TOTAL, "{page}");
 }
 
-/// A thread that moves amounts. It counts its transactions in an entity that is written with each.
-pub(crate) struct Clerk {
+/// A client that moves amounts. It counts its transactions in an entity that each of them writes.
+#[derive(Debug)]
+pub struct Clerk {
     name: String,
     random: Random,
     /// The transactions that were acknowledged.
-    pub(crate) done: u64,
-    pub(crate) refused: u64,
-    /// How often the server could not do its work.
-    pub(crate) faults: u64,
-    /// Whether a transaction was sent whose end is not known.
+    pub done: u64,
+    /// The transactions that another clerk prevented.
+    pub refused: u64,
+    /// The responses of a server that could not do its work.
+    pub faults: u64,
+    /// Whether a transaction was sent whose outcome is not known.
     is_in_doubt: bool,
 }
 
-/// What a clerk knows of a drawer.
+/// A drawer as a clerk read it.
 struct Drawer {
     number: u64,
     /// ETag and amount; `None` if there is no such drawer.
@@ -86,30 +92,31 @@ struct Drawer {
 }
 
 impl Clerk {
-    pub(crate) fn new(number: u64, seed: u64) -> Self {
+    /// A clerk with a number and the seed of its choices.
+    pub fn new(number: u64, seed: u64) -> Self {
         let name = format!("clerk{number}");
-        Self { name, random: Random(seed), done: 0, refused: 0, faults: 0, is_in_doubt: false }
+        Self { name, random: Random::new(seed), done: 0, refused: 0, faults: 0, is_in_doubt: false }
     }
 
     /// Moves amounts until the server is gone.
-    pub(crate) fn work(&mut self, address: &str) {
+    pub fn work(&mut self, address: &str) {
         match self.try_work(address, &AtomicBool::new(false)) {
             Err(Trouble::Gone) => {}
             other => panic!("{other:?}"),
         }
     }
 
-    /// Moves amounts until `is_over`, whatever happens to the database below: learns what became of what was in doubt,
-    /// and goes on. The server itself must stay.
-    pub(crate) fn work_through_faults(&mut self, address: &str, is_over: &AtomicBool) {
+    /// Moves amounts until `is_over`, whatever happens to the database: after a fault it finds out whether its last
+    /// transaction was committed, and goes on. The server itself must stay.
+    pub fn work_through_faults(&mut self, address: &str, is_over: &AtomicBool) {
         while let Err(trouble) = self.try_work(address, is_over) {
             assert!(matches!(trouble, Trouble::Fault(_)), "{trouble:?}");
             self.faults += 1;
             let mut client = Client::connect(address).unwrap();
             let began = Instant::now();
-            // The server gives up on a database that is away, and says so.
+            // As long as the database is away, the server answers with an error.
             while let Err(trouble) = self.try_learn(&mut client) {
-                assert!(began.elapsed() < PATIENCE, "{trouble:?}");
+                assert!(began.elapsed() < TIMEOUT, "{trouble:?}");
                 thread::sleep(Duration::from_millis(20));
             }
         }
@@ -139,10 +146,10 @@ impl Clerk {
         Ok(())
     }
 
-    /// Moves a random amount, all of it at times; a drawer that is empty is taken away, and one that is missing is put in.
+    /// Moves a random amount, sometimes all of it; a drawer that becomes empty is deleted, and a missing one is inserted.
     fn plan(&mut self, from: &Drawer, to: &Drawer) -> Option<Vec<String>> {
         let (from_etag, available) = from.content.as_ref()?;
-        let moved = if self.random.below(5) == 0 { *available } else { self.random.upto(*available) };
+        let moved = if self.random.below(5) == 0 { *available } else { self.random.up_to(*available) };
         let taken = match available - moved {
             0 => operation("DELETE", &address_of(&drawer_name(from.number)), Some(from_etag), None),
             rest => merge(from.number, from_etag, rest),
@@ -156,7 +163,7 @@ impl Clerk {
     }
 
     /// Compares the count that is stored with what was acknowledged.
-    pub(crate) fn learn(&mut self, client: &mut Client) {
+    pub fn learn(&mut self, client: &mut Client) {
         self.try_learn(client).unwrap();
     }
 
@@ -175,7 +182,7 @@ impl Clerk {
 /// Why a clerk could not go on.
 #[derive(Debug)]
 #[allow(dead_code, reason = "shown when a test fails")]
-pub(crate) enum Trouble {
+enum Trouble {
     /// The server is not there.
     Gone,
     /// The server answers that it could not do its work.
