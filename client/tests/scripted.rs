@@ -1,4 +1,4 @@
-//! The client against services that answer as a test wants: too large, busy, broken, nonsense.
+//! The client against services that answer by a script: too large, busy, broken, malformed.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 
@@ -18,7 +18,7 @@ struct Seen {
     body: Vec<u8>,
 }
 
-/// Head lines behind the status line, and the body.
+/// The status, the header lines, and the body.
 type Reply = (&'static str, String, Vec<u8>);
 
 /// Serves what the script answers, and keeps what was asked.
@@ -113,7 +113,7 @@ async fn a_transaction_that_is_too_large_is_sent_in_parts() {
 }
 
 #[tokio::test]
-async fn what_passes_is_tried_again_and_what_stays_is_told() {
+async fn transient_errors_are_retried_and_others_reported() {
     let busy = "HTTP/1.1 503 Busy\r\n\r\n{\"odata.error\":{\"code\":\"ServerBusy\",\"message\":{\"value\":\"Busy.\"}}}";
     let (service, seen) = service(move |number, _| match number {
         1 => ("429 Too Many", "Retry-After: 1\r\n".to_owned(), Vec::new()),
@@ -136,7 +136,7 @@ async fn what_passes_is_tried_again_and_what_stays_is_told() {
 }
 
 #[tokio::test]
-async fn a_page_beyond_the_bound_is_asked_for_with_fewer_entities() {
+async fn a_page_that_is_too_large_is_requested_with_fewer_entities() {
     let (service, seen) = service(|_, request| {
         let top = request.target.split("$top=").nth(1).and_then(|rest| rest.split('&').next()?.parse().ok());
         let top: usize = top.unwrap();
@@ -157,7 +157,7 @@ async fn a_page_beyond_the_bound_is_asked_for_with_fewer_entities() {
 }
 
 #[tokio::test]
-async fn nonsense_is_an_error_and_no_panic() {
+async fn malformed_responses_are_errors_and_cause_no_panic() {
     let (service, _) = service(|_, _| ("200 OK", "Content-Type: text/html\r\n".to_owned(), b"<html>".to_vec()));
     assert!(matches!(service.tables().await, Err(Error::Unreadable { .. })));
     assert!(matches!(service.page("cars", &Query::default(), None, 10).await, Err(Error::Unreadable { .. })));
@@ -167,10 +167,10 @@ async fn nonsense_is_an_error_and_no_panic() {
 }
 
 #[tokio::test]
-async fn what_could_find_itself_is_sent_once() {
+async fn operations_that_could_find_their_own_effect_are_sent_once() {
     let entity = || entities(1).remove(0);
     let key = entity().key;
-    // Nobody knows whether an operation that ended so was carried out.
+    // After such an error it is not known whether the operation was done.
     let (service, seen) = service(|_, _| ("500 Error", String::new(), Vec::new()));
     assert!(service.create_new_table("cars").await.is_err());
     assert!(service.delete_table("cars").await.is_err());

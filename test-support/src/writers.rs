@@ -84,7 +84,7 @@ pub trait Writes {
                 None => {}
             }
             self.acknowledge(sent, &answer);
-            // Nobody listens any more once the server is killed.
+            // The receiver is gone once the server is killed.
             let _ = acknowledged.send(());
         }
     }
@@ -210,7 +210,7 @@ impl Writer {
             let happened = found.map(|found| &found.properties) == after.as_ref().map(|after| &after.properties)
                 && found != self.rows.get(&row);
             if happened {
-                // Its ETag was never told.
+                // Its ETag was never received.
                 match found {
                     Some(found) => expected.insert(row, found.clone()),
                     None => expected.remove(&row),

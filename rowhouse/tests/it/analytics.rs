@@ -47,7 +47,7 @@ fn bytes(body: &[u8]) -> i64 {
 }
 
 #[test]
-fn figures_are_true_and_survive_a_restart() {
+fn metrics_are_correct_and_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let (server, mut client) = start(folder.path(), &["--analytics"]);
     // There is nothing yet, and the table is there all the same.
@@ -109,7 +109,7 @@ fn figures_are_true_and_survive_a_restart() {
 }
 
 #[test]
-fn tables_of_metrics_are_read_and_cleared_and_nothing_else() {
+fn metrics_tables_can_only_be_read_and_cleared() {
     let folder = tempfile::tempdir().unwrap();
     let (server, mut client) = start(folder.path(), &["--analytics"]);
     assert_eq!(client.request("GET", "/Tables", &[], b"").status, 200);
@@ -151,7 +151,7 @@ fn tables_of_metrics_are_read_and_cleared_and_nothing_else() {
 }
 
 #[test]
-fn in_a_table_of_metrics_that_was_not_written_yet_it_is_the_entity_that_is_missing() {
+fn in_a_metrics_table_without_entities_the_entity_is_not_found() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, mut client) = start(folder.path(), &["--analytics"]);
     let key = "(PartitionKey='20310314T0800',RowKey='user;All')";
@@ -169,7 +169,7 @@ fn in_a_table_of_metrics_that_was_not_written_yet_it_is_the_entity_that_is_missi
 }
 
 #[test]
-fn a_transaction_that_writes_metrics_is_refused_for_the_mutation_that_does() {
+fn a_transaction_that_writes_metrics_is_refused_at_that_mutation() {
     let server = PROGRAM.start(&["--in-memory", "--analytics"]);
     let mut client = server.client();
     let start = "--c\nContent-Type: application/http\n\n";
@@ -187,7 +187,7 @@ fn a_transaction_that_writes_metrics_is_refused_for_the_mutation_that_does() {
 }
 
 #[test]
-fn what_is_measured_follows_the_service_properties() {
+fn service_properties_decide_which_metrics_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let (server, mut client) = start(folder.path(), &["--analytics"]);
     let properties = "/?restype=service&comp=properties";
@@ -252,7 +252,7 @@ fn servers_on_one_database_add_to_the_same_rows() {
 }
 
 #[test]
-fn figures_are_backed_up_with_the_rest_and_stay_behind_when_an_account_is_copied() {
+fn metrics_are_part_of_backups_and_not_of_copies() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (server, mut client) = start(Path::new(&path("data")), &["--analytics"]);

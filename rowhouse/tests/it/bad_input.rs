@@ -59,7 +59,7 @@ fn answer(client: &mut Client) -> Option<u16> {
     }
 }
 
-/// A signed insert into `tab` with these bytes as its body, whatever they are.
+/// A signed insert into `tab` with these bytes as its body.
 fn insert(body: &[u8]) -> Vec<u8> {
     let length = body.len().to_string();
     [head("POST", "/tab", &[("Content-Length", &length)]).as_bytes(), body].concat()
@@ -89,7 +89,7 @@ fn bodies() {
         ("nothing", b"".to_vec(), 400),
         ("not closed", key.to_vec(), 400),
         ("not an object", b"[]".to_vec(), 400),
-        ("text behind", b"{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}x".to_vec(), 400),
+        ("text after the object", b"{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}x".to_vec(), 400),
         ("a bare word", value(b"tru"), 400),
         ("invalid UTF-8", value(b"\"\xFF\""), 400),
         ("half a character", value(b"\"\xE2\x82\""), 400),
@@ -101,7 +101,7 @@ fn bodies() {
         ("far too large", vec![b' '; 9 * MIB], 413),
     ] {
         let status = exchange(&server, &insert(&body));
-        // Whoever goes on sending may not come to read the answer.
+        // A client that goes on sending may not come to read the answer.
         let closed = expected == 413 && status.is_none();
         assert!(closed || status == Some(expected), "{name}: {status:?}");
     }
@@ -109,7 +109,7 @@ fn bodies() {
 }
 
 #[test]
-fn bodies_whose_frame_is_wrong() {
+fn bodies_with_wrong_framing() {
     let server = server();
     let chunk = |size: usize| [format!("{size:x}\r\n").into_bytes(), vec![b' '; size], b"\r\n".to_vec()].concat();
     let framed = |headers| head("POST", "/tab", headers).into_bytes();
@@ -134,15 +134,15 @@ fn bodies_whose_frame_is_wrong() {
 }
 
 #[test]
-fn chunks_that_are_none_get_an_answer_and_the_connection_ends() {
+fn malformed_chunks_are_answered_and_the_connection_ends() {
     let server = server();
     for (name, chunks) in [
         ("no number", &b"zz\r\n"[..]),
         ("a negative number", b"-1\r\n"),
         ("beyond all bounds", b"ffffffffffffffffff\r\n"),
-        ("no line break behind the size", b"2\rx{}\r\n"),
-        ("no line break behind the chunk", b"2\r\n{}x"),
-        ("a second chunk that is none", b"2\r\n{}\r\nzz\r\n"),
+        ("no line break after the size", b"2\rx{}\r\n"),
+        ("no line break after the chunk", b"2\r\n{}x"),
+        ("a malformed second chunk", b"2\r\n{}\r\nzz\r\n"),
         ("no line break at the end", b"2\r\n{}\r\n0\r\nx\r\n\r\n"),
     ] {
         let mut client = server.client();
@@ -152,7 +152,7 @@ fn chunks_that_are_none_get_an_answer_and_the_connection_ends() {
         assert_eq!(answer.header("connection"), Some("close"), "{name}");
         assert_eq!(client.receive_all(), b"", "{name}");
     }
-    assert_eq!(exchange_truncated(&server, &chunked_insert(b"2\r\n{")), None, "whoever is gone gets none");
+    assert_eq!(exchange_truncated(&server, &chunked_insert(b"2\r\n{")), None, "a client that is gone gets no answer");
     assert_unharmed(server);
 }
 
@@ -211,7 +211,7 @@ fn heads() {
 }
 
 #[test]
-fn unusual_requests_that_are_right() {
+fn unusual_valid_requests() {
     let server = server();
     let absolute = format!("GET http://{}/{ACCOUNT}/Tables", server.address);
     for (name, bytes) in [
@@ -233,7 +233,7 @@ fn unusual_requests_that_are_right() {
     assert_unharmed(server);
 }
 
-/// Senders that stall cost the others nothing, and a body that drips is cut off after 30 s.
+/// Slow senders delay no others, and a body that arrives byte by byte is cut off after 30 s.
 #[test]
 fn slow_senders() {
     let server = server();

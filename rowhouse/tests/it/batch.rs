@@ -87,7 +87,7 @@ fn an_unreadable_batch() {
 }
 
 #[test]
-fn a_media_type_that_is_no_batch() {
+fn a_media_type_other_than_that_of_a_batch() {
     let (_server, mut client) = server_with_table("unused");
     for content_type in ["application/json", "multipart/mixed", "multipart/mixed; boundary="] {
         let answer = client.request("POST", "/$batch", &[("Content-Type", content_type)], b"--b--");
@@ -97,7 +97,7 @@ fn a_media_type_that_is_no_batch() {
 }
 
 #[test]
-fn of_two_change_sets_the_first_is_executed() {
+fn only_the_first_of_two_changesets_is_executed() {
     let (_server, mut client) = server_with_table("twosets");
     let parts = [changeset(&[&insert("twosets", "p", "1")]), changeset(&[&insert("twosets", "p", "2")])];
     let answer = post(&mut client, &parts);
@@ -124,7 +124,7 @@ fn a_query_stands_alone() {
 }
 
 #[test]
-fn continuation_headers_stand_in_the_part() {
+fn continuation_headers_are_in_the_part() {
     let (_server, mut client) = server_with_table("pages");
     let rows = ["1", "2", "3"].map(|row| insert("pages", "p", row));
     post(&mut client, &[changeset(&rows.each_ref().map(String::as_str))]);
@@ -194,7 +194,7 @@ fn a_part_without_a_format_takes_that_of_the_batch() {
             format!("HTTP/1.1 201 Created\nDataServiceVersion: 3.0;\nContent-Type: application/json;odata={expected};");
         assert!(frame(&answer).contains(&wanted), "{outer} {inner}: {}", frame(&answer));
     }
-    // A part that asks for Atom in so many words is told that there is none.
+    // A part that explicitly asks for Atom is refused.
     let operation = insert("formats", "p", "7").replace("Accept: application/json", "Accept: application/atom+xml");
     let text = frame(&post(&mut client, &[changeset(&[&operation])]));
     assert!(text.contains("HTTP/1.1 415 Unsupported Media Type\nX-Content-Type-Options: nosniff\nDataServiceVersion: 1.0;\nContent-Type: application/xml;charset=utf-8\n"), "{text}");
@@ -202,7 +202,7 @@ fn a_part_without_a_format_takes_that_of_the_batch() {
 }
 
 #[test]
-fn the_first_operation_at_fault_is_named() {
+fn the_first_failing_operation_is_named() {
     let (_server, mut client) = server_with_table("order");
     let good = |row| insert("order", "p", row);
     let malformed = || format!("POST /order HTTP/1.1\n{JSON}\n\n{{");
@@ -236,7 +236,7 @@ fn the_first_operation_at_fault_is_named() {
 
 /// A change set of which so much is decoded that two threads share it.
 #[test]
-fn the_first_operation_at_fault_is_named_wherever_it_stands_in_a_large_change_set() {
+fn the_first_failing_operation_is_named_anywhere_in_a_large_changeset() {
     let (_server, mut client) = server_with_table("large");
     let text = "x".repeat(1000);
     let insert = |table: &str, partition: &str, row: usize| {
@@ -282,7 +282,7 @@ fn rows(client: &mut Client, table: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_key_that_is_too_long_names_nothing_as_any_other_that_is_not_there() {
+fn a_key_that_is_too_long_is_not_found() {
     let (_server, mut client) = server_with_table("cars");
     let json = [("Accept", "application/json"), ("Content-Type", "application/json"), ("If-Match", "*")];
     for length in [1, 513] {

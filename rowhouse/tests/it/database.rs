@@ -22,7 +22,7 @@ fn refusal(arguments: &[&str], password: &str) -> String {
 }
 
 #[test]
-fn a_database_that_cannot_be_used_is_refused_with_what_to_do() {
+fn an_unusable_database_is_refused_with_advice() {
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let (server, name) = database.rsplit_once('/').unwrap();
@@ -117,7 +117,7 @@ fn operators_see_the_database_and_whether_it_can_be_reached() {
 }
 
 #[test]
-fn the_sum_holds_on_three_servers_of_which_one_after_the_other_is_killed() {
+fn the_sum_holds_while_three_servers_are_killed_in_turn() {
     const ROUNDS: usize = 4;
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
@@ -251,7 +251,7 @@ fn encrypt(cluster: &Cluster) -> String {
 }
 
 #[test]
-fn tls_to_the_database_is_as_strict_as_it_is_asked_to_be() {
+fn tls_to_the_database_follows_the_ssl_mode() {
     let Some(cluster) = Cluster::start() else { return };
     let database = cluster.database();
     let plain = refusal(&["--store", &format!("{database}?sslmode=require")], "");

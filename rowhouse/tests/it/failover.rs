@@ -1,7 +1,7 @@
 //! A failover of the database under load: the primary is lost, and its synchronous replica takes its place.
 //!
-//! Nothing that was acknowledged is lost, to the very ETag; clients see errors that they try again after, and none of them
-//! hangs; and the servers go on without being restarted.
+//! No acknowledged write is lost, and every ETag is the one that was acknowledged; clients see errors after which they try
+//! again, and none of them hangs; the servers go on without a restart.
 
 use crate::PROGRAM;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itse
         thread::sleep(Duration::from_millis(1000 + random.below(1000)));
         cluster.kill();
         let lost = Instant::now();
-        // Whoever watches over the databases takes his time.
+        // It takes some time until the loss is noticed and the standby is promoted.
         thread::sleep(Duration::from_millis(9000 + random.below(3000)));
         let promoting = Instant::now();
         cluster.promote();
@@ -69,7 +69,10 @@ fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itse
         sum(|tally| tally.busy.load(Ordering::SeqCst)),
         sum(|tally| tally.unknown.load(Ordering::SeqCst)),
     );
-    assert!(sum(|tally| tally.busy.load(Ordering::SeqCst)) > 0, "whoever writes while there is no primary is told so");
+    assert!(
+        sum(|tally| tally.busy.load(Ordering::SeqCst)) > 0,
+        "writes without a primary are answered with ServerBusy"
+    );
     assert!(longest < ANSWER_MS_MAX, "an answer took {longest} ms, beyond what a request may take");
     for server in servers {
         let (status, log) = server.stop();

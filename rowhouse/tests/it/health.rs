@@ -1,4 +1,4 @@
-//! `rowhouse health`, and what a service manager is told.
+//! `rowhouse health`, and the notifications of a service manager.
 
 use crate::PROGRAM;
 use std::fs;
@@ -53,7 +53,7 @@ fn a_server_is_found_by_the_options_it_was_started_with() {
 }
 
 #[test]
-fn a_server_that_speaks_https_is_asked_so() {
+fn an_https_server_is_asked_over_https() {
     let folder = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(["tables.example.net".to_owned()]).unwrap();
     let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
@@ -83,7 +83,7 @@ fn a_server_that_speaks_https_is_asked_so() {
 }
 
 #[test]
-fn the_admin_listener_has_the_last_word() {
+fn the_answer_of_the_admin_listener_decides() {
     let (address, asked) = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
     let (good, said) = health(&["--admin", &address], &[("ROWHOUSE_LISTEN", "127.0.0.1:1")]);
     assert!(good, "{said}");
@@ -115,7 +115,7 @@ fn the_admin_listener_of_a_server_says_that_it_is_ready() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_not_ready() {
+fn a_silent_server_is_not_ready() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (good, said) = health(&["--admin", &address, "--timeout", "1"], &[]);
@@ -140,7 +140,7 @@ fn told(socket: &UnixDatagram, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_service_manager_is_told_that_the_server_is_ready_and_that_it_stops() {
+fn the_service_manager_is_notified_of_the_start_and_the_stop() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let messages = told(&UnixDatagram::bind(&path).unwrap(), path.to_str().unwrap());
@@ -149,7 +149,7 @@ fn a_service_manager_is_told_that_the_server_is_ready_and_that_it_stops() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn sockets_that_are_no_files_are_found_too() {
+fn abstract_sockets_of_the_service_manager_are_supported() {
     use std::os::linux::net::SocketAddrExt;
     let name = format!("rowhouse-test-{}", std::process::id());
     let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
@@ -158,7 +158,7 @@ fn sockets_that_are_no_files_are_found_too() {
 }
 
 #[test]
-fn a_service_manager_that_is_gone_is_no_reason_not_to_serve() {
+fn a_missing_service_manager_does_not_prevent_the_start() {
     let server = PROGRAM.start_with(&["--in-memory"], |command| {
         command.env("NOTIFY_SOCKET", "/nowhere/notify");
     });

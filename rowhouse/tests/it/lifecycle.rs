@@ -116,7 +116,7 @@ fn a_request_under_way_is_finished_on_sigterm() {
 }
 
 #[test]
-fn a_request_that_never_ends_does_not_hold_up_the_stop() {
+fn a_request_that_never_ends_does_not_prevent_the_stop() {
     let server = PROGRAM.start(&["--in-memory", "--shutdown-seconds", "1"]);
     let mut client = server.client();
     client.send(head("POST", "/tab", &[("Content-Length", "10"), ("Expect", "100-continue")]).as_bytes()).unwrap();

@@ -1,5 +1,5 @@
-//! More than the server takes on: clients that do not read what they asked for, and crowds that only sit there. Memory
-//! stays bounded, what is too much is told so, and everybody else is served.
+//! Overload: clients that do not read their responses, and many idle connections. Memory stays bounded, requests beyond the
+//! limits are refused, and all others are served.
 
 use crate::PROGRAM;
 use std::fs;
@@ -34,7 +34,7 @@ fn resident_bytes(server: &Server) -> u64 {
 }
 
 #[test]
-fn slow_readers_take_no_more_memory_than_there_is_and_leave_the_rest_alone() {
+fn slow_readers_take_bounded_memory_and_delay_no_others() {
     let server = server();
     let mut client = server.client();
     assert_eq!(client.request("GET", "/large", &[], b"").status, 200);
@@ -68,7 +68,7 @@ fn slow_readers_take_no_more_memory_than_there_is_and_leave_the_rest_alone() {
 }
 
 #[test]
-fn idle_connections_cost_little_and_hold_up_nobody() {
+fn idle_connections_cost_little_and_delay_nobody() {
     let server = server();
     let mut client = server.client();
     let before = resident_bytes(&server);
@@ -103,12 +103,12 @@ fn growing_batch(partition: &str, entities: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_write_that_was_done_is_not_told_that_the_server_is_busy() {
+fn a_completed_write_is_not_answered_with_server_busy() {
     let server = PROGRAM.start(&["--in-memory", "--body-mib", "16"]);
     let mut client = server.client();
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"large"}"#).status, 201);
     let batch = ("Content-Type", "multipart/mixed; boundary=b");
-    // An answer of 11 MiB, which nobody reads.
+    // A response of 11 MiB, which is not read.
     let body = growing_batch("unread", 4);
     let length = body.len().to_string();
     let mut slow = server.client();

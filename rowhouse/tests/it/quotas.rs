@@ -21,7 +21,7 @@ fn held(quota: &str) -> Held {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("accounts.toml");
     fs::write(&file, accounts(quota)).unwrap();
-    // Every count is told.
+    // Every count is logged.
     let log = "info,rowhouse::quota=debug";
     let server = PROGRAM.start(&["--in-memory", "--accounts", file.to_str().unwrap(), "--log", log]);
     let client = server.client();
@@ -144,7 +144,7 @@ fn insert_hundred(client: &mut Client, partition: usize) -> String {
 }
 
 #[test]
-fn transactions_that_come_at_the_same_time_do_not_go_beyond_together() {
+fn concurrent_transactions_do_not_exceed_a_quota_together() {
     let mut held = held("max-entities = 1000");
     held.server.wait_for_log("counted for the quota");
     assert_eq!(create_table(&mut held.client, "one").status, 201);
@@ -193,7 +193,7 @@ fn bytes_are_counted_again_when_something_was_deleted() {
 }
 
 #[test]
-fn upserts_are_stopped_once_it_is_known_that_they_made_entities() {
+fn upserts_are_refused_once_the_entities_they_made_are_counted() {
     let mut held = held("max-entities = 10");
     held.server.wait_for_log("counted for the quota");
     let client = &mut held.client;
@@ -212,7 +212,7 @@ fn upserts_are_stopped_once_it_is_known_that_they_made_entities() {
 }
 
 #[test]
-fn a_quota_for_all_is_given_as_an_option() {
+fn an_option_sets_a_quota_for_every_account() {
     let server = PROGRAM.start(&["--in-memory", "--max-tables", "1"]);
     let mut client = server.client();
     assert_eq!(create_table(&mut client, "one").status, 201);

@@ -1,5 +1,5 @@
 //! The server asks the kernel for nothing that the unit of systemd would refuse: what it really calls is held against the
-//! filter. Needs strace, and systemd for the names of its groups; says so where they are missing.
+//! filter. Needs strace, and systemd for the names of its groups; without them the test is skipped, which is printed.
 
 #![cfg(target_os = "linux")]
 
@@ -46,7 +46,7 @@ fn allowed() -> BTreeSet<String> {
     allowed
 }
 
-/// Serves some requests under strace, is told to read files again, and stops; returns what it called, a line each.
+/// Serves some requests under strace, reloads its files, and stops; returns its system calls, a line each.
 fn calls(folder: &Path) -> Vec<String> {
     let accounts = folder.join("accounts.toml");
     fs::write(&accounts, format!("[[account]]\nname = \"{ACCOUNT}\"\nkey1 = \"{KEY}\"\n")).unwrap();

@@ -4,7 +4,7 @@ use crate::PROGRAM;
 use test_support::Client;
 
 const STATS: &str = "/?restype=service&comp=stats";
-/// The request path starts behind the account, so this makes it the secondary endpoint's.
+/// The request path starts after the account, so this makes it the secondary endpoint's.
 const SECONDARY: &str = "-secondary";
 
 /// Status and code of the answer to a request; the code is empty if there is none.
@@ -22,7 +22,7 @@ fn assert_refused(client: &mut Client, method: &str, path: &str, message: &str) 
 }
 
 #[test]
-fn by_default_it_reads_and_only_it_has_statistics() {
+fn by_default_the_secondary_reads_and_alone_has_statistics() {
     let server = PROGRAM.start(&["--in-memory"]);
     let mut client = server.client();
     assert_eq!(answer(&mut client, "POST", "/Tables").0, 201);
@@ -35,7 +35,7 @@ fn by_default_it_reads_and_only_it_has_statistics() {
 }
 
 #[test]
-fn switched_off_it_refuses_everything() {
+fn a_secondary_that_is_switched_off_refuses_everything() {
     let server = PROGRAM.start(&["--in-memory", "--secondary", "off", "--stats-on-primary"]);
     let mut client = server.client();
     let disabled = "Read operations are currently disabled.";
@@ -48,7 +48,7 @@ fn switched_off_it_refuses_everything() {
 }
 
 #[test]
-fn the_primary_can_be_lenient_about_statistics() {
+fn an_option_allows_statistics_on_the_primary() {
     let server = PROGRAM.start(&["--in-memory", "--stats-on-primary"]);
     let mut client = server.client();
     for path in [STATS, "-secondary/?restype=service&comp=stats"] {

@@ -45,7 +45,7 @@ fn assert_busy(answer: &Response, message: &str) {
 }
 
 #[test]
-fn a_partition_that_had_its_share_is_busy_and_others_are_not() {
+fn a_partition_beyond_its_rate_is_busy_and_others_are_not() {
     let (_server, mut client) = server(&["--throttle", "--partition-entities-per-second", "1"]);
     assert_eq!(create_table(&mut client, "harvest").status, 201);
     assert_eq!(create_table(&mut client, "other").status, 201);
@@ -71,7 +71,7 @@ fn a_partition_that_had_its_share_is_busy_and_others_are_not() {
 }
 
 #[test]
-fn an_account_that_had_its_share_is_busy_whatever_is_asked() {
+fn an_account_beyond_its_rate_is_busy_for_every_operation() {
     let (_server, mut client) = server(&["--throttle", "--account-entities-per-second", "1"]);
     // Creating the table uses up the second, so it takes a while until the transaction is let in.
     assert_eq!(create_table(&mut client, "harvest").status, 201);
@@ -86,7 +86,7 @@ fn an_account_that_had_its_share_is_busy_whatever_is_asked() {
 }
 
 #[test]
-fn a_query_counts_what_it_examined() {
+fn a_query_counts_the_entities_it_examined() {
     // One is enough, unless the machine stands still between the two queries.
     let partitions: Vec<_> = (0..20).map(|number| format!("p{number}")).collect();
     let folder = tempfile::tempdir().unwrap();
@@ -113,7 +113,7 @@ fn a_query_counts_what_it_examined() {
 }
 
 #[test]
-fn nothing_is_throttled_unless_it_is_asked_for() {
+fn nothing_is_throttled_when_throttling_is_off() {
     let (_server, mut client) = server(&["--throttle=false", "--partition-entities-per-second", "1"]);
     assert_eq!(create_table(&mut client, "harvest").status, 201);
     for _ in 0..3 {

@@ -75,7 +75,7 @@ fn assert_well(report: &CheckReport) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_is_well_is_counted_and_not_changed() {
+async fn an_undamaged_folder_is_counted_and_not_changed() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("data");
     assert!(matches!(check(&folder), Err(OpenError::Missing { .. })));
@@ -85,7 +85,7 @@ async fn a_folder_that_is_well_is_counted_and_not_changed() {
     drop(engine);
     for is_interrupted in [false, true] {
         if is_interrupted {
-            // As a crash leaves it, with a write that was cut off and a file that nobody needs any more.
+            // As a crash leaves it, with a write that was cut off and a file that is not needed any more.
             fs::remove_file(folder.join("rowhouse.closed")).unwrap();
             fs::remove_file(folder.join("rowhouse.lock")).unwrap();
             let tables = folder.join("database/keyspaces/1/tables");
@@ -137,7 +137,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     found
 }
 
-/// Whether a file is a manifest that another one has replaced: nobody reads it, and the next start removes it.
+/// Whether a file is a manifest that another one has replaced: it is not read, and the next start removes it.
 fn is_superseded(path: &Path) -> bool {
     let current = fs::read(path.with_file_name("current")).unwrap_or_default();
     let number = path.file_name().unwrap().to_str().unwrap().strip_prefix('v').and_then(|n| n.parse::<u64>().ok());
@@ -145,7 +145,7 @@ fn is_superseded(path: &Path) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_flipped_bit_is_found_and_its_place_named() {
+async fn every_flipped_bit_is_found_and_its_file_named() {
     let flips = setting("ROWHOUSE_FLIPS").unwrap_or(FLIPS_DEFAULT);
     println!("ROWHOUSE_FLIPS={flips}");
     let mut random = Random::from_environment(SEED);

@@ -1,5 +1,5 @@
-//! Connections to the database that break at a chosen point of a transaction: before the commit is sent, which nobody may
-//! notice, and after it, which nobody may mistake for success or for failure.
+//! Connections to the database that break at a chosen point of a transaction: before the commit is sent, which the
+//! caller must not notice, and after it, which must be reported as neither success nor failure.
 
 use crate::support::*;
 use std::io::{Read, Write};
@@ -15,12 +15,12 @@ use test_support::cluster::Cluster;
 const MARK: &str = "marked-row";
 /// Break when the mark is first sent: the transaction locks and reads.
 const AT_READ: u8 = 1;
-/// Break when the commit behind the mark is sent, and do not pass it on.
+/// Break when the commit after the mark is sent, and do not pass it on.
 const BEFORE_COMMIT: u8 = 2;
 /// Pass the commit on, and break before the answer.
 const AFTER_COMMIT: u8 = 3;
 
-/// Passes bytes between engine and database, and breaks one connection when told to.
+/// Passes bytes between engine and database, and breaks one connection as planned.
 struct Proxy {
     url: String,
     plan: Arc<AtomicU8>,
@@ -92,7 +92,7 @@ fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_breaks_before_the_commit_is_done_again_and_what_breaks_after_it_is_not_known() {
+async fn a_break_before_the_commit_is_retried_and_one_after_it_is_reported_as_unknown() {
     let Some(cluster) = Cluster::shared() else { return };
     let proxy = Proxy::start(&cluster.database());
     let options = PostgresOptions { url: proxy.url.clone(), password: None, connections_max: 2, distribute: false };

@@ -61,7 +61,7 @@ async fn filled() -> tempfile::TempDir {
     folder
 }
 
-/// As [`filled`], as a loss of power leaves it: nobody noted that everything was synced.
+/// As [`filled`], as a loss of power leaves it: no note says that everything was synced.
 async fn interrupted() -> tempfile::TempDir {
     let folder = filled().await;
     fs::remove_file(folder.path().join(CLOSED)).unwrap();
@@ -112,7 +112,7 @@ async fn a_missing_folder_is_created_with_its_parents() {
 }
 
 #[tokio::test]
-async fn an_engine_has_its_folder_for_itself() {
+async fn an_engine_locks_its_folder() {
     let folder = filled().await;
     let engine = open(folder.path()).unwrap();
     let error = refusal(open(folder.path()));
@@ -159,7 +159,7 @@ fn a_folder_with_other_files_is_left_alone() {
 }
 
 #[test]
-fn a_file_is_no_folder() {
+fn a_file_is_refused_as_a_data_folder() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "mine").unwrap();
@@ -220,7 +220,7 @@ async fn a_first_start_that_was_interrupted_is_begun_again() {
 }
 
 #[tokio::test]
-async fn a_missing_file_of_the_database_is_not_made_good() {
+async fn a_missing_file_of_the_database_is_not_created_again() {
     let files = [
         "database",
         "database/version",
@@ -275,7 +275,7 @@ async fn a_damaged_manifest_is_an_error() {
 }
 
 #[tokio::test]
-async fn damage_in_the_middle_of_a_journal_does_not_cost_what_follows() {
+async fn damage_in_the_middle_of_a_journal_does_not_discard_what_follows() {
     // The library would take any of these for the end of the journal and cut the file there.
     let folder = interrupted().await;
     let (first, second) = (place_in_journal(folder.path(), "first"), place_in_journal(folder.path(), "second"));
@@ -309,7 +309,7 @@ async fn the_last_write_may_have_been_cut_off() {
         });
         let engine = open(folder.path()).unwrap();
         assert_eq!(found(&engine).await, ["p/first", "p/second"], "{what}");
-        // What is written from now on stands behind the cut, and is found again.
+        // What is written from now on follows the cut, and is found again.
         commit_one(&engine, &table("Entities"), upsert("p", "zzz", 1)).await.unwrap();
         drop(engine);
         assert_eq!(found(&open(folder.path()).unwrap()).await, ["p/first", "p/second", "p/zzz"], "{what}");

@@ -1,4 +1,4 @@
-//! Bits that flip in a data folder while nobody works on it: what is read afterwards is right, or an error is reported.
+//! Bits that flip in a data folder while it is not open: what is read afterwards is right, or an error is reported.
 //!
 //! A run is determined by its seed, which is printed; `ROWHOUSE_SEED` replays one, `ROWHOUSE_FLIPS` makes it longer.
 

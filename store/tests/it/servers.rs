@@ -1,5 +1,5 @@
 //! Several engines on one database, as several servers have them: what one does the others see, and the Timestamps of
-//! an entity grow whoever writes, however far the clocks are apart.
+//! an entity grow whichever server writes, however far the clocks are apart.
 
 use crate::support::*;
 use model::{
@@ -150,7 +150,7 @@ async fn a_table_created_again_goes_on_with_later_stamps_whoever_deletes_and_cre
     let mut last = None;
     for round in 0..12 {
         // The last writer of the old table and the first one of the new table: those who are ahead and behind in all
-        // combinations, and whoever deletes and creates has to do with neither.
+        // combinations, and the servers that delete and create are others.
         let [creator, first, second, deleter] = [round / 3, round, round + 1, round / 2].map(|n| &*servers[n % 3]);
         creator.create_table(&table).await.unwrap();
         for (server, mutation) in [(first, insert("p", "r", 1)), (second, upsert("p", "r", 2))] {
@@ -197,7 +197,7 @@ async fn no_stamp_comes_twice_in_a_table_that_is_created_again_and_again_under_w
     is_over.store(true, Ordering::SeqCst);
     let all = distinct(tasks).await;
     assert!(all.len() > 60, "{}", all.len());
-    // Each new table begins a second later at most, behind the furthest clock, which is three hours ahead.
+    // Each new table begins a second later at most, after the furthest clock, which is three hours ahead.
     let ahead = START_TICKS + 13 * HOUR;
     let latest = all.last().unwrap().ticks();
     assert!((ahead..ahead + (i64::from(ROUNDS) + 1) * SECOND).contains(&latest), "{latest} is too far behind {ahead}");
@@ -295,7 +295,7 @@ async fn a_table_deleted_under_writers_leaves_nothing_behind() {
     c.close().await.unwrap();
 }
 
-/// Fills the only table of a database with entities that nobody reads.
+/// Fills the only table of a database with entities that are never read.
 fn fill(cluster: &Cluster, url: &str, count: u32) {
     let fill = format!(
         "INSERT INTO rowhouse_entities SELECT (SELECT int8send(id) FROM rowhouse_tables WHERE NOT is_deleted) \
@@ -318,7 +318,7 @@ async fn a_purge_whose_server_is_lost_is_finished_by_another_one() {
     let first = open(&url, START_TICKS).await;
     first.create_table(&table).await.unwrap();
     fill(cluster, &url, ENTITIES);
-    // A purge goes by the order of the keys, and waits for whoever holds an entity.
+    // A purge goes by the order of the keys, and waits for transactions that hold an entity.
     let hold = || {
         let entity = "SELECT partition, row FROM rowhouse_entities ORDER BY partition, row OFFSET 5000 LIMIT 1";
         let lock = format!("PERFORM 1 FROM rowhouse_entities WHERE (partition, row) = ({entity}) FOR UPDATE");
@@ -327,7 +327,7 @@ async fn a_purge_whose_server_is_lost_is_finished_by_another_one() {
     let mut held = hold();
     first.delete_table(&table).await.unwrap();
     let mut servers = vec![first];
-    // Each gets some way, and is lost in the middle, with whatever it has begun.
+    // Each gets some way, and is lost in the middle of a transaction.
     for _ in 0..3 {
         let began = Instant::now();
         while entities_left(cluster, &url) + 1000 > left {
@@ -359,7 +359,7 @@ async fn deleting_a_table_touches_none_of_its_entities() {
         let engine = open(&url, START_TICKS).await;
         engine.create_table(&table).await.unwrap();
         fill(cluster, &url, count);
-        // Nobody can read or write an entity or a grave as long as this lasts.
+        // No entity or grave can be read or written until this ends.
         let locked =
             cluster.open_transaction(&url, "LOCK TABLE rowhouse_entities, rowhouse_graves IN ACCESS EXCLUSIVE MODE");
         engine.delete_table(&table).await.unwrap();

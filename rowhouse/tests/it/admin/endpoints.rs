@@ -13,7 +13,7 @@ fn server(args: &[&str]) -> Server {
 }
 
 #[test]
-fn what_there_is_and_what_is_refused() {
+fn known_paths_are_answered_and_others_refused() {
     let server = server(&["--in-memory"]);
     for path in ["/", "/livez", "/readyz", "/healthz", "/metrics", "/version", "/log"] {
         let answer = get(&server, path);
@@ -39,7 +39,7 @@ fn what_there_is_and_what_is_refused() {
 }
 
 #[test]
-fn a_page_in_a_browser_gets_nothing_by_a_name_of_its_own() {
+fn a_request_with_a_foreign_host_is_refused() {
     let server = server(&["--in-memory"]);
     let status = |host: &str| {
         let mut stream = std::net::TcpStream::connect(&server.admin).unwrap();
@@ -68,7 +68,7 @@ fn a_ready_server_says_so_in_three_forms() {
 }
 
 #[test]
-fn a_full_disk_is_told_but_does_not_keep_deletions_away() {
+fn a_full_disk_is_reported_and_deletions_still_work() {
     let folder = tempfile::tempdir().unwrap();
     // More than any disk has.
     let server = server(&["--data", folder.path().to_str().unwrap(), "--min-free-space", "8000000000"]);
@@ -87,7 +87,7 @@ fn a_full_disk_is_told_but_does_not_keep_deletions_away() {
 }
 
 #[test]
-fn the_command_health_believes_it() {
+fn the_health_command_follows_the_readiness_endpoint() {
     let server = server(&["--in-memory"]);
     let health = || {
         let mut command = Command::new(PROGRAM.path());
@@ -161,7 +161,7 @@ fn the_lines_on_standard_output_keep_their_order() {
 }
 
 #[test]
-fn beyond_this_machine_operators_are_refused_without_a_flag() {
+fn an_admin_listener_on_the_network_needs_a_flag() {
     let Output { status, stdout, stderr } = PROGRAM.serve(&["--in-memory", "--admin", "0.0.0.0:0"]).output().unwrap();
     let said = String::from_utf8(stderr).unwrap();
     assert_eq!((status.code(), stdout), (Some(1), Vec::new()));

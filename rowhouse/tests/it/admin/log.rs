@@ -44,7 +44,7 @@ fn the_filter_changes_while_the_server_runs() {
 }
 
 #[test]
-fn a_request_leaves_one_event_with_what_is_known_of_it() {
+fn a_request_is_logged_as_one_event_with_its_details() {
     let log = ["--log", "info,rowhouse::access=debug", "--log-format", "json"];
     let server = PROGRAM.start(&[&["--in-memory"], &log[..]].concat());
     let mut client = server.client();
@@ -88,13 +88,13 @@ fn a_request_leaves_one_event_with_what_is_known_of_it() {
 }
 
 #[test]
-fn without_a_word_about_it_requests_leave_no_event() {
+fn requests_are_not_logged_by_default() {
     let server = PROGRAM.start(&["--in-memory", "--log-format", "json"]);
     assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
     assert_eq!(events(&server.stop().1), [] as [Value; 0]);
 }
 
-/// What the address of a request with a signature has behind the question mark.
+/// What the address of a request with a signature has after the question mark.
 fn signature(permissions: &str, key: &AccountKey) -> String {
     let fields = Fields {
         version: "2019-02-02".into(),
@@ -110,7 +110,7 @@ fn signature(permissions: &str, key: &AccountKey) -> String {
 fn no_level_shows_a_key_a_signature_or_a_token() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("rowhouse.toml");
-    // Nobody answers there, so every token is refused.
+    // No server answers there, so every token is refused.
     let issuer = "[oauth]\nallow-bearer-over-plain-http = true\nallow-plain-http-issuer-on-loopback = true\n\
                   [[oauth.issuers]]\nissuer = \"http://127.0.0.1:9/tenant\"\njwks-uri = \"http://127.0.0.1:9/keys\"\n";
     std::fs::write(&config, issuer).unwrap();

@@ -125,7 +125,7 @@ fn a_batch_counts_once_for_its_table_and_a_failed_one_by_its_code() {
 }
 
 #[test]
-fn a_batch_whose_first_operation_has_no_table_counts_for_none_whichever_thread_comes_to_the_others() {
+fn a_batch_whose_first_operation_has_no_table_counts_for_no_table() {
     let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0"]);
     let mut client = server.client();
     create(&mut client, "Cars");
@@ -182,7 +182,7 @@ fn a_body_that_is_not_sent_is_not_counted() {
 }
 
 #[test]
-fn clients_that_break_off_are_counted_apart() {
+fn aborted_requests_are_counted_separately() {
     let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0"]);
     create(&mut server.client(), "Cars");
     let mut client = Client::connect(&server.address).unwrap();
@@ -202,7 +202,7 @@ fn clients_that_break_off_are_counted_apart() {
 }
 
 #[test]
-fn what_is_beyond_the_places_is_counted_by_what_was_missing() {
+fn refused_requests_are_counted_by_the_resource_that_was_missing() {
     let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0", "--body-mib", "16"]);
     let mut client = server.client();
     // Two bodies of 4 MiB that do not come take all the memory.
@@ -225,7 +225,7 @@ fn what_is_beyond_the_places_is_counted_by_what_was_missing() {
 }
 
 #[test]
-fn tables_are_told_apart_unless_a_setting_says_otherwise() {
+fn metrics_per_table_can_be_switched_off() {
     let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0", "--metrics-per-table=false"]);
     create(&mut server.client(), "Cars");
     let page = page(&server);

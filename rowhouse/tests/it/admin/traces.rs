@@ -1,4 +1,4 @@
-//! Traces: what a collector gets, and that one which is slow or gone holds up nobody.
+//! Traces: what a collector gets, and that a slow or missing collector delays no request.
 
 use super::collector::{Collector, attribute};
 use super::page::page;
@@ -101,7 +101,7 @@ fn a_request_is_a_span_with_its_steps_in_the_trace_of_the_client() {
 }
 
 #[test]
-fn errors_of_the_server_are_errors_of_the_span_and_the_end_sends_what_is_left() {
+fn server_errors_are_span_errors_and_remaining_spans_are_sent_at_the_end() {
     let collector = Collector::start("200 OK", Duration::ZERO);
     let address = format!("{}/anywhere", collector.endpoint);
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn slowest(server: &Server) -> Duration {
 }
 
 #[test]
-fn a_collector_that_is_gone_or_slow_holds_up_nobody() {
+fn a_missing_or_slow_collector_delays_no_request() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let gone = format!("http://{gone}");
     // It takes connections, and never says anything.
@@ -168,7 +168,7 @@ fn a_collector_that_is_gone_or_slow_holds_up_nobody() {
 }
 
 #[test]
-fn without_a_collector_there_is_nothing_of_it() {
+fn without_a_collector_there_are_no_traces() {
     let server = server(&["--in-memory"], &[("OTEL_SERVICE_NAME", "tables")]);
     create(&server);
     assert!(!page(&server).0.contains_key("rowhouse_trace_spans_exported_total"));

@@ -62,7 +62,7 @@ fn content(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn a_check_counts_what_is_there_and_tells_damage_by_its_exit_code() {
+fn a_check_counts_entities_and_reports_damage_by_its_exit_code() {
     let place = Place::new();
     let (code, _, ran) = check(&place, &["--data", &place.data]);
     assert!(code == Some(2) && ran.stderr.contains("no data folder"), "{ran:?}");

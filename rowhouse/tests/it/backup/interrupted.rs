@@ -18,7 +18,7 @@ fn some_time(random: &mut Random, usual: Duration) -> Duration {
 }
 
 #[test]
-fn a_backup_that_is_killed_leaves_no_half_one_and_its_chunks_serve_the_next() {
+fn a_killed_backup_leaves_no_partial_backup_and_its_chunks_are_reused() {
     let place = Place::new();
     let mut random = super::random();
     let server = place.serve();
@@ -53,7 +53,7 @@ fn a_backup_that_is_killed_leaves_no_half_one_and_its_chunks_serve_the_next() {
 }
 
 #[test]
-fn a_server_that_is_killed_takes_no_backup_with_it() {
+fn a_killed_server_damages_no_backup() {
     let place = Place::new();
     let mut random = super::random();
     let server = place.serve();
@@ -72,7 +72,7 @@ fn a_server_that_is_killed_takes_no_backup_with_it() {
         thread::sleep(some_time(&mut random, usual));
         server.kill9();
         let ran = test_support::command::ended(child);
-        // Whoever comes too late finds the folder free, and opens it himself.
+        // A backup that comes too late finds the folder unlocked, and opens it itself.
         match ran.code {
             Some(0) => made += 1,
             Some(1) => refused += 1,
@@ -87,7 +87,7 @@ fn a_server_that_is_killed_takes_no_backup_with_it() {
 }
 
 #[test]
-fn a_restore_that_is_killed_leaves_a_folder_that_no_server_opens_and_is_done_again() {
+fn after_a_killed_restore_no_server_opens_the_folder_and_the_restore_can_be_repeated() {
     let place = Place::new();
     let mut random = super::random();
     let server = place.serve();
@@ -117,7 +117,7 @@ fn a_restore_that_is_killed_leaves_a_folder_that_no_server_opens_and_is_done_aga
 }
 
 #[test]
-fn a_restore_that_failed_leaves_a_folder_that_no_server_opens_and_is_done_again() {
+fn after_a_failed_restore_no_server_opens_the_folder_and_the_restore_can_be_repeated() {
     let place = Place::new();
     let server = place.serve();
     fill(&server, "Cars", 20, 1000);

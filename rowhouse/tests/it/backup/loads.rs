@@ -21,7 +21,7 @@ const BACKUPS: usize = 4;
 /// What an operation made of the entity in a row: its `ETag` and value, or nothing.
 type Operation = (String, Option<(String, u64)>);
 
-/// Somebody who writes and deletes in a partition of his own, and remembers what he was told.
+/// A writer that writes and deletes in a partition of its own, and remembers the acknowledged operations.
 struct Writer {
     partition: String,
     random: Random,
@@ -129,7 +129,7 @@ fn a_backup_under_load_shows_one_instant() {
 }
 
 #[test]
-fn clients_of_the_socket_that_stall_or_talk_nonsense_are_bounded_and_hold_nobody_up() {
+fn slow_and_malformed_clients_of_the_socket_are_bounded_and_delay_no_others() {
     const REQUEST: &[u8] = b"rowhouse control 1 snapshot\n";
     /// Snapshots that the server gives at a time.
     const CLIENTS_MAX: usize = 4;

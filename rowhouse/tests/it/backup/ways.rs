@@ -47,7 +47,7 @@ fn everything_comes_back_exactly_as_it_was() {
 }
 
 #[test]
-fn tables_of_metrics_come_back_with_the_others() {
+fn metrics_tables_are_restored_with_the_others() {
     let place = Place::new();
     let server = PROGRAM.start(&["--data", &place.data, "--analytics"]);
     fill(&server, "Cars", 1, 10);
@@ -66,7 +66,7 @@ fn tables_of_metrics_come_back_with_the_others() {
 }
 
 #[test]
-fn a_second_backup_writes_what_has_changed() {
+fn a_second_backup_writes_only_what_has_changed() {
     let place = Place::new();
     let server = place.serve();
     fill(&server, "Cars", 60, 1000);
@@ -86,7 +86,7 @@ fn a_second_backup_writes_what_has_changed() {
 }
 
 #[test]
-fn the_backup_that_is_wanted_is_restored() {
+fn a_backup_is_chosen_by_its_id_or_by_time() {
     let place = Place::new();
     let server = place.serve();
     fill(&server, "Cars", 1, 10);
@@ -206,7 +206,7 @@ fn only_the_newest_backups_are_kept_with_what_they_need() {
     for (name, id) in [("older", &ids[0]), ("newer", &ids[1])] {
         place.restored(name, &["--backup", id]);
     }
-    // What an interrupted backup left behind goes, too.
+    // What an interrupted backup left is removed, too.
     let stray = Path::new(&place.repository).join("chunks/00");
     fs::create_dir_all(&stray).unwrap();
     fs::write(stray.join("00ff.1-1.new"), "half").unwrap();
@@ -215,7 +215,7 @@ fn only_the_newest_backups_are_kept_with_what_they_need() {
 }
 
 #[test]
-fn nobody_but_the_owner_may_read_backups_or_use_the_socket() {
+fn only_the_owner_may_read_backups_or_use_the_socket() {
     let place = Place::new();
     let server = place.serve();
     fill(&server, "Cars", 1, 10);
@@ -233,7 +233,7 @@ fn nobody_but_the_owner_may_read_backups_or_use_the_socket() {
 }
 
 #[test]
-fn a_data_folder_may_lie_deep() {
+fn a_data_folder_may_have_a_long_path() {
     let mut place = Place::new();
     place.data = place.folder.path(&["d".repeat(100), "e".repeat(100), "f".repeat(100)].join("/"));
     let server = place.serve();
@@ -249,7 +249,7 @@ fn a_data_folder_may_lie_deep() {
 }
 
 #[test]
-fn what_would_do_harm_or_nothing_is_refused() {
+fn harmful_and_useless_commands_are_refused() {
     let place = Place::new();
     let server = place.serve();
     fill(&server, "Cars", 1, 10);
@@ -277,7 +277,7 @@ fn what_would_do_harm_or_nothing_is_refused() {
     let ran = place.folder.run("backup", &["--to", &place.repository], &database);
     assert!(!ran.stderr.contains("secret"), "{ran:?}");
     told(ran, "pg_dump");
-    // An empty folder is as good as none.
+    // An empty folder is like a missing one.
     fs::create_dir(place.folder.path("empty")).unwrap();
     assert_eq!(place.try_restore("empty", &[]).code, Some(0));
 }

@@ -99,7 +99,7 @@ fn both_keys_are_replaced_under_load_without_a_failed_request() {
             load.progress();
             load.key.store(new, SeqCst);
             load.progress();
-            // Nobody uses the first key any more; it is replaced, and clients move to the new one.
+            // The first key is not used any more; it is replaced, and clients move to the new one.
             let newest = 3 + 2 * round;
             change(&server, &folder, &account_file(ACCOUNT, &key(newest), &key(new)), TAKEN);
             assert_eq!(status(&server, &key(first)), 403);
@@ -129,7 +129,7 @@ fn a_request_under_way_finishes_although_its_key_is_removed() {
 }
 
 #[test]
-fn accounts_come_and_go_and_a_broken_file_changes_nothing() {
+fn accounts_are_added_and_removed_and_a_broken_file_changes_nothing() {
     let folder = Folder::new();
     let server = start(&folder, &account_file("willow", &key(1), &key(2)));
     assert_eq!(status(&server, &key(3)), 403);
@@ -174,7 +174,7 @@ fn a_file_that_is_written_in_place_is_read_again_and_sighup_reads_at_once() {
 }
 
 #[test]
-fn the_development_key_does_not_come_in_later() {
+fn the_development_key_is_not_accepted_by_a_reload() {
     const DEVELOPMENT_KEY: &str =
         "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
     let folder = Folder::new();

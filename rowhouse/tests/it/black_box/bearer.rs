@@ -137,7 +137,7 @@ fn fine(status: u16) -> (u16, String) {
 const ENTITY: &str = "/orchard/harvest(PartitionKey='p',RowKey='r')";
 
 #[test]
-fn tokens_that_are_taken_and_tokens_that_are_not() {
+fn accepted_and_refused_tokens() {
     let world = World::start();
     let (name, now) = (world.issuer.name.clone(), now());
     let storage = "https://storage.azure.com";
@@ -194,7 +194,7 @@ fn forged_signatures() {
 }
 
 #[test]
-fn what_clients_are_told_without_a_good_token() {
+fn challenges_without_a_valid_token() {
     let world = World::start();
     let expired = world.token("reader", &json!({ "exp": 1 }));
     let ask = |authorization: &str, version: &str| {
@@ -277,7 +277,7 @@ fn roles_that_tokens_name() {
 }
 
 #[test]
-fn a_batch_asks_for_each_of_its_operations() {
+fn each_operation_of_a_batch_is_authorized() {
     let world = World::start();
     world.create_tables();
     let operation = |method: &str, path: &str, body: &str| {
@@ -420,7 +420,7 @@ fn the_log_names_who_was_denied_and_never_a_token() {
 }
 
 #[test]
-fn mistakes_stop_the_start() {
+fn configuration_errors_prevent_the_start() {
     let folder = Folder::new();
     let start = |text: &str| refusal(&["--listen", "127.0.0.1:0", "--config", &folder.write("c.toml", text)], &[]);
     let message = start("[oauth]\n[[oauth.issuers]]\nissuer = \"http://127.0.0.1:9\"\n");
@@ -434,7 +434,7 @@ fn mistakes_stop_the_start() {
 }
 
 #[test]
-fn without_issuers_bearer_is_a_scheme_that_is_not_known() {
+fn without_issuers_bearer_is_an_unknown_scheme() {
     let folder = Folder::new();
     let accounts = folder.write("accounts", &account_file("orchard", &key(1), &key(2)));
     let server = Server::start(&["--listen", "127.0.0.1:0", "--accounts", &accounts], &[]);

@@ -51,7 +51,7 @@ fn plain_http_is_not_served_to_the_network() {
 }
 
 #[test]
-fn what_is_safe_or_said_to_be_wanted_is_served_to_the_network() {
+fn safe_or_explicitly_allowed_settings_are_served_to_the_network() {
     let folder = Folder::new();
     let Pair { certificate, key: private, trusted } = write_pair(&folder);
     let accounts = folder.write("accounts", &account_file(ACCOUNT, &key(1), &key(2)));
@@ -122,7 +122,7 @@ fn accounts_that_are_given_twice_or_not_at_all_are_refused() {
 }
 
 #[test]
-fn secrets_have_no_place_on_the_command_line() {
+fn no_option_takes_a_secret() {
     for flag in ["--account-keys", "--account-key", "--key"] {
         assert!(refusal(&[flag, "orchard:AAAA"], &[]).contains("unexpected argument"));
     }

@@ -56,7 +56,7 @@ fn the_server_says_https_wherever_it_names_its_address() {
 }
 
 #[test]
-fn tls_1_2_and_1_3_are_spoken_and_http_1_1_alone_inside() {
+fn tls_1_2_and_1_3_are_supported_and_only_http_1_1() {
     let folder = Folder::new();
     let (server, trusted) = start(&folder, &[]);
     for version in [&TLS12, &TLS13] {
@@ -91,17 +91,17 @@ fn plain_http_gets_no_answer_from_a_tls_port() {
 }
 
 #[test]
-fn a_handshake_that_stalls_holds_up_nobody_and_counts_as_a_connection() {
+fn a_slow_handshake_delays_no_others_and_counts_as_a_connection() {
     let folder = Folder::new();
     let (server, trusted) = start(&folder, &["--max-connections", "3"]);
-    let mut stalled: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    let mut unfinished: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     // One of them begins, and stops in the middle.
-    stalled[0].write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
+    unfinished[0].write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
     let begun = Instant::now();
     let mut first = Client::tls(server.address, &trusted).unwrap();
     assert_eq!(first.send(Request::list_tables(&key(1))).status, 200);
-    assert!(begun.elapsed() < Duration::from_secs(8), "the stalled ones have not been given up yet");
-    // All three places are taken: the next one waits until the server gives up the stalled ones.
+    assert!(begun.elapsed() < Duration::from_secs(8), "the slow ones have not been closed yet");
+    // All three places are taken: the next one waits until the server closes the slow ones.
     let mut second = Client::tls(server.address, &trusted).unwrap();
     assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
     assert_eq!(second.send(Request::list_tables(&key(1))).status, 200);
@@ -109,7 +109,7 @@ fn a_handshake_that_stalls_holds_up_nobody_and_counts_as_a_connection() {
 }
 
 #[test]
-fn a_stalled_handshake_does_not_keep_the_server_from_stopping() {
+fn an_unfinished_handshake_does_not_prevent_the_stop() {
     let folder = Folder::new();
     let (mut server, trusted) = start(&folder, &["--shutdown-seconds", "30"]);
     let _stalled = TcpStream::connect(server.address).unwrap();
@@ -137,7 +137,7 @@ fn a_new_certificate_is_taken_and_open_connections_go_on() {
     assert_eq!(renewed.send(Request::list_tables(&key(1))).status, 200);
     assert_eq!(open.send(Request::list_tables(&key(1))).status, 200);
 
-    // A certificate without its key, then one that is none: the one in force stays.
+    // A certificate without its key, then a malformed one: the one in use stays.
     let (certificate, private, newest) = make_pair();
     for broken in [certificate.as_str(), "nonsense"] {
         let start = server.log().len();
@@ -161,7 +161,7 @@ fn a_new_certificate_is_taken_and_open_connections_go_on() {
 }
 
 #[test]
-fn a_key_that_others_may_read_is_warned_of() {
+fn a_warning_is_logged_for_a_key_that_others_may_read() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     let (server, _) = start(&folder, &[]);

@@ -181,7 +181,7 @@ fn all_pages_are_read_and_counted() {
     assert_eq!(rows(&["--output", "table"]), 2 + 2500 + 1);
     let told = "rowhouse: ENDPOINT: a page of the table 'many' was refused: 400 InvalidInput: Syntax error at position 4 in 'N gt'.\n";
     assert_eq!(bench.says(1, &["entity", "count", "many", "--filter", "N gt"]), told);
-    // Whoever has seen enough is not told that something went wrong.
+    // A reader that closes the pipe is no error.
     let mut command = Command::new(PROGRAM.path());
     command.env_clear().env("ROWHOUSE_ENDPOINT", &bench.endpoint).args(["entity", "query", "many"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -191,7 +191,7 @@ fn all_pages_are_read_and_counted() {
 }
 
 #[test]
-fn tables_of_the_service_are_read_and_not_written() {
+fn metrics_tables_are_read_and_not_written() {
     let bench = Bench::with(&["--in-memory", "--analytics"]);
     let table = "$MetricsHourPrimaryTransactionsTable";
     assert_eq!(bench.prints(&["entity", "count", table]), "0\n");

@@ -28,7 +28,7 @@ fn tables_are_listed_created_and_deleted() {
 }
 
 #[test]
-fn nothing_is_done_if_one_name_is_none() {
+fn nothing_is_done_if_one_name_is_invalid() {
     let bench = Bench::new();
     let told = "rowhouse: 'a-b' is not a table name: that has 3 to 63 letters and digits, and begins with a letter\n";
     assert_eq!(bench.says(1, &["table", "create", "cars", "a-b"]), told);
@@ -37,7 +37,7 @@ fn nothing_is_done_if_one_name_is_none() {
 }
 
 #[test]
-fn help_teaches_by_examples() {
+fn help_has_examples() {
     let bench = Bench::new();
     for words in [&["table"][..], &["table", "create"], &["entity"], &["entity", "query"], &["export"], &["import"]] {
         let help = bench.prints(&[words, &["--help"]].concat());

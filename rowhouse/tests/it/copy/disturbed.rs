@@ -25,7 +25,7 @@ fn busy_services_and_broken_connections_do_no_harm() {
 }
 
 #[test]
-fn a_service_that_is_not_there_is_given_up_and_told() {
+fn an_unreachable_service_is_reported() {
     let folder = PROGRAM.folder();
     // A port that was free a moment ago refuses connections.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();

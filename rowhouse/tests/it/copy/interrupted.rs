@@ -75,7 +75,7 @@ fn kill(folder: &Folder, arguments: &[&str], whole: Duration) -> String {
 }
 
 #[test]
-fn a_copy_between_services_that_is_killed_goes_on() {
+fn a_killed_copy_between_services_is_resumed() {
     let folder = PROGRAM.folder();
     let from = PROGRAM.start(&["--in-memory"]);
     fill_for_a_while(&from);
@@ -94,7 +94,7 @@ fn a_copy_between_services_that_is_killed_goes_on() {
 }
 
 #[test]
-fn a_copy_between_folders_that_is_killed_goes_on() {
+fn a_killed_copy_between_folders_is_resumed() {
     let folder = PROGRAM.folder();
     let from = PROGRAM.start(&["--in-memory"]);
     fill_for_a_while(&from);
@@ -113,7 +113,7 @@ fn a_copy_between_folders_that_is_killed_goes_on() {
     }
 }
 
-/// The end of a copy that is told to stop while it writes its second page.
+/// How a copy ends that is interrupted while it writes its second page.
 fn stopped_in_the_second_page(folder: &Folder, target: &Proxy, arguments: &[&str]) -> Ran {
     let child = folder.start(arguments);
     target.wait_until_held();
@@ -128,7 +128,7 @@ fn holding_the_second_page(target: &Server) -> Proxy {
 }
 
 #[test]
-fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
+fn ctrl_c_ends_in_order_and_says_how_to_resume() {
     let folder = PROGRAM.folder();
     let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
     fill(&from, "deep", 2, 2000);

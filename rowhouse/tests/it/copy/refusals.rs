@@ -1,4 +1,4 @@
-//! What the command refuses, and what it says to do.
+//! What the command refuses, and what it advises.
 
 use crate::PROGRAM;
 use serde_json::json;
@@ -6,7 +6,7 @@ use test_support::command::endpoint;
 use test_support::content::{fill, put, snapshot};
 
 #[test]
-fn a_target_that_holds_entities_is_left_alone_unless_told_otherwise() {
+fn a_target_with_entities_is_left_alone_without_an_option() {
     let folder = PROGRAM.folder();
     let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
     fill(&from, "cars", 1, 10);
@@ -21,7 +21,7 @@ fn a_target_that_holds_entities_is_left_alone_unless_told_otherwise() {
     assert!(folder.states("copy").is_empty(), "there is nothing to go on with");
     let ran = folder.copied(&[&arguments[..], &["--overwrite"]].concat());
     assert!(ran.stdout.contains("copied 2 tables, 20 entities"), "{ran:?}");
-    // What only the target has stays, and is told.
+    // What only the target has stays, and is reported.
     put(&mut to.client(), "cars", "other", "1", &json!({}));
     let ran = folder.copy(&[&arguments[..], &["--overwrite"]].concat());
     assert_eq!(ran.code, Some(1), "{ran:?}");

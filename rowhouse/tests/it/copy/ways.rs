@@ -8,7 +8,7 @@ use test_support::command::endpoint;
 use test_support::content::{fill, fill_large, fill_with_everything, put, set_properties, snapshot};
 
 #[test]
-fn everything_arrives_by_way_of_folders_accounts_and_services() {
+fn everything_is_copied_through_folders_accounts_and_services() {
     let folder = PROGRAM.folder();
     let first = PROGRAM.start(&["--in-memory"]);
     fill_with_everything(&first);
@@ -37,7 +37,7 @@ fn everything_arrives_by_way_of_folders_accounts_and_services() {
 }
 
 #[test]
-fn everything_arrives_by_way_of_a_database() {
+fn everything_is_copied_through_a_database() {
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let folder = PROGRAM.folder();
@@ -53,7 +53,7 @@ fn everything_arrives_by_way_of_a_database() {
 }
 
 #[test]
-fn some_tables_alone_and_without_properties() {
+fn selected_tables_without_properties() {
     let folder = PROGRAM.folder();
     let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
     for table in ["cars", "LogOne", "logTwo", "trucks"] {
@@ -119,7 +119,7 @@ fn differences_are_found_counted_and_listed() {
 }
 
 #[test]
-fn a_shared_access_signature_opens_what_it_covers() {
+fn a_shared_access_signature_is_enough_for_what_it_covers() {
     let folder = PROGRAM.folder();
     let from = PROGRAM.start(&["--in-memory"]);
     fill(&from, "cars", 2, 150);

@@ -1,4 +1,4 @@
-//! Disks that fail for a while: nothing acknowledged is lost, nothing is half-written, and service resumes by itself.
+//! Disks that fail for a while: no acknowledged write is lost, none is partial, and service resumes by itself.
 
 use super::{Run, compile};
 use crate::PROGRAM;
@@ -17,7 +17,7 @@ const BALLAST_BYTES: usize = 400_000;
 const ENOSPC: u32 = 28;
 const EIO: u32 = 5;
 
-/// A server whose disk can be told to fail.
+/// A server whose disk can be made to fail.
 struct Bench {
     place: tempfile::TempDir,
     injector: PathBuf,
@@ -81,7 +81,7 @@ fn write_ballast(address: &str, until: &AtomicBool) {
     }
 }
 
-/// Reads until it is told to stop; counts what was answered.
+/// Reads until it is over, and counts the pages.
 fn read_on(address: &str, until: &AtomicBool, answered: &AtomicU64) {
     let mut client = test_support::Client::connect(address).unwrap();
     while !until.load(Ordering::SeqCst) {
@@ -105,13 +105,13 @@ fn wait_for_service(server: &Server) {
     }
 }
 
-/// Whether the log tells of failed requests one by one.
-fn tells_of_requests(log: &[String]) -> bool {
+/// Whether the log names failed requests one by one.
+fn names_requests(log: &[String]) -> bool {
     log.iter().any(|line| line.contains("request_id"))
 }
 
 #[test]
-fn a_disk_that_fails_for_a_while_costs_nothing_acknowledged() {
+fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
     const ROUNDS: u64 = 40;
     let bench = Bench::new();
     let mut run = Run::new();
@@ -147,7 +147,7 @@ fn a_disk_that_fails_for_a_while_costs_nothing_acknowledged() {
         });
         run.acknowledged += acknowledgements.iter().count() as u64;
         let log = server.new_log();
-        assert!(!tells_of_requests(&log), "{log:#?}");
+        assert!(!names_requests(&log), "{log:#?}");
         outages += log.iter().filter(|line| line.contains("takes no writes")).count();
         run.check(&server, round);
         // What was found after the fault is on disk, too.
@@ -207,11 +207,11 @@ fn a_full_disk_takes_deletions_and_recovers_by_itself() {
     assert!(status.success(), "{log:#?}");
     let times = |text: &str| log.iter().filter(|line| line.contains(text)).count();
     assert_eq!((times("almost full"), times("free space again")), (1, 1), "{log:#?}");
-    assert!(!tells_of_requests(&log), "{log:#?}");
+    assert!(!names_requests(&log), "{log:#?}");
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_and_comes_back() {
+fn a_read_error_is_answered_and_reads_resume() {
     let bench = Bench::new();
     let server = bench.start();
     let mut client = server.client();

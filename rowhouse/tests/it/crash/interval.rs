@@ -1,4 +1,4 @@
-//! The durability `interval`: a loss of power costs the latest writes, and none that was synced.
+//! The durability `interval`: a loss of power loses only writes that were not synced.
 //!
 //! Timestamps grow in the order of the commits, so what is left must be everything up to some Timestamp. How far that is
 //! at least follows from the record of file operations: whatever was in a journal when it was synced.
@@ -32,7 +32,7 @@ fn insert(address: &str, round: u64, writer: u64, acknowledged: &Sender<Acknowle
         let headers = [("Prefer", "return-no-content")];
         let Ok(answer) = client.try_request("POST", "/crash", &headers, body.as_bytes()) else { return };
         assert_eq!(answer.status, 204, "{answer:?}");
-        // Nobody listens any more once the server is killed.
+        // The receiver is gone once the server is killed.
         let _ = acknowledged.send((needle, answer.header("etag").unwrap().to_owned()));
     }
 }
@@ -89,7 +89,7 @@ fn write_and_crash(server: Server, round: u64, random: &mut Random) -> BTreeMap<
 }
 
 #[test]
-fn the_interval_loses_the_latest_writes_and_none_that_was_synced() {
+fn the_interval_loses_only_writes_that_were_not_synced() {
     let mut random = Random::from_environment(SEED);
     let (mut kept, mut lost, mut synced_count) = (0, 0, 0);
     for round in 0..ROUNDS {

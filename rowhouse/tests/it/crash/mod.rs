@@ -1,6 +1,6 @@
-//! Crashes: whatever was acknowledged before a `kill -9` or a loss of power is there afterwards, and nothing is half-written.
+//! Crashes: every write that was acknowledged before a `kill -9` or a loss of power is there afterwards, and none is partial.
 //!
-//! Writers keep a model of what they were told. Each owns its keys, so that at most one operation of each is not
+//! Writers keep a model of what was acknowledged. Each owns its keys, so that at most one operation of each is not
 //! acknowledged when the server dies; that one may have happened as a whole, or not at all.
 
 mod faults;
@@ -91,7 +91,7 @@ fn compile(source: &str, into: &Path) -> PathBuf {
 }
 
 #[test]
-fn what_was_acknowledged_survives_kills() {
+fn acknowledged_writes_survive_kills() {
     const ROUNDS: u64 = 40;
     let mut run = Run::new();
     let folder = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ fn what_was_acknowledged_survives_kills() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_losses_of_power() {
+fn acknowledged_writes_survive_losses_of_power() {
     const ROUNDS: u64 = 200;
     let mut run = Run::new();
     let place = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ const FILE: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"N\":1}\n\
     {\"PartitionKey\":\"p\",\"RowKey\":\"5\"}";
 
 #[test]
-fn a_bad_line_is_named_and_nothing_is_passed_over_unasked() {
+fn a_bad_line_is_named_and_none_is_skipped_without_an_option() {
     let folder = PROGRAM.folder();
     let to = PROGRAM.start(&["--in-memory"]);
     write(folder.path("cars.jsonl"), FILE).unwrap();
@@ -25,7 +25,7 @@ fn a_bad_line_is_named_and_nothing_is_passed_over_unasked() {
 }
 
 #[test]
-fn bad_lines_are_kept_to_be_mended_and_imported() {
+fn bad_lines_are_kept_and_can_be_corrected_and_imported() {
     let folder = PROGRAM.folder();
     let to = PROGRAM.start(&["--in-memory"]);
     let service = endpoint(&to);

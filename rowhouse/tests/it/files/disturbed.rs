@@ -8,7 +8,7 @@ use test_support::content::{fill, fill_with_everything};
 use test_support::proxy::Proxy;
 
 #[test]
-fn lost_answers_are_neither_missing_nor_conflicts() {
+fn lost_responses_cause_neither_gaps_nor_conflicts() {
     let folder = PROGRAM.folder();
     let (from, to) = (PROGRAM.start(&["--in-memory"]), PROGRAM.start(&["--in-memory"]));
     fill_with_everything(&from);

@@ -53,7 +53,7 @@ fn source() -> Server {
 }
 
 #[test]
-fn exports_that_are_killed_go_on_and_end_the_same() {
+fn killed_exports_are_resumed_with_the_same_result() {
     let mut random = Random::from_environment(SEED);
     let folder = PROGRAM.folder();
     let from = source();
@@ -66,7 +66,7 @@ fn exports_that_are_killed_go_on_and_end_the_same() {
 }
 
 #[test]
-fn imports_that_are_killed_go_on_and_end_the_same() {
+fn killed_imports_are_resumed_with_the_same_result() {
     let mut random = Random::from_environment(SEED);
     let folder = PROGRAM.folder();
     let from = source();
@@ -113,7 +113,7 @@ fn a_half_written_line_is_cut() {
 }
 
 #[test]
-fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
+fn ctrl_c_ends_in_order_and_says_how_to_resume() {
     let folder = PROGRAM.folder();
     let from = source();
     done(&folder, "export", &["--from", &endpoint(&from), "--to", "out"]);
@@ -136,7 +136,7 @@ fn ctrl_c_ends_in_order_and_says_how_to_go_on() {
     assert_eq!(files(&folder, "parted"), files(&folder, "out"));
 }
 
-/// The end of a command that is told to stop once a proxy holds what it asked for; by itself it cannot end then.
+/// How a command ends that is interrupted while a proxy holds back its request, so that it cannot end by itself.
 fn stopped_while_held(child: Child, proxy: &Proxy) -> Ran {
     proxy.wait_until_held();
     let ran = stopped(child);
@@ -145,7 +145,7 @@ fn stopped_while_held(child: Child, proxy: &Proxy) -> Ran {
 }
 
 #[test]
-fn what_changed_meanwhile_is_not_gone_on_with() {
+fn an_import_of_a_changed_file_is_not_resumed() {
     let folder = PROGRAM.folder();
     let to = PROGRAM.start(&["--in-memory"]);
     std::fs::write(folder.path("cars.jsonl"), "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\nbad\n").unwrap();

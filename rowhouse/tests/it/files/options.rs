@@ -10,7 +10,7 @@ use test_support::command::ended;
 use test_support::content::{fill, put};
 
 #[test]
-fn some_tables_entities_and_properties() {
+fn selected_tables_entities_and_properties() {
     let folder = PROGRAM.folder();
     let from = PROGRAM.start(&["--data", &folder.path("data")]);
     fill(&from, "cars", 2, 10);
@@ -78,7 +78,7 @@ fn mistakes_are_explained_and_change_nothing() {
     write(folder.path("a-b.jsonl"), "").unwrap();
     write(folder.path("empty.csv"), "").unwrap();
     write(folder.path("people.csv"), "PartitionKey,RowKey,Age\np,1,41\n").unwrap();
-    // A record that swallows the two behind it.
+    // A record that swallows the two after it.
     write(folder.path("quotes.csv"), "PartitionKey,RowKey,Name\np,1,a\np,2,\"b\np,3,c\np,4,d\n").unwrap();
     std::fs::create_dir(folder.path("by-hand")).unwrap();
     write(folder.path("by-hand/vans.jsonl"), "written by hand\n").unwrap();
@@ -142,7 +142,7 @@ fn an_unfinished_export_is_neither_mixed_with_another_nor_imported() {
 }
 
 #[test]
-fn of_a_folder_with_several_accounts_one_is_chosen() {
+fn one_of_several_accounts_in_a_folder_is_chosen() {
     let folder = PROGRAM.folder();
     write(folder.path("cars.jsonl"), "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n").unwrap();
     for account in ["orchard", "meadow"] {

@@ -1,4 +1,4 @@
-//! What comes out goes in again, and comes out the same.
+//! What was exported is imported again, and a second export is the same.
 
 use super::random::{SEED, lines};
 use super::{done, endpoint, files, manifest};
@@ -15,7 +15,7 @@ fn random_data(folder: &Folder, random: &mut Random) {
 }
 
 #[test]
-fn random_entities_of_all_types_come_back_bit_by_bit_by_way_of_folders() {
+fn random_entities_of_all_types_survive_a_round_trip_through_folders() {
     let mut random = Random::from_environment(SEED);
     let folder = PROGRAM.folder();
     random_data(&folder, &mut random);
@@ -41,7 +41,7 @@ fn random_entities_of_all_types_come_back_bit_by_bit_by_way_of_folders() {
 }
 
 #[test]
-fn random_entities_come_back_by_way_of_services() {
+fn random_entities_survive_a_round_trip_through_services() {
     let mut random = Random::from_environment(SEED);
     let folder = PROGRAM.folder();
     random_data(&folder, &mut random);
@@ -65,7 +65,7 @@ fn random_entities_come_back_by_way_of_services() {
 }
 
 #[test]
-fn everything_but_the_service_properties_comes_back_in_every_mode() {
+fn everything_except_the_service_properties_is_imported_in_every_mode() {
     let folder = PROGRAM.folder();
     let from = PROGRAM.start(&["--in-memory"]);
     fill_with_everything(&from);
@@ -77,7 +77,7 @@ fn everything_but_the_service_properties_comes_back_in_every_mode() {
         let arguments = ["--from", "out", "--to", &endpoint(&to), "--mode", mode];
         let ran = done(&folder, "import", &arguments);
         assert!(ran.stdout.starts_with("imported 5 tables, 2,484 entities in "), "{ran:?}");
-        // What is there and the same is no error, whatever the mode.
+        // In every mode, an entity that is there and equal is no error.
         done(&folder, "import", &arguments);
         test_support::content::set_properties(&mut to.client(), "https://orchard.example");
         assert_eq!(snapshot(&to), snapshot(&from), "{mode}");
@@ -86,7 +86,7 @@ fn everything_but_the_service_properties_comes_back_in_every_mode() {
 }
 
 #[test]
-fn entities_come_back_by_way_of_a_database() {
+fn entities_survive_a_round_trip_through_a_database() {
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let mut random = Random::from_environment(SEED);

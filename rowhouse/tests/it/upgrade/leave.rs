@@ -13,7 +13,7 @@ use test_support::content::{create_table, exact_snapshot, fill, fill_with_everyt
 /// Entities of the table that is deleted: more than one step of a purge removes.
 const GONE_ENTITIES: usize = 6000;
 
-/// How often a crash may come too late, behind the end of a purge; so often it does on no machine.
+/// How often a crash may come after the end of a purge; on no machine it does so often.
 const ATTEMPTS_MAX: u32 = 50;
 
 /// Writes what a server shows to a file.
@@ -101,7 +101,7 @@ pub(crate) fn database(cluster: &Cluster, release: &Path) {
     fill_with_everything(&server);
     fill(&server, "Cars", 2, 40);
     fill(&server, "Gone", 1, 500);
-    // Whoever purges waits until this is over.
+    // The purge waits for the end of this transaction.
     let held = cluster.open_transaction(&url, "LOCK TABLE rowhouse_entities IN SHARE MODE");
     delete_gone(&server);
     server.kill9();

@@ -44,7 +44,7 @@ pub(crate) async fn tables_are_listed_in_order_from_a_name_on<E: Engine>(engine:
     assert_eq!(listed(&*engine, ACCOUNT, "alpha2", 10).await, ["beta", "Beta1", "gamma"]);
 }
 
-pub(crate) async fn tables_of_metrics_are_like_others_but_not_listed<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub(crate) async fn metrics_tables_are_like_others_but_not_listed<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let metrics = TableKey { name: TableName::of_metrics(MetricsTable::HourPrimary), ..table("any") };
     assert!(engine.table(&metrics).await.unwrap().is_none());
     engine.create_table(&metrics).await.unwrap();
@@ -104,7 +104,7 @@ pub(crate) async fn one_of_many_creations_wins<E: Engine>(engine: Arc<E>, _: Man
     assert_eq!(created, 1);
 }
 
-pub(crate) async fn everything_on_a_missing_table_says_so<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub(crate) async fn every_operation_on_a_missing_table_reports_it<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let missing = table("Missing");
     assert!(engine.table(&missing).await.unwrap().is_none());
     assert!(matches!(engine.get(&missing, &key("p", "r")).await, Err(ReadError::TableNotFound)));

@@ -57,6 +57,6 @@ pub(crate) async fn commits_on_their_way_are_answered_when_the_engine_closes<E: 
     }
     engine.close().await.unwrap();
     for task in tasks {
-        tokio::time::timeout(TIMEOUT, task).await.expect("nobody is left waiting").unwrap();
+        tokio::time::timeout(TIMEOUT, task).await.expect("no call is left waiting").unwrap();
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use store::Engine;
 use store::figures::{Figures, Refusal};
 
-pub(crate) async fn figures_follow_what_was_done<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub(crate) async fn figures_follow_the_operations<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let fresh = engine.figures();
     assert_eq!(fresh.refusal, None);
     assert!(fresh.tables.is_none_or(|tables| tables == 0), "{fresh:?}");
@@ -60,7 +60,7 @@ pub(crate) async fn a_purge_ends<E: Engine>(engine: Arc<E>, _: ManualClock) {
     }
 }
 
-pub(crate) async fn a_closed_engine_says_so<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub(crate) async fn a_closed_engine_is_reported_as_closed<E: Engine>(engine: Arc<E>, _: ManualClock) {
     engine.close().await.unwrap();
     assert_eq!(engine.figures().refusal, Some(Refusal::Closed));
 }

@@ -40,11 +40,11 @@ macro_rules! every_case {
                 a_table_is_found_in_any_case_and_keeps_its_spelling,
                 a_table_is_created_once_and_deleted_once,
                 tables_are_listed_in_order_from_a_name_on,
-                tables_of_metrics_are_like_others_but_not_listed,
+                metrics_tables_are_like_others_but_not_listed,
                 accounts_do_not_see_each_other,
                 accounts_are_known_by_their_tables_and_properties,
                 one_of_many_creations_wins,
-                everything_on_a_missing_table_says_so,
+                every_operation_on_a_missing_table_reports_it,
                 a_table_created_again_is_empty,
                 deleting_a_large_table_takes_no_time;
             mutations:
@@ -61,13 +61,13 @@ macro_rules! every_case {
             pages:
                 entities_come_in_the_order_of_utf16_code_units,
                 ranges_are_visited_in_order_and_nothing_else_is,
-                a_page_goes_on_where_it_is_told,
+                a_page_starts_at_its_position,
                 the_limit_bounds_the_page_and_a_last_page_says_so,
                 a_limit_of_zero_looks_for_a_match_only,
-                the_byte_budget_ends_the_page_behind_the_entity_that_reaches_it,
+                the_byte_budget_ends_the_page_after_the_entity_that_reaches_it,
                 a_sink_that_has_enough_ends_the_page,
                 the_filter_decides_and_the_look_ahead_obeys_it,
-                pages_behind_each_other_give_every_entity_once,
+                successive_pages_return_every_entity_once,
                 a_deadline_in_the_past_still_makes_progress,
                 a_deadline_ends_a_long_scan_before_its_end;
             isolation:
@@ -81,12 +81,12 @@ macro_rules! every_case {
                 policies_go_with_their_table;
             properties:
                 an_update_replaces_the_sections_it_has,
-                a_fresh_account_has_what_the_engine_was_told,
-                updates_of_different_sections_take_nothing_back;
+                a_new_account_has_the_initial_properties,
+                updates_of_different_sections_are_all_kept;
             figures:
-                figures_follow_what_was_done,
+                figures_follow_the_operations,
                 a_purge_ends,
-                a_closed_engine_says_so;
+                a_closed_engine_is_reported_as_closed;
             closing:
                 every_call_after_close_answers_closed,
                 commits_on_their_way_are_answered_when_the_engine_closes;

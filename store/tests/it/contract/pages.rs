@@ -98,7 +98,7 @@ pub(crate) async fn ranges_are_visited_in_order_and_nothing_else_is<E: Engine>(e
     }
 }
 
-pub(crate) async fn a_page_goes_on_where_it_is_told<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub(crate) async fn a_page_starts_at_its_position<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2", "b/1", "c/1"]).await;
     let ranges =
         vec![KeyRange::rows("a", Edge::Open, Edge::Open), KeyRange::partitions(Edge::Including("c"), Edge::Open)];
@@ -138,7 +138,7 @@ pub(crate) async fn a_limit_of_zero_looks_for_a_match_only<E: Engine>(engine: Ar
     assert_eq!((entities.len(), end.next), (0, None));
 }
 
-pub(crate) async fn the_byte_budget_ends_the_page_behind_the_entity_that_reaches_it<E: Engine>(
+pub(crate) async fn the_byte_budget_ends_the_page_after_the_entity_that_reaches_it<E: Engine>(
     engine: Arc<E>,
     _: ManualClock,
 ) {
@@ -183,7 +183,7 @@ pub(crate) async fn the_filter_decides_and_the_look_ahead_obeys_it<E: Engine>(en
     assert_eq!(page(&*engine, &table, filtered(Filter::Constant(true), 10)).await.0.len(), 4);
 }
 
-pub(crate) async fn pages_behind_each_other_give_every_entity_once<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub(crate) async fn successive_pages_return_every_entity_once<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let table = with_numbers(&*engine, 1000).await;
     let expected = names(&all(&*engine, &table).await);
     let ranges = vec![

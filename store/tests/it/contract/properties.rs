@@ -28,7 +28,7 @@ pub(crate) async fn an_update_replaces_the_sections_it_has<E: Engine>(engine: Ar
     assert_eq!(*engine.service_properties(&one).unwrap(), ServiceProperties::default().updated(logging()));
 }
 
-pub(crate) async fn a_fresh_account_has_what_the_engine_was_told<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub(crate) async fn a_new_account_has_the_initial_properties<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let (one, two) = (account(ACCOUNT), account("account2"));
     engine.set_fresh_properties(ServiceProperties::measured());
     assert_eq!(*engine.service_properties(&one).unwrap(), ServiceProperties::measured());
@@ -41,7 +41,7 @@ pub(crate) async fn a_fresh_account_has_what_the_engine_was_told<E: Engine>(engi
     assert_eq!(*engine.service_properties(&two).unwrap(), ServiceProperties::default());
 }
 
-pub(crate) async fn updates_of_different_sections_take_nothing_back<E: Engine>(engine: Arc<E>, _: ManualClock) {
+pub(crate) async fn updates_of_different_sections_are_all_kept<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let one = account(ACCOUNT);
     engine.create_table(&table("busy")).await.unwrap();
     let metrics = Metrics { level: MetricsLevel::Service, retention: None };

@@ -48,7 +48,7 @@ fn limit_files(bytes: Option<u64>) {
     setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
 }
 
-/// A write that fails behind bytes of a client that look like a complete batch of the journal.
+/// A write that fails after bytes of a client that look like a complete batch of the journal.
 pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
     const VALUE_BYTES: usize = 60_000;
     let folder = tempfile::tempdir().unwrap();
@@ -70,11 +70,11 @@ pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
     assert!(matches!(answer, Err(CommitError::Fault(Fault::Interrupted))), "{answer:?}");
     limit_files(None);
     let began = Instant::now();
-    while commit_one(&engine, &aside(), upsert("p", "behind", 1)).await.is_err() {
+    while commit_one(&engine, &aside(), upsert("p", "later", 1)).await.is_err() {
         assert!(began.elapsed() < RESUMPTION_MAX, "writes do not resume");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(names(&all(&engine, &aside()).await), ["p/before", "p/behind"]);
+    assert_eq!(names(&all(&engine, &aside()).await), ["p/before", "p/later"]);
 }
 
 impl<O: Opens> Pair<O> {
@@ -107,7 +107,7 @@ impl<O: Opens> Pair<O> {
     /// Waits until a write succeeds, and learns what became of the one in doubt.
     async fn wait_for_service(&mut self, in_doubt: Option<(TableKey, Transaction)>) {
         let began = Instant::now();
-        // Stamps that were given out in vain are left behind.
+        // Stamps that were given out in vain are skipped.
         let last = self.stamps.iter().max().copied().unwrap_or(DateTime::MIN).ticks();
         let resumed_at = last.max(START_TICKS) + 1_000_000;
         let transaction = || Transaction::single(upsert("p", "r", 1));

@@ -57,7 +57,7 @@ impl Opens for InDatabase {
     type Engine = Postgres<ManualClock>;
     const STEPS_DEFAULT: u64 = 3000;
     // A server knows nothing of the stamps of another, or of the one before it, but those that its writes meet. And a
-    // table that is created again begins some time behind the stamps of the one before it.
+    // table that is created again begins some time after the stamps of the one before it.
     const HAS_ORDER_OF_STAMPS: bool = false;
     const HAS_FAULTS: bool = false;
 
@@ -110,7 +110,7 @@ impl<O: Opens> Pair<O> {
     }
 
     /// Where stamps have no order of their own, the clock has to lead for the engines to give the same ones: it is set
-    /// behind every stamp so far, and `further`.
+    /// after every stamp so far, and `further`.
     fn lead(&mut self, further: i64) {
         if !O::HAS_ORDER_OF_STAMPS {
             self.leading += 1 + further;
@@ -280,7 +280,7 @@ async fn answers_as_the_memory_engine<O: Opens>(opens: O) {
             println!("{step}: {what}");
         }
     }
-    // Whatever the steps happened to look at, in the end everything must be equal, also after a restart.
+    // Besides what the steps compared, in the end everything must be equal, also after a restart.
     pair.reopen(true, Durability::Sync).await;
     pair.compare_all().await;
     println!("{:?}", pair.faults);
