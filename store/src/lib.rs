@@ -2,7 +2,7 @@
 //!
 //! An engine keeps tables of entities durably and in order. What a mutation does is decided by
 //! [`model::Mutation::apply`]; an engine only provides an atomic, durable read-modify-write around it.
-//! The suite in `tests/contract.rs` says what every engine must hold, and runs on each of them.
+//! The suite in `tests/it/contract` says what every engine must hold, and runs on each of them.
 //!
 //! This crate must not know HTTP, JSON or authorization.
 

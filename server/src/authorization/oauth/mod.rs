@@ -22,8 +22,6 @@ mod fetch;
 mod jws;
 mod key_set;
 mod key_source;
-#[cfg(test)]
-mod minting;
 mod settings;
 mod token_cache;
 mod token_error;
@@ -218,12 +216,12 @@ fn follow_assignments(
 
 #[cfg(test)]
 mod tests {
-    use super::minting::{KeyPair, header};
     use super::*;
     use model::roles::Needs;
     use serde_json::{Value, json};
     use std::path::Path;
     use std::time::{Duration, UNIX_EPOCH};
+    use test_support::minting::{KeyPair, header};
 
     const NOW: u64 = 1_931_069_730;
     const ONE: &str = "https://one.example/";
