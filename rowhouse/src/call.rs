@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 use store::TableKey;
 use wire::negotiation::{Content, DataServiceVersion, FormatPreferences, Preference};
-use wire::payload::{EntityForm, Form};
+use wire::payload::{EntityContext, ResponseContext};
 use wire::{ErrorCode, Format, QueryOptions, Select, ServiceError, Version};
 
 /// The headers that operations look at, those of a request or of a part of a batch.
@@ -112,8 +112,8 @@ impl Call<'_> {
     }
 
     /// How the answer is written.
-    pub(crate) fn form(&self) -> Form<'_> {
-        Form {
+    pub(crate) fn form(&self) -> ResponseContext<'_> {
+        ResponseContext {
             base: self.base,
             account: &self.grant.account,
             format: self.format,
@@ -123,8 +123,8 @@ impl Call<'_> {
     }
 
     /// How entities of a table are written.
-    pub(crate) fn entity_form<'f>(&'f self, table: &'f str, select: Option<&'f Select>) -> EntityForm<'f> {
-        EntityForm { form: self.form(), table, select }
+    pub(crate) fn entity_form<'f>(&'f self, table: &'f str, select: Option<&'f Select>) -> EntityContext<'f> {
+        EntityContext { response: self.form(), table, select }
     }
 
     /// The media type of the answer.

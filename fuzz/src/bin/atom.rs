@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::{AccountName, DateTime, EdmValue, EntityKey, EntityView, KeyText, Record};
 use wire::entity_body::{EntityBody, Keys};
-use wire::payload::{EntityForm, Form, read_entity, read_table, write_single_entity, write_single_table};
+use wire::payload::{EntityContext, ResponseContext, read_entity, read_table, write_single_entity, write_single_table};
 use wire::{Format, MetadataLevel, Version};
 
 fuzz_target!(|body: &[u8]| {
@@ -30,7 +30,7 @@ fn check_table(name: &str) {
     if model::TableName::new(name).is_ok() {
         let account = AccountName::new("acct").expect("a valid name");
         let mut out = Vec::new();
-        write_single_table(&mut out, form(&account, Format::Atom), name);
+        write_single_table(&mut out, response(&account, Format::Atom), name);
         assert_eq!(read_table(Format::Atom, &out).expect("a written table is read").as_deref(), Some(name));
     }
 }
@@ -57,14 +57,14 @@ fn written(entity: &EntityBody, record: &Record, format: Format) -> Vec<u8> {
     let or_empty = |key: &Option<KeyText>| key.clone().unwrap_or_else(|| KeyText::new("").expect("keys may be empty"));
     let key = EntityKey { partition: or_empty(&entity.partition), row: or_empty(&entity.row) };
     let account = AccountName::new("acct").expect("a valid name");
-    let form = EntityForm { form: form(&account, format), table: "tab", select: None };
+    let context = EntityContext { response: response(&account, format), table: "tab", select: None };
     let mut out = Vec::new();
-    write_single_entity(&mut out, &form, &EntityView::of(&key, record).expect("a new record is whole"))
+    write_single_entity(&mut out, &context, &EntityView::of(&key, record).expect("a new record is whole"))
         .expect("a new record is whole");
     out
 }
 
-fn form(account: &AccountName, format: Format) -> Form<'_> {
+fn response(account: &AccountName, format: Format) -> ResponseContext<'_> {
     let version = Version::parse("2014-02-14").expect("a known version");
-    Form { base: "http://127.0.0.1:1/acct", account, format, version, now: DateTime::MIN }
+    ResponseContext { base: "http://127.0.0.1:1/acct", account, format, version, now: DateTime::MIN }
 }

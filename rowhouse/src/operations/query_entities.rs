@@ -18,7 +18,9 @@ use std::pin::pin;
 use store::{Engine, EntitySink, Scan, ScanEnd};
 use tracing::debug;
 use wire::negotiation::Content;
-use wire::payload::{EncoderCache, EntityForm, Form, end_entity_set, write_entity_in_set, write_start_of_entity_set};
+use wire::payload::{
+    EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_entity_set,
+};
 use wire::{ErrorCode, Format, QueryOptions, Select, Version, continuation, filter};
 
 /// Answers one page of the entities that match.
@@ -105,15 +107,15 @@ struct PageForm {
 }
 
 impl PageForm {
-    fn entity_form(&self) -> EntityForm<'_> {
-        let form = Form {
+    fn entity_form(&self) -> EntityContext<'_> {
+        let response = ResponseContext {
             base: &self.base,
             account: &self.account,
             format: self.format,
             version: self.version,
             now: self.now,
         };
-        EntityForm { form, table: &self.table, select: self.select.as_ref() }
+        EntityContext { response, table: &self.table, select: self.select.as_ref() }
     }
 }
 
