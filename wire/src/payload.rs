@@ -1,6 +1,6 @@
 //! Entities and tables in whichever format a request has: the one place that chooses between JSON and Atom.
 
-use crate::entity_body::{BodyError, EntityBody, Keys};
+use crate::entity_body::{BodyError, EntityBody, KeyLocation};
 pub use crate::json::EncoderCache;
 use crate::negotiation::{Format, MetadataLevel};
 use crate::select::Select;
@@ -63,7 +63,7 @@ impl<'a> EntityContext<'a> {
 }
 
 /// Reads the body of an insert, update, merge or upsert.
-pub fn read_entity(format: Format, body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
+pub fn read_entity(format: Format, body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
     match format {
         Format::Json(_) => json::read_entity(body, keys),
         Format::Atom => atom::read_entity(body, keys),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn read(format: Format, body: &[u8], timestamp: DateTime) -> (EntityKey, Record) {
-        let entity = read_entity(format, body, Keys::InBody)
+        let entity = read_entity(format, body, KeyLocation::Body)
             .unwrap_or_else(|error| panic!("{format:?} {error:?}: {}", String::from_utf8_lossy(body)));
         let key = EntityKey { partition: entity.partition.unwrap(), row: entity.row.unwrap() };
         (key, entity.properties.finish(timestamp))

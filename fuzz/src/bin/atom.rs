@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::{AccountName, DateTime, EdmValue, EntityKey, EntityView, KeyText, Record};
-use wire::entity_body::{EntityBody, Keys};
+use wire::entity_body::{EntityBody, KeyLocation};
 use wire::payload::{EntityContext, ResponseContext, read_entity, read_table, write_single_entity, write_single_table};
 use wire::{Format, MetadataLevel, Version};
 
@@ -13,8 +13,8 @@ fuzz_target!(|body: &[u8]| {
     if let Ok(Some(table)) = read_table(Format::Atom, body) {
         check_table(&table);
     }
-    let in_body = read_entity(Format::Atom, body, Keys::InBody);
-    let in_target = read_entity(Format::Atom, body, Keys::InTarget);
+    let in_body = read_entity(Format::Atom, body, KeyLocation::Body);
+    let in_target = read_entity(Format::Atom, body, KeyLocation::Address);
     if let Ok(entity) = &in_body {
         assert_eq!(Ok(entity), in_target.as_ref(), "keys are read alike wherever they are needed");
     }
@@ -39,7 +39,7 @@ fn check_entity(entity: &EntityBody) {
     let record = entity.properties.clone().finish(DateTime::MIN);
     for format in [Format::Atom, Format::Json(MetadataLevel::Minimal)] {
         let again =
-            read_entity(format, &written(entity, &record, format), Keys::InBody).expect("a written entity is read");
+            read_entity(format, &written(entity, &record, format), KeyLocation::Body).expect("a written entity is read");
         // JSON does not show the sign of zero.
         if format == Format::Atom || !has_negative_zero(&record) {
             assert_eq!(again.properties, entity.properties, "{format:?}");

@@ -6,7 +6,7 @@ use libfuzzer_sys::{Corpus, fuzz_target};
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::{AccountName, DateTime, EdmValue, EntityKey, EntityView, KeyText, Record};
 use wire::MetadataLevel;
-use wire::entity_body::{EntityBody, Keys};
+use wire::entity_body::{EntityBody, KeyLocation};
 use wire::json::{JsonContext, JsonEntityContext, read_entity, read_table, write_single_entity, write_single_table};
 
 fuzz_target!(|body: &[u8]| -> Corpus {
@@ -14,8 +14,8 @@ fuzz_target!(|body: &[u8]| -> Corpus {
         let again = read_table(&table_body(&table)).expect("a written table is read");
         assert_eq!(again.as_deref(), Some(table.as_str()));
     }
-    let in_body = read_entity(body, Keys::InBody);
-    let in_target = read_entity(body, Keys::InTarget);
+    let in_body = read_entity(body, KeyLocation::Body);
+    let in_target = read_entity(body, KeyLocation::Address);
     match (in_body, in_target) {
         (Ok(entity), other) => {
             assert_eq!(Ok(&entity), other.as_ref(), "keys are read alike wherever they are needed");
@@ -36,7 +36,7 @@ fn check_written(entity: &EntityBody) {
     }
     let record = entity.properties.clone().finish(DateTime::MIN);
     for level in [MetadataLevel::Full, MetadataLevel::Minimal, MetadataLevel::None] {
-        let again = read_entity(&entity_body(entity, &record, level), Keys::InBody).expect("a written entity is read");
+        let again = read_entity(&entity_body(entity, &record, level), KeyLocation::Body).expect("a written entity is read");
         assert_eq!(again.properties.len(), entity.properties.len());
         // JSON does not show the sign of zero, and without metadata some types become strings.
         if level != MetadataLevel::None && !has_negative_zero(&record) {

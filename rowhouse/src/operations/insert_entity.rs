@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use model::{DateTime, EntityKey, EntityView, Mutation, Record, RecordBuilder};
 use store::Engine;
 use wire::ErrorCode;
-use wire::entity_body::Keys;
+use wire::entity_body::KeyLocation;
 use wire::negotiation::{Content, Preference};
 use wire::payload::{read_entity, write_single_entity};
 use wire::uri::write_entity_address;
@@ -24,7 +24,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str, body
 
 /// The entity that the body describes.
 pub(crate) fn decode(call: &Call<'_>, body: &[u8]) -> Result<(EntityKey, RecordBuilder), Failure> {
-    let entity = read_entity(call.body_format, body, Keys::InBody)?;
+    let entity = read_entity(call.body_format, body, KeyLocation::Body)?;
     match (entity.partition, entity.row) {
         (Some(partition), Some(row)) => Ok((EntityKey { partition, row }, entity.properties)),
         _ => Err(Failure::service(ErrorCode::PropertiesNeedValue)),

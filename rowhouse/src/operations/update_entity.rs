@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::route::EntityAddress;
 use model::{EntityKey, Mutation};
 use store::Engine;
-use wire::entity_body::{EntityBody, Keys};
+use wire::entity_body::{EntityBody, KeyLocation};
 use wire::payload::read_entity;
 use wire::{ErrorCode, ServiceError, Version};
 
@@ -45,7 +45,7 @@ pub(crate) fn decode(
         None => ErrorCode::PropertyValueTooLarge,
     };
     let key = address_key(&address.partition, &address.row, too_long)?;
-    let entity = read_entity(call.body_format, body, Keys::InTarget)?;
+    let entity = read_entity(call.body_format, body, KeyLocation::Address)?;
     check_body_keys(&key, &entity).map_err(Failure::service)?;
     let method = match update {
         Update::Replace => "PUT",

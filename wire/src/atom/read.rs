@@ -9,7 +9,7 @@
 
 use super::value::push_value;
 use super::{ATOM, DATA, METADATA};
-use crate::entity_body::{BodyError, EntityBody, Keys, check_name, key};
+use crate::entity_body::{BodyError, EntityBody, KeyLocation, check_name, key};
 use crate::xml::{BYTE_ORDER_MARK, is_character, referred};
 use model::limits::{ATOM_ATTRIBUTES_MAX, ATOM_DEPTH_MAX, ATOM_NAMESPACES_MAX, ATOM_PROPERTIES_MAX};
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -21,10 +21,10 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// Reads the body of an insert, update, merge or upsert.
-pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
+pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
     let members = Members::read(body)?;
     let (partition, row) = (members.key(PARTITION_KEY)?, members.key(ROW_KEY)?);
-    if keys == Keys::InBody && (partition.is_none() || row.is_none()) {
+    if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
     }
     let custom = || members.0.iter().filter(|member| !is_of_system(&member.name));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     fn read(body: &str) -> Result<Vec<(String, String)>, BodyError> {
-        let entity = read_entity(body.as_bytes(), Keys::InTarget)?;
+        let entity = read_entity(body.as_bytes(), KeyLocation::Address)?;
         let show = |property: model::record::Property<'_>| {
             (property.name().unwrap().to_owned(), format!("{:?}", property.value().unwrap()))
         };
@@ -350,7 +350,7 @@ mod tests {
     fn prefixes_are_free() {
         let body = "\u{FEFF}<a:entry xmlns:a='http://www.w3.org/2005/Atom'><a:content><properties xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata' xmlns:x='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata'><PartitionKey xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices'>p</PartitionKey><v:n xmlns:v='http://schemas.microsoft.com/ado/2007/08/dataservices' x:type='Edm.Int32'>5</v:n></properties></a:content></a:entry>";
         assert_eq!(read(body), Ok(vec![("n".to_owned(), "Int32(5)".to_owned())]));
-        let entity = read_entity(body.as_bytes(), Keys::InTarget).unwrap();
+        let entity = read_entity(body.as_bytes(), KeyLocation::Address).unwrap();
         assert_eq!(entity.partition.unwrap().as_str(), "p");
     }
 
@@ -403,7 +403,7 @@ mod tests {
         ] {
             assert_eq!(read(body), Err(BodyError::Malformed), "{body}");
         }
-        assert_eq!(read_entity(b"<a>\xFF</a>", Keys::InTarget), Err(BodyError::Malformed));
+        assert_eq!(read_entity(b"<a>\xFF</a>", KeyLocation::Address), Err(BodyError::Malformed));
     }
 
     #[test]
@@ -422,7 +422,7 @@ mod tests {
                 BodyError::OutOfRange("d".into(), "01/01/1600 00:00:00".into()),
             ),
         ] {
-            assert_eq!(read_entity(entry(&properties).as_bytes(), Keys::InBody), Err(expected), "{properties}");
+            assert_eq!(read_entity(entry(&properties).as_bytes(), KeyLocation::Body), Err(expected), "{properties}");
         }
     }
 
@@ -491,14 +491,14 @@ mod tests {
             Just("1"), Just("&#"), Just("x41;"), Just("<![CDATA["), Just("]]>"), Just("<!--"), Just("-->"), Just("<?x"), Just("?>"),
             Just("</m:properties>"), Just("\u{E9}"),
         ], 0..12)) {
-            let _ = read_entity(entry(&parts.concat()).as_bytes(), Keys::InTarget);
-            let _ = read_entity(parts.concat().as_bytes(), Keys::InTarget);
+            let _ = read_entity(entry(&parts.concat()).as_bytes(), KeyLocation::Address);
+            let _ = read_entity(parts.concat().as_bytes(), KeyLocation::Address);
         }
 
         #[test]
         fn integers_and_doubles(number in any::<i64>(), double in any::<f64>()) {
             let text = format!("<d:n m:type=\"Edm.Int64\">{number}</d:n><d:f m:type=\"Edm.Double\">{double}</d:f>");
-            let entity = read_entity(entry(&text).as_bytes(), Keys::InTarget);
+            let entity = read_entity(entry(&text).as_bytes(), KeyLocation::Address);
             prop_assume!(double.is_finite());
             let record = entity.unwrap().properties.finish(DateTime::MIN);
             prop_assert_eq!(record.view().unwrap().get("n").unwrap(), Some(model::EdmValue::Int64(number)));

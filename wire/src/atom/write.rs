@@ -258,7 +258,7 @@ fn push(out: &mut Vec<u8>, parts: &[&str]) {
 mod tests {
     use super::*;
     use crate::atom::{read_entity, read_table};
-    use crate::entity_body::Keys;
+    use crate::entity_body::KeyLocation;
     use crate::json;
     use model::{EntityKey, KeyText, Record};
     use proptest::prelude::*;
@@ -278,7 +278,7 @@ mod tests {
 
     fn record(body: &str) -> Record {
         let timestamp = DateTime::parse("2023-11-05T06:31:02.1Z").unwrap();
-        json::read_entity(body.as_bytes(), Keys::InTarget).unwrap().properties.finish(timestamp)
+        json::read_entity(body.as_bytes(), KeyLocation::Address).unwrap().properties.finish(timestamp)
     }
 
     fn single(is_old: bool, select: Option<&Select>, key: &EntityKey, record: &Record) -> String {
@@ -379,7 +379,7 @@ mod tests {
             builder.push("text", EdmValue::String(&text));
             let record = builder.finish(DateTime::MIN);
             let document = single(false, None, &key(&partition, &row), &record);
-            let entity = read_entity(document.as_bytes(), Keys::InBody).unwrap();
+            let entity = read_entity(document.as_bytes(), KeyLocation::Body).unwrap();
             prop_assert_eq!(entity.partition.as_ref().map(KeyText::as_str), Some(partition.as_str()));
             prop_assert_eq!(entity.row.as_ref().map(KeyText::as_str), Some(row.as_str()));
             prop_assert_eq!(entity.properties.finish(DateTime::MIN), record);

@@ -43,7 +43,7 @@ pub fn write_table_request(out: &mut Vec<u8>, table: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entity_body::Keys;
+    use crate::entity_body::KeyLocation;
     use crate::json::read_entity;
     use model::{DateTime, EdmValue, Guid, KeyText};
 
@@ -68,7 +68,7 @@ mod tests {
         }
         let mut body = Vec::new();
         write_entity_request(&mut body, &key, &properties).unwrap();
-        let read = read_entity(&body, Keys::InBody).unwrap();
+        let read = read_entity(&body, KeyLocation::Body).unwrap();
         assert_eq!((read.partition.as_ref(), read.row.as_ref()), (Some(&key.partition), Some(&key.row)));
         assert_eq!(read.properties, properties, "{}", String::from_utf8_lossy(&body));
         assert!(String::from_utf8(body).unwrap().contains("\"Whole@odata.type\":\"Edm.Double\",\"Whole\":5.0"));

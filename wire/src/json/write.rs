@@ -394,7 +394,7 @@ fn write_table_members(out: &mut Vec<u8>, context: &JsonContext<'_>, table: &str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entity_body::Keys;
+    use crate::entity_body::KeyLocation;
     use crate::json::read_entity;
     use model::{DateTime, EntityKey, KeyText, Record};
     use proptest::prelude::*;
@@ -411,7 +411,7 @@ mod tests {
 
     fn record(body: &str) -> Record {
         let timestamp = DateTime::parse("2023-11-05T06:31:02.1234567Z").unwrap();
-        read_entity(body.as_bytes(), Keys::InTarget).unwrap().properties.finish(timestamp)
+        read_entity(body.as_bytes(), KeyLocation::Address).unwrap().properties.finish(timestamp)
     }
 
     fn single(level: MetadataLevel, select: Option<&Select>, key: &EntityKey, record: &Record) -> String {
@@ -525,7 +525,7 @@ mod tests {
             builder.push("l", EdmValue::Int64(long));
             let record = builder.clone().finish(DateTime::MIN);
             let written = single(MetadataLevel::Minimal, None, &key("p", "r"), &record);
-            let read = read_entity(written.as_bytes(), Keys::InBody).unwrap();
+            let read = read_entity(written.as_bytes(), KeyLocation::Body).unwrap();
             let expected: Vec<_> = builder.properties().map(|p| format!("{:?}", p.unwrap().value().unwrap())).collect();
             let got: Vec<_> = read.properties.properties().map(|p| format!("{:?}", p.unwrap().value().unwrap())).collect();
             let same_but_for_the_sign_of_zero: Vec<_> = expected.iter().map(|v| v.replace("Double(-0.0)", "Double(0.0)")).collect();
