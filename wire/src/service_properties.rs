@@ -3,7 +3,7 @@
 //! Before version 2013-08-15 the document holds `Logging` and `Metrics` only, which are then the metrics by the hour.
 
 use crate::version::Version;
-use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, Malformed, escape};
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
 use model::cors::CorsError;
 use model::service_properties::{AnalyticsVersion, Logging, Metrics, MetricsLevel, RetentionDays};
 use model::{CorsRule, CorsRules, ServiceProperties, ServicePropertiesUpdate};
@@ -44,8 +44,8 @@ impl fmt::Display for ServicePropertiesError {
 
 impl std::error::Error for ServicePropertiesError {}
 
-impl From<Malformed> for ServicePropertiesError {
-    fn from(Malformed: Malformed) -> Self {
+impl From<MalformedXml> for ServicePropertiesError {
+    fn from(MalformedXml: MalformedXml) -> Self {
         Self::Malformed
     }
 }
