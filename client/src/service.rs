@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::Method;
 use model::{ServiceProperties, StoredAccessPolicies};
 use std::time::{Duration, SystemTime};
-use wire::batch::read_answers;
+use wire::batch::read_responses;
 use wire::error_response::ErrorResponse;
 use wire::json::{read_table_set, write_table_request};
 use wire::uri::{encode_component, write_table_address};
@@ -201,7 +201,7 @@ fn judge(call: &Call, answer: &Answer) -> Result<Option<Refusal>, Error> {
     }
     let Form::Batch(operations) = call.form else { return Ok(None) };
     let content_type = answer.header("content-type").unwrap_or_default();
-    let parts = read_answers(content_type, &answer.body);
+    let parts = read_responses(content_type, &answer.body);
     let parts = parts.map_err(|_| unreadable(call, "it is not the answer to a transaction"))?;
     let failed = parts.iter().find(|part| !(200..300).contains(&part.status));
     if failed.is_none() && parts.len() != operations {
