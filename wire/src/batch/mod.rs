@@ -21,5 +21,5 @@ mod write;
 pub use read::{Batch, BatchError, Changeset, PartRequest, read};
 pub use request::ChangesetWriter;
 pub use response::{PartResponse, read_responses};
-pub use target::{InnerTarget, NotOfAccount};
+pub use target::{AccountMismatch, PartTarget};
 pub use write::{PartHead, end, start_changeset, start_part, write_etag, write_head};

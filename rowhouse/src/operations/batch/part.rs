@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::route::{Operation, effective_method, route};
 use http::Method;
 use std::sync::Arc;
-use wire::batch::{InnerTarget, NotOfAccount, PartRequest};
+use wire::batch::{AccountMismatch, PartRequest, PartTarget};
 use wire::negotiation::{DataServiceVersion, FormatPreferences, Preference};
 use wire::{ErrorCode, Format, QueryOptions, Resource, ServiceError};
 
@@ -20,7 +20,7 @@ pub(super) struct Part<'a> {
     headers: Headers<'a>,
     /// The effective data service version.
     version: Result<DataServiceVersion, ErrorCode>,
-    target: Result<InnerTarget<'a>, NotOfAccount>,
+    target: Result<PartTarget<'a>, AccountMismatch>,
     options: Arc<QueryOptions<'a>>,
     /// Whether [`Self::open`] would answer the same as for the part before.
     pub(super) is_repeat: bool,
@@ -43,7 +43,7 @@ impl<'a> Part<'a> {
 
     /// Reads target, options and headers; what is wrong with them is said by [`Self::open`].
     pub(super) fn new(batch: &Call<'a>, surroundings: &Surroundings<'_>, request: &'a PartRequest<'a>) -> Self {
-        let target = InnerTarget::parse(request.target, &batch.grant.account, surroundings.domains);
+        let target = PartTarget::parse(request.target, &batch.grant.account, surroundings.domains);
         let headers = headers(batch, request);
         let (named, max) = (headers.data_service_version, headers.max_data_service_version);
         let version = DataServiceVersion::effective(batch.version, named, max);
@@ -95,7 +95,7 @@ impl<'a> Part<'a> {
 
     /// What the part asks for, in the order of the checks of a request that comes alone (06 §6).
     pub(super) fn open<'p>(&'p self, batch: &'p Call<'_>) -> Result<(Call<'p>, Operation<'p>), Failure> {
-        let target = self.target.map_err(|NotOfAccount| Failure::query(ServiceError::malformed_address()))?;
+        let target = self.target.map_err(|AccountMismatch| Failure::query(ServiceError::malformed_address()))?;
         let operation = self.operation(target.path).map_err(Failure::query)?;
         authorize_part(&batch.grant, &operation, &self.headers)?;
         let format = self.format(batch)?;
