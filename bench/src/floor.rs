@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use wire::json::{EncoderCache, JsonContext, JsonEntityContext, write_entity_in_set};
-use wire::signing::{AccountKey, Authorization, Signed, any_verifies};
+use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies};
 
 /// Entities of the fixed page.
 const PAGE_ENTITIES: u64 = 1000;
@@ -124,7 +124,7 @@ fn with_body(status: StatusCode, content_type: &'static str, body: &Bytes) -> Re
 fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let Some(authorization) = Authorization::parse(header(AUTHORIZATION.as_str())) else { return false };
-    let signed = Signed {
+    let signed = SignedRequest {
         method: parts.method.as_str(),
         content_md5: "",
         content_type: header(CONTENT_TYPE.as_str()),

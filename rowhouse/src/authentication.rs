@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 use store::Engine;
 use wire::query::raw_comp;
-use wire::signing::{AccountKey, Authorization, Signed, any_verifies, parse_date};
+use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, parse_date};
 use wire::target::Target;
 use wire::{ErrorCode, QueryOptions, Version};
 
@@ -111,8 +111,8 @@ pub(crate) fn nobodys_keys() -> &'static [AccountKey; 2] {
     &KEYS
 }
 
-fn signed<'a>(path: &'a str, date: &'a str, evidence: &Evidence<'a>) -> Signed<'a> {
-    Signed {
+fn signed<'a>(path: &'a str, date: &'a str, evidence: &Evidence<'a>) -> SignedRequest<'a> {
+    SignedRequest {
         method: evidence.method,
         content_md5: text(evidence.head.content_md5).unwrap_or_default(),
         content_type: text(evidence.head.content_type).unwrap_or_default(),

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use wire::query::raw_comp;
-use wire::signing::{AccountKey, Scheme, Signed};
+use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 /// The development account, which a server without settings has.
 pub(crate) const ACCOUNT: &str = "devstoreaccount1";
@@ -266,7 +266,7 @@ pub(crate) fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String
     let given =
         |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
     let (raw_path, query) = path.split_once('?').unwrap_or((path, ""));
-    let signed = Signed {
+    let signed = SignedRequest {
         method,
         content_md5: "",
         content_type: given("Content-Type").unwrap_or("application/json"),
