@@ -31,9 +31,9 @@ enum Reach<'a> {
     Account { covers_tables: bool, resources: Resources },
 }
 
-/// How and when a token is used.
+/// When, from where and over which protocol a token is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Circumstances {
+pub struct SasContext {
     /// The current time.
     pub now: DateTime,
     /// The address of the client.
@@ -97,7 +97,7 @@ impl<'a> Sas<'a> {
     /// What the token allows under these circumstances, with the policies of its table.
     ///
     /// A token that is genuine and may not be used in this way allows nothing, and says why.
-    pub fn scope(mut self, policies: &StoredAccessPolicies, used: Circumstances) -> Result<Scope, SasError> {
+    pub fn scope(mut self, policies: &StoredAccessPolicies, used: SasContext) -> Result<Scope, SasError> {
         if let Reach::Table { policy, .. } = &self.reach
             && !policy.is_empty()
         {

@@ -12,8 +12,8 @@ fn keys() -> [AccountKey; 2] {
     [AccountKey::parse(KEY2).unwrap(), AccountKey::parse(KEY1).unwrap()]
 }
 
-fn used(now: &str) -> Circumstances {
-    Circumstances { now: parse_time(now).unwrap(), source: "203.0.113.5".parse().unwrap(), is_https: false }
+fn used(now: &str) -> SasContext {
+    SasContext { now: parse_time(now).unwrap(), source: "203.0.113.5".parse().unwrap(), is_https: false }
 }
 
 /// The scope of a token on the 14th of March 2031, with these policies.
@@ -288,7 +288,7 @@ fn addresses_and_protocols() {
     let with = |fields: &str, source: &str, is_https| {
         let token = token(&format!("sv=2019-02-02&tn=t1t&se=2032-01-01&sp=r&{fields}"));
         let source: IpAddr = source.parse().unwrap();
-        let used = Circumstances { now: parse_time("2031-03-14").unwrap(), source, is_https };
+        let used = SasContext { now: parse_time("2031-03-14").unwrap(), source, is_https };
         match verify(&token, ACCOUNT, &keys()).unwrap().scope(&StoredAccessPolicies::default(), used).unwrap() {
             Scope::Nothing(denial) => Some(denial),
             _ => None,
