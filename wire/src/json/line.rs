@@ -11,7 +11,7 @@ use model::{DateTime, ETag, EdmType, EdmValue};
 
 /// The system properties of an entity.
 #[derive(Debug, Clone, Copy)]
-pub struct StampedKey<'a> {
+pub struct SystemProperties<'a> {
     /// The partition key.
     pub partition: &'a str,
     /// The row key.
@@ -25,7 +25,7 @@ pub struct StampedKey<'a> {
 /// Appends an entity without the line break behind it.
 pub fn write_entity_line(
     out: &mut Vec<u8>,
-    key: &StampedKey<'_>,
+    key: &SystemProperties<'_>,
     properties: Properties<'_>,
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
@@ -70,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn line(timestamp: Option<DateTime>, properties: &RecordBuilder) -> String {
-        let key = StampedKey { partition: "p\u{e9}", row: "", timestamp, etag: None };
+        let key = SystemProperties { partition: "p\u{e9}", row: "", timestamp, etag: None };
         let mut out = Vec::new();
         write_entity_line(&mut out, &key, properties.properties()).unwrap();
         String::from_utf8(out).unwrap()

@@ -11,7 +11,7 @@ mod write;
 
 pub use encoder_cache::EncoderCache;
 pub use escape::write_json_string;
-pub use line::{StampedKey, write_entity_line};
+pub use line::{SystemProperties, write_entity_line};
 pub use read::{read_entity, read_stored_entity, read_table};
 pub use request::{write_entity_request, write_table_request};
 pub use sets::{read_entity_set, read_table_set};
