@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use wire::error::write_error_body;
 use wire::negotiation::{Content, Preference};
-use wire::{ErrorBody, ErrorCode, Format, MetadataLevel, Version};
+use wire::{ErrorBodyFormat, ErrorCode, Format, MetadataLevel, Version};
 
 const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
 
@@ -125,15 +125,17 @@ pub(crate) fn of_failure(failure: &Failure, envelope: &Envelope, now: DateTime) 
 }
 
 /// The form of an error body and its media type (03 §6, 06 §1).
-fn error_form(layer: Layer, code: ErrorCode, envelope: &Envelope) -> (ErrorBody, &'static str) {
+fn error_form(layer: Layer, code: ErrorCode, envelope: &Envelope) -> (ErrorBodyFormat, &'static str) {
     match (layer, envelope.format) {
-        (Layer::Authentication, _) if envelope.accepts_json => (ErrorBody::Json, "application/json"),
-        (Layer::Authentication | Layer::FrontEnd, _) => (ErrorBody::PrefixedXml, "application/xml"),
-        (Layer::Format, _) if code == ErrorCode::JsonFormatNotSupported => (ErrorBody::PrefixedXml, "application/xml"),
+        (Layer::Authentication, _) if envelope.accepts_json => (ErrorBodyFormat::Json, "application/json"),
+        (Layer::Authentication | Layer::FrontEnd, _) => (ErrorBodyFormat::PrefixedXml, "application/xml"),
+        (Layer::Format, _) if code == ErrorCode::JsonFormatNotSupported => {
+            (ErrorBodyFormat::PrefixedXml, "application/xml")
+        }
         // The one media type that was recorded with a blank.
-        (Layer::Format, _) => (ErrorBody::ODataXml, "application/xml; charset=utf-8"),
-        (_, Some(format @ Format::Json(_))) => (ErrorBody::Json, format.content_type(Content::Error)),
-        (_, Some(Format::Atom) | None) => (ErrorBody::ODataXml, Format::Atom.content_type(Content::Error)),
+        (Layer::Format, _) => (ErrorBodyFormat::ODataXml, "application/xml; charset=utf-8"),
+        (_, Some(format @ Format::Json(_))) => (ErrorBodyFormat::Json, format.content_type(Content::Error)),
+        (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, Format::Atom.content_type(Content::Error)),
     }
 }
 

@@ -8,7 +8,7 @@ use model::{DateTime, Written};
 use wire::batch::{PartHead, end, start_changeset, start_part, write_etag, write_head};
 use wire::error::write_error_body;
 use wire::negotiation::{Content, DataServiceVersion, Preference};
-use wire::{ErrorBody, ErrorCode, Format, ServiceError};
+use wire::{ErrorBodyFormat, ErrorCode, Format, ServiceError};
 
 /// Segments of a body above this size are not copied, in bytes.
 const COPIED_BYTES_MAX: usize = 16 * 1024;
@@ -151,8 +151,8 @@ impl<'a> Answers<'a> {
     /// Writes the answer to an operation that failed. The message of the error has its index already.
     pub(super) fn failure(&mut self, error: &ServiceError, layer: Layer, form: FailureForm<'_>) {
         let (body, content_type, data_service_version) = match (layer, form.format) {
-            (Layer::Format, _) | (_, Some(Format::Atom) | None) => (ErrorBody::ODataXml, ODATA_XML, "1.0"),
-            (_, Some(format @ Format::Json(_))) => (ErrorBody::Json, format.content_type(Content::Error), "3.0"),
+            (Layer::Format, _) | (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, ODATA_XML, "1.0"),
+            (_, Some(format @ Format::Json(_))) => (ErrorBodyFormat::Json, format.content_type(Content::Error), "3.0"),
         };
         let head = PartHead {
             status: error.code.status(),
@@ -179,7 +179,7 @@ impl<'a> Answers<'a> {
             ..PartHead::default()
         };
         self.failed_by = self.failed_by.or(Some(error.code));
-        let body = write_error_body(ErrorBody::ODataXml, &error, self.request_id, self.now);
+        let body = write_error_body(ErrorBodyFormat::ODataXml, &error, self.request_id, self.now);
         self.part(&head, vec![Bytes::from(body)]);
     }
 
