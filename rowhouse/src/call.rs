@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::Instant;
 use store::TableKey;
-use wire::negotiation::{Content, DataServiceVersion, FormatPreferences, Preference};
+use wire::negotiation::{ContentKind, DataServiceVersion, FormatPreferences, Preference};
 use wire::payload::{EntityContext, ResponseContext};
 use wire::{ErrorCode, Format, QueryOptions, Select, ServiceError, Version};
 
@@ -128,7 +128,7 @@ impl Call<'_> {
     }
 
     /// The media type of the answer.
-    pub(crate) fn content_type(&self, content: Content) -> &'static str {
+    pub(crate) fn content_type(&self, content: ContentKind) -> &'static str {
         self.format.content_type(content)
     }
 

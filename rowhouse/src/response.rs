@@ -16,7 +16,7 @@ use model::{DateTime, ETag, ServiceProperties};
 use std::borrow::Cow;
 use std::sync::Arc;
 use wire::error::write_error_body;
-use wire::negotiation::{Content, Preference};
+use wire::negotiation::{ContentKind, Preference};
 use wire::{ErrorBodyFormat, ErrorCode, Format, MetadataLevel, Version};
 
 const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
@@ -134,8 +134,8 @@ fn error_form(layer: Layer, code: ErrorCode, envelope: &Envelope) -> (ErrorBodyF
         }
         // The one media type that was recorded with a blank.
         (Layer::Format, _) => (ErrorBodyFormat::ODataXml, "application/xml; charset=utf-8"),
-        (_, Some(format @ Format::Json(_))) => (ErrorBodyFormat::Json, format.content_type(Content::Error)),
-        (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, Format::Atom.content_type(Content::Error)),
+        (_, Some(format @ Format::Json(_))) => (ErrorBodyFormat::Json, format.content_type(ContentKind::Error)),
+        (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, Format::Atom.content_type(ContentKind::Error)),
     }
 }
 
@@ -161,7 +161,7 @@ fn common_headers(envelope: &Envelope) -> HeaderMap {
 /// The value that names a media type.
 fn content_type_value(text: &'static str) -> HeaderValue {
     const fn json(level: MetadataLevel) -> HeaderValue {
-        HeaderValue::from_static(Format::Json(level).content_type(Content::Entry))
+        HeaderValue::from_static(Format::Json(level).content_type(ContentKind::Entry))
     }
     // Looked at byte by byte when the program is compiled, instead of for every answer.
     static USUAL: [HeaderValue; 3] =

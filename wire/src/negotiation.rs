@@ -25,7 +25,7 @@ pub enum Format {
 
 /// What an answer holds, which Atom tells apart by media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub enum ContentKind {
     /// One entity or table.
     Entry,
     /// Any number of them.
@@ -36,16 +36,16 @@ pub enum Content {
 
 impl Format {
     /// The `Content-Type` of an answer, exactly as the service names it (03 §1.1).
-    pub const fn content_type(self, content: Content) -> &'static str {
+    pub const fn content_type(self, content: ContentKind) -> &'static str {
         match (self, content) {
             (Self::Json(MetadataLevel::None), _) => "application/json;odata=nometadata;streaming=true;charset=utf-8",
             (Self::Json(MetadataLevel::Minimal), _) => {
                 "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"
             }
             (Self::Json(MetadataLevel::Full), _) => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
-            (Self::Atom, Content::Entry) => "application/atom+xml;type=entry;charset=utf-8",
-            (Self::Atom, Content::Set) => "application/atom+xml;type=feed;charset=utf-8",
-            (Self::Atom, Content::Error) => "application/xml;charset=utf-8",
+            (Self::Atom, ContentKind::Entry) => "application/atom+xml;type=entry;charset=utf-8",
+            (Self::Atom, ContentKind::Set) => "application/atom+xml;type=feed;charset=utf-8",
+            (Self::Atom, ContentKind::Error) => "application/xml;charset=utf-8",
         }
     }
 }

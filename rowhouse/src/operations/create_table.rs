@@ -8,7 +8,7 @@ use model::TableName;
 use model::name::TableNameError;
 use std::pin::pin;
 use store::{Engine, TableKey};
-use wire::negotiation::Content;
+use wire::negotiation::ContentKind;
 use wire::payload::{read_table, write_single_table};
 use wire::uri::write_table_address;
 use wire::{ErrorCode, ServiceError};
@@ -25,7 +25,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, body: &[u8]) -> R
     step("create table", pin!(engine.create_table(&table))).await?;
     let mut location = format!("{}/", call.base).into_bytes();
     write_table_address(&mut location, table.name.as_str());
-    Ok(Answer::created(call.preference, location, call.content_type(Content::Entry), || {
+    Ok(Answer::created(call.preference, location, call.content_type(ContentKind::Entry), || {
         let mut body = Vec::new();
         write_single_table(&mut body, call.form(), table.name.as_str());
         body

@@ -11,7 +11,7 @@ use model::{Action, EntityView};
 use std::pin::pin;
 use store::{Engine, ReadError};
 use wire::ErrorCode;
-use wire::negotiation::Content;
+use wire::negotiation::ContentKind;
 use wire::payload::write_single_entity;
 
 /// Reads one entity.
@@ -33,6 +33,6 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, address: &EntityA
     let view = EntityView::of(&key, &record)?;
     let mut body = Vec::with_capacity(record.as_bytes().len() * 2 + 512);
     write_single_entity(&mut body, &call.entity_form(&address.table, select.as_ref()), &view)?;
-    let answer = Answer::ok(call.content_type(Content::Entry), vec![Bytes::from(body)]);
+    let answer = Answer::ok(call.content_type(ContentKind::Entry), vec![Bytes::from(body)]);
     Ok(Answer { etag: Some(view.record.timestamp()), ..answer })
 }

@@ -9,7 +9,7 @@ use model::TableName;
 use std::pin::pin;
 use store::{Engine, TableKey};
 use wire::ErrorCode;
-use wire::negotiation::Content;
+use wire::negotiation::ContentKind;
 use wire::payload::write_single_table;
 
 /// Answers the entry with the spelling of the table's creation.
@@ -24,5 +24,5 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, name: &str) -> Re
     };
     let mut body = Vec::new();
     write_single_table(&mut body, call.form(), spelling.as_str());
-    Ok(Answer::ok(call.content_type(Content::Entry), vec![Bytes::from(body)]))
+    Ok(Answer::ok(call.content_type(ContentKind::Entry), vec![Bytes::from(body)]))
 }

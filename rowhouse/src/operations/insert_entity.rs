@@ -8,7 +8,7 @@ use model::{DateTime, EntityKey, EntityView, Mutation, Record, RecordBuilder};
 use store::Engine;
 use wire::ErrorCode;
 use wire::entity_body::KeyLocation;
-use wire::negotiation::{Content, Preference};
+use wire::negotiation::{ContentKind, Preference};
 use wire::payload::{read_entity, write_single_entity};
 use wire::uri::write_entity_address;
 
@@ -50,6 +50,6 @@ pub(crate) fn answer(
         content.reserve(record.as_bytes().len() * 2);
         write_single_entity(&mut content, &call.entity_form(table, None), &EntityView::of(key, &record)?)?;
     }
-    let created = Answer::created(call.preference, location, call.content_type(Content::Entry), || content);
+    let created = Answer::created(call.preference, location, call.content_type(ContentKind::Entry), || content);
     Ok(Answer { etag: Some(timestamp), ..created })
 }

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 use store::{Engine, EntitySink, Scan, ScanEnd};
 use tracing::debug;
-use wire::negotiation::Content;
+use wire::negotiation::ContentKind;
 use wire::payload::{
     EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_entity_set,
 };
@@ -56,7 +56,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, table: &str) -> R
     let next = end.next.filter(|_| limit > 0);
     Ok(Answer {
         continuation: next.as_ref().map_or_else(Vec::new, tokens),
-        ..Answer::ok(call.content_type(Content::Set), segments)
+        ..Answer::ok(call.content_type(ContentKind::Set), segments)
     })
 }
 

@@ -9,7 +9,7 @@ use model::plan::plan_tables;
 use model::{Filter, TableName};
 use std::pin::pin;
 use store::{Engine, TablePages};
-use wire::negotiation::Content;
+use wire::negotiation::ContentKind;
 use wire::payload::write_table_set;
 use wire::{ErrorCode, QueryOptions, continuation, filter};
 
@@ -25,7 +25,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>) -> Result<Answer,
     write_table_set(&mut body, call.form(), tables.iter().map(TableName::as_str));
     let continuation =
         next.map(|name| ("x-ms-continuation-nexttablename", continuation::encode(name.folded()))).into_iter().collect();
-    Ok(Answer { continuation, ..Answer::ok(call.content_type(Content::Set), vec![Bytes::from(body)]) })
+    Ok(Answer { continuation, ..Answer::ok(call.content_type(ContentKind::Set), vec![Bytes::from(body)]) })
 }
 
 /// The service answers 500 to a filter on another property (04 §7); the request is at fault, so this answers 400.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use model::{DateTime, Written};
 use wire::batch::{PartHead, end, start_changeset, start_part, write_etag, write_head};
 use wire::error::write_error_body;
-use wire::negotiation::{Content, DataServiceVersion, Preference};
+use wire::negotiation::{ContentKind, DataServiceVersion, Preference};
 use wire::{ErrorBodyFormat, ErrorCode, Format, ServiceError};
 
 /// Segments of a body above this size are not copied, in bytes.
@@ -152,7 +152,9 @@ impl<'a> Answers<'a> {
     pub(super) fn failure(&mut self, error: &ServiceError, layer: Layer, form: FailureForm<'_>) {
         let (body, content_type, data_service_version) = match (layer, form.format) {
             (Layer::Format, _) | (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, ODATA_XML, "1.0"),
-            (_, Some(format @ Format::Json(_))) => (ErrorBodyFormat::Json, format.content_type(Content::Error), "3.0"),
+            (_, Some(format @ Format::Json(_))) => {
+                (ErrorBodyFormat::Json, format.content_type(ContentKind::Error), "3.0")
+            }
         };
         let head = PartHead {
             status: error.code.status(),
