@@ -278,7 +278,7 @@ impl<E: Engine> Service<E> {
         // Errors about the address come before those about the format, and are already written in it.
         let has_answer = matches!(parts.method, Method::GET | Method::POST);
         let wished =
-            if has_answer { format_preferences.answer_format() } else { format_preferences.empty_answer_format() };
+            if has_answer { format_preferences.response_format() } else { format_preferences.empty_response_format() };
         envelope.format = wished.ok();
         options.check().map_err(Failure::query)?;
         let resource = target.resource().map_err(Failure::query)?;
@@ -306,8 +306,8 @@ impl<E: Engine> Service<E> {
             _ if operation.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if operation.answers_with_body() == has_answer => resolved(wished)?,
             // The method on the wire is not the one that counts.
-            _ if operation.answers_with_body() => resolved(format_preferences.answer_format())?,
-            _ => resolved(format_preferences.empty_answer_format())?,
+            _ if operation.answers_with_body() => resolved(format_preferences.response_format())?,
+            _ => resolved(format_preferences.empty_response_format())?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;
         learned.has_own_timeout = timeout < Duration::from_secs(REQUEST_TIMEOUT_SECONDS_MAX);

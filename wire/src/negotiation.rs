@@ -117,7 +117,7 @@ pub struct FormatPreferences<'a> {
 
 impl FormatPreferences<'_> {
     /// The format of the answer, or why there is none (03 §1.2, §1.3).
-    pub fn answer_format(&self) -> Result<Format, ErrorCode> {
+    pub fn response_format(&self) -> Result<Format, ErrorCode> {
         let format = self.format.map(str::trim).filter(|format| !format.is_empty());
         if let Some(format) = format.filter(|_| self.data_service_version >= DataServiceVersion::V3) {
             return self.first_spoken(format, Short::Allowed);
@@ -128,16 +128,16 @@ impl FormatPreferences<'_> {
         }
     }
 
-    /// The format for an answer without a body: as [`Self::answer_format`], but no `Accept`, or one that takes
+    /// The format for an answer without a body: as [`Self::response_format`], but no `Accept`, or one that takes
     /// everything, is no error.
     ///
     /// UNVERIFIED (03 §1.3): whether a missing `Accept` is refused on operations with empty answers.
-    pub fn empty_answer_format(&self) -> Result<Format, ErrorCode> {
+    pub fn empty_response_format(&self) -> Result<Format, ErrorCode> {
         let is_indifferent = self.accept.is_none_or(|accept| accept.trim() == "*/*") && self.format.is_none();
         if is_indifferent && self.version >= Version::NO_ATOM {
             return Ok(Format::Json(MetadataLevel::Minimal));
         }
-        self.answer_format()
+        self.response_format()
     }
 
     /// The format of the media range with the highest quality, the first one among equals, that the version speaks; if
@@ -173,7 +173,7 @@ impl FormatPreferences<'_> {
 
     /// The format for the parts of a batch that name none. Nothing is refused for what the batch itself names (03 §1.3).
     pub fn default_part_format(&self) -> Format {
-        match self.answer_format() {
+        match self.response_format() {
             Ok(format) => format,
             Err(_) if self.version >= Version::NO_ATOM => Format::Json(MetadataLevel::Minimal),
             Err(_) => Format::Atom,
@@ -334,7 +334,7 @@ mod tests {
     ) -> Result<Format, ErrorCode> {
         let version = Version::parse(version).unwrap();
         let data_service_version = DataServiceVersion::effective(version, dsv, None)?;
-        FormatPreferences { version, data_service_version, accept, format }.answer_format()
+        FormatPreferences { version, data_service_version, accept, format }.response_format()
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl<'a> Part<'a> {
             let (accept, format) = (batch.headers.accept, batch.options.format.as_deref());
             return Ok(FormatPreferences { accept, format, ..format_preferences }.default_part_format());
         }
-        resolved(format_preferences.answer_format())
+        resolved(format_preferences.response_format())
     }
 
     /// The data service version in which an answer that succeeds is.
