@@ -91,7 +91,7 @@ fn write_context_address(out: &mut Vec<u8>, context: &JsonEntityContext<'_>, suf
     out.extend_from_slice(suffix);
     if let Some(select) = context.select {
         out.extend_from_slice(b"&$select=");
-        write_escaped(out, select.shown());
+        write_escaped(out, select.metadata_text());
     }
     out.push(b'"');
 }
