@@ -13,7 +13,7 @@ use crate::mutation::Mutation;
 use crate::name::AccountName;
 use crate::permissions::Permissions;
 use crate::range::KeyRange;
-use crate::roles::{Needs, RoleScope};
+use crate::roles::{RequiredActions, RoleScope};
 use core::net::IpAddr;
 
 /// What a credential allows, and on which account.
@@ -236,21 +236,21 @@ fn check_account(resources: Resources, permissions: Permissions, action: Action<
 /// table: both are refused, as the list of tables is; and that policies need actions of their own, which only the owner's
 /// role has.
 fn check_roles(roles: &RoleScope, action: Action<'_>) -> Result<(), Denial> {
-    let (needs, table) = match action {
-        Action::GetServiceProperties | Action::GetServiceStats => (Needs::READ_SERVICE, None),
-        Action::SetServiceProperties => (Needs::WRITE_SERVICE, None),
-        Action::QueryTables => (Needs::READ_TABLES, None),
-        Action::CreateTable => (Needs::CREATE_TABLE, None),
-        Action::DeleteTable { table } => (Needs::DELETE_TABLE, Some(table)),
-        Action::GetPolicies { table } => (Needs::GET_POLICIES, Some(table)),
-        Action::SetPolicies { table } => (Needs::SET_POLICIES, Some(table)),
-        Action::Entities { table, access: Access::Read, .. } => (Needs::READ_ENTITIES, Some(table)),
-        Action::Entities { table, access: Access::Insert, .. } => (Needs::INSERT, Some(table)),
-        Action::Entities { table, access: Access::Update, .. } => (Needs::UPDATE, Some(table)),
-        Action::Entities { table, access: Access::Upsert, .. } => (Needs::UPSERT, Some(table)),
-        Action::Entities { table, access: Access::Delete, .. } => (Needs::DELETE, Some(table)),
+    let (required, table) = match action {
+        Action::GetServiceProperties | Action::GetServiceStats => (RequiredActions::READ_SERVICE, None),
+        Action::SetServiceProperties => (RequiredActions::WRITE_SERVICE, None),
+        Action::QueryTables => (RequiredActions::READ_TABLES, None),
+        Action::CreateTable => (RequiredActions::CREATE_TABLE, None),
+        Action::DeleteTable { table } => (RequiredActions::DELETE_TABLE, Some(table)),
+        Action::GetPolicies { table } => (RequiredActions::GET_POLICIES, Some(table)),
+        Action::SetPolicies { table } => (RequiredActions::SET_POLICIES, Some(table)),
+        Action::Entities { table, access: Access::Read, .. } => (RequiredActions::READ_ENTITIES, Some(table)),
+        Action::Entities { table, access: Access::Insert, .. } => (RequiredActions::INSERT, Some(table)),
+        Action::Entities { table, access: Access::Update, .. } => (RequiredActions::UPDATE, Some(table)),
+        Action::Entities { table, access: Access::Upsert, .. } => (RequiredActions::UPSERT, Some(table)),
+        Action::Entities { table, access: Access::Delete, .. } => (RequiredActions::DELETE, Some(table)),
     };
-    if roles.permits(needs, table) { Ok(()) } else { Err(Denial::Permission) }
+    if roles.permits(required, table) { Ok(()) } else { Err(Denial::Permission) }
 }
 
 #[cfg(test)]

@@ -106,11 +106,11 @@ impl fmt::Debug for DataActions {
     }
 }
 
-/// What an operation needs (09 §5): one of several sets, whole.
+/// The actions that an operation requires (09 §5): all of one of several sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Needs(&'static [DataActions]);
+pub struct RequiredActions(&'static [DataActions]);
 
-impl Needs {
+impl RequiredActions {
     /// Get Table Service Properties, Get Table Service Stats.
     pub const READ_SERVICE: Self = Self(&[DataActions::READ_SERVICE]);
     /// Set Table Service Properties.
@@ -137,7 +137,7 @@ impl Needs {
     /// Delete Entity.
     pub const DELETE: Self = Self(&[DataActions::DELETE_ENTITIES]);
 
-    fn are_met_by(self, granted: DataActions) -> bool {
+    fn is_met_by(self, granted: DataActions) -> bool {
         self.0.iter().any(|set| granted.holds(*set))
     }
 }
@@ -191,9 +191,9 @@ impl RoleScope {
     /// Whether an operation is allowed: on a table, or, without one, on the account.
     ///
     /// Grants of several assignments add up.
-    pub fn permits(&self, needs: Needs, table: Option<&str>) -> bool {
+    pub fn permits(&self, required: RequiredActions, table: Option<&str>) -> bool {
         let tables = self.tables.iter().filter(|(pattern, _)| table.is_some_and(|table| pattern.matches(table)));
-        needs.are_met_by(tables.fold(self.account, |granted, (_, actions)| granted.and(*actions)))
+        required.is_met_by(tables.fold(self.account, |granted, (_, actions)| granted.and(*actions)))
     }
 }
 
@@ -201,19 +201,19 @@ impl RoleScope {
 mod tests {
     use super::*;
 
-    const EVERY_NEED: [Needs; 12] = [
-        Needs::READ_SERVICE,
-        Needs::WRITE_SERVICE,
-        Needs::READ_TABLES,
-        Needs::CREATE_TABLE,
-        Needs::DELETE_TABLE,
-        Needs::GET_POLICIES,
-        Needs::SET_POLICIES,
-        Needs::READ_ENTITIES,
-        Needs::INSERT,
-        Needs::UPSERT,
-        Needs::UPDATE,
-        Needs::DELETE,
+    const ALL_REQUIRED: [RequiredActions; 12] = [
+        RequiredActions::READ_SERVICE,
+        RequiredActions::WRITE_SERVICE,
+        RequiredActions::READ_TABLES,
+        RequiredActions::CREATE_TABLE,
+        RequiredActions::DELETE_TABLE,
+        RequiredActions::GET_POLICIES,
+        RequiredActions::SET_POLICIES,
+        RequiredActions::READ_ENTITIES,
+        RequiredActions::INSERT,
+        RequiredActions::UPSERT,
+        RequiredActions::UPDATE,
+        RequiredActions::DELETE,
     ];
 
     fn on_account(actions: DataActions) -> RoleScope {
@@ -236,7 +236,8 @@ mod tests {
 
     #[test]
     fn what_each_role_allows() {
-        let allowed = |actions| EVERY_NEED.map(|needs| u8::from(on_account(actions).permits(needs, Some("harvest"))));
+        let allowed =
+            |actions| ALL_REQUIRED.map(|required| u8::from(on_account(actions).permits(required, Some("harvest"))));
         assert_eq!(allowed(DataActions::NONE), [0; 12]);
         assert_eq!(allowed(DataActions::DELEGATE), [0; 12]);
         assert_eq!(allowed(DataActions::READER), [0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
@@ -254,19 +255,23 @@ mod tests {
         let mut scope = RoleScope::of("someone".into());
         scope.allow(TablePattern::parse("Harvest").as_ref(), DataActions::ALL);
         scope.allow(TablePattern::parse("log*").as_ref(), DataActions::READER);
-        for needs in EVERY_NEED {
-            assert!(scope.permits(needs, Some("harvest")) && scope.permits(needs, Some("HARVEST")));
-            assert!(!scope.permits(needs, Some("harvest2")) && !scope.permits(needs, Some("harves")));
-            assert!(!scope.permits(needs, None), "{needs:?} on the account");
+        for required in ALL_REQUIRED {
+            assert!(scope.permits(required, Some("harvest")) && scope.permits(required, Some("HARVEST")));
+            assert!(!scope.permits(required, Some("harvest2")) && !scope.permits(required, Some("harves")));
+            assert!(!scope.permits(required, None), "{required:?} on the account");
         }
         assert!(
-            scope.permits(Needs::READ_ENTITIES, Some("Logs2026")) && scope.permits(Needs::READ_ENTITIES, Some("log"))
+            scope.permits(RequiredActions::READ_ENTITIES, Some("Logs2026"))
+                && scope.permits(RequiredActions::READ_ENTITIES, Some("log"))
         );
-        assert!(!scope.permits(Needs::INSERT, Some("Logs2026")));
+        assert!(!scope.permits(RequiredActions::INSERT, Some("Logs2026")));
         // Grants add up, also over scopes.
         scope.allow(None, DataActions::ADD_ENTITIES);
         scope.allow(TablePattern::parse("logs").as_ref(), DataActions::UPDATE_ENTITIES);
-        assert!(scope.permits(Needs::UPSERT, Some("logs")) && !scope.permits(Needs::UPSERT, Some("log")));
+        assert!(
+            scope.permits(RequiredActions::UPSERT, Some("logs"))
+                && !scope.permits(RequiredActions::UPSERT, Some("log"))
+        );
     }
 
     #[test]
