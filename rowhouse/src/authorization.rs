@@ -6,7 +6,7 @@
 use crate::call::{Call, Headers};
 use crate::failure::Failure;
 use crate::route::Operation;
-use model::grant::Access;
+use model::grant::EntityAccess;
 use model::{Action, Denial, Grant, Scope};
 use tracing::info;
 use wire::{ErrorCode, ServiceError};
@@ -46,18 +46,18 @@ impl Call<'_> {
 fn action<'o>(operation: &'o Operation<'_>, headers: &Headers<'_>) -> Option<Action<'o>> {
     let entities = |table, access| Some(Action::Entities { table, access, key: None });
     // Without a condition these two create what is missing.
-    let write = if headers.if_match.is_some() { Access::Update } else { Access::Upsert };
+    let write = if headers.if_match.is_some() { EntityAccess::Update } else { EntityAccess::Upsert };
     match operation {
         Operation::QueryTables | Operation::GetTable(_) => Some(Action::QueryTables),
         Operation::CreateTable => Some(Action::CreateTable),
         Operation::DeleteTable(table) => Some(Action::DeleteTable { table }),
         Operation::GetTableAcl(table) => Some(Action::GetPolicies { table }),
         Operation::SetTableAcl(table) => Some(Action::SetPolicies { table }),
-        Operation::QueryEntities(table) => entities(table, Access::Read),
-        Operation::GetEntity(address) => entities(&address.table, Access::Read),
-        Operation::InsertEntity(table) => entities(table, Access::Insert),
+        Operation::QueryEntities(table) => entities(table, EntityAccess::Read),
+        Operation::GetEntity(address) => entities(&address.table, EntityAccess::Read),
+        Operation::InsertEntity(table) => entities(table, EntityAccess::Insert),
         Operation::UpdateEntity(address) | Operation::MergeEntity(address) => entities(&address.table, write),
-        Operation::DeleteEntity(address) => entities(&address.table, Access::Delete),
+        Operation::DeleteEntity(address) => entities(&address.table, EntityAccess::Delete),
         Operation::GetServiceProperties => Some(Action::GetServiceProperties),
         Operation::SetServiceProperties => Some(Action::SetServiceProperties),
         Operation::GetServiceStats => Some(Action::GetServiceStats),

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::route::EntityAddress;
 use crate::traces::step;
 use bytes::Bytes;
-use model::grant::Access;
+use model::grant::EntityAccess;
 use model::{Action, EntityView};
 use std::pin::pin;
 use store::{Engine, ReadError};
@@ -21,7 +21,7 @@ pub(crate) async fn run(engine: &impl Engine, call: &Call<'_>, address: &EntityA
     call.options.check_supported().map_err(Failure::service)?;
     let select = call.select().map_err(Failure::service)?.filter(|select| !select.is_all());
     let key = address_key(&address.partition, &address.row, ErrorCode::ResourceNotFound)?;
-    call.allow(Action::Entities { table: &address.table, access: Access::Read, key: Some(&key) })?;
+    call.allow(Action::Entities { table: &address.table, access: EntityAccess::Read, key: Some(&key) })?;
     let table = call.table_to_read(&address.table)?;
     call.admit_entities(&table, &address.partition, 1)?;
     let record = match step("get entity", pin!(engine.get(&table, &key))).await {
