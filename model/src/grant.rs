@@ -42,7 +42,7 @@ pub enum Scope {
     /// An account SAS: everything of some kinds of resources.
     Account {
         /// The kinds of resources.
-        resources: Resources,
+        resources: ResourceTypes,
         /// What may be done with them.
         permissions: Permissions,
     },
@@ -54,7 +54,7 @@ pub enum Scope {
 
 /// The kinds of resources that an account SAS covers: `srt` (08 §8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Resources {
+pub struct ResourceTypes {
     /// `s`: what belongs to the whole service.
     pub service: bool,
     /// `c`: tables.
@@ -212,8 +212,8 @@ fn check_table(own: &str, permissions: Permissions, range: &KeyRange, action: Ac
 /// The matrix of 08 §3.
 ///
 /// UNVERIFIED (08 §3): that `s` allows to list tables as `c` does.
-fn check_account(resources: Resources, permissions: Permissions, action: Action<'_>) -> Result<(), Denial> {
-    let Resources { service, container, object } = resources;
+fn check_account(resources: ResourceTypes, permissions: Permissions, action: Action<'_>) -> Result<(), Denial> {
+    let ResourceTypes { service, container, object } = resources;
     let (covers, permits) = match action {
         Action::GetServiceProperties | Action::GetServiceStats => (service, permissions.holds(Permissions::READ)),
         Action::SetServiceProperties => (service, permissions.holds(Permissions::WRITE)),
@@ -289,7 +289,7 @@ mod tests {
 
     fn on_account(resources: &str, letters: &str) -> Grant {
         let has = |letter| resources.contains(letter);
-        let resources = Resources { service: has('s'), container: has('c'), object: has('o') };
+        let resources = ResourceTypes { service: has('s'), container: has('c'), object: has('o') };
         grant(Scope::Account { resources, permissions: Permissions::of_account(letters).unwrap() })
     }
 

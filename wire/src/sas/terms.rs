@@ -2,7 +2,7 @@
 
 use super::{Fields, Kind, SasError};
 use crate::version::Version;
-use model::grant::Resources;
+use model::grant::ResourceTypes;
 use model::{DateTime, Denial, KeyRange, Permissions, Scope, StoredAccessPolicies};
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ struct Terms {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Reach<'a> {
     Table { table: Cow<'a, str>, policy: Cow<'a, str>, range: KeyRange },
-    Account { covers_tables: bool, resources: Resources },
+    Account { covers_tables: bool, resources: ResourceTypes },
 }
 
 /// When, from where and over which protocol a token is used.
@@ -79,7 +79,7 @@ impl<'a> Sas<'a> {
                 let covers_tables = letters("ss", &fields.services, "bqtf")?.contains('t');
                 let types = letters("srt", &fields.resources, "sco")?;
                 let has = |letter| types.contains(letter);
-                let resources = Resources { service: has('s'), container: has('c'), object: has('o') };
+                let resources = ResourceTypes { service: has('s'), container: has('c'), object: has('o') };
                 Reach::Account { covers_tables, resources }
             }
         };

@@ -1,5 +1,5 @@
 use super::*;
-use model::grant::Resources;
+use model::grant::ResourceTypes;
 use model::{DateTime, Denial, KeyRange, Permissions, Scope, StoredAccessPolicies, StoredAccessPolicy};
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -166,7 +166,7 @@ fn what_tokens_allow() {
     assert_eq!(scope(WORKED_EXAMPLES[0].1, vec![]), table("raud", KeyRange::all()));
     let range = KeyRange::pairs(Some(("north", Some("001"))), Some(("north", Some("050"))));
     assert_eq!(scope(WORKED_EXAMPLES[1].1, vec![]), table("ra", range));
-    let entities = Resources { object: true, ..Resources::default() };
+    let entities = ResourceTypes { object: true, ..ResourceTypes::default() };
     let permissions = Permissions::of_table("rau").unwrap();
     assert_eq!(scope(WORKED_EXAMPLES[5].1, vec![]), Ok(Scope::Account { resources: entities, permissions }));
     assert_eq!(scope(WORKED_EXAMPLES[4].1, vec![]), Ok(Scope::Nothing(Denial::Protocol)), "HTTPS is asked for");
