@@ -160,7 +160,7 @@ impl EntityAccess {
             Self::Read => Permissions::READ,
             Self::Insert => Permissions::ADD,
             Self::Update => Permissions::UPDATE,
-            Self::Upsert => Permissions::ADD.and(Permissions::UPDATE),
+            Self::Upsert => Permissions::ADD.union(Permissions::UPDATE),
             Self::Delete => Permissions::DELETE,
         }
     }
@@ -197,7 +197,7 @@ impl Grant {
 
 fn check_table(own: &str, permissions: Permissions, range: &KeyRange, action: Action<'_>) -> Result<(), Denial> {
     let Action::Entities { table, access, key } = action else { return Err(Denial::Operation) };
-    if !permissions.holds(access.required_permissions()) {
+    if !permissions.contains(access.required_permissions()) {
         return Err(Denial::Permission);
     }
     if !table.eq_ignore_ascii_case(own) {
@@ -215,13 +215,13 @@ fn check_table(own: &str, permissions: Permissions, range: &KeyRange, action: Ac
 fn check_account(resources: ResourceTypes, permissions: Permissions, action: Action<'_>) -> Result<(), Denial> {
     let ResourceTypes { service, container, object } = resources;
     let (covers, permits) = match action {
-        Action::GetServiceProperties | Action::GetServiceStats => (service, permissions.holds(Permissions::READ)),
-        Action::SetServiceProperties => (service, permissions.holds(Permissions::WRITE)),
-        Action::QueryTables => (container || service, permissions.holds(Permissions::LIST)),
-        Action::CreateTable => (container, permissions.holds_any(Permissions::CREATE.and(Permissions::WRITE))),
-        Action::DeleteTable { .. } => (container, permissions.holds(Permissions::DELETE)),
+        Action::GetServiceProperties | Action::GetServiceStats => (service, permissions.contains(Permissions::READ)),
+        Action::SetServiceProperties => (service, permissions.contains(Permissions::WRITE)),
+        Action::QueryTables => (container || service, permissions.contains(Permissions::LIST)),
+        Action::CreateTable => (container, permissions.intersects(Permissions::CREATE.union(Permissions::WRITE))),
+        Action::DeleteTable { .. } => (container, permissions.contains(Permissions::DELETE)),
         Action::GetPolicies { .. } | Action::SetPolicies { .. } => return Err(Denial::Operation),
-        Action::Entities { access, .. } => (object, permissions.holds(access.required_permissions())),
+        Action::Entities { access, .. } => (object, permissions.contains(access.required_permissions())),
     };
     match (covers, permits) {
         (false, _) => Err(Denial::ResourceType),

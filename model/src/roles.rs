@@ -63,17 +63,17 @@ impl DataActions {
     /// The role Storage Table Data Reader.
     ///
     /// UNVERIFIED (09 §5): that it lists tables as well as entities.
-    pub const READER: Self = Self::READ_TABLES.and(Self::READ_ENTITIES);
+    pub const READER: Self = Self::READ_TABLES.union(Self::READ_ENTITIES);
     /// The role Storage Table Data Contributor.
     ///
     /// UNVERIFIED (09 §5): that it creates and deletes tables.
     pub const CONTRIBUTOR: Self = Self::READER
-        .and(Self::WRITE_TABLES)
-        .and(Self::DELETE_TABLES)
-        .and(Self::WRITE_ENTITIES)
-        .and(Self::ADD_ENTITIES)
-        .and(Self::UPDATE_ENTITIES)
-        .and(Self::DELETE_ENTITIES);
+        .union(Self::WRITE_TABLES)
+        .union(Self::DELETE_TABLES)
+        .union(Self::WRITE_ENTITIES)
+        .union(Self::ADD_ENTITIES)
+        .union(Self::UPDATE_ENTITIES)
+        .union(Self::DELETE_ENTITIES);
 
     /// Reads the name of an action, in any letter case, with or without the prefix of the service.
     pub fn parse(name: &str) -> Option<Self> {
@@ -89,19 +89,19 @@ impl DataActions {
 
     /// The actions of both sets.
     #[must_use]
-    pub const fn and(self, other: Self) -> Self {
+    pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of the other set's actions are in this one.
-    pub const fn holds(self, other: Self) -> bool {
+    /// Whether all actions of the other set are in this one.
+    pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
 impl fmt::Debug for DataActions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Self::NAMED.iter().filter(|(_, action)| self.holds(*action)).map(|(name, _)| *name);
+        let names = Self::NAMED.iter().filter(|(_, action)| self.contains(*action)).map(|(name, _)| *name);
         f.debug_set().entries(names).finish()
     }
 }
@@ -131,14 +131,14 @@ impl RequiredActions {
     pub const INSERT: Self = Self(&[DataActions::WRITE_ENTITIES, DataActions::ADD_ENTITIES]);
     /// Insert Or Replace Entity, Insert Or Merge Entity.
     pub const UPSERT: Self =
-        Self(&[DataActions::WRITE_ENTITIES, DataActions::ADD_ENTITIES.and(DataActions::UPDATE_ENTITIES)]);
+        Self(&[DataActions::WRITE_ENTITIES, DataActions::ADD_ENTITIES.union(DataActions::UPDATE_ENTITIES)]);
     /// Update Entity, Merge Entity.
     pub const UPDATE: Self = Self(&[DataActions::WRITE_ENTITIES, DataActions::UPDATE_ENTITIES]);
     /// Delete Entity.
     pub const DELETE: Self = Self(&[DataActions::DELETE_ENTITIES]);
 
     fn is_met_by(self, granted: DataActions) -> bool {
-        self.0.iter().any(|set| granted.holds(*set))
+        self.0.iter().any(|set| granted.contains(*set))
     }
 }
 
@@ -183,7 +183,7 @@ impl RoleScope {
     /// Allows actions, on the tables of a pattern or, without one, on the whole account.
     pub fn allow(&mut self, tables: Option<&TablePattern>, actions: DataActions) {
         match tables {
-            None => self.account = self.account.and(actions),
+            None => self.account = self.account.union(actions),
             Some(pattern) => self.tables.push((pattern.clone(), actions)),
         }
     }
@@ -193,7 +193,7 @@ impl RoleScope {
     /// Grants of several assignments add up.
     pub fn permits(&self, required: RequiredActions, table: Option<&str>) -> bool {
         let tables = self.tables.iter().filter(|(pattern, _)| table.is_some_and(|table| pattern.matches(table)));
-        required.is_met_by(tables.fold(self.account, |granted, (_, actions)| granted.and(*actions)))
+        required.is_met_by(tables.fold(self.account, |granted, (_, actions)| granted.union(*actions)))
     }
 }
 
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn names_of_actions() {
-        assert_eq!(DataActions::NAMED.iter().fold(DataActions::NONE, |all, (_, a)| all.and(*a)), DataActions::ALL);
+        assert_eq!(DataActions::NAMED.iter().fold(DataActions::NONE, |all, (_, a)| all.union(*a)), DataActions::ALL);
         let full = "microsoft.storage/storageAccounts/tableServices/tables/entities/add/action";
         assert_eq!(DataActions::parse(full), Some(DataActions::ADD_ENTITIES));
         assert_eq!(DataActions::parse("tables/entities/read"), Some(DataActions::READ_ENTITIES));
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(allowed(DataActions::ALL), [1; 12]);
         assert_eq!(allowed(DataActions::ADD_ENTITIES), [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
         assert_eq!(allowed(DataActions::UPDATE_ENTITIES), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
-        let both = DataActions::ADD_ENTITIES.and(DataActions::UPDATE_ENTITIES);
+        let both = DataActions::ADD_ENTITIES.union(DataActions::UPDATE_ENTITIES);
         assert_eq!(allowed(both), [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0]);
         assert_eq!(allowed(DataActions::WRITE_ENTITIES), [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0]);
     }

@@ -87,7 +87,7 @@ impl Roles {
                 let action = DataActions::parse(action).with_context(|| {
                     format!("role '{name}': the action '{action}' is none of {}", DataActions::names())
                 })?;
-                actions = actions.and(action);
+                actions = actions.union(action);
             }
             ensure!(roles.insert(name.clone(), actions).is_none(), "the role '{name}' is built in");
         }
