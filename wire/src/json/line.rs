@@ -4,7 +4,7 @@
 //! whatever reads it, and a negative zero keeps its sign, which no answer of the service shows (01 §6.2).
 
 use super::escape::write_json_string;
-use super::write::{close_object, write_beginning, write_value};
+use super::write::{close_object, write_name_and_type, write_value};
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Properties};
 use model::{DateTime, ETag, EdmType, EdmValue};
@@ -44,7 +44,7 @@ pub fn write_entity_line(
     for property in properties {
         let property = property?;
         let is_plain = matches!(property.edm_type(), EdmType::String | EdmType::Boolean | EdmType::Int32);
-        write_beginning(out, &property, !is_plain)?;
+        write_name_and_type(out, &property, !is_plain)?;
         match property.value()? {
             EdmValue::Double(double) if double.to_bits() == (-0.0_f64).to_bits() => out.extend_from_slice(b"-0.0"),
             _ => write_value(out, &property)?,

@@ -1,7 +1,7 @@
 //! Request bodies, as a client writes them (specification 03 §2).
 
 use super::escape::write_json_string;
-use super::write::{close_object, write_beginning, write_value};
+use super::write::{close_object, write_name_and_type, write_value};
 use model::name::{PARTITION_KEY, ROW_KEY};
 use model::record::DamagedRecord;
 use model::{EdmType, EntityKey, RecordBuilder};
@@ -25,7 +25,7 @@ pub fn write_entity_request(
     for property in properties.properties() {
         let property = property?;
         let is_plain = matches!(property.edm_type(), EdmType::String | EdmType::Boolean | EdmType::Int32);
-        write_beginning(out, &property, !is_plain)?;
+        write_name_and_type(out, &property, !is_plain)?;
         write_value(out, &property)?;
         out.push(b',');
     }

@@ -105,7 +105,7 @@ fn write_members(
 ) -> Result<(), DamagedRecord> {
     let timestamp = entity.record.timestamp().text();
     write_annotations(out, context, entity, &timestamp);
-    let mut properties = PropertyWriter { level: context.response.level, cache, place: 0 };
+    let mut properties = PropertyWriter { level: context.response.level, cache, index: 0 };
     match context.select.filter(|select| !select.is_all()) {
         None => {
             write_keys(out, context, entity, &timestamp, |_| true);
@@ -207,20 +207,20 @@ struct PropertyWriter<'r> {
     /// What the entity before had; `None` if there is only one.
     cache: Option<&'r mut EncoderCache>,
     /// How many properties of the entity were written.
-    place: usize,
+    index: usize,
 }
 
 impl PropertyWriter<'_> {
     /// All properties of an entity.
     fn write_all(&mut self, out: &mut Vec<u8>, mut properties: Properties<'_>) -> Result<(), DamagedRecord> {
         loop {
-            let known = self.cache.as_ref().and_then(|cache| cache.next(self.place, &mut properties));
-            if let Some((beginning, property)) = known {
+            let same = self.cache.as_ref().and_then(|cache| cache.next(self.index, &mut properties));
+            if let Some((prefix, property)) = same {
                 // Only of a double it is not known.
-                if is_quoted(&property)? == beginning.is_quoted {
-                    out.extend_from_slice(&beginning.text);
-                    write_rest(out, &property, beginning.is_quoted)?;
-                    self.place += 1;
+                if is_quoted(&property)? == prefix.is_quoted {
+                    out.extend_from_slice(&prefix.text);
+                    write_rest(out, &property, prefix.is_quoted)?;
+                    self.index += 1;
                 } else {
                     self.write(out, &property)?;
                 }
@@ -234,7 +234,7 @@ impl PropertyWriter<'_> {
     /// A property with its type annotation where the level has one, and a comma.
     fn write(&mut self, out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
         let (start, is_quoted) = (out.len(), is_quoted(property)?);
-        write_beginning(
+        write_name_and_type(
             out,
             property,
             self.level != MetadataLevel::None && is_annotated(property.edm_type(), is_quoted),
@@ -243,15 +243,15 @@ impl PropertyWriter<'_> {
             out.push(b'"');
         }
         if let Some(cache) = &mut self.cache {
-            cache.keep(self.place, property, is_quoted, out.get(start..).unwrap_or_default());
+            cache.keep(self.index, property, is_quoted, out.get(start..).unwrap_or_default());
         }
-        self.place += 1;
+        self.index += 1;
         write_rest(out, property, is_quoted)
     }
 }
 
 /// What stands in front of the value: the type annotation if there is one, and the name.
-pub(super) fn write_beginning(
+pub(super) fn write_name_and_type(
     out: &mut Vec<u8>,
     property: &Property<'_>,
     is_annotated: bool,
