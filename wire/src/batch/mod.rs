@@ -11,6 +11,7 @@
 //!
 //! This module must not know what an operation means: methods, targets and headers are texts here.
 
+mod error;
 mod multipart;
 mod read;
 mod request;
@@ -18,7 +19,8 @@ mod response;
 mod target;
 mod write;
 
-pub use read::{Batch, BatchError, Changeset, PartRequest, read};
+pub use error::BatchError;
+pub use read::{Batch, Changeset, PartRequest, read};
 pub use request::ChangesetWriter;
 pub use response::{PartResponse, read_responses};
 pub use target::{AccountMismatch, PartTarget};

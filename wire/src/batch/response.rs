@@ -1,7 +1,8 @@
 //! Answers to entity group transactions, as a client reads them (specification 05 §4).
 
+use super::BatchError;
 use super::multipart::{Lines, Parts};
-use super::read::{BatchError, PartContent};
+use super::read::PartContent;
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 
 /// The answer to one operation of a change set, or the one that stands for all of a failed one.

@@ -1,12 +1,11 @@
 //! Request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
 
-use super::members::{Key, Members};
+use super::members::{Key, Members, Text};
 use crate::binary::read_base64;
 use crate::entity_body::{BodyError, EntityBody, KeyLocation, StoredEntity, datetime, finite_double, key};
 use memchr::memchr;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::{EdmType, EdmValue, Guid, RecordBuilder};
-use serde::Deserialize;
 use std::borrow::Cow;
 
 /// Reads the body of an insert, update, merge or upsert.
@@ -74,10 +73,6 @@ fn key_text(key: Key<'_>) -> Result<Option<Cow<'_, str>>, BodyError> {
 fn annotated_type(value: &str) -> Result<EdmType, BodyError> {
     EdmType::from_name(&string(value)?).ok_or(BodyError::Malformed)
 }
-
-/// A string that is borrowed from the body where it holds no escapes.
-#[derive(Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// The text of a value, if that is a string.
 fn string(raw: &str) -> Result<Cow<'_, str>, BodyError> {
