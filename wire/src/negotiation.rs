@@ -120,11 +120,11 @@ impl FormatPreferences<'_> {
     pub fn response_format(&self) -> Result<Format, ErrorCode> {
         let format = self.format.map(str::trim).filter(|format| !format.is_empty());
         if let Some(format) = format.filter(|_| self.data_service_version >= DataServiceVersion::V3) {
-            return self.first_spoken(format, Short::Allowed);
+            return self.first_supported(format, ShortNames::Allowed);
         }
         match self.accept.map(str::trim).filter(|accept| !accept.is_empty()) {
-            Some(accept) => self.first_spoken(accept, Short::Refused),
-            None => self.spoken(Wanted::Atom),
+            Some(accept) => self.first_supported(accept, ShortNames::Refused),
+            None => self.supported(RequestedFormat::Atom),
         }
     }
 
@@ -144,14 +144,14 @@ impl FormatPreferences<'_> {
     /// it speaks none of them, why not the best one.
     ///
     /// UNVERIFIED (03 §1.2): that the service respects quality values, and passes over what the version does not speak.
-    fn first_spoken(&self, ranges: &str, short: Short) -> Result<Format, ErrorCode> {
+    fn first_supported(&self, ranges: &str, short: ShortNames) -> Result<Format, ErrorCode> {
         let mut known: Vec<_> = ranges.split(',').filter_map(|range| media_range(range, short)).collect();
         known.retain(|(_, quality)| *quality > 0);
         // The sort is stable, so that equals stay in their order.
         known.sort_by_key(|(_, quality)| std::cmp::Reverse(*quality));
         let mut refused = None;
-        for (wanted, _) in known {
-            match self.spoken(wanted) {
+        for (requested, _) in known {
+            match self.supported(requested) {
                 Ok(format) => return Ok(format),
                 Err(code) => refused = refused.or(Some(code)),
             }
@@ -159,15 +159,17 @@ impl FormatPreferences<'_> {
         Err(refused.unwrap_or(ErrorCode::MediaTypeNotSupported))
     }
 
-    /// The format that is wanted, if the version speaks it.
-    fn spoken(&self, wanted: Wanted) -> Result<Format, ErrorCode> {
-        match wanted {
-            Wanted::Anything | Wanted::Atom if self.version < Version::NO_ATOM => Ok(Format::Atom),
-            Wanted::Atom => Err(ErrorCode::AtomFormatNotSupported),
-            Wanted::JsonVerbose => Err(ErrorCode::JsonVerboseFormatNotSupported),
-            Wanted::Json(_) | Wanted::Anything if !self.speaks_json() => Err(ErrorCode::JsonFormatNotSupported),
-            Wanted::Anything => Ok(Format::Json(MetadataLevel::Minimal)),
-            Wanted::Json(level) => Ok(Format::Json(level)),
+    /// The format that is requested, if the version speaks it.
+    fn supported(&self, requested: RequestedFormat) -> Result<Format, ErrorCode> {
+        match requested {
+            RequestedFormat::Anything | RequestedFormat::Atom if self.version < Version::NO_ATOM => Ok(Format::Atom),
+            RequestedFormat::Atom => Err(ErrorCode::AtomFormatNotSupported),
+            RequestedFormat::JsonVerbose => Err(ErrorCode::JsonVerboseFormatNotSupported),
+            RequestedFormat::Json(_) | RequestedFormat::Anything if !self.supports_json() => {
+                Err(ErrorCode::JsonFormatNotSupported)
+            }
+            RequestedFormat::Anything => Ok(Format::Json(MetadataLevel::Minimal)),
+            RequestedFormat::Json(level) => Ok(Format::Json(level)),
         }
     }
 
@@ -182,30 +184,30 @@ impl FormatPreferences<'_> {
 
     /// Whether the media type that a request names for its body is one that the version speaks (03 §1.3).
     pub fn check_content_type(&self, content_type: Option<&str>) -> Result<(), ErrorCode> {
-        named_body_format(content_type).map_or(Ok(()), |format| self.spoken_body(format?).map(|_| ()))
+        named_body_format(content_type).map_or(Ok(()), |format| self.supported_body(format?).map(|_| ()))
     }
 
     /// The format of the body of a request, which must be one that the version speaks (03 §1.3).
     ///
     /// UNVERIFIED (03 §1.3): that a body without `Content-Type` is taken for what it looks like.
     pub fn body_format(&self, content_type: Option<&str>, body: &[u8]) -> Result<Format, ErrorCode> {
-        let looks_like = || {
+        let guessed = || {
             let text = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
-            let is_atom = text.first().map_or(!self.speaks_json(), |first| *first == b'<');
+            let is_atom = text.first().map_or(!self.supports_json(), |first| *first == b'<');
             if is_atom { Format::Atom } else { Format::Json(MetadataLevel::Minimal) }
         };
-        self.spoken_body(named_body_format(content_type).unwrap_or_else(|| Ok(looks_like()))?)
+        self.supported_body(named_body_format(content_type).unwrap_or_else(|| Ok(guessed()))?)
     }
 
-    fn spoken_body(&self, format: Format) -> Result<Format, ErrorCode> {
+    fn supported_body(&self, format: Format) -> Result<Format, ErrorCode> {
         match format {
-            Format::Json(_) if !self.speaks_json() => Err(ErrorCode::JsonFormatNotSupported),
+            Format::Json(_) if !self.supports_json() => Err(ErrorCode::JsonFormatNotSupported),
             Format::Atom if self.version >= Version::NO_ATOM => Err(ErrorCode::AtomFormatNotSupported),
             format => Ok(format),
         }
     }
 
-    fn speaks_json(&self) -> bool {
+    fn supports_json(&self) -> bool {
         self.version >= Version::JSON && self.data_service_version >= DataServiceVersion::V3
     }
 }
@@ -227,7 +229,7 @@ fn named_body_format(content_type: Option<&str>) -> Option<Result<Format, ErrorC
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum RequestedFormat {
     Json(MetadataLevel),
     JsonVerbose,
     Atom,
@@ -236,13 +238,13 @@ enum Wanted {
 
 /// Whether the short names of formats, which `$format` has, are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Short {
+enum ShortNames {
     Allowed,
     Refused,
 }
 
 /// A media range and its quality in thousandths; `None` if it is not one that the service knows.
-fn media_range(range: &str, short: Short) -> Option<(Wanted, u32)> {
+fn media_range(range: &str, short: ShortNames) -> Option<(RequestedFormat, u32)> {
     let mut parts = range.split(';');
     let media_type = parts.next()?.trim();
     let (mut level, mut quality) = (None, 1000);
@@ -256,30 +258,30 @@ fn media_range(range: &str, short: Short) -> Option<(Wanted, u32)> {
         }
     }
     let is = |names: &[&str]| names.iter().any(|name| media_type.eq_ignore_ascii_case(name));
-    let wanted = if is(&["json", "atom"]) && short == Short::Refused {
+    let requested = if is(&["json", "atom"]) && short == ShortNames::Refused {
         return None;
     } else if is(&["application/json", "json"]) {
         json_level(level)?
     } else if is(&["application/atom+xml", "application/xml", "atom"]) {
-        Wanted::Atom
+        RequestedFormat::Atom
     } else if is(&["*/*", "application/*"]) {
-        Wanted::Anything
+        RequestedFormat::Anything
     } else {
         return None;
     };
-    Some((wanted, quality))
+    Some((requested, quality))
 }
 
 /// The metadata level that the parameter `odata` of a JSON media range names.
-fn json_level(level: Option<&str>) -> Option<Wanted> {
-    const LEVELS: [(&str, Wanted); 4] = [
-        ("minimalmetadata", Wanted::Json(MetadataLevel::Minimal)),
-        ("nometadata", Wanted::Json(MetadataLevel::None)),
-        ("fullmetadata", Wanted::Json(MetadataLevel::Full)),
-        ("verbose", Wanted::JsonVerbose),
+fn json_level(level: Option<&str>) -> Option<RequestedFormat> {
+    const LEVELS: [(&str, RequestedFormat); 4] = [
+        ("minimalmetadata", RequestedFormat::Json(MetadataLevel::Minimal)),
+        ("nometadata", RequestedFormat::Json(MetadataLevel::None)),
+        ("fullmetadata", RequestedFormat::Json(MetadataLevel::Full)),
+        ("verbose", RequestedFormat::JsonVerbose),
     ];
     let level = level.unwrap_or("minimalmetadata");
-    LEVELS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(level)).map(|(_, wanted)| wanted)
+    LEVELS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(level)).map(|(_, requested)| requested)
 }
 
 /// A quality value such as `0.8`, in thousandths.
