@@ -8,8 +8,8 @@ use model::{EdmType, EntityKey, RecordBuilder};
 
 /// Appends an entity with its keys.
 ///
-/// Every type that JSON cannot tell from another is annotated, doubles too: whether `5` or `5.0` is written for a
-/// double, no server takes it for another type.
+/// Every type that JSON does not distinguish is annotated, doubles too: whether `5` or `5.0` is written for a
+/// double, no server reads another type.
 pub fn write_entity_request(
     out: &mut Vec<u8>,
     key: &EntityKey,
