@@ -3,7 +3,7 @@
 //!
 //! The table in this file is the only place that assigns a status to a code.
 
-use crate::json::write_json_string;
+use crate::json_string::write_json_string;
 use crate::xml::{DECLARATION, escape};
 use model::DateTime;
 use std::borrow::Cow;

@@ -3,8 +3,8 @@
 //! Client libraries read such a line as they read an entity of a page. Doubles are annotated, so that `5.0` stays a double
 //! in every reader, and a negative zero keeps its sign, which no response of the service shows (01 §6.2).
 
-use super::escape::write_json_string;
 use super::write::{close_object, write_name_and_type, write_value};
+use crate::json_string::write_json_string;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Properties};
 use model::{DateTime, ETag, EdmType, EdmValue};

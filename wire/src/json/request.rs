@@ -1,7 +1,7 @@
 //! Request bodies, as a client writes them (specification 03 §2).
 
-use super::escape::write_json_string;
 use super::write::{close_object, write_name_and_type, write_value};
+use crate::json_string::write_json_string;
 use model::name::{PARTITION_KEY, ROW_KEY};
 use model::record::DamagedRecord;
 use model::{EdmType, EntityKey, RecordBuilder};

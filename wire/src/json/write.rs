@@ -3,8 +3,8 @@
 //! This module must not know HTTP, and nothing of an entity but its stored record.
 
 use super::encoder_cache::EncoderCache;
-use super::escape::{write_escaped, write_escaped_bytes, write_json_string};
 use crate::binary::write_base64;
+use crate::json_string::{write_escaped, write_escaped_bytes, write_json_string};
 use crate::negotiation::MetadataLevel;
 use crate::number::write_double;
 use crate::select::Select;
