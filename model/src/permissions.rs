@@ -50,7 +50,7 @@ impl Permissions {
 
     /// Reads the letters of an account SAS; `None` if one of them is not a permission of any service.
     ///
-    /// Letters that mean nothing to the Table service are ignored (08 §8).
+    /// Letters that mean nothing to the Table service are ignored (08 §3.2).
     pub fn of_account(letters: &str) -> Option<Self> {
         letters.chars().try_fold(Self::NONE, |known, letter| match Self::of_letter(letter) {
             Some(new) => Some(known.and(new)),

@@ -230,7 +230,7 @@ impl<'a> Properties<'a> {
     /// Much faster than reading both, for one who expects them.
     pub fn next_of(&mut self, head: &PropertyHead) -> Option<Property<'a>> {
         let left = self.left.checked_sub(1)?;
-        let mut ahead = Self { left, rest: head.strip(self.rest)? };
+        let mut ahead = Self { left, rest: self.rest.strip_prefix(head.bytes.as_slice())? };
         let value = ahead.value(head.edm_type)?;
         let name = self.rest.get(head.name.clone())?;
         *self = ahead;
@@ -244,16 +244,12 @@ pub struct PropertyHead {
     bytes: Vec<u8>,
     name: Range<usize>,
     edm_type: EdmType,
-    /// The first bytes as a number, and which of its bits belong to them.
-    start: u128,
-    start_mask: u128,
 }
 
 impl PropertyHead {
     /// The head of a property.
     pub fn of(property: &Property<'_>) -> Self {
-        let (bytes, edm_type) = (Vec::new(), property.edm_type);
-        let mut head = Self { bytes, name: 0..0, edm_type, start: 0, start_mask: 0 };
+        let mut head = Self { bytes: Vec::new(), name: 0..0, edm_type: property.edm_type };
         head.replace(property);
         head
     }
@@ -266,22 +262,6 @@ impl PropertyHead {
         self.bytes.extend_from_slice(property.name);
         self.bytes.push(property.edm_type as u8);
         self.edm_type = property.edm_type;
-        let (mut start, mut mask) = ([0; 16], [0; 16]);
-        for ((byte, slot), mask) in self.bytes.iter().zip(&mut start).zip(&mut mask) {
-            (*slot, *mask) = (*byte, u8::MAX);
-        }
-        (self.start, self.start_mask) = (u128::from_le_bytes(start), u128::from_le_bytes(mask));
-    }
-
-    /// What follows this head, if the bytes begin with it.
-    fn strip<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        match bytes.first_chunk() {
-            Some(start) if self.bytes.len() <= start.len() => {
-                let is_same = u128::from_le_bytes(*start) & self.start_mask == self.start;
-                bytes.get(self.bytes.len()..).filter(|_| is_same)
-            }
-            _ => bytes.strip_prefix(self.bytes.as_slice()),
-        }
     }
 }
 

@@ -1,20 +1,15 @@
 //! The configuration: raw options become checked values in one step.
 
-use crate::accounts::Accounts;
-use crate::admission::MEMORY_BYTES_MIN;
-use crate::cli::{DurabilityArg, LogFormat, SecondaryArg, ServeArgs, StoreUrl};
-use crate::oauth::OAuthConfig;
-use crate::quota::Quota;
-use crate::reload::Files;
-use crate::throttle::Targets;
-use crate::tls;
+use crate::cli::{DurabilityArg, LogFormatArg, SecondaryArg, ServeArgs};
 use anyhow::{Context, bail, ensure};
 use model::limits::{QUERY_EXECUTION_SECONDS_DEFAULT, REQUEST_TIMEOUT_SECONDS_MAX};
 use rustls::ServerConfig;
+use server::{Accounts, Files, LogFormat, MEMORY_BYTES_MIN, OAuthConfig, Quota, Secondary, Targets};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::PostgresOptions;
+use tools::StoreUrl;
 
 /// The variable that holds account names and keys; it has no twin on the command line.
 const ACCOUNT_KEYS_VARIABLE: &str = "ROWHOUSE_ACCOUNT_KEYS";
@@ -30,49 +25,74 @@ const STORE_CONNECTIONS_MAX: usize = 1000;
 
 /// Everything that `serve` needs, checked.
 #[derive(Debug)]
-pub(crate) struct Config {
-    pub(crate) exposure: Exposure,
-    pub(crate) storage: Storage,
-    pub(crate) accounts: Accounts,
+pub struct Config {
+    /// Who can reach the server, and how.
+    pub exposure: Exposure,
+    /// Where the data are kept.
+    pub storage: Storage,
+    /// The accounts at the start.
+    pub accounts: Accounts,
     /// Where the accounts were read from; `None` if not from a file.
-    pub(crate) account_file: Option<Files<1>>,
+    pub account_file: Option<Files<1>>,
     /// The files of certificate and key, and what they became; `None` for plain HTTP.
-    pub(crate) tls: Option<(Files<2>, ServerConfig)>,
+    pub tls: Option<(Files<2>, ServerConfig)>,
     /// Who may use bearer tokens; `None` if nobody may.
-    pub(crate) oauth: Option<OAuthConfig>,
-    pub(crate) domains: Vec<String>,
-    pub(crate) query_time: Duration,
-    pub(crate) secondary: SecondaryArg,
-    pub(crate) stats_on_primary: bool,
-    pub(crate) connections_max: usize,
-    pub(crate) requests_max: usize,
+    pub oauth: Option<OAuthConfig>,
+    /// The domains under which accounts are addressed host style.
+    pub domains: Vec<String>,
+    /// How long a query may run before it responds with a continuation token.
+    pub query_time: Duration,
+    /// What the secondary endpoint serves.
+    pub secondary: Secondary,
+    /// Whether the primary endpoint answers statistics in path style.
+    pub stats_on_primary: bool,
+    /// Most connections at one time.
+    pub connections_max: usize,
+    /// Most requests in work at one time.
+    pub requests_max: usize,
     /// Memory for bodies on their way.
-    pub(crate) body_bytes: usize,
+    pub body_bytes: usize,
     /// How much is served in a second; `None` for whatever is possible.
-    pub(crate) targets: Option<Targets>,
+    pub targets: Option<Targets>,
     /// What an account may keep that has no quota of its own.
-    pub(crate) quota: Quota,
+    pub quota: Quota,
     /// Whether figures about requests are kept.
-    pub(crate) has_analytics: bool,
-    pub(crate) shutdown_time: Duration,
-    pub(crate) log_format: LogFormat,
-    pub(crate) log: String,
+    pub has_analytics: bool,
+    /// How long requests may go on after a signal.
+    pub shutdown_time: Duration,
+    /// The form of the log.
+    pub log_format: LogFormat,
+    /// The filter of the log.
+    pub log: String,
     /// Where operators are answered; `None` if nowhere.
-    pub(crate) admin: Option<SocketAddr>,
-    pub(crate) metrics_per_table: bool,
+    pub admin: Option<SocketAddr>,
+    /// Whether metrics tell tables apart.
+    pub metrics_per_table: bool,
 }
 
 /// Where the data are kept.
 #[derive(Debug)]
-pub(crate) enum Storage {
+pub enum Storage {
+    /// In memory, lost at the end.
     Memory,
-    Folder { path: PathBuf, durability: DurabilityArg, cache_bytes: u64, min_free_bytes: u64 },
+    /// In a folder, by the embedded engine.
+    Folder {
+        /// The folder, made if it is missing.
+        path: PathBuf,
+        /// When a write is acknowledged.
+        durability: DurabilityArg,
+        /// Memory for cached blocks, in bytes.
+        cache_bytes: u64,
+        /// Free space below which only deletions are accepted, in bytes.
+        min_free_bytes: u64,
+    },
+    /// In a PostgreSQL database.
     Database(PostgresOptions),
 }
 
 impl Config {
     /// Checks the options, reads the files they name, and fills in the defaults.
-    pub(crate) fn new(args: ServeArgs, account_keys: Option<&str>) -> anyhow::Result<Self> {
+    pub fn new(args: ServeArgs, account_keys: Option<&str>) -> anyhow::Result<Self> {
         let args = match &args.config {
             None => args,
             Some(path) => {
@@ -115,7 +135,7 @@ impl Config {
             domains: args.domain.unwrap_or_default(),
             query_time: Duration::from_secs(query_seconds),
             // Whoever develops against this server finds both endpoints; nothing is shown that the primary hides.
-            secondary: args.secondary.unwrap_or(SecondaryArg::Mirror),
+            secondary: args.secondary.unwrap_or(SecondaryArg::Mirror).into(),
             stats_on_primary: args.stats_on_primary.unwrap_or(false),
             connections_max,
             requests_max,
@@ -124,7 +144,7 @@ impl Config {
             quota: args.quota.quota(),
             has_analytics: args.analytics.analytics.unwrap_or(false),
             shutdown_time: Duration::from_secs(args.shutdown_seconds.unwrap_or(10)),
-            log_format: args.log_format.unwrap_or(LogFormat::Text),
+            log_format: args.log_format.unwrap_or(LogFormatArg::Text).into(),
             log: args.log.unwrap_or_else(|| "info".to_owned()),
             admin: admin_address(args.admin.as_deref(), args.allow_admin_on_network == Some(true))?,
             metrics_per_table: args.metrics_per_table.unwrap_or(true),
@@ -132,7 +152,7 @@ impl Config {
     }
 
     /// As [`Self::new`], with the secrets that stand in the environment.
-    pub(crate) fn from_environment(args: ServeArgs) -> anyhow::Result<Self> {
+    pub fn from_environment(args: ServeArgs) -> anyhow::Result<Self> {
         let mut config = Self::new(args, account_keys().as_deref())?;
         if let Storage::Database(options) = &mut config.storage
             && options.password.is_none()
@@ -191,15 +211,12 @@ fn database(url: &StoreUrl, args: &ServeArgs) -> anyhow::Result<Storage> {
 }
 
 /// The account names and keys that stand in the environment.
-pub(crate) fn account_keys() -> Option<String> {
+pub fn account_keys() -> Option<String> {
     std::env::var(ACCOUNT_KEYS_VARIABLE).ok()
 }
 
 /// The accounts of a file or of the environment, or else the development account; and the file that they come from.
-pub(crate) fn accounts(
-    file: Option<&Path>,
-    account_keys: Option<&str>,
-) -> anyhow::Result<(Accounts, Option<Files<1>>)> {
+pub fn accounts(file: Option<&Path>, account_keys: Option<&str>) -> anyhow::Result<(Accounts, Option<Files<1>>)> {
     match (file, account_keys) {
         (Some(_), Some(_)) => bail!(
             "accounts are given twice, by a file and by {ACCOUNT_KEYS_VARIABLE}: give either --accounts FILE or the \
@@ -225,7 +242,7 @@ fn tls(args: &ServeArgs) -> anyhow::Result<Option<(Files<2>, ServerConfig)>> {
         (Some(certificate), Some(key)) => {
             let files =
                 Files::read([certificate.clone(), key.clone()]).context("reading the TLS certificate and key")?;
-            let config = tls::server_config(&files)?;
+            let config = server::server_config(&files)?;
             Ok(Some((files, config)))
         }
     }
@@ -255,8 +272,9 @@ fn admin_address(text: Option<&str>, allows_network: bool) -> anyhow::Result<Opt
 
 /// Who can reach the server, how, and what the flags say about that.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Exposure {
-    pub(crate) listen: SocketAddr,
+pub struct Exposure {
+    /// The address to serve.
+    pub listen: SocketAddr,
     is_tls: bool,
     allows_development_key: bool,
     allows_plain_http: bool,
@@ -264,7 +282,7 @@ pub(crate) struct Exposure {
 
 impl Exposure {
     /// Refuses, beyond this machine, accounts that anybody can sign for, unless a flag says so by its name.
-    pub(crate) fn check_accounts(&self, accounts: &Accounts) -> anyhow::Result<()> {
+    pub fn check_accounts(&self, accounts: &Accounts) -> anyhow::Result<()> {
         ensure!(
             self.listen.ip().is_loopback() || self.allows_development_key || !accounts.have_well_known_key(),
             "refusing to serve {} with the development account's key, which everybody knows.\n\
@@ -301,7 +319,7 @@ mod tests {
         let Storage::Folder { path, durability, .. } = config.storage else { panic!("a folder was expected") };
         assert_eq!((path, durability), (PathBuf::from("rowhouse-data"), DurabilityArg::Sync));
         assert!(config.accounts.have_well_known_key());
-        assert_eq!((config.secondary, config.stats_on_primary), (SecondaryArg::Mirror, false));
+        assert_eq!((config.secondary, config.stats_on_primary), (Secondary::Mirror, false));
     }
 
     #[test]

@@ -32,7 +32,7 @@ const ANSWER_BYTES_MAX: u64 = 4096;
 
 /// The options of health.
 #[derive(Debug, Args)]
-pub(crate) struct HealthArgs {
+pub struct HealthArgs {
     /// Address of the admin listener, as the server was given it; it is asked for /readyz
     #[arg(long, env = "ROWHOUSE_ADMIN", value_name = "ADDR:PORT")]
     admin: Option<String>,

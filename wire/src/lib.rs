@@ -25,7 +25,6 @@ pub mod select;
 pub mod service_properties;
 pub mod service_stats;
 pub mod signing;
-mod split;
 pub mod target;
 pub mod uri;
 pub mod version;

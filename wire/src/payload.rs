@@ -57,25 +57,12 @@ impl<'a> EntityForm<'a> {
     }
 }
 
-/// Reads the bodies of inserts, updates, merges and upserts that come in one request, one after another.
-#[derive(Debug, Default)]
-pub struct EntityReader<'a> {
-    json: json::EntityReader<'a>,
-}
-
-impl<'a> EntityReader<'a> {
-    /// Reads the next body.
-    pub fn read(&mut self, format: Format, body: &'a [u8], keys: Keys) -> Result<EntityBody, BodyError> {
-        match format {
-            Format::Json(_) => self.json.read(body, keys),
-            Format::Atom => atom::read_entity(body, keys),
-        }
-    }
-}
-
 /// Reads the body of an insert, update, merge or upsert.
 pub fn read_entity(format: Format, body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
-    EntityReader::default().read(format, body, keys)
+    match format {
+        Format::Json(_) => json::read_entity(body, keys),
+        Format::Atom => atom::read_entity(body, keys),
+    }
 }
 
 /// Reads the body of Create Table: the table's name as it stands, if there is one.

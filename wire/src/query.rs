@@ -1,7 +1,6 @@
 //! Query options (specification 04 §1).
 
 use crate::error::{ErrorCode, ServiceError};
-use crate::split::split_once;
 use crate::uri::form_decode;
 use model::limits::{PAGE_RESULTS_MAX, REQUEST_TIMEOUT_SECONDS_MAX};
 use std::borrow::Cow;
@@ -44,7 +43,7 @@ impl<'a> QueryOptions<'a> {
     pub fn parse(query: &'a str) -> Self {
         let mut options = Self::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = split_once(pair, b'=').unwrap_or((pair, ""));
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match (form_decode(name), form_decode(value)) {
                 (Some(name), Some(value)) => options.set(&name, value),
                 _ => options.undecodable = true,
@@ -132,7 +131,7 @@ pub fn raw_comp(query: &str) -> Option<&str> {
         return None;
     }
     query.split('&').find_map(|pair| {
-        let (name, value) = split_once(pair, b'=').unwrap_or((pair, ""));
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         name.eq_ignore_ascii_case("comp").then_some(value)
     })
 }

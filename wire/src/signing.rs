@@ -1,6 +1,5 @@
 //! Shared Key and Shared Key Lite: the `Authorization` header and the strings to sign (specification 07).
 
-use crate::split::split_once;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -85,7 +84,7 @@ pub struct Authorization<'a> {
 impl<'a> Authorization<'a> {
     /// Reads the header; `None` if the scheme is not known or the form is wrong (07 §2).
     pub fn parse(header: &'a str) -> Option<Self> {
-        let (scheme, credential) = split_once(header.trim(), b' ')?;
+        let (scheme, credential) = header.trim().split_once(' ')?;
         let scheme = if scheme.eq_ignore_ascii_case("SharedKey") {
             Scheme::SharedKey
         } else if scheme.eq_ignore_ascii_case("SharedKeyLite") {
@@ -93,7 +92,7 @@ impl<'a> Authorization<'a> {
         } else {
             return None;
         };
-        let (account, signature) = split_once(credential.trim_start(), b':')?;
+        let (account, signature) = credential.trim_start().split_once(':')?;
         if account.is_empty() || signature.is_empty() {
             return None;
         }

@@ -3,7 +3,6 @@
 //! The raw path is kept as it came, because signatures are made over it.
 
 use crate::error::ServiceError;
-use crate::split::{rsplit_once, split_once};
 use crate::uri::percent_decode;
 use model::AccountName;
 use std::borrow::Cow;
@@ -64,7 +63,7 @@ impl<'a> Target<'a> {
             let (account, secondary) = split_secondary(label);
             return Self { account, secondary, raw_path, base_path: "", resource: behind_slash };
         }
-        let segment = split_once(behind_slash, b'/').map_or(behind_slash, |(segment, _)| segment);
+        let segment = behind_slash.split_once('/').map_or(behind_slash, |(segment, _)| segment);
         let base_path = raw_path.get(..raw_path.len() - behind_slash.len() + segment.len()).unwrap_or(raw_path);
         let mut resource = behind_slash.get(segment.len()..).unwrap_or_default();
         resource = resource.strip_prefix('/').unwrap_or(resource);
@@ -101,11 +100,11 @@ impl<'a> Target<'a> {
 
 /// The account label of a host-style host.
 pub(crate) fn account_label<'h>(host: &'h str, domains: &[String]) -> Option<&'h str> {
-    let name = match rsplit_once(host, b':') {
+    let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
         _ => host,
     };
-    let (label, rest) = split_once(name, b'.')?;
+    let (label, rest) = name.split_once('.')?;
     let generic = rest.strip_prefix("table.").is_some_and(|suffix| !suffix.is_empty());
     (generic || domains.iter().any(|domain| rest.eq_ignore_ascii_case(domain))).then_some(label)
 }
@@ -165,7 +164,7 @@ impl<'a> Resource<'a> {
 
 /// Reads `name`, `name()`, `Tables('x')` and `name(PartitionKey='p',RowKey='r')`.
 fn parse_resource(text: &str) -> Result<Texts<'_>, ServiceError> {
-    let Some((name, arguments)) = split_once(text, b'(') else {
+    let Some((name, arguments)) = text.split_once('(') else {
         if text.trim_end_matches('/').contains('/') {
             return Err(ServiceError::malformed_address());
         }
@@ -259,7 +258,7 @@ impl<'a> Arguments<'a> {
     }
 
     fn up_to_quote(&mut self) -> Result<&'a str, ServiceError> {
-        let (before, after) = split_once(self.rest, b'\'').ok_or_else(ServiceError::malformed_address)?;
+        let (before, after) = self.rest.split_once('\'').ok_or_else(ServiceError::malformed_address)?;
         self.rest = after;
         Ok(before)
     }

@@ -1,8 +1,8 @@
 //! Completions and manual pages, read by the programs that they are for.
 
 use super::{commands, has};
+use crate::cli::manual::{completions, man};
 use crate::cli::{Cli, Command as Subcommand};
-use crate::manual::{completions, man};
 use clap::Parser;
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -10,6 +10,7 @@ mod links;
 mod manifests;
 mod manual;
 mod reference;
+mod rust_version;
 mod shell;
 mod unit_file;
 mod yaml;

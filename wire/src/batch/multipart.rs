@@ -124,12 +124,11 @@ impl<'a> Iterator for Parts<'a> {
 pub(super) struct Lines<'a> {
     rest: &'a [u8],
     left_bytes: usize,
-    is_behind_headers: bool,
 }
 
 impl<'a> Lines<'a> {
     pub(super) fn new(part: &'a [u8]) -> Self {
-        Self { rest: part, left_bytes: BATCH_PART_HEADER_BYTES_MAX, is_behind_headers: false }
+        Self { rest: part, left_bytes: BATCH_PART_HEADER_BYTES_MAX }
     }
 
     /// The next line without its end; `None` at the end of the part.
@@ -150,17 +149,9 @@ impl<'a> Lines<'a> {
     pub(super) fn next_header(&mut self) -> Result<Option<Header<'a>>, BatchError> {
         match self.next()? {
             None => Ok(None),
-            Some(line) if line.trim_ascii().is_empty() => {
-                self.is_behind_headers = true;
-                Ok(None)
-            }
+            Some(line) if line.trim_ascii().is_empty() => Ok(None),
             Some(line) => Header::read(line).map(Some),
         }
-    }
-
-    /// Whether the blank line behind the headers was taken.
-    pub(super) fn is_behind_headers(&self) -> bool {
-        self.is_behind_headers
     }
 
     /// What follows the lines that were taken.

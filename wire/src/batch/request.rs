@@ -1,4 +1,4 @@
-//! Request bodies of entity group transactions, as a client writes them (specification 05 §2).
+//! Request bodies of entity group transactions, as a client writes them (specification 05 §2, §3).
 //!
 //! The boundaries are fixed: nothing between them can look like one, because neither an address nor JSON as this crate
 //! writes it holds a line break.

@@ -2,7 +2,7 @@
 
 use model::record::DamagedRecord;
 
-/// Bytes that are asked at once, without a branch for each.
+/// Bytes that are tested together, without a branch for each.
 const GROUP_BYTES: usize = 64;
 
 /// Writes a quoted string.
@@ -14,7 +14,7 @@ pub fn write_json_string(out: &mut Vec<u8>, text: &str) {
 
 /// Writes a text that may be damaged, without quotes. Most texts need no escape, and then they are known to be ASCII.
 pub(super) fn write_escaped_bytes(out: &mut Vec<u8>, text: &[u8]) -> Result<(), DamagedRecord> {
-    if is_plain(text) {
+    if first_escaped(text).is_none() {
         out.extend_from_slice(text);
     } else {
         write_escaped(out, std::str::from_utf8(text).map_err(|_| DamagedRecord)?);
@@ -42,38 +42,14 @@ fn is_escaped(b: u8) -> bool {
     !(b' '..=b'~').contains(&b) || b == b'"' || b == b'\\'
 }
 
-fn any_escaped<const N: usize>(group: &[u8; N]) -> bool {
-    group.iter().fold(false, |any, b| any | is_escaped(*b))
-}
-
-/// Whether all bytes can be written as they are. The last group overlaps the one before it, so that no text but the
-/// shortest is looked at byte by byte.
-fn is_plain(text: &[u8]) -> bool {
-    fn ends_are_plain<const N: usize>(text: &[u8]) -> bool {
-        let ends = [text.first_chunk::<N>(), text.last_chunk::<N>()];
-        !ends.into_iter().flatten().any(any_escaped)
-    }
-    match text.len() {
-        0..4 => !text.iter().any(|b| is_escaped(*b)),
-        4..8 => ends_are_plain::<4>(text),
-        8..16 => ends_are_plain::<8>(text),
-        16..32 => ends_are_plain::<16>(text),
-        32..GROUP_BYTES => ends_are_plain::<32>(text),
-        _ => {
-            let (groups, _) = text.as_chunks::<GROUP_BYTES>();
-            !groups.iter().chain(text.last_chunk()).any(any_escaped)
+/// The index of the first byte that cannot be written as it is.
+fn first_escaped(bytes: &[u8]) -> Option<usize> {
+    for (index, group) in bytes.chunks(GROUP_BYTES).enumerate() {
+        if group.iter().fold(false, |any, b| any | is_escaped(*b)) {
+            return group.iter().position(|b| is_escaped(*b)).map(|at| index * GROUP_BYTES + at);
         }
     }
-}
-
-/// Where the first byte stands that cannot be written as it is.
-fn first_escaped(bytes: &[u8]) -> Option<usize> {
-    if is_plain(bytes) {
-        return None;
-    }
-    let (groups, _) = bytes.as_chunks::<GROUP_BYTES>();
-    let from = groups.iter().take_while(|group| !any_escaped(group)).count() * GROUP_BYTES;
-    bytes.get(from..).unwrap_or_default().iter().position(|b| is_escaped(*b)).map(|at| from + at)
+    None
 }
 
 fn write_escape(out: &mut Vec<u8>, c: char) {
@@ -114,7 +90,7 @@ mod tests {
         assert_eq!(written("a\"\\/'<>&\n\u{1}\u{7f}é😀"), r#""a\"\\/'<>&\n\u0001\u007f\u00e9\ud83d\ude00""#);
     }
 
-    /// Groups, their overlap and what is shorter than a group: an escape is found wherever it stands.
+    /// Whole groups and what is shorter than a group: an escape is found wherever it stands.
     #[test]
     fn an_escape_is_found_at_every_place_of_a_text_of_every_length() {
         for length in 0..100 {

@@ -1,11 +1,9 @@
 //! JSON of the Table service: OData version 3 at three metadata levels (specification 03 §2, §3).
 
-mod block;
 mod encoder_cache;
 mod escape;
 mod line;
 mod members;
-mod plain;
 mod read;
 mod request;
 mod sets;
@@ -14,7 +12,7 @@ mod write;
 pub use encoder_cache::EncoderCache;
 pub use escape::write_json_string;
 pub use line::{StampedKey, write_entity_line};
-pub use read::{EntityReader, read_entity, read_stored_entity, read_table};
+pub use read::{read_entity, read_stored_entity, read_table};
 pub use request::{write_entity_request, write_table_request};
 pub use sets::{read_entity_set, read_table_set};
 pub use write::{

@@ -213,7 +213,7 @@ impl PropertyWriter<'_> {
             if let Some((beginning, property)) = known {
                 // Only of a double it is not known.
                 if is_quoted(&property)? == beginning.is_quoted {
-                    beginning.text.write_to(out);
+                    out.extend_from_slice(&beginning.text);
                     write_rest(out, &property, beginning.is_quoted)?;
                     self.place += 1;
                 } else {

@@ -1,0 +1,115 @@
+//! `rowhouse completions` and `rowhouse man`: what shells and readers of manuals want to know, from the options that this
+//! very program takes.
+
+use super::Cli;
+use anyhow::{Context, ensure};
+use clap::{Args, Command, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Examples, for the end of the help.
+pub const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  rowhouse completions bash > /usr/share/bash-completion/completions/rowhouse
+  rowhouse completions zsh > /usr/local/share/zsh/site-functions/_rowhouse
+  rowhouse completions fish > ~/.config/fish/completions/rowhouse.fish
+  source <(rowhouse completions bash)
+      for the shell that runs";
+
+/// Examples, for the end of the help.
+pub const MAN_EXAMPLES: &str = "\
+Examples:
+  rowhouse man serve | man --local-file -
+      read one page
+  rowhouse man --dir /usr/local/share/man/man1
+      write all of them";
+
+/// The options of completions.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell that is to complete
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// The options of man.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The command whose page is printed, such as serve, or sas table [default: the page of rowhouse itself]
+    #[arg(value_name = "COMMAND")]
+    command: Vec<String>,
+
+    /// Write the pages of all commands into this folder, which is made if it is missing
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    dir: Option<PathBuf>,
+}
+
+/// The script that a shell reads.
+pub fn completions(args: &CompletionsArgs) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "rowhouse", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// A page, or nothing if they were written into a folder.
+pub fn man(args: &ManArgs) -> anyhow::Result<String> {
+    let mut root = Cli::command().disable_help_subcommand(true);
+    // Only a built command knows its full name.
+    root.build();
+    if let Some(folder) = &args.dir {
+        std::fs::create_dir_all(folder).with_context(|| format!("making the folder {}", folder.display()))?;
+        write_pages(&root, folder)?;
+        return Ok(String::new());
+    }
+    let mut command = &root;
+    for name in &args.command {
+        let found = command.find_subcommand(name);
+        command = found.with_context(|| format!("there is no command '{}'", args.command.join(" ")))?;
+    }
+    let page = page(command)?;
+    String::from_utf8(page).context("writing a page")
+}
+
+/// Writes the page of a command and of all below it.
+fn write_pages(command: &Command, folder: &Path) -> anyhow::Result<()> {
+    let path = folder.join(Man::new(command.clone()).get_filename());
+    std::fs::write(&path, page(command)?).with_context(|| format!("writing {}", path.display()))?;
+    command.get_subcommands().filter(|below| !below.is_hide_set()).try_for_each(|below| write_pages(below, folder))
+}
+
+/// One page. The section of examples is written here: it keeps its lines as they are, which the library would fill.
+fn page(command: &Command) -> anyhow::Result<Vec<u8>> {
+    let man = Man::new(command.clone()).manual("Rowhouse").source(concat!("rowhouse ", env!("CARGO_PKG_VERSION")));
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    if command.get_arguments().any(|option| !option.is_hide_set()) {
+        man.render_options_section(&mut page)?;
+    }
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    if let Some(examples) = command.get_after_long_help() {
+        write!(page, ".SH EXAMPLES\n.nf\n{}.fi\n", literal(&examples.to_string()))?;
+    }
+    ensure!(!page.is_empty(), "a page is empty");
+    Ok(page)
+}
+
+/// Lines that stay as they are: what troff would take for an escape or a request is protected.
+fn literal(text: &str) -> String {
+    let text = text.strip_prefix("Examples:\n").unwrap_or(text);
+    let mut lines = String::new();
+    for line in text.lines() {
+        // A dot or a quote in front would be a request; a hyphen would become a typographic one, which nobody can paste.
+        let line = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+        lines.push_str("\\&");
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    lines
+}

@@ -1,0 +1,396 @@
+//! The command line: flags, their environment twins, and the file that may stand in for them.
+
+mod analytics_args;
+pub mod manual;
+mod quota_args;
+mod throttle_args;
+
+pub use analytics_args::AnalyticsArgs;
+pub use quota_args::QuotaArgs;
+pub use throttle_args::ThrottleArgs;
+
+use crate::health::{self, HealthArgs};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use manual::{CompletionsArgs, ManArgs};
+use serde::Deserialize;
+use server::{LogFormat, OAuthSection, Secondary};
+use std::path::PathBuf;
+use tools::StoreUrl;
+use tools::backup::{self, BackupArgs, RestoreArgs};
+use tools::check::{self, CheckArgs};
+use tools::commands::{ENTITY_EXAMPLES, EntityArgs, TABLE_EXAMPLES, TableArgs};
+use tools::copy::{self, CopyArgs};
+use tools::export::{self, ExportArgs};
+use tools::import::{self, ImportArgs};
+use tools::sas::SasArgs;
+
+/// Rowhouse keeps Azure Tables on your own machine.
+///
+/// It speaks the Azure Table Storage protocol, so the client libraries you use with the cloud work unchanged.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rowhouse",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    /// The command to run.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands of the program.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the server
+    ///
+    /// Without any option it serves the well-known development account on 127.0.0.1:10002 and keeps the data in
+    /// ./rowhouse-data. When it is ready it prints the address and a connection string for client libraries.
+    #[command(after_long_help = EXAMPLES)]
+    Serve(Box<ServeArgs>),
+
+    /// Make a shared access signature: a token that allows a little for a while
+    ///
+    /// It is signed with a key of the account, which comes from where the server takes it, and needs no server. It
+    /// prints the token, a URL and a connection string that are ready to use.
+    Sas(Box<SasArgs>),
+
+    /// Copy everything from one place to another: data folders, running servers, accounts in the cloud
+    ///
+    /// It goes on where it stopped, shows how far it is, and at the end compares both sides entity by entity.
+    #[command(after_long_help = copy::EXAMPLES)]
+    Copy(Box<CopyArgs>),
+
+    /// Back up a data folder, while its server runs: complete each time, and incremental on disk
+    ///
+    /// The snapshot is of one instant. What did not change since an earlier backup is not written again, and every byte is
+    /// covered by a hash.
+    #[command(after_long_help = backup::BACKUP_EXAMPLES)]
+    Backup(Box<BackupArgs>),
+
+    /// Restore a backup into a new data folder, with every Timestamp and ETag as it was
+    #[command(after_long_help = backup::RESTORE_EXAMPLES)]
+    Restore(Box<RestoreArgs>),
+
+    /// Check a data folder, or a repository of backups, from end to end, and change nothing
+    ///
+    /// It says what is wrong and where, and counts what is there.
+    #[command(after_long_help = check::EXAMPLES)]
+    Check(Box<CheckArgs>),
+
+    /// Ask a running server whether it is ready, for health checks of containers
+    ///
+    /// It looks for the server where the environment or the file of options says that it is: run it with those of the
+    /// server. With an admin listener it asks that for /readyz; without one, any answer at all will do.
+    #[command(after_long_help = health::EXAMPLES)]
+    Health(Box<HealthArgs>),
+
+    /// Print the script that completes commands and options in a shell
+    #[command(after_long_help = manual::COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+
+    /// Print the manual page of a command, or write the pages of all
+    #[command(after_long_help = manual::MAN_EXAMPLES)]
+    Man(ManArgs),
+
+    /// Write tables to files: JSON lines that keep every type, or CSV
+    ///
+    /// It reads several key ranges of a table at a time, goes on where it stopped, and writes the entities in the order
+    /// of their keys.
+    #[command(after_long_help = export::EXAMPLES)]
+    Export(Box<ExportArgs>),
+
+    /// Read files of entities into tables: what export wrote, and JSON lines or CSV of other tools
+    ///
+    /// It writes transactions of a partition each beside one another, goes on where it stopped, and names file, line
+    /// and column of what is no entity.
+    #[command(after_long_help = import::EXAMPLES)]
+    Import(Box<ImportArgs>),
+
+    /// List, create and delete tables of a running server or an account in the cloud
+    #[command(after_long_help = TABLE_EXAMPLES)]
+    Table(Box<TableArgs>),
+
+    /// Read, query, count, write and delete entities of a running server or an account in the cloud
+    #[command(after_long_help = ENTITY_EXAMPLES)]
+    Entity(Box<EntityArgs>),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rowhouse serve
+      development account, data in ./rowhouse-data
+  rowhouse serve --in-memory --listen 127.0.0.1:0
+      for tests: a free port, nothing on disk; read the address from standard output
+  rowhouse serve --data /var/lib/rowhouse --accounts /etc/rowhouse/accounts.toml
+      accounts of your own, from a file of sections such as
+        [[account]]
+        name = \"orchard\"
+        key1 = \"<Base64, 64 random bytes>\"
+        key2 = \"<Base64, 64 random bytes>\"
+  rowhouse serve --listen 0.0.0.0:443 --accounts accounts.toml --tls-cert cert.pem --tls-key key.pem
+      for the network; accounts and certificate may change while the server runs: it looks every half second, and
+      reads them again at once on SIGHUP
+  rowhouse serve --store postgres://rowhouse@db.example:5432/tables?sslmode=verify-full --store-password-file password
+      data in PostgreSQL, or a database that speaks its protocol, shared by as many servers as you start
+  ROWHOUSE_ACCOUNT_KEYS='orchard:<key1>:<key2>' rowhouse serve
+      accounts of your own, from the environment
+
+Every option has a twin in the environment, ROWHOUSE_ and its name, and can stand in the file that --config
+names, such as listen = \"127.0.0.1:10002\". A flag wins over the environment, and that over the file.";
+
+/// The options of serve as they were given; nothing is checked or filled in.
+#[derive(Debug, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ServeArgs {
+    /// Read options from this TOML file
+    #[arg(long, env = "ROWHOUSE_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+
+    /// Address and port to serve [default: 127.0.0.1:10002]; port 0 takes a free one
+    #[arg(long, env = "ROWHOUSE_LISTEN", value_name = "ADDR:PORT")]
+    pub listen: Option<String>,
+
+    /// Folder that keeps the data [default: ./rowhouse-data]; created if missing
+    #[arg(long, env = "ROWHOUSE_DATA", value_name = "DIR", conflicts_with = "in_memory")]
+    pub data: Option<PathBuf>,
+
+    /// Keep everything in memory and lose it at the end; for tests
+    #[arg(long, env = "ROWHOUSE_IN_MEMORY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub in_memory: Option<bool>,
+
+    /// Keep the data in a PostgreSQL database, which any number of servers may share.
+    /// Its password comes from --store-password-file or PGPASSWORD, or stands in the address, if that is not on the
+    /// command line. In the address, sslmode=verify-full and sslrootcert=FILE ask for TLS. Of several hosts
+    /// (postgres://USER@A:5432,B:5432/DATABASE) the one that writes is taken, so after a failover the next one
+    #[arg(long, env = "ROWHOUSE_STORE", value_name = "URL", hide_env_values = true, conflicts_with_all = ["data", "in_memory"])]
+    pub store: Option<StoreUrl>,
+
+    /// File with the password of the database of --store
+    #[arg(long, env = "ROWHOUSE_STORE_PASSWORD_FILE", value_name = "FILE")]
+    pub store_password_file: Option<PathBuf>,
+
+    /// Most connections to the database of --store at one time [default: 32]; requests that need one wait
+    #[arg(long, env = "ROWHOUSE_STORE_CONNECTIONS", value_name = "COUNT")]
+    pub store_connections: Option<usize>,
+
+    /// Spread the entities in the database of --store over the workers of Citus
+    #[arg(long, env = "ROWHOUSE_DISTRIBUTE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub distribute: Option<bool>,
+
+    /// File with account names and keys; without it, and without keys in the environment (see the examples),
+    /// there is only the well-known development account. Read again when it changes, and on SIGHUP
+    #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
+    pub accounts: Option<PathBuf>,
+
+    /// PEM file with the server's TLS certificate, then those that vouch for it; with it the server speaks HTTPS only.
+    /// Read again when it changes, and on SIGHUP
+    #[arg(long, env = "ROWHOUSE_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// PEM file with the private key of the TLS certificate
+    #[arg(long, env = "ROWHOUSE_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// When a write is acknowledged [default: sync]
+    #[arg(long, env = "ROWHOUSE_DURABILITY", value_enum)]
+    pub durability: Option<DurabilityArg>,
+
+    /// Memory for cached data, in MiB [default: 256]
+    #[arg(long, env = "ROWHOUSE_CACHE_MIB", value_name = "MIB")]
+    pub cache_mib: Option<u64>,
+
+    /// Free space on the disk of the data folder below which nothing but deletions is taken, in MiB [default: 256];
+    /// 0 takes everything until the disk is full
+    #[arg(long, env = "ROWHOUSE_MIN_FREE_SPACE", value_name = "MIB")]
+    pub min_free_space: Option<u64>,
+
+    /// Domain under which accounts are addressed as ACCOUNT.DOMAIN; may be repeated or separated by commas.
+    /// ACCOUNT.table.ANYTHING and ADDRESS/ACCOUNT work always
+    #[arg(long, env = "ROWHOUSE_DOMAIN", value_name = "DOMAIN", value_delimiter = ',')]
+    pub domain: Option<Vec<String>>,
+
+    /// What ACCOUNT-secondary serves [default: self]: the same data for reading, or nothing
+    #[arg(long, env = "ROWHOUSE_SECONDARY", value_enum)]
+    pub secondary: Option<SecondaryArg>,
+
+    /// Answer service statistics on the primary address too, in path style, where the JavaScript client asks for them
+    #[arg(long, env = "ROWHOUSE_STATS_ON_PRIMARY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub stats_on_primary: Option<bool>,
+
+    /// How long a query may run before it answers with a continuation token, in seconds [default: 5]
+    #[arg(long, env = "ROWHOUSE_QUERY_SECONDS", value_name = "SECONDS")]
+    pub query_seconds: Option<u64>,
+
+    /// Most connections at one time [default: 10000]; further ones wait
+    #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS", value_name = "COUNT")]
+    pub max_connections: Option<usize>,
+
+    /// Most requests in work at one time [default: 1024]; further ones wait for a second, and are then told that the
+    /// server is busy (503)
+    #[arg(long, env = "ROWHOUSE_MAX_REQUESTS", value_name = "COUNT")]
+    pub max_requests: Option<usize>,
+
+    /// Memory for the bodies of requests and answers on their way, in MiB [default: 512, at least 16]; what needs more
+    /// waits for a second, and is then told that the server is busy (503), but for the answer to a write that was done
+    #[arg(long, env = "ROWHOUSE_BODY_MIB", value_name = "MIB")]
+    pub body_mib: Option<usize>,
+
+    /// How long requests may go on after SIGTERM or Ctrl-C, in seconds [default: 10]
+    #[arg(long, env = "ROWHOUSE_SHUTDOWN_SECONDS", value_name = "SECONDS")]
+    pub shutdown_seconds: Option<u64>,
+
+    /// Form of the log on standard error [default: text]
+    #[arg(long, env = "ROWHOUSE_LOG_FORMAT", value_enum)]
+    pub log_format: Option<LogFormatArg>,
+
+    /// What is logged [default: info]; "info,rowhouse::access=debug" adds one event for each request, debug also shows
+    /// query plans, and parts can be chosen, as in "info,store=debug". With --admin it can be changed while the server runs
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which shows no backticks")]
+    #[arg(long, env = "ROWHOUSE_LOG", value_name = "LEVEL")]
+    pub log: Option<String>,
+
+    /// Serve beyond this machine although everybody knows the development account's key
+    #[arg(long, env = "ROWHOUSE_ALLOW_DEVELOPMENT_KEY_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub allow_development_key_on_network: Option<bool>,
+
+    /// Serve beyond this machine without TLS, for instance behind a proxy that has it
+    #[arg(long, env = "ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub allow_plain_http_on_network: Option<bool>,
+
+    /// Address and port on which the server answers operators: whether it is alive and ready, figures for Prometheus,
+    /// what is logged (docs/observability.md). Off unless given; port 0 takes a free one
+    #[arg(long, env = "ROWHOUSE_ADMIN", value_name = "ADDR:PORT")]
+    pub admin: Option<String>,
+
+    /// Answer operators beyond this machine, although --admin asks nobody who he is
+    #[arg(long, env = "ROWHOUSE_ALLOW_ADMIN_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub allow_admin_on_network: Option<bool>,
+
+    /// Whether the figures of --admin tell tables apart [default: true]; at most 1000 of them
+    #[arg(long, env = "ROWHOUSE_METRICS_PER_TABLE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub metrics_per_table: Option<bool>,
+
+    // Throttling.
+    #[allow(missing_docs, reason = "the group adds its options and no text of its own")]
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub throttle: ThrottleArgs,
+
+    // Quotas.
+    #[allow(missing_docs, reason = "the group adds its options and no text of its own")]
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub quota: QuotaArgs,
+
+    // Storage Analytics.
+    #[allow(missing_docs, reason = "the group adds its options and no text of its own")]
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub analytics: AnalyticsArgs,
+
+    /// Bearer tokens; only in the file.
+    #[arg(skip)]
+    pub oauth: Option<OAuthSection>,
+}
+
+/// When a write is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DurabilityArg {
+    /// Once it is on disk: survives power loss
+    Sync,
+    /// At once, and on disk within 100 ms: power loss may take the last 100 ms, a crash of the server nothing
+    Interval,
+}
+
+/// What the secondary endpoint serves. There is no second copy of the data; client libraries that read from the
+/// secondary endpoint, or ask how far it is behind, work all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SecondaryArg {
+    /// Nothing: every request is refused, as on an account without read access to its secondary
+    Off,
+    /// What the primary endpoint serves, for reading only
+    #[value(name = "self")]
+    #[serde(rename = "self")]
+    Mirror,
+}
+
+/// The form of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormatArg {
+    /// Lines for people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+impl From<LogFormatArg> for LogFormat {
+    fn from(format: LogFormatArg) -> Self {
+        match format {
+            LogFormatArg::Text => Self::Text,
+            LogFormatArg::Json => Self::Json,
+        }
+    }
+}
+
+impl From<SecondaryArg> for Secondary {
+    fn from(secondary: SecondaryArg) -> Self {
+        match secondary {
+            SecondaryArg::Off => Self::Off,
+            SecondaryArg::Mirror => Self::Mirror,
+        }
+    }
+}
+
+impl ServeArgs {
+    /// Fills what is not given from another source.
+    pub(crate) fn or(self, file: Self) -> Self {
+        // Data are kept in one place, and a flag or the environment wins over the file as a whole.
+        let has_database = self.store.is_some();
+        let has_other = self.in_memory == Some(true) || self.data.is_some();
+        Self {
+            config: self.config,
+            listen: self.listen.or(file.listen),
+            // A data folder and --in-memory exclude each other, whichever source they come from.
+            data: if has_database || self.in_memory == Some(true) { self.data } else { self.data.or(file.data) },
+            in_memory: if has_database { self.in_memory } else { self.in_memory.or(file.in_memory) },
+            store: if has_other { self.store } else { self.store.or(file.store) },
+            store_password_file: self.store_password_file.or(file.store_password_file),
+            store_connections: self.store_connections.or(file.store_connections),
+            distribute: self.distribute.or(file.distribute),
+            accounts: self.accounts.or(file.accounts),
+            tls_cert: self.tls_cert.or(file.tls_cert),
+            tls_key: self.tls_key.or(file.tls_key),
+            durability: self.durability.or(file.durability),
+            cache_mib: self.cache_mib.or(file.cache_mib),
+            min_free_space: self.min_free_space.or(file.min_free_space),
+            domain: self.domain.or(file.domain),
+            secondary: self.secondary.or(file.secondary),
+            stats_on_primary: self.stats_on_primary.or(file.stats_on_primary),
+            query_seconds: self.query_seconds.or(file.query_seconds),
+            max_connections: self.max_connections.or(file.max_connections),
+            max_requests: self.max_requests.or(file.max_requests),
+            body_mib: self.body_mib.or(file.body_mib),
+            shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
+            log_format: self.log_format.or(file.log_format),
+            log: self.log.or(file.log),
+            allow_development_key_on_network: self
+                .allow_development_key_on_network
+                .or(file.allow_development_key_on_network),
+            allow_plain_http_on_network: self.allow_plain_http_on_network.or(file.allow_plain_http_on_network),
+            admin: self.admin.or(file.admin),
+            allow_admin_on_network: self.allow_admin_on_network.or(file.allow_admin_on_network),
+            metrics_per_table: self.metrics_per_table.or(file.metrics_per_table),
+            throttle: self.throttle.or(file.throttle),
+            quota: self.quota.or(file.quota),
+            analytics: self.analytics.or(file.analytics),
+            oauth: file.oauth,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The options of throttling (`docs/throttling.md`).
+
+use anyhow::ensure;
+use clap::Args;
+use model::limits::{ACCOUNT_ENTITIES_PER_SECOND_DEFAULT, PARTITION_ENTITIES_PER_SECOND_DEFAULT, THROTTLE_TARGET_MAX};
+use serde::Deserialize;
+use server::Targets;
+
+/// The options as they were given.
+#[derive(Debug, Clone, Copy, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct ThrottleArgs {
+    /// Answer 503 (server busy) to what is beyond the targets of the real service, for an account and for a partition.
+    /// Each server counts for itself
+    #[arg(long, env = "ROWHOUSE_THROTTLE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub throttle: Option<bool>,
+
+    /// Most entities of an account that are read and written in a second [default: 20000]; with --throttle
+    #[arg(long, env = "ROWHOUSE_ACCOUNT_ENTITIES_PER_SECOND", value_name = "COUNT")]
+    pub account_entities_per_second: Option<u64>,
+
+    /// Most entities of a partition that are read and written in a second [default: 2000]; with --throttle
+    #[arg(long, env = "ROWHOUSE_PARTITION_ENTITIES_PER_SECOND", value_name = "COUNT")]
+    pub partition_entities_per_second: Option<u64>,
+}
+
+impl ThrottleArgs {
+    /// Fills what is not given from another source.
+    pub fn or(self, file: Self) -> Self {
+        Self {
+            throttle: self.throttle.or(file.throttle),
+            account_entities_per_second: self.account_entities_per_second.or(file.account_entities_per_second),
+            partition_entities_per_second: self.partition_entities_per_second.or(file.partition_entities_per_second),
+        }
+    }
+
+    /// The targets; `None` if nothing is throttled.
+    pub fn targets(&self) -> anyhow::Result<Option<Targets>> {
+        let is_on = self.throttle.unwrap_or(false);
+        let has_targets = self.account_entities_per_second.is_some() || self.partition_entities_per_second.is_some();
+        // `--throttle=false` switches off what a file has, targets and all.
+        ensure!(
+            is_on || !has_targets || self.throttle == Some(false),
+            "--account-entities-per-second and --partition-entities-per-second are targets of --throttle: add it"
+        );
+        let targets = Targets {
+            account_entities_per_second: self
+                .account_entities_per_second
+                .unwrap_or(ACCOUNT_ENTITIES_PER_SECOND_DEFAULT),
+            partition_entities_per_second: self
+                .partition_entities_per_second
+                .unwrap_or(PARTITION_ENTITIES_PER_SECOND_DEFAULT),
+        };
+        for (name, target) in [
+            ("--account-entities-per-second", targets.account_entities_per_second),
+            ("--partition-entities-per-second", targets.partition_entities_per_second),
+        ] {
+            ensure!((1..=THROTTLE_TARGET_MAX).contains(&target), "{name} is 1 to {THROTTLE_TARGET_MAX}");
+        }
+        Ok(is_on.then_some(targets))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_targets_of_the_service_unless_said_otherwise() {
+        assert_eq!(ThrottleArgs::default().targets().unwrap(), None);
+        let on = || ThrottleArgs { throttle: Some(true), ..ThrottleArgs::default() };
+        let service = Targets { account_entities_per_second: 20_000, partition_entities_per_second: 2_000 };
+        assert_eq!(on().targets().unwrap(), Some(service));
+        let own = |target| ThrottleArgs { partition_entities_per_second: Some(target), ..on() }.targets();
+        assert_eq!(own(5).unwrap(), Some(Targets { partition_entities_per_second: 5, ..service }));
+        assert!(own(0).is_err() && own(THROTTLE_TARGET_MAX + 1).is_err());
+        let alone =
+            |throttle| ThrottleArgs { throttle, account_entities_per_second: Some(5), ..ThrottleArgs::default() };
+        assert!(alone(None).targets().is_err());
+        assert_eq!(alone(Some(false)).targets().unwrap(), None);
+    }
+}

@@ -1,0 +1,201 @@
+//! Accounts and their keys: where they come from, and the development account.
+//!
+//! Keys come from a file or from the environment, never from the command line, where other users of the
+//! machine could read them.
+
+mod quota;
+
+pub(crate) use quota::Ceiling;
+pub use quota::{Quota, QuotaSection};
+
+use crate::reload::Files;
+use anyhow::{Context, bail, ensure};
+use model::AccountName;
+use serde::Deserialize;
+use std::collections::HashMap;
+use wire::signing::AccountKey;
+
+/// The name of the well-known development account (07 §12).
+pub(crate) const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+/// The key of the well-known development account. It is public and protects nothing.
+const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// The accounts that this server keeps.
+#[derive(Debug)]
+pub struct Accounts {
+    keys: HashMap<AccountName, Vec<AccountKey>>,
+    /// Of those that have a quota of their own.
+    quotas: HashMap<AccountName, Quota>,
+    is_development: bool,
+}
+
+/// An account file: `[[account]]` sections.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AccountFile {
+    #[serde(default)]
+    account: Vec<AccountEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AccountEntry {
+    name: String,
+    key1: String,
+    key2: Option<String>,
+    quota: Option<QuotaSection>,
+}
+
+impl Accounts {
+    /// The well-known development account alone.
+    pub fn development() -> Self {
+        let name = AccountName::new(DEVELOPMENT_ACCOUNT).expect("the name follows the rules");
+        let key = AccountKey::parse(DEVELOPMENT_KEY).expect("the key is Base64");
+        Self { keys: HashMap::from([(name, vec![key])]), quotas: HashMap::new(), is_development: true }
+    }
+
+    /// Reads a file of `[[account]]` sections with `name`, `key1` and, optionally, `key2` and a section `quota`.
+    pub fn from_file(files: &Files<1>) -> anyhow::Result<Self> {
+        let ([path], [content]) = (&files.paths, &files.contents);
+        // The parser's error would quote the line at fault, and with it a key.
+        let Ok(file) = toml::from_slice::<AccountFile>(content) else {
+            bail!(
+                "{} is not an account file; it holds sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"",
+                path.display()
+            );
+        };
+        let quota = |entry: &AccountEntry| Some((AccountName::new(&entry.name)?, entry.quota?.quota()));
+        let quotas = file.account.iter().filter_map(quota).collect();
+        let entries = file
+            .account
+            .into_iter()
+            .map(|entry| (entry.name, Some(entry.key1).into_iter().chain(entry.key2).collect()));
+        let accounts = Self::from_entries(entries);
+        let accounts = accounts.with_context(|| format!("reading accounts from {}", path.display()))?;
+        Ok(Self { quotas, ..accounts })
+    }
+
+    /// Reads `name:key1[:key2]` entries separated by semicolons.
+    pub fn from_environment_text(text: &str) -> anyhow::Result<Self> {
+        let entries = text.split(';').map(str::trim).filter(|entry| !entry.is_empty()).map(|entry| {
+            let mut parts = entry.split(':').map(|part| part.trim().to_owned());
+            (parts.next().unwrap_or_default(), parts.collect::<Vec<_>>())
+        });
+        Self::from_entries(entries)
+    }
+
+    fn from_entries(entries: impl Iterator<Item = (String, Vec<String>)>) -> anyhow::Result<Self> {
+        let mut accounts = HashMap::new();
+        for ((name, texts), number) in entries.zip(1..) {
+            let Some(account) = AccountName::new(&name) else {
+                // What stands in the place of a name may be a key.
+                bail!(
+                    "the name of account {number} is not an account name: that has 3 to 24 lower-case letters and digits"
+                );
+            };
+            ensure!((1..=2).contains(&texts.len()), "account '{name}' needs one or two keys");
+            let keys: Option<Vec<AccountKey>> = texts.iter().map(|text| AccountKey::parse(text)).collect();
+            let Some(keys) = keys else {
+                bail!("a key of account '{name}' is not Base64 of at least 16 bytes");
+            };
+            ensure!(accounts.insert(account, keys).is_none(), "account '{name}' is given twice");
+        }
+        ensure!(!accounts.is_empty(), "there is no account");
+        Ok(Self { keys: accounts, quotas: HashMap::new(), is_development: false })
+    }
+
+    /// The keys of an account; `None` if there is no such account.
+    pub(crate) fn keys(&self, account: &AccountName) -> Option<&[AccountKey]> {
+        self.keys.get(account).map(Vec::as_slice)
+    }
+
+    /// The quota that an account has of its own.
+    pub(crate) fn quota(&self, account: &AccountName) -> Quota {
+        self.quotas.get(account).copied().unwrap_or_default()
+    }
+
+    /// Every account with its keys.
+    pub fn all(&self) -> impl Iterator<Item = (&AccountName, &[AccountKey])> {
+        self.keys.iter().map(|(account, keys)| (account, keys.as_slice()))
+    }
+
+    /// Whether a key of some account is the well-known one, so that everybody can sign.
+    pub fn have_well_known_key(&self) -> bool {
+        let well_known = AccountKey::parse(DEVELOPMENT_KEY).expect("the key is Base64").sign("");
+        self.keys.values().flatten().any(|key| key.sign("") == well_known)
+    }
+
+    /// The line that a client library takes as its connection string. The key is shown for the development
+    /// account only.
+    pub fn connection_string(&self, endpoint: &str) -> String {
+        let name = self.keys.keys().min().map_or("", AccountName::as_str);
+        let (protocol, _) = endpoint.split_once(':').unwrap_or(("http", ""));
+        let key = if self.is_development { DEVELOPMENT_KEY } else { "<key>" };
+        format!(
+            "DefaultEndpointsProtocol={protocol};AccountName={name};AccountKey={key};TableEndpoint={endpoint}/{name};"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "AAECAwQFBgcICQoLDA0ODw==";
+
+    #[test]
+    fn accounts_from_the_environment() {
+        let accounts = Accounts::from_environment_text(&format!("one:{KEY}:{KEY}; two:{KEY};")).unwrap();
+        assert_eq!(accounts.keys(&AccountName::new("one").unwrap()).unwrap().len(), 2);
+        assert_eq!(accounts.keys(&AccountName::new("two").unwrap()).unwrap().len(), 1);
+        assert!(accounts.keys(&AccountName::new("three").unwrap()).is_none());
+        assert!(!accounts.have_well_known_key());
+        assert!(Accounts::development().have_well_known_key());
+        for bad in
+            ["", "One:AA==", "one", "one:short", &format!("one:{KEY};one:{KEY}"), &format!("one:{KEY}:{KEY}:{KEY}")]
+        {
+            assert!(Accounts::from_environment_text(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn accounts_from_a_file_and_errors_that_show_no_key() {
+        let accounts = |text: String| {
+            Accounts::from_file(&Files { paths: ["f".into()], contents: [text.into_bytes()], is_secret: true })
+        };
+        let good = accounts(format!("[[account]]\nname = \"one\"\nkey1 = \"{KEY}\"\n")).unwrap();
+        assert!(good.keys(&AccountName::new("one").unwrap()).is_some());
+        let held = accounts(format!(
+            "[[account]]\nname = \"one\"\nkey1 = \"{KEY}\"\n[account.quota]\nmax-tables = 3\n\
+             [[account]]\nname = \"two\"\nkey1 = \"{KEY}\"\n"
+        ));
+        let held = held.unwrap();
+        assert!(!held.quota(&AccountName::new("one").unwrap()).is_none());
+        assert!(held.quota(&AccountName::new("two").unwrap()).is_none());
+        for bad in [
+            format!("[[account]]\nname = \"one\"\nkey1 = \"{KEY}\"\nquota.max-oranges = 3\n"),
+            format!("[[account]]\nname = \"one\"\nkey1 = {KEY}\n"),
+            format!("[[account]]\nname = \"one\"\nkey1 = \"{KEY}!\"\n"),
+            format!("[[account]]\nname = \"{KEY}\"\nkey1 = \"one\"\n"),
+            format!("[[account]]\nname = \"one\"\nkey = \"{KEY}\"\n"),
+            String::new(),
+        ] {
+            let message = format!("{:#}", accounts(bad).unwrap_err());
+            assert!(!message.contains(KEY), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_connection_string_shows_the_public_key_only() {
+        let development = Accounts::development().connection_string("http://127.0.0.1:10002");
+        assert_eq!(
+            development,
+            format!(
+                "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={DEVELOPMENT_KEY};TableEndpoint=http://127.0.0.1:10002/devstoreaccount1;"
+            )
+        );
+        let own = Accounts::from_environment_text(&format!("one:{KEY}")).unwrap().connection_string("http://h:1");
+        assert!(own.contains("AccountName=one;AccountKey=<key>;"), "{own}");
+    }
+}

@@ -1,0 +1,132 @@
+//! What the admin listener answers.
+
+use super::checks::Checks;
+use super::{Admin, host};
+use crate::telemetry::metrics;
+use crate::telemetry::version;
+use bytes::Bytes;
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use model::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_REQUEST_SECONDS_MAX};
+use serde_json::{Map, Value};
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::time::timeout;
+use tracing::error;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+/// How long an answer may take.
+const TIME: Duration = Duration::from_secs(ADMIN_REQUEST_SECONDS_MAX);
+
+const INDEX: &str = "\
+/livez    whether the process works
+/readyz   whether it takes requests: 200 or 503; ?verbose says why, and so does Accept: application/json
+/healthz  the same
+/metrics  figures for Prometheus
+/version  which build this is
+/log      what is logged; PUT changes it, and with an empty body sets it back
+";
+
+/// Answers one request. On an address that only this machine reaches, it is to be called by an address or `localhost`: a
+/// page in a browser on this machine may come by a name of its own that leads here (DNS rebinding).
+pub(super) async fn answer(
+    admin: &Admin,
+    is_local: bool,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    if is_local && !host::is_local(&request) {
+        return Ok(text(StatusCode::FORBIDDEN, host::REFUSAL));
+    }
+    let answered = timeout(TIME, route(admin, request)).await;
+    Ok(answered.unwrap_or_else(|_| text(StatusCode::SERVICE_UNAVAILABLE, "the answer took too long\n")))
+}
+
+async fn route(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let path = request.uri().path().to_owned();
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    match path.as_str() {
+        "/log" if request.method() == Method::PUT => change_log(admin, request).await,
+        "/log" if !is_read => not_allowed("GET, HEAD, PUT"),
+        "/" | "/livez" | "/readyz" | "/healthz" | "/metrics" | "/version" if !is_read => not_allowed("GET, HEAD"),
+        "/" => text(StatusCode::OK, INDEX),
+        "/livez" => text(StatusCode::OK, "ok\n"),
+        "/readyz" | "/healthz" => readiness(admin, &request).await,
+        "/metrics" => metrics_page(admin).await,
+        "/version" => {
+            let facts = version::FACTS.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value)));
+            json(StatusCode::OK, &Value::Object(facts.collect::<Map<_, _>>()))
+        }
+        "/log" => text(StatusCode::OK, admin.log.current() + "\n"),
+        _ => text(StatusCode::NOT_FOUND, format!("there is nothing here; there is\n{INDEX}")),
+    }
+}
+
+async fn readiness(admin: &Admin, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    let checks = Checks::of(admin).await;
+    let status = if checks.are_good() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains(JSON));
+    let is_verbose = request.uri().query().is_some_and(|query| {
+        query.split('&').any(|option| matches!(option.split_once('=').map_or(option, |(name, _)| name), "verbose"))
+    });
+    if request.headers().get_all(ACCEPT).iter().any(accepts) {
+        json(status, &checks.json())
+    } else if is_verbose {
+        text(status, checks.verbose())
+    } else {
+        text(status, checks.brief())
+    }
+}
+
+async fn metrics_page(admin: &Admin) -> Response<Full<Bytes>> {
+    match metrics::write(&admin.snapshot().await) {
+        Ok(page) => respond(StatusCode::OK, metrics::CONTENT_TYPE, page),
+        Err(error) => {
+            error!("the page of metrics could not be written: {error}");
+            text(StatusCode::INTERNAL_SERVER_ERROR, "the page could not be written\n")
+        }
+    }
+}
+
+async fn change_log(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let body = match Limited::new(request.into_body(), ADMIN_BODY_BYTES_MAX).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            return text(StatusCode::PAYLOAD_TOO_LARGE, format!("a filter has {ADMIN_BODY_BYTES_MAX} bytes at most\n"));
+        }
+        Err(_) => return text(StatusCode::BAD_REQUEST, "the body cannot be read\n"),
+    };
+    let Ok(levels) = std::str::from_utf8(&body) else {
+        return text(StatusCode::BAD_REQUEST, "a filter is text in UTF-8\n");
+    };
+    match admin.log.change(levels) {
+        Ok(levels) => text(StatusCode::OK, levels + "\n"),
+        Err(error) => text(StatusCode::BAD_REQUEST, format!("{error:#}\n")),
+    }
+}
+
+fn not_allowed(allow: &'static str) -> Response<Full<Bytes>> {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("this takes {allow}\n"));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+fn text(status: StatusCode, body: impl Into<String>) -> Response<Full<Bytes>> {
+    respond(status, TEXT, body.into())
+}
+
+fn json(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
+    respond(status, JSON, format!("{body:#}\n"))
+}
+
+fn respond(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

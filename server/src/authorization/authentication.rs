@@ -1,0 +1,230 @@
+//! Who sends a request: which credential it carries, and Shared Key and Shared Key Lite (specification 07).
+//!
+//! Runs before the body is read, and before anything is told about accounts, tables or versions.
+
+use super::oauth::OAuth;
+use super::{bearer, shared_access};
+use crate::accounts::Accounts;
+use crate::request::{CredentialKind, Failure, IncomingRequest, Layer};
+use http::HeaderValue;
+use model::Grant;
+use model::limits::CLOCK_SKEW_SECONDS_MAX;
+use std::sync::LazyLock;
+use std::time::Duration;
+use store::Engine;
+use wire::ErrorCode;
+use wire::query::raw_comp;
+use wire::signing::{AccountKey, Authorization, Signed, any_verifies, parse_date};
+
+/// Checks the credential of a request, and says what it allows; and, good or not, of which kind it is.
+///
+/// UNVERIFIED (07 §2): that the header counts where the address carries a signature too.
+pub(crate) async fn authenticate(
+    engine: &impl Engine,
+    accounts: &Accounts,
+    oauth: Option<&OAuth>,
+    incoming: &IncomingRequest<'_>,
+    kind: &mut CredentialKind,
+) -> Result<Grant, Failure> {
+    let header = incoming.head.authorization;
+    if let Some(oauth) = oauth
+        && let Some(credential) = header.and_then(bearer::credential)
+    {
+        *kind = CredentialKind::Bearer;
+        return bearer::authenticate(accounts, oauth, credential, incoming).await;
+    }
+    match header {
+        // Without an issuer, Bearer is a scheme that is not known.
+        Some(header) => {
+            *kind = CredentialKind::SharedKey;
+            shared_key(accounts, incoming, header)
+        }
+        None if incoming.options.has_signature => {
+            *kind = CredentialKind::SharedAccessSignature;
+            shared_access::authenticate(engine, accounts, incoming).await
+        }
+        None => {
+            *kind = CredentialKind::Anonymous;
+            Err(bearer::anonymous(oauth, incoming))
+        }
+    }
+}
+
+fn shared_key(accounts: &Accounts, incoming: &IncomingRequest<'_>, header: &HeaderValue) -> Result<Grant, Failure> {
+    let authorization = header
+        .to_str()
+        .ok()
+        .and_then(Authorization::parse)
+        .ok_or_else(|| Failure::at(Layer::Authentication, ErrorCode::InvalidAuthenticationInfo))?;
+    let account = incoming.target.account.as_ref();
+    let keys = account.and_then(|account| accounts.keys(account));
+    let date = request_date(incoming)?;
+    if !is_signed(&authorization, keys, date, incoming) {
+        return Err(Failure::authentication(mismatch(&authorization, date, incoming)));
+    }
+    match account {
+        Some(account) if account.as_str() == authorization.account => Ok(Grant::owner(account.clone())),
+        _ => Err(Failure::authentication("the Authorization header names another account than the address")),
+    }
+}
+
+/// Whether one of the account's keys made the signature. An unknown account takes as long as a known one.
+fn is_signed(
+    authorization: &Authorization<'_>,
+    keys: Option<&[AccountKey]>,
+    date: &str,
+    incoming: &IncomingRequest<'_>,
+) -> bool {
+    let signature = authorization.signature.unwrap_or_default();
+    let mut verified = false;
+    for path in incoming.target.signed_paths() {
+        let text = signed(&path, date, incoming).string_to_sign(authorization.scheme);
+        verified |= any_verifies(keys.unwrap_or(nobodys_keys()), &text, &signature);
+    }
+    verified && keys.is_some() && authorization.signature.is_some()
+}
+
+/// The keys that stand in for the two of an unknown account. What they sign is refused all the same.
+pub(crate) fn nobodys_keys() -> &'static [AccountKey; 2] {
+    static KEYS: LazyLock<[AccountKey; 2]> = LazyLock::new(|| {
+        let key = AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64");
+        [key.clone(), key]
+    });
+    &KEYS
+}
+
+fn signed<'a>(path: &'a str, date: &'a str, incoming: &'a IncomingRequest<'a>) -> Signed<'a> {
+    Signed {
+        method: incoming.parts.method.as_str(),
+        content_md5: text(incoming.head.content_md5).unwrap_or_default(),
+        content_type: text(incoming.head.content_type).unwrap_or_default(),
+        date,
+        account: incoming.target.account.as_ref().map_or("", |account| account.as_str()),
+        path,
+        comp: raw_comp(incoming.raw_query),
+    }
+}
+
+/// The date of the request as sent, once it is known to lie within 15 minutes of the server's clock.
+///
+/// UNVERIFIED (07 §5): that a date in the future is refused like one in the past.
+fn request_date<'a>(incoming: &IncomingRequest<'a>) -> Result<&'a str, Failure> {
+    let text = text(incoming.head.x_ms_date)
+        .filter(|text| !text.is_empty())
+        .or_else(|| text(incoming.head.date))
+        .ok_or_else(|| Failure::authentication("the request has no date"))?;
+    let date = parse_date(text)
+        .ok_or_else(|| Failure::authentication(format!("The Date header in the request is incorrect: '{text}'")))?;
+    let apart = incoming.now.duration_since(date).unwrap_or_else(|error| error.duration());
+    if apart > Duration::from_secs(CLOCK_SKEW_SECONDS_MAX) {
+        return Err(Failure::authentication(format!(
+            "Request date header too old or too far in the future: '{text}'; compare the clocks of client and server"
+        )));
+    }
+    Ok(text)
+}
+
+fn text(header: Option<&HeaderValue>) -> Option<&str> {
+    header.and_then(|value| value.to_str().ok()).map(str::trim)
+}
+
+/// Helps whoever debugs a client: the text that the server signed. It holds no secret.
+fn mismatch(authorization: &Authorization<'_>, date: &str, incoming: &IncomingRequest<'_>) -> String {
+    let text = signed(incoming.target.raw_path, date, incoming).string_to_sign(authorization.scheme);
+    format!("The signature is not that of any key of the account. Server used following string to sign: {text:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::ConnectionInfo;
+    use std::net::Ipv4Addr;
+
+    const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
+    const DATE_TEXT: &str = "Fri, 14 Mar 2031 08:15:30 GMT";
+
+    struct Attempt {
+        path: &'static str,
+        header_account: &'static str,
+        seconds_later: i64,
+        x_ms_date: &'static str,
+        date: Option<&'static str>,
+        tamper: bool,
+    }
+
+    impl Default for Attempt {
+        fn default() -> Self {
+            Self {
+                path: "/orchardacct/Tables",
+                header_account: "orchardacct",
+                seconds_later: 0,
+                x_ms_date: DATE_TEXT,
+                date: None,
+                tamper: false,
+            }
+        }
+    }
+
+    /// Signs `x_ms_date` and the path as sent, and lets the server judge.
+    fn attempt(attempt: &Attempt) -> Result<Grant, Option<String>> {
+        let accounts = Accounts::from_environment_text(&format!("orchardacct:{KEY}")).unwrap();
+        let text = format!("GET\n\n\n{}\n/orchardacct{}", attempt.x_ms_date, attempt.path);
+        let mut signature = AccountKey::parse(KEY).unwrap().sign(&text);
+        if attempt.tamper {
+            signature = AccountKey::parse(KEY).unwrap().sign(&format!("{text}x"));
+        }
+        let value = format!("SharedKey {}:{signature}", attempt.header_account);
+        let authorization = HeaderValue::from_str(&value).unwrap();
+        let mut request = http::Request::get(attempt.path)
+            .header("host", "127.0.0.1")
+            .header("authorization", &value)
+            .header("x-ms-date", attempt.x_ms_date);
+        if let Some(date) = attempt.date {
+            request = request.header("date", date);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let signed_at = parse_date(DATE_TEXT).unwrap();
+        let step = Duration::from_secs(attempt.seconds_later.unsigned_abs());
+        let now = if attempt.seconds_later < 0 { signed_at - step } else { signed_at + step };
+        let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
+        let incoming = IncomingRequest { now, ..IncomingRequest::new(&parts, connection, &[]) };
+        shared_key(&accounts, &incoming, &authorization)
+            .map_err(|failure| failure.source.map(|source| source.to_string()))
+    }
+
+    #[test]
+    fn a_signed_request_is_granted_its_account() {
+        assert_eq!(attempt(&Attempt::default()).unwrap().account.as_str(), "orchardacct");
+        let overwritten_date = Attempt { date: Some("Fri, 14 Mar 2031 09:00:00 GMT"), ..Attempt::default() };
+        assert!(attempt(&overwritten_date).is_ok(), "x-ms-date wins over a Date that a proxy changed");
+        let secondary = Attempt { path: "/orchardacct-secondary/Tables", ..Attempt::default() };
+        assert!(attempt(&secondary).is_ok());
+    }
+
+    #[test]
+    fn whatever_is_wrong_is_refused() {
+        for wrong in [
+            Attempt { tamper: true, ..Attempt::default() },
+            Attempt { path: "/otheracct/Tables", ..Attempt::default() },
+            Attempt { header_account: "otheracct", ..Attempt::default() },
+            Attempt { header_account: "orchardacct-secondary", ..Attempt::default() },
+            Attempt { x_ms_date: "yesterday", ..Attempt::default() },
+        ] {
+            assert!(attempt(&wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn fifteen_minutes_of_skew_are_allowed() {
+        for (seconds_later, allowed) in [(899, true), (900, true), (901, false), (-900, true), (-901, false)] {
+            let skewed = Attempt { seconds_later, ..Attempt::default() };
+            assert_eq!(attempt(&skewed).is_ok(), allowed, "{seconds_later} s");
+        }
+    }
+
+    #[test]
+    fn the_log_gets_the_string_to_sign_and_no_signature() {
+        let reason = attempt(&Attempt { tamper: true, ..Attempt::default() }).unwrap_err().unwrap();
+        assert!(reason.contains("/orchardacct/orchardacct/Tables"), "{reason}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Requests with `Authorization: Bearer`: what a token becomes, and what a client is told without a good one
+//! (specification 09 §1, §4).
+
+use super::oauth::{OAuth, TokenError};
+use crate::accounts::Accounts;
+use crate::request::{Failure, IncomingRequest, Layer};
+use http::HeaderValue;
+use model::{Grant, Scope};
+use tracing::debug;
+use wire::{ErrorCode, Version};
+
+/// What stands behind the scheme Bearer, be it empty; `None` for another scheme.
+pub(crate) fn credential(header: &HeaderValue) -> Option<&str> {
+    let header = header.to_str().ok()?.trim();
+    let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
+    scheme.eq_ignore_ascii_case("Bearer").then(|| rest.trim())
+}
+
+/// Checks the token of a request, and says what its principal may do.
+///
+/// UNVERIFIED (09 §9): that the date of the request is not looked at.
+pub(crate) async fn authenticate(
+    accounts: &Accounts,
+    oauth: &OAuth,
+    credential: &str,
+    incoming: &IncomingRequest<'_>,
+) -> Result<Grant, Failure> {
+    let token = token(credential).ok_or_else(malformed)?;
+    if !incoming.connection.is_tls && !oauth.allows_plain_http() {
+        return Err(Failure::authentication("Authentication scheme Bearer is not allowed with HTTP."));
+    }
+    let account = incoming.target.account.as_ref();
+    let addressed = account.map_or("", |account| account.as_str());
+    let verified = oauth.verify(token, addressed, incoming.now).await.map_err(|error| refusal(error, incoming))?;
+    // Only whoever has a good token learns that there is no such account.
+    let account = account.filter(|account| accounts.keys(account).is_some());
+    let account = account.ok_or_else(|| Failure::authentication("there is no such account"))?;
+    let roles = oauth.roles(&verified, account);
+    debug!("a token is taken for {account}: {}", roles.caller);
+    Ok(Grant { account: account.clone(), scope: Scope::Roles(roles) })
+}
+
+/// What a request without any credential is told (07 §9): where to get a token, if there is an issuer.
+///
+/// UNVERIFIED (07 §9): a request without a version is treated as an old one, and without an issuer to name, no version
+/// gets the challenge.
+pub(crate) fn anonymous(oauth: Option<&OAuth>, incoming: &IncomingRequest<'_>) -> Failure {
+    const REASON: &str = "the request is anonymous";
+    match oauth {
+        Some(_) => challenged(incoming, REASON),
+        None => Failure::authentication(REASON),
+    }
+}
+
+/// The one token of a credential.
+fn token(credential: &str) -> Option<&str> {
+    let is_one = !credential.is_empty() && !credential.contains(|c: char| c.is_whitespace() || c == ',');
+    is_one.then_some(credential)
+}
+
+/// UNVERIFIED (09 §9): the answer to a scheme without a token.
+fn malformed() -> Failure {
+    Failure::at(Layer::Authentication, ErrorCode::InvalidAuthenticationInfo)
+}
+
+/// What a request with a token that was refused is told.
+fn refusal(error: TokenError, incoming: &IncomingRequest<'_>) -> Failure {
+    if error == TokenError::KeysUnavailable {
+        return Failure { source: Some(Box::new(error)), ..Failure::at(Layer::Authentication, ErrorCode::ServerBusy) };
+    }
+    challenged(incoming, error.to_string())
+}
+
+/// 401 in versions that know the challenge, and 403 before.
+///
+/// UNVERIFIED (09 §9): that an invalid token is answered as a missing one in old versions.
+fn challenged(incoming: &IncomingRequest<'_>, reason: impl Into<String>) -> Failure {
+    let failure = Failure::authentication(reason);
+    match incoming.version().ok().flatten() {
+        Some(version) if version >= Version::CHALLENGE => {
+            Failure { error: ErrorCode::AuthenticationNeeded.into(), ..failure }
+        }
+        _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_token_behind_the_scheme() {
+        for (header, expected) in [
+            ("Bearer a.b.c", Some(Some("a.b.c"))),
+            ("bEARER   a.b.c ", Some(Some("a.b.c"))),
+            ("Bearer", Some(None)),
+            ("Bearer ", Some(None)),
+            ("Bearer a, b", Some(None)),
+            ("Bearer a b", Some(None)),
+            ("Bearer a,b", Some(None)),
+            ("Bearera.b.c", None),
+            ("SharedKey a:b", None),
+            ("", None),
+        ] {
+            let header = HeaderValue::from_static(header);
+            assert_eq!(credential(&header).map(token), expected, "{header:?}");
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Where an issuer's keys come from, and the keys as they are now.
+//!
+//! Invariants:
+//!
+//! 1. One fetch at a time, however many requests wait for it.
+//! 2. Requests cause at most one fetch a minute, whatever keys their tokens name.
+//! 3. Keys that could not be refreshed for a day are not used. No failure lets a token in.
+
+use super::algorithm::Algorithm;
+use super::fetch::{FetchError, Fetcher};
+use super::key_set::{Key, KeySet};
+use super::settings::Source;
+use super::token_error::TokenError;
+use bytes::Bytes;
+use http::Uri;
+use serde::Deserialize;
+use std::fmt;
+use std::io::Read;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+use tracing::{info, warn};
+
+/// How often requests with an unknown key may cause a fetch (09 §6).
+const DEMAND_PAUSE: Duration = Duration::from_secs(60);
+/// How long keys are used when they cannot be refreshed (09 §6).
+const STALE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Time between refreshes where the issuer names none, and its bounds (09 §6).
+const REFRESH_TIME_DEFAULT: Duration = Duration::from_secs(3600);
+const REFRESH_TIME_MIN: Duration = Duration::from_secs(5 * 60);
+const REFRESH_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Time between looks at a file.
+const FILE_REFRESH_TIME: Duration = Duration::from_secs(60);
+/// Time before the first new attempt after a failure; it doubles up to a minute.
+const RETRY_TIME_MIN: Duration = Duration::from_secs(2);
+const RETRY_TIME_MAX: Duration = Duration::from_secs(60);
+/// Largest key file, in bytes: 1 MiB, as for documents that are fetched.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The keys of one issuer.
+pub(crate) struct KeySource {
+    /// The names that the issuer may have in its discovery document.
+    names: Vec<String>,
+    source: Source,
+    fetcher: Option<Arc<Fetcher>>,
+    current: RwLock<Current>,
+    /// Held while fetching; when a request last caused it.
+    turn: Mutex<Option<Instant>>,
+}
+
+#[derive(Clone, Default)]
+struct Current {
+    keys: Arc<KeySet>,
+    /// Grows whenever the keys change.
+    generation: u64,
+    fetched: Option<Instant>,
+}
+
+/// Why the keys of an issuer could not be had.
+#[derive(Debug)]
+pub(crate) enum KeySourceError {
+    Fetch(FetchError),
+    File(std::io::Error),
+    /// The discovery document is none.
+    Discovery,
+    /// The discovery document is that of another issuer; holds the name it gives.
+    OtherIssuer(String),
+    KeySet,
+}
+
+impl fmt::Display for KeySourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fetch(error) => error.fmt(f),
+            Self::File(error) => error.fmt(f),
+            Self::Discovery => f.write_str("the discovery document does not name an issuer and a jwks_uri"),
+            Self::OtherIssuer(name) => write!(
+                f,
+                "the discovery document is that of the issuer {name:?}; if that is the same one, add the name to its \
+                 aliases"
+            ),
+            Self::KeySet => f.write_str("the document is not a JSON Web Key Set"),
+        }
+    }
+}
+
+impl std::error::Error for KeySourceError {}
+
+#[derive(Deserialize)]
+struct Discovery {
+    issuer: String,
+    jwks_uri: String,
+}
+
+impl KeySource {
+    pub(crate) fn new(names: Vec<String>, source: Source, fetcher: Option<Arc<Fetcher>>) -> Self {
+        Self { names, source, fetcher, current: RwLock::default(), turn: Mutex::default() }
+    }
+
+    /// Fetches for the first time. Says how long until the next time.
+    pub(crate) async fn refresh(&self) -> Result<Duration, KeySourceError> {
+        let _turn = self.turn.lock().await;
+        self.load().await
+    }
+
+    /// Refreshes for ever.
+    pub(crate) async fn keep_fresh(&self, first: Option<Duration>) {
+        let mut retry = RETRY_TIME_MIN;
+        let mut pause = first.unwrap_or(retry);
+        loop {
+            tokio::time::sleep(pause).await;
+            pause = match self.refresh().await {
+                Ok(pause) => {
+                    retry = RETRY_TIME_MIN;
+                    pause
+                }
+                Err(error) => {
+                    warn!(issuer = self.name(), "the keys could not be refreshed: {error}");
+                    retry = (retry * 2).min(RETRY_TIME_MAX);
+                    retry
+                }
+            };
+        }
+    }
+
+    /// The key for a token, and the generation it is of. An unknown name may be that of a new key (09 §6 step 5).
+    pub(crate) async fn key(
+        self: &Arc<Self>,
+        id: Option<&str>,
+        algorithm: Algorithm,
+    ) -> Result<(Key, u64), TokenError> {
+        let current = self.current();
+        let found = current.find(id, algorithm);
+        let may_be_new = match &found {
+            Ok(_) => false,
+            Err(TokenError::KeysUnavailable) => true,
+            Err(_) => id.is_some(),
+        };
+        if !may_be_new {
+            return found;
+        }
+        self.refresh_on_demand(current.generation).await;
+        self.current().find(id, algorithm)
+    }
+
+    /// The generation of the keys; `None` if there are none that may be used.
+    pub(crate) fn generation(&self) -> Option<u64> {
+        let current = self.current();
+        current.is_usable().then_some(current.generation)
+    }
+
+    /// The issuer, for the log.
+    pub(crate) fn name(&self) -> &str {
+        self.names.first().map_or("", String::as_str)
+    }
+
+    /// Refreshes in a task of its own: a client that goes away would else use up the refresh of this minute, and stop it.
+    async fn refresh_on_demand(self: &Arc<Self>, seen: u64) {
+        let source = Arc::clone(self);
+        let refresh = tokio::spawn(async move {
+            let mut last = source.turn.lock().await;
+            if source.current().generation != seen || last.is_some_and(|last| last.elapsed() < DEMAND_PAUSE) {
+                return;
+            }
+            *last = Some(Instant::now());
+            if let Err(error) = source.load().await {
+                warn!(issuer = source.name(), "the keys could not be refreshed: {error}");
+            }
+        });
+        if let Err(error) = refresh.await {
+            warn!(issuer = self.name(), "the refresh of the keys broke off: {error}");
+        }
+    }
+
+    /// Loads the keys; only for whoever has the turn.
+    async fn load(&self) -> Result<Duration, KeySourceError> {
+        let (json, pause) = match &self.source {
+            Source::File(path) => (read_file(path).await?, FILE_REFRESH_TIME),
+            Source::KeySet(uri) => self.get_key_set(uri).await?,
+            Source::Discovery(uri) => {
+                let document = self.get(uri).await?;
+                let discovery: Discovery =
+                    serde_json::from_slice(&document.body).map_err(|_| KeySourceError::Discovery)?;
+                if !self.names.contains(&discovery.issuer) {
+                    return Err(KeySourceError::OtherIssuer(discovery.issuer));
+                }
+                self.get_key_set(&discovery.jwks_uri.parse().map_err(|_| KeySourceError::Discovery)?).await?
+            }
+        };
+        self.replace(KeySet::parse(&json).map_err(|_| KeySourceError::KeySet)?);
+        Ok(pause)
+    }
+
+    async fn get_key_set(&self, uri: &Uri) -> Result<(Bytes, Duration), KeySourceError> {
+        let document = self.get(uri).await?;
+        let pause = document.max_age.unwrap_or(REFRESH_TIME_DEFAULT).clamp(REFRESH_TIME_MIN, REFRESH_TIME_MAX);
+        Ok((document.body, jittered(pause)))
+    }
+
+    async fn get(&self, uri: &Uri) -> Result<super::fetch::Document, KeySourceError> {
+        match &self.fetcher {
+            Some(fetcher) => fetcher.get(uri).await.map_err(KeySourceError::Fetch),
+            None => Err(KeySourceError::Fetch(FetchError::Address(uri.clone()))),
+        }
+    }
+
+    fn replace(&self, keys: KeySet) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if current.fetched.is_none() || *current.keys != keys {
+            info!(issuer = self.name(), keys = keys.len(), "the issuer's keys are new or have changed");
+            current.generation += 1;
+            current.keys = Arc::new(keys);
+        }
+        current.fetched = Some(Instant::now());
+    }
+
+    fn current(&self) -> Current {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Current {
+    fn is_usable(&self) -> bool {
+        self.fetched.is_some_and(|fetched| fetched.elapsed() < STALE_TIME_MAX)
+    }
+
+    fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<(Key, u64), TokenError> {
+        if !self.is_usable() {
+            return Err(TokenError::KeysUnavailable);
+        }
+        self.keys.find(id, algorithm).map(|key| (key.clone(), self.generation))
+    }
+}
+
+async fn read_file(path: &Path) -> Result<Bytes, KeySourceError> {
+    let path = path.to_owned();
+    let read = move || {
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(Bytes::from(bytes))
+    };
+    tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other).flatten().map_err(KeySourceError::File)
+}
+
+/// Up to a tenth earlier, so that many servers do not ask an issuer all at once.
+fn jittered(pause: Duration) -> Duration {
+    let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
+    let share = u32::try_from(random >> 40).unwrap_or_default() % 1000;
+    pause.saturating_sub(pause * share / 10_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::task::{Context, Waker};
+    use test_support::minting::KeyPair;
+
+    fn write(path: &Path, pairs: &[&KeyPair]) {
+        let keys: Vec<_> = pairs.iter().map(|pair| pair.jwk()).collect();
+        std::fs::write(path, json!({ "keys": keys }).to_string()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_unknown_key_causes_one_refresh_a_minute() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let (a, b, c) = (KeyPair::p256("a"), KeyPair::p256("b"), KeyPair::p256("c"));
+        write(&path, &[&a]);
+        let source = Arc::new(KeySource::new(vec!["i".into()], Source::File(path.clone()), None));
+        assert_eq!(source.generation(), None);
+        source.refresh().await.unwrap();
+        assert_eq!(source.generation(), Some(1));
+        let key = async |id| source.key(Some(id), Algorithm::Es256).await.map(|(_, generation)| generation);
+        write(&path, &[&b]);
+        assert_eq!(key("a").await, Ok(1), "known keys cause no refresh");
+        assert_eq!(key("b").await, Ok(2));
+        assert_eq!(key("a").await, Err(TokenError::UnknownKey), "a removed key no longer counts");
+        write(&path, &[&b, &c]);
+        assert_eq!(key("c").await, Err(TokenError::UnknownKey), "the refresh of this minute is used up");
+        assert_eq!(key("b").await, Ok(2));
+        source.refresh().await.unwrap();
+        assert_eq!(key("c").await, Ok(3));
+        // What cannot be read leaves the keys as they are.
+        std::fs::write(&path, "{").unwrap();
+        assert!(source.refresh().await.is_err());
+        assert_eq!(key("c").await, Ok(3));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_goes_away_does_not_stop_the_refresh_it_caused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let (a, b) = (KeyPair::p256("a"), KeyPair::p256("b"));
+        write(&path, &[&a]);
+        let source = Arc::new(KeySource::new(vec!["i".into()], Source::File(path.clone()), None));
+        source.refresh().await.unwrap();
+        write(&path, &[&b]);
+        let mut gone = Box::pin(source.key(Some("b"), Algorithm::Es256));
+        assert!(gone.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(gone);
+        assert!(source.key(Some("b"), Algorithm::Es256).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn without_keys_nothing_is_said_about_a_token() {
+        let source = Arc::new(KeySource::new(vec!["i".into()], Source::File("/nowhere".into()), None));
+        assert_eq!(source.key(None, Algorithm::Es256).await.err(), Some(TokenError::KeysUnavailable));
+        let long_ago = Instant::now().checked_sub(STALE_TIME_MAX);
+        let stale = Current { fetched: long_ago, ..Current::default() };
+        assert_eq!(stale.find(None, Algorithm::Es256).err(), Some(TokenError::KeysUnavailable));
+    }
+
+    #[test]
+    fn jitter_only_shortens() {
+        for _ in 0..100 {
+            let pause = jittered(Duration::from_secs(1000));
+            assert!((900..=1000).contains(&pause.as_secs()), "{pause:?}");
+        }
+    }
+}

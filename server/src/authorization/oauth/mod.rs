@@ -1,0 +1,337 @@
+//! Bearer tokens of any issuer that speaks OpenID Connect (specification 09).
+//!
+//! The rooms without I/O: [`jws`] takes a token apart and checks its signature with a key of a [`key_set`]; [`claims`]
+//! checks what it says, [`audience`] whom it is for; [`assignments`] say what its principal may do. Those with I/O:
+//! [`fetch`] gets documents of issuers, [`key_source`] keeps an issuer's keys fresh. [`token_cache`] spares checking a
+//! token again at every request. This file puts them together.
+//!
+//! Invariants:
+//!
+//! 1. Nothing a token says counts before its signature was checked with a key of the issuer that it names.
+//! 2. When keys cannot be had, nobody is let in.
+//! 3. No token is ever logged, kept or sent on.
+//!
+//! It must not know tables, entities or operations.
+
+mod algorithm;
+mod assignments;
+mod audience;
+mod challenge;
+mod claims;
+mod fetch;
+mod jws;
+mod key_set;
+mod key_source;
+mod settings;
+mod token_cache;
+mod token_error;
+
+pub use settings::{OAuthConfig, OAuthSection};
+pub(crate) use token_error::TokenError;
+
+use crate::reload::{self, Files, Live};
+use anyhow::{Context, bail};
+use assignments::Assignments;
+use claims::Claims;
+use fetch::Fetcher;
+use http::HeaderValue;
+use jws::Jws;
+use key_source::{KeySource, KeySourceError};
+use model::AccountName;
+use model::roles::RoleScope;
+use settings::{IssuerConfig, Source};
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+use token_cache::{Known, TokenCache, digest_of};
+use tracing::warn;
+
+/// Who may use tokens, and the state that checking them needs.
+pub(crate) struct OAuth {
+    challenge: Option<HeaderValue>,
+    allow_plain_http: bool,
+    issuers: Vec<Issuer>,
+    /// Assignments that stand in the configuration.
+    assignments: Assignments,
+    /// Assignments that may change while the server runs.
+    live_assignments: Arc<Live<Assignments>>,
+    cache: TokenCache,
+}
+
+struct Issuer {
+    config: IssuerConfig,
+    keys: Arc<KeySource>,
+}
+
+/// A valid token.
+pub(crate) struct Verified {
+    issuer: usize,
+    claims: Arc<Claims>,
+}
+
+impl fmt::Debug for OAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.issuers.iter().map(|issuer| issuer.keys.name())).finish()
+    }
+}
+
+impl OAuth {
+    /// Fetches the issuers' keys, and keeps them and the assignments fresh from then on.
+    ///
+    /// An issuer that cannot be reached does not matter yet. One that is another than the configuration says is refused.
+    pub(crate) async fn start(config: OAuthConfig) -> anyhow::Result<Self> {
+        let needs_fetcher = config.issuers.iter().any(|issuer| !matches!(issuer.source, Source::File(_)));
+        let fetcher = if needs_fetcher {
+            let fetcher = Fetcher::new(config.allow_plain_http_issuer).context("preparing TLS to issuers")?;
+            Some(Arc::new(fetcher))
+        } else {
+            None
+        };
+        let issuers: Vec<Issuer> = config
+            .issuers
+            .into_iter()
+            .map(|issuer| {
+                let keys = KeySource::new(issuer.names.clone(), issuer.source.clone(), fetcher.clone());
+                Issuer { keys: Arc::new(keys), config: issuer }
+            })
+            .collect();
+        keep_fresh(&issuers).await?;
+        let live_assignments = match config.assignments_file {
+            None => Arc::new(Live::new(Assignments::default())),
+            Some((files, assignments)) => {
+                let live = Arc::new(Live::new(assignments));
+                follow_assignments(files, Arc::clone(&live), config.roles, &issuers)?;
+                live
+            }
+        };
+        Ok(Self {
+            challenge: config.challenge,
+            allow_plain_http: config.allow_plain_http,
+            issuers,
+            assignments: config.assignments,
+            live_assignments,
+            cache: TokenCache::default(),
+        })
+    }
+
+    /// The value of `WWW-Authenticate` where a token is missing or refused.
+    pub(crate) fn challenge(&self) -> Option<&HeaderValue> {
+        self.challenge.as_ref()
+    }
+
+    /// Whether tokens are taken from connections without TLS.
+    pub(crate) fn allows_plain_http(&self) -> bool {
+        self.allow_plain_http
+    }
+
+    /// Checks a token that is to be used on an account (09 §6). `account` is text from the address; it may be any.
+    pub(crate) async fn verify(&self, token: &str, account: &str, now: SystemTime) -> Result<Verified, TokenError> {
+        let digest = digest_of(token);
+        let known = self.cache.get(&digest, now).filter(|known| self.is_current(known));
+        let verified = if let Some(Known { issuer, claims, .. }) = known {
+            Verified { issuer, claims }
+        } else {
+            let (issuer, generation, claims) = self.check(token, now).await?;
+            let claims = Arc::new(claims);
+            self.cache.insert(digest, issuer, generation, Arc::clone(&claims), now);
+            Verified { issuer, claims }
+        };
+        let accepted = self.issuers.get(verified.issuer).map(|issuer| &issuer.config.rules.audiences);
+        let is_for_account = accepted.is_some_and(|accepted| accepted.accept(&verified.claims.audiences, account));
+        if is_for_account { Ok(verified) } else { Err(TokenError::Audience) }
+    }
+
+    /// What the principal of a token may do on an account.
+    pub(crate) fn roles(&self, verified: &Verified, account: &AccountName) -> RoleScope {
+        let principal = &verified.claims.principal;
+        let mut scope = RoleScope::of(Arc::clone(&principal.description));
+        self.assignments.allow(&mut scope, verified.issuer, principal, account);
+        self.live_assignments.current().allow(&mut scope, verified.issuer, principal, account);
+        scope
+    }
+
+    /// Everything about a token that does not depend on the account.
+    async fn check(&self, token: &str, now: SystemTime) -> Result<(usize, u64, Claims), TokenError> {
+        let jws = Jws::parse(token)?;
+        let name = jws.issuer()?;
+        let is_named = |issuer: &Issuer| issuer.config.names.iter().any(|own| own == name);
+        let place = self.issuers.iter().position(is_named);
+        let unknown = || TokenError::UnknownIssuer(name.chars().take(200).collect());
+        let (place, issuer) =
+            place.and_then(|place| self.issuers.get(place).map(|issuer| (place, issuer))).ok_or_else(unknown)?;
+        if !issuer.config.algorithms.contains(&jws.algorithm()) {
+            return Err(TokenError::Algorithm);
+        }
+        let (key, generation) = issuer.keys.key(jws.key_id(), jws.algorithm()).await?;
+        let claims = issuer.config.rules.check(&jws.verify(&key)?, now)?;
+        Ok((place, generation, claims))
+    }
+
+    /// Whether the keys that a token was checked with are still those of its issuer.
+    fn is_current(&self, known: &Known) -> bool {
+        self.issuers.get(known.issuer).and_then(|issuer| issuer.keys.generation()) == Some(known.generation)
+    }
+}
+
+/// Fetches all keys once, side by side, and starts the tasks that refresh them.
+async fn keep_fresh(issuers: &[Issuer]) -> anyhow::Result<()> {
+    let first: Vec<_> = issuers
+        .iter()
+        .map(|issuer| {
+            let keys = Arc::clone(&issuer.keys);
+            tokio::spawn(async move { keys.refresh().await })
+        })
+        .collect();
+    for (issuer, first) in issuers.iter().zip(first) {
+        let name = issuer.keys.name();
+        let pause = match first.await.context("fetching keys")? {
+            Ok(pause) => Some(pause),
+            Err(error @ (KeySourceError::OtherIssuer(_) | KeySourceError::File(_))) => {
+                bail!("issuer '{name}': {error}")
+            }
+            Err(error) => {
+                warn!(issuer = name, "tokens are refused until the keys can be fetched: {error}");
+                None
+            }
+        };
+        let keys = Arc::clone(&issuer.keys);
+        tokio::spawn(async move { keys.keep_fresh(pause).await });
+    }
+    Ok(())
+}
+
+fn follow_assignments(
+    files: Files<1>,
+    live: Arc<Live<Assignments>>,
+    roles: assignments::Roles,
+    issuers: &[Issuer],
+) -> anyhow::Result<()> {
+    let names: Vec<Vec<String>> = issuers.iter().map(|issuer| issuer.config.names.clone()).collect();
+    let make = move |files: &Files<1>| {
+        let names: Vec<&[String]> = names.iter().map(Vec::as_slice).collect();
+        Assignments::from_file(files, &roles, &names)
+    };
+    reload::follow("role assignments", files, live, make)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::roles::Needs;
+    use serde_json::{Value, json};
+    use std::path::Path;
+    use std::time::{Duration, UNIX_EPOCH};
+    use test_support::minting::{KeyPair, header};
+
+    const NOW: u64 = 1_931_069_730;
+    const ONE: &str = "https://one.example/";
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn write_keys(path: &Path, pairs: &[&KeyPair]) {
+        let keys: Vec<Value> = pairs.iter().map(|pair| pair.jwk()).collect();
+        std::fs::write(path, json!({ "keys": keys }).to_string()).unwrap();
+    }
+
+    /// Two issuers: one with an alias and RS256, and one with ES256 and an audience for each account.
+    async fn start(folder: &Path) -> OAuth {
+        let (one, two) = (folder.join("one.json"), folder.join("two.json"));
+        let text = format!(
+            r#"
+            [[issuers]]
+            issuer = "{ONE}"
+            aliases = ["https://one.example/v2.0"]
+            jwks-file = {one:?}
+            [[issuers]]
+            issuer = "https://two.example"
+            jwks-file = {two:?}
+            algorithms = ["ES256"]
+            audiences = ["api://{{account}}"]
+            [[assignments]]
+            principal = {{ issuer = "{ONE}", oid = "o" }}
+            role = "reader"
+            scope = "orchardacct"
+            "#
+        );
+        OAuth::start(OAuthConfig::new(&toml::from_str(&text).unwrap()).unwrap()).await.unwrap()
+    }
+
+    fn claims(issuer: &str, audience: &str) -> Value {
+        json!({ "iss": issuer, "aud": audience, "exp": NOW + 3600, "iat": NOW, "oid": "o" })
+    }
+
+    #[tokio::test]
+    async fn tokens_of_two_issuers() {
+        let folder = tempfile::tempdir().unwrap();
+        let (rsa, ec) = (KeyPair::rsa("k"), KeyPair::p256("k"));
+        write_keys(&folder.path().join("one.json"), &[&rsa]);
+        write_keys(&folder.path().join("two.json"), &[&ec, &rsa]);
+        let oauth = start(folder.path()).await;
+        let storage = "https://storage.azure.com";
+        let rs256 = |claims: &Value| rsa.sign(&header("RS256", &rsa), claims);
+        let es256 = |claims: &Value| ec.sign(&header("ES256", &ec), claims);
+        let other_issuer = |name: &str| TokenError::UnknownIssuer(name.to_owned());
+        for (token, expected) in [
+            (rs256(&claims(ONE, storage)), None),
+            (rs256(&claims("https://one.example/v2.0", storage)), None),
+            (rs256(&claims("https://one.example", storage)), Some(other_issuer("https://one.example"))),
+            (rs256(&claims("https://one.example/x", storage)), Some(other_issuer("https://one.example/x"))),
+            (rs256(&claims("https://two.example", "api://orchardacct")), Some(TokenError::Algorithm)),
+            (es256(&claims(ONE, storage)), Some(TokenError::Algorithm)),
+            (es256(&claims("https://two.example", "api://orchardacct")), None),
+            (es256(&claims("https://two.example", "api://otheracct")), Some(TokenError::Audience)),
+            (es256(&claims("https://two.example", storage)), Some(TokenError::Audience)),
+        ] {
+            // The second time the cache answers, and says the same.
+            for _ in 0..2 {
+                assert_eq!(oauth.verify(&token, "orchardacct", at(NOW)).await.err(), expected);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_known_token_is_still_bound_to_its_account_time_and_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let (rsa, ec, new) = (KeyPair::rsa("k"), KeyPair::p256("k"), KeyPair::p256("new"));
+        write_keys(&folder.path().join("one.json"), &[&rsa]);
+        let two = folder.path().join("two.json");
+        write_keys(&two, &[&ec]);
+        let oauth = start(folder.path()).await;
+        let token = ec.sign(&header("ES256", &ec), &claims("https://two.example", "api://orchardacct"));
+        let verify = async |account, seconds| oauth.verify(&token, account, at(seconds)).await.err();
+        assert_eq!(verify("orchardacct", NOW).await, None);
+        assert_eq!(verify("otheracct", NOW).await, Some(TokenError::Audience));
+        assert_eq!(verify("orchardacct", NOW + 3600 + 299).await, None);
+        assert_eq!(verify("orchardacct", NOW + 3600 + 300).await, Some(TokenError::Expired));
+        // A token with a new key causes a refresh, and the old key is gone.
+        write_keys(&two, &[&new]);
+        let fresh = new.sign(&header("ES256", &new), &claims("https://two.example", "api://orchardacct"));
+        assert!(oauth.verify(&fresh, "orchardacct", at(NOW)).await.is_ok());
+        assert_eq!(verify("orchardacct", NOW).await, Some(TokenError::UnknownKey));
+    }
+
+    #[tokio::test]
+    async fn roles_belong_to_an_account() {
+        let folder = tempfile::tempdir().unwrap();
+        let rsa = KeyPair::rsa("k");
+        write_keys(&folder.path().join("one.json"), &[&rsa]);
+        write_keys(&folder.path().join("two.json"), &[]);
+        let oauth = start(folder.path()).await;
+        let token = rsa.sign(&header("RS256", &rsa), &claims(ONE, "https://storage.azure.com"));
+        let verified = oauth.verify(&token, "orchardacct", at(NOW)).await.unwrap();
+        let may_read = |account| {
+            oauth.roles(&verified, &AccountName::new(account).unwrap()).permits(Needs::READ_ENTITIES, Some("harvest"))
+        };
+        assert!(may_read("orchardacct") && !may_read("otheracct"));
+    }
+
+    #[tokio::test]
+    async fn an_unreadable_key_file_stops_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("[[issuers]]\nissuer = \"i\"\njwks-file = {:?}", folder.path().join("none.json"));
+        let config = OAuthConfig::new(&toml::from_str(&text).unwrap()).unwrap();
+        assert!(OAuth::start(config).await.is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! Shared access signatures: who sends a request that carries its credential in the address (specification 08).
+//!
+//! The pure part is `wire::sas`; this module brings in the account's keys, the table's policies, and the circumstances.
+
+use super::authentication::nobodys_keys;
+use crate::accounts::Accounts;
+use crate::request::{Failure, IncomingRequest};
+use crate::telemetry::traces::step;
+use model::{AccountName, DateTime, Grant, StoredAccessPolicies, TableName};
+use std::pin::pin;
+use store::{Engine, ReadError, TableKey};
+use wire::sas::{Circumstances, verify};
+
+/// Checks the token of a request, and says what it allows.
+///
+/// Until the signature is verified nothing depends on whether an account, a table or a policy exists.
+pub(crate) async fn authenticate(
+    engine: &impl Engine,
+    accounts: &Accounts,
+    incoming: &IncomingRequest<'_>,
+) -> Result<Grant, Failure> {
+    let account = incoming.target.account.as_ref();
+    let keys = account.and_then(|account| accounts.keys(account));
+    let name = account.map_or("", AccountName::as_str);
+    let sas = verify(incoming.raw_query, name, keys.unwrap_or(nobodys_keys()));
+    let (Ok(sas), Some(account), Some(_)) = (&sas, account, keys) else {
+        return Err(Failure::authentication(match sas {
+            Err(error) => error.to_string(),
+            Ok(_) => "there is no such account".to_owned(),
+        }));
+    };
+    let policies = match sas.policy_table() {
+        Some(table) => policies(engine, account, table).await?,
+        None => StoredAccessPolicies::default(),
+    };
+    let used = Circumstances {
+        now: DateTime::from_system_time(incoming.now),
+        source: incoming.connection.peer.ip(),
+        is_https: incoming.connection.is_tls,
+    };
+    let scope = sas.clone().scope(&policies, used).map_err(|error| Failure::authentication(error.to_string()))?;
+    Ok(Grant { account: account.clone(), scope })
+}
+
+/// The policies of a table; a table that does not exist has none.
+async fn policies(engine: &impl Engine, account: &AccountName, table: &str) -> Result<StoredAccessPolicies, Failure> {
+    let Ok(name) = TableName::new(table) else { return Ok(StoredAccessPolicies::default()) };
+    match step("read policies", pin!(engine.policies(&TableKey { account: account.clone(), name }))).await {
+        Ok(policies) => Ok(policies),
+        Err(ReadError::TableNotFound) => Ok(StoredAccessPolicies::default()),
+        Err(ReadError::Fault(fault)) => Err(fault.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::ConnectionInfo;
+    use model::clock::SystemClock;
+    use model::{Scope, StoredAccessPolicy};
+    use std::net::Ipv4Addr;
+    use store::Memory;
+    use wire::sas::{Fields, parse_time};
+    use wire::signing::AccountKey;
+
+    const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
+
+    /// A token for a table, and the scope that the server gives it, or what it says in the log.
+    async fn scope(
+        engine: &Memory<SystemClock>,
+        account: &str,
+        key: &AccountKey,
+        policy: &str,
+    ) -> Result<Scope, String> {
+        let mut fields = Fields {
+            version: "2019-02-02".into(),
+            table: "Harvest".into(),
+            policy: policy.into(),
+            ..Fields::default()
+        };
+        if policy.is_empty() {
+            (fields.permissions, fields.expiry) = ("r".into(), "9999-12-31".into());
+        }
+        let query = fields.sign(account, key).unwrap();
+        let accounts = Accounts::from_environment_text(&format!("orchardacct:{KEY}")).unwrap();
+        let path = format!("/{account}/Harvest()");
+        let (parts, ()) =
+            http::Request::get(format!("{path}?{query}")).header("host", "127.0.0.1").body(()).unwrap().into_parts();
+        let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
+        let incoming = IncomingRequest::new(&parts, connection, &[]);
+        let grant = authenticate(engine, &accounts, &incoming).await;
+        grant.map(|grant| grant.scope).map_err(|failure| failure.source.unwrap().to_string())
+    }
+
+    #[tokio::test]
+    async fn nobody_can_sign_for_an_account_that_does_not_exist() {
+        let engine = Memory::new(SystemClock);
+        let key = AccountKey::parse(KEY).unwrap();
+        assert!(matches!(scope(&engine, "orchardacct", &key, "").await, Ok(Scope::Table { .. })));
+        for account in ["ghostacct", "orchardacct"] {
+            assert!(scope(&engine, account, &nobodys_keys()[0], "").await.is_err(), "{account}");
+        }
+    }
+
+    #[tokio::test]
+    async fn policies_are_those_of_the_table_at_this_moment() {
+        let engine = Memory::new(SystemClock);
+        let (key, account) = (AccountKey::parse(KEY).unwrap(), AccountName::new("orchardacct").unwrap());
+        let table = TableKey { account, name: TableName::new("harvest").unwrap() };
+        let unknown = "the table has no stored access policy with the id of the signature";
+        assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()), "there is no table");
+        engine.create_table(&table).await.unwrap();
+        assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()));
+        let mut policy = StoredAccessPolicy::new("pol").unwrap();
+        (policy.permissions, policy.expiry) = (Some(model::Permissions::READ), parse_time("9999-12-31"));
+        engine.set_policies(&table, StoredAccessPolicies::new(vec![policy]).unwrap()).await.unwrap();
+        assert!(matches!(scope(&engine, "orchardacct", &key, "pol").await, Ok(Scope::Table { .. })));
+        engine.delete_table(&table).await.unwrap();
+        assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()));
+    }
+}

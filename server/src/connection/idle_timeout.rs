@@ -1,0 +1,109 @@
+//! How long the HTTP library waits for the head of a request, without a timer of the runtime for each request.
+//!
+//! A deadline here is only compared with the clock when its connection is polled, which happens at the latest with the
+//! next look of [`watched`]. So a head may take longer than its deadline by the time between two looks, and a request
+//! costs no entry in the timers that all threads share.
+
+use hyper::rt::{Sleep, Timer};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// Deadlines for a connection that is [`watched`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IdleTimeout;
+
+impl Timer for IdleTimeout {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.sleep_until(self.now() + duration)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(Deadline(deadline))
+    }
+
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+}
+
+struct Deadline(Instant);
+
+impl Sleep for Deadline {}
+
+impl Future for Deadline {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if IdleTimeout.now() >= self.0 { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// Drives a connection, and polls it in intervals also when nothing happens on it; `None` if it is given up.
+pub(crate) async fn watched<C: Future>(
+    connection: C,
+    interval: Duration,
+    is_given_up: impl Fn() -> bool,
+) -> Option<C::Output> {
+    let mut connection = pin!(connection);
+    let mut looks = tokio::time::interval(interval);
+    loop {
+        tokio::select! {
+            biased;
+            ended = &mut connection => return Some(ended),
+            _ = looks.tick() => if is_given_up() {
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::Empty;
+    use hyper::body::Incoming;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use std::convert::Infallible;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    const HEAD_TIME: Duration = Duration::from_secs(60);
+    const LOOKS: Duration = Duration::from_secs(5);
+
+    /// How long a connection lives on which this was sent, and what was answered; the clock is the test's own.
+    async fn life(sent: &'static [u8]) -> (Duration, Vec<u8>) {
+        let (mut client, server) = duplex(1024);
+        let answer = |_: Request<Incoming>| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
+        let connection = http1::Builder::new()
+            .timer(IdleTimeout)
+            .header_read_timeout(HEAD_TIME)
+            .serve_connection(TokioIo::new(server), service_fn(answer));
+        let began = tokio::time::Instant::now();
+        let served =
+            tokio::spawn(async move { watched(connection, LOOKS, || false).await.is_some_and(|ended| ended.is_ok()) });
+        client.write_all(sent).await.unwrap();
+        let mut answered = Vec::new();
+        client.read_to_end(&mut answered).await.unwrap();
+        assert!(!served.await.unwrap(), "the connection ends by its deadline");
+        (began.elapsed(), answered)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_does_not_come_ends_the_connection_at_the_look_behind_its_deadline() {
+        let expected = HEAD_TIME..=HEAD_TIME + LOOKS + Duration::from_millis(10);
+        for (sent, is_answered) in [
+            (&b""[..], false),
+            (&b"GET / HTTP/1.1\r\nHost: "[..], false),
+            (&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], true),
+        ] {
+            let (life, answered) = life(sent).await;
+            assert!(expected.contains(&life), "{life:?}");
+            assert_eq!(answered.starts_with(b"HTTP/1.1 200 OK\r\n"), is_answered);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The server of Rowhouse: the path of a request from the socket to the response, what limits it, who may do what, and what
+//! operators see.
+//!
+//! [`Server::start`] puts a server together from [`Settings`] and an engine, and [`Server::run`] serves connections. The flow
+//! of a request is `service.rs`; each folder has one job, which its `mod.rs` states. `tests/structure.rs` holds that no
+//! folder depends on itself by way of others.
+//!
+//! This crate must not know how an engine stores anything, nor the command line, nor where settings come from.
+
+mod accounts;
+mod admin;
+mod authorization;
+mod connection;
+mod limits;
+mod operations;
+mod outbound;
+mod reload;
+mod request;
+mod response;
+mod server;
+mod service;
+mod settings;
+mod tables;
+mod telemetry;
+
+pub use accounts::{Accounts, Quota, QuotaSection};
+pub use authorization::oauth::{OAuthConfig, OAuthSection};
+pub use connection::tls::server_config;
+pub use limits::admission::MEMORY_BYTES_MIN;
+pub use limits::throttle::Targets;
+pub use reload::Files;
+pub use server::{Observers, Server};
+pub use settings::{AccountCheck, Secondary, Settings};
+pub use telemetry::log::{LogControl, LogFormat, start as start_log};
+pub use telemetry::metrics::begin_process;

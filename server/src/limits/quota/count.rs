@@ -1,0 +1,243 @@
+//! Counting what the accounts keep that have a quota on it: at the start, and again as it becomes doubtful or old.
+
+use super::Quotas;
+use super::usage::{AccountUsage, Amount, entity_bytes};
+use crate::accounts::Accounts;
+use crate::reload::Live;
+use model::limits::{
+    QUOTA_COUNT_SECONDS, QUOTA_COUNT_SHARE, QUOTA_COUNTS_MAX, QUOTA_DOUBT_SHARE, QUOTA_LOOK_MILLISECONDS,
+};
+use model::{AccountName, EntityView, KeyRange, TableName};
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::{Engine, EntitySink, Fault, ReadError, Scan, TableKey, TablePages};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tracing::{debug, info, warn};
+
+/// The part of the log that says what was counted.
+const TARGET: &str = "rowhouse::quota";
+/// Most entities that are counted in one step. The engine's readers are bounded in number, so none is kept for long.
+const STEP_ENTITIES: usize = 10_000;
+const STEP_TIME: Duration = Duration::from_millis(200);
+
+/// When an account was counted, and how long that took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Count {
+    pub(super) at: Instant,
+    pub(super) took: Duration,
+}
+
+impl Count {
+    /// Whether it is time to count again.
+    pub(super) fn is_due(self, is_doubtful: bool, now: Instant) -> bool {
+        let (least, share) = if is_doubtful {
+            (Duration::ZERO, QUOTA_DOUBT_SHARE)
+        } else {
+            (Duration::from_secs(QUOTA_COUNT_SECONDS), QUOTA_COUNT_SHARE)
+        };
+        now.saturating_duration_since(self.at) >= least.max(self.took.saturating_mul(share))
+    }
+}
+
+/// Counts for as long as the server runs.
+pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>, quotas: Arc<Quotas>) {
+    let mut accounts = accounts.watch();
+    let mut counts = Counts::new();
+    loop {
+        let bounded = quotas.keep_bounded(&accounts.borrow_and_update());
+        counts.end_others(&bounded);
+        // Where nothing is bounded, nothing is looked at until there are other accounts.
+        while !bounded.is_empty() {
+            for account in bounded.iter().filter(|account| quotas.is_due(account, Instant::now())) {
+                counts.start(account, count(Arc::clone(&engine), Arc::clone(&quotas), account.clone()));
+            }
+            tokio::time::sleep(Duration::from_millis(QUOTA_LOOK_MILLISECONDS)).await;
+            if accounts.has_changed().unwrap_or(true) {
+                break;
+            }
+        }
+        if bounded.is_empty() && accounts.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The counts that are under way: each in a task of its own, so that none waits until a large account was counted, and no
+/// more at one time than leave the engine its readers.
+#[derive(Debug)]
+struct Counts {
+    running: HashMap<AccountName, JoinHandle<()>>,
+    turns: Arc<Semaphore>,
+}
+
+impl Counts {
+    fn new() -> Self {
+        Self { running: HashMap::new(), turns: Arc::new(Semaphore::new(QUOTA_COUNTS_MAX)) }
+    }
+
+    /// Starts the count of an account, unless one is under way.
+    fn start(&mut self, account: &AccountName, count: impl Future<Output = ()> + Send + 'static) {
+        if self.running.get(account).is_some_and(|running| !running.is_finished()) {
+            return;
+        }
+        let turns = Arc::clone(&self.turns);
+        let running = tokio::spawn(async move {
+            // It is never closed.
+            let _turn = turns.acquire().await;
+            count.await;
+        });
+        self.running.insert(account.clone(), running);
+    }
+
+    /// Ends the counts of accounts that need none any more.
+    fn end_others(&mut self, bounded: &HashSet<AccountName>) {
+        self.running.retain(|account, running| {
+            let is_bounded = bounded.contains(account);
+            if !is_bounded {
+                running.abort();
+            }
+            is_bounded
+        });
+    }
+}
+
+async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountName) {
+    let began = Instant::now();
+    match tables(&*engine, &account).await {
+        Ok(tables) => {
+            let usage = AccountUsage::counted(tables);
+            let Amount { entities, bytes } = usage.whole();
+            let took = began.elapsed();
+            if quotas.set(&account, usage, Count { at: Instant::now(), took }) {
+                info!(target: TARGET, %account, entities, bytes, "counted for the quota, which is in force from now on");
+            } else {
+                debug!(target: TARGET, %account, entities, bytes, "counted for the quota");
+            }
+        }
+        Err(Fault::Closed) => {}
+        Err(fault) => {
+            quotas.set_failed(&account, Count { at: Instant::now(), took: began.elapsed() });
+            warn!(target: TARGET, %account, "what it keeps could not be counted for its quota: {fault}");
+        }
+    }
+}
+
+/// What the tables of an account hold, by their folded names.
+async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<str>, Amount)>, Fault> {
+    let mut counted = Vec::new();
+    let mut pages = TablePages::new(engine, account, String::new());
+    while let Some(listed) = pages.next().await? {
+        for name in listed {
+            let folded = Box::from(name.folded());
+            counted.push((folded, content(engine, account, name).await?));
+        }
+    }
+    Ok(counted)
+}
+
+/// What one table holds; nothing if it has gone meanwhile.
+async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -> Result<Amount, Fault> {
+    let table = TableKey { account: account.clone(), name };
+    let (mut amount, mut from) = (Amount::default(), None);
+    loop {
+        let began = Instant::now();
+        let scan = Scan {
+            ranges: vec![KeyRange::all()],
+            from: from.take(),
+            filter: None,
+            limit: STEP_ENTITIES,
+            byte_budget: usize::MAX,
+            deadline: began + STEP_TIME,
+        };
+        let (sum, end) = match engine.scan(&table, scan, Sum::default()).await {
+            Ok(page) => page,
+            Err(ReadError::TableNotFound) => return Ok(Amount::default()),
+            Err(ReadError::Fault(fault)) => return Err(fault),
+        };
+        amount.add(sum.0);
+        let Some(next) = end.next else { return Ok(amount) };
+        from = Some(next);
+        // Half of the time belongs to the others.
+        tokio::time::sleep(began.elapsed()).await;
+    }
+}
+
+/// Adds entities up.
+#[derive(Debug, Default)]
+struct Sum(Amount);
+
+impl EntitySink for Sum {
+    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+        let bytes = entity_bytes(&entity.key.partition, &entity.key.row, entity.record.record_bytes());
+        self.0.add(Amount { entities: 1, bytes });
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::Accounts;
+    use crate::limits::quota::{Quota, Quotas};
+    use std::future::pending;
+    use tokio::sync::{mpsc, oneshot};
+
+    #[test]
+    fn a_count_that_fails_has_its_pause_too() {
+        let (quotas, account, at) =
+            (Quotas::new(Quota::default()), AccountName::new("orchard").unwrap(), Instant::now());
+        let is_due = |seconds| quotas.is_due(&account, at + Duration::from_secs(seconds));
+        let count = Count { at, took: Duration::from_millis(1) };
+        assert!(is_due(0), "never counted");
+        quotas.set_failed(&account, count);
+        assert!(!is_due(59) && is_due(60));
+        let _first = quotas.set(&account, AccountUsage::default(), count);
+        assert!(quotas.failed().is_empty());
+        quotas.set_failed(&account, count);
+        // The quota of the development account is none.
+        assert!(quotas.keep_bounded(&Accounts::development()).is_empty());
+        assert!(is_due(0), "forgotten");
+    }
+
+    #[tokio::test]
+    async fn a_large_account_holds_up_nobody() {
+        let account = |name| AccountName::new(name).unwrap();
+        let (large, small) = (account("orchard"), account("meadow"));
+        let mut counts = Counts::new();
+        let (large_counts, mut ended) = mpsc::channel::<()>(1);
+        counts.start(&large, async move {
+            // Never done.
+            let _counting = large_counts;
+            pending::<()>().await;
+        });
+        for _ in 0..3 {
+            let (counted, when_counted) = oneshot::channel();
+            counts.start(&small, async move { counted.send(()).unwrap() });
+            when_counted.await.unwrap();
+            counts.running.remove(&small).unwrap().await.unwrap();
+        }
+        let (counted, when_counted) = oneshot::channel::<()>();
+        counts.start(&large, async move { counted.send(()).unwrap() });
+        assert!(when_counted.await.is_err(), "it is counted already");
+        counts.end_others(&HashSet::from([small]));
+        assert_eq!(ended.recv().await, None);
+        assert!(counts.running.is_empty());
+    }
+
+    #[test]
+    fn counting_takes_a_small_share_of_the_time() {
+        let at = Instant::now();
+        let due = |took, is_doubtful, later| {
+            Count { at, took: Duration::from_millis(took) }.is_due(is_doubtful, at + Duration::from_millis(later))
+        };
+        for (took, is_doubtful, not_yet, then) in
+            [(1, false, 59_999, 60_000), (2_000, false, 99_999, 100_000), (1, true, 3, 4), (2_000, true, 7_999, 8_000)]
+        {
+            assert!(!due(took, is_doubtful, not_yet), "{took} {is_doubtful}");
+            assert!(due(took, is_doubtful, then), "{took} {is_doubtful}");
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! How much an account and a table may keep (`docs/throttling.md`).
+//!
+//! The number of tables is exact. Entities and bytes are counted now and then, and what is known for sure is added in
+//! between (`usage.rs`), so a quota is kept within a margin and costs a write nothing but two looks at a map.
+//!
+//! Invariants:
+//!
+//! 1. Reads and deletions are never refused.
+//! 2. Without a quota nothing is counted and nobody waits.
+
+mod count;
+mod usage;
+
+pub(crate) use count::run;
+
+use crate::accounts::{Accounts, Quota};
+use crate::request::Failure;
+use count::Count;
+use model::{AccountName, Mutation};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use store::{CommitError, Engine, TableKey, TablePages};
+use tokio::sync::OwnedMutexGuard;
+use usage::{AccountUsage, Growth, Outcome, Verdict};
+use wire::{ErrorCode, ServiceError};
+
+/// The quotas of all accounts, and what is known of what they keep.
+#[derive(Debug)]
+pub(crate) struct Quotas {
+    /// What an account may keep that has no quota of its own.
+    default: Quota,
+    counted: Mutex<HashMap<AccountName, Counted>>,
+    /// The next number of a [`Counted`].
+    next: AtomicU64,
+    /// The counts that failed since the account was counted last, so that they are not repeated without a pause.
+    failed: Mutex<HashMap<AccountName, Count>>,
+    /// Whoever creates a table, by account; of those with a quota on tables that did.
+    creation: Mutex<HashMap<AccountName, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// What is known of an account.
+#[derive(Debug)]
+struct Counted {
+    /// Changes whenever the usage is replaced, so that a reservation made in an earlier one is not given back to it.
+    number: u64,
+    usage: AccountUsage,
+    count: Count,
+    is_doubtful: bool,
+}
+
+/// The quota of the account of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AccountQuota<'a> {
+    quotas: &'a Quotas,
+    quota: Quota,
+}
+
+/// What is reserved for a transaction.
+///
+/// It is given back only if it is known that nothing came of the transaction. If nobody says what did, as when the client
+/// went away, it stays taken until it is counted what there is.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct QuotaReservation<'a>(Option<Reserved<'a>>);
+
+#[derive(Debug)]
+struct Reserved<'a> {
+    quotas: &'a Quotas,
+    table: &'a TableKey,
+    growth: Growth,
+    /// The number of what it was taken from; `None` if the account was not counted yet.
+    from: Option<u64>,
+}
+
+impl Quotas {
+    /// Nothing is known yet.
+    pub(crate) fn new(default: Quota) -> Self {
+        Self {
+            default,
+            counted: Mutex::default(),
+            next: AtomicU64::new(0),
+            failed: Mutex::default(),
+            creation: Mutex::default(),
+        }
+    }
+
+    /// The quota of an account.
+    fn of(&self, accounts: &Accounts, account: &AccountName) -> Quota {
+        accounts.quota(account).or(self.default)
+    }
+
+    /// The quota of an account; `None` if it may keep any amount.
+    pub(crate) fn of_account(&self, accounts: &Accounts, account: &AccountName) -> Option<AccountQuota<'_>> {
+        let quota = self.of(accounts, account);
+        (!quota.is_none()).then_some(AccountQuota { quotas: self, quota })
+    }
+
+    fn counted(&self) -> MutexGuard<'_, HashMap<AccountName, Counted>> {
+        // Nothing that is done to it can panic half-way.
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn failed(&self) -> MutexGuard<'_, HashMap<AccountName, Count>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn creation(&self) -> MutexGuard<'_, HashMap<AccountName, Arc<tokio::sync::Mutex<()>>>> {
+        self.creation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What only one at a time has who creates a table of an account.
+    fn creation_turn(&self, account: &AccountName) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(self.creation().entry(account.clone()).or_default())
+    }
+
+    /// Whether it is time to count what an account keeps.
+    fn is_due(&self, account: &AccountName, now: Instant) -> bool {
+        if self.failed().get(account).is_some_and(|failed| !failed.is_due(false, now)) {
+            return false;
+        }
+        self.counted().get(account).is_none_or(|counted| counted.count.is_due(counted.is_doubtful, now))
+    }
+
+    /// Takes what was counted; answers whether it is the first time.
+    fn set(&self, account: &AccountName, usage: AccountUsage, count: Count) -> bool {
+        self.failed().remove(account);
+        let counted = Counted { number: self.next(), usage, count, is_doubtful: false };
+        self.counted().insert(account.clone(), counted).is_none()
+    }
+
+    /// Remembers that counting failed.
+    fn set_failed(&self, account: &AccountName, count: Count) {
+        self.failed().insert(account.clone(), count);
+    }
+
+    /// The accounts whose entities or bytes are bounded. What is known of others is forgotten.
+    fn keep_bounded(&self, accounts: &Accounts) -> HashSet<AccountName> {
+        let names = accounts.all().map(|(account, _)| account);
+        let bounded: HashSet<_> = names.filter(|name| self.of(accounts, name).is_of_content()).cloned().collect();
+        self.failed().retain(|account, _| bounded.contains(account));
+        self.counted().retain(|account, _| bounded.contains(account));
+        self.creation().retain(|account, _| accounts.keys(account).is_some());
+        bounded
+    }
+
+    /// Reserves what a transaction adds, or refuses it. Until the account was counted for the first time nothing is refused.
+    fn reserve<'a>(&'a self, quota: Quota, table: &'a TableKey, growth: Growth) -> Result<Reserved<'a>, Failure> {
+        let mut counted = self.counted();
+        let reserved = |from| Reserved { quotas: self, table, growth, from };
+        let Some(Counted { number, usage, is_doubtful, .. }) = counted.get_mut(&table.account) else {
+            return Ok(reserved(None));
+        };
+        match usage.verdict(quota, table.name.folded(), &growth) {
+            Verdict::Allowed => {}
+            Verdict::AllowedAndDoubtful => *is_doubtful = true,
+            Verdict::Refused => {
+                *is_doubtful |= usage.may_be_less();
+                return Err(over_quota());
+            }
+        }
+        usage.reserve(table.name.folded(), &growth);
+        Ok(reserved(Some(*number)))
+    }
+
+    /// Forgets what a table that is gone held.
+    fn forget_table(&self, table: &TableKey) {
+        if let Some(counted) = self.counted().get_mut(&table.account) {
+            counted.usage.forget(table.name.folded());
+            counted.number = self.next();
+        }
+    }
+}
+
+impl<'a> AccountQuota<'a> {
+    /// Makes sure that the account may have one more table, for as long as what this returns is kept. A table that exists
+    /// already is not one more.
+    pub(crate) async fn admit_table(
+        &self,
+        engine: &impl Engine,
+        table: &TableKey,
+    ) -> Result<Option<OwnedMutexGuard<()>>, Failure> {
+        let Some(max) = self.quota.tables else { return Ok(None) };
+        let turn = self.quotas.creation_turn(&table.account).lock_owned().await;
+        let mut count = 0;
+        let mut pages = TablePages::new(engine, &table.account, String::new());
+        while count < max
+            && let Some(listed) = pages.next().await?
+        {
+            count += listed.len() as u64;
+        }
+        if count >= max && engine.table(table).await?.is_none() {
+            return Err(over_quota());
+        }
+        Ok(Some(turn))
+    }
+
+    /// Reserves what a transaction adds; `None` if neither entities nor bytes are bounded.
+    pub(crate) fn reserve<'t>(
+        &self,
+        table: &'t TableKey,
+        mutations: &[Mutation],
+    ) -> Result<Option<QuotaReservation<'t>>, Failure>
+    where
+        'a: 't,
+    {
+        if !self.quota.is_of_content() {
+            return Ok(None);
+        }
+        let reserved = self.quotas.reserve(self.quota, table, Growth::of(mutations))?;
+        Ok(Some(QuotaReservation(Some(reserved))))
+    }
+
+    /// Forgets what a deleted table held.
+    pub(crate) fn forget_table(&self, table: &TableKey) {
+        self.quotas.forget_table(table);
+    }
+}
+
+impl QuotaReservation<'_> {
+    /// Ends the reservation by the result of the transaction.
+    pub(crate) fn settle<T>(mut self, result: &Result<T, CommitError>) {
+        if let Some(reserved) = self.0.take() {
+            reserved.settle(match result {
+                Ok(_) => Outcome::Happened,
+                Err(error) if error.is_without_effect() => Outcome::LeftNothing,
+                Err(_) => Outcome::Unknown,
+            });
+        }
+    }
+}
+
+impl Drop for QuotaReservation<'_> {
+    fn drop(&mut self) {
+        if let Some(reserved) = self.0.take() {
+            reserved.settle(Outcome::Unknown);
+        }
+    }
+}
+
+impl Reserved<'_> {
+    fn settle(self, outcome: Outcome) {
+        let Self { quotas, table, growth, from } = self;
+        if let Some(counted) = quotas.counted().get_mut(&table.account) {
+            // A count that came in between saw the transaction or did not.
+            let outcome = if from == Some(counted.number) { outcome } else { Outcome::Unknown };
+            counted.usage.settle(table.name.folded(), &growth, outcome);
+        }
+    }
+}
+
+/// UNVERIFIED: what the service answers when an account is full. This is how it refuses writes to an account that may
+/// only be read (06 §3).
+fn over_quota() -> Failure {
+    let message = "Write operations are not allowed.";
+    Failure::service(ServiceError::new(ErrorCode::InsufficientAccountPermissions, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::Ceiling;
+    use model::{Condition, EntityKey, KeyText, MutationError, RecordBuilder, TableName};
+    use std::sync::Barrier;
+    use std::time::Duration;
+    use store::Fault;
+
+    fn table(name: &str) -> TableKey {
+        TableKey { account: AccountName::new("orchard").unwrap(), name: TableName::new(name).unwrap() }
+    }
+
+    fn inserts(count: usize) -> Growth {
+        let insert = |row: usize| {
+            let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&row.to_string()).unwrap() };
+            Mutation::Insert { key, properties: RecordBuilder::default() }
+        };
+        Growth::of(&(0..count).map(insert).collect::<Vec<_>>())
+    }
+
+    fn deletion() -> Growth {
+        let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
+        Growth::of(&[Mutation::Delete { key, condition: Condition::Any }])
+    }
+
+    fn quota(entities: u64) -> Quota {
+        Quota { account: Ceiling { entities: Some(entities), bytes: None }, ..Quota::default() }
+    }
+
+    /// Quotas of an account that was counted and keeps some entities.
+    fn counted(entities: u64) -> Quotas {
+        let quotas = Quotas::new(Quota::default());
+        count_again(&quotas, entities);
+        quotas
+    }
+
+    fn count_again(quotas: &Quotas, entities: u64) {
+        let usage = AccountUsage::counted(vec![("harvest".into(), usage::Amount { entities, bytes: 0 })]);
+        quotas.set(&table("harvest").account, usage, Count { at: Instant::now(), took: Duration::ZERO });
+    }
+
+    fn take<'a>(quotas: &'a Quotas, table: &'a TableKey, growth: Growth) -> Option<QuotaReservation<'a>> {
+        quotas.reserve(quota(1000), table, growth).ok().map(|taken| QuotaReservation(Some(taken)))
+    }
+
+    #[test]
+    fn transactions_that_come_at_the_same_time_have_no_more_room_than_one_after_another() {
+        const AT_ONCE: usize = 16;
+        let (quotas, harvest, all_have_asked) = (counted(900), table("harvest"), Barrier::new(AT_ONCE));
+        let admitted = std::thread::scope(|scope| {
+            let ask = || {
+                let room = take(&quotas, &harvest, inserts(40));
+                // None is done before all have asked.
+                all_have_asked.wait();
+                room.map(|room| room.settle(&Ok(()))).is_some()
+            };
+            let asking: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(ask)).collect();
+            asking.into_iter().map(|asked| asked.join().unwrap()).filter(|admitted| *admitted).count()
+        });
+        assert_eq!(admitted, 2);
+        assert!(take(&quotas, &harvest, inserts(21)).is_none() && take(&quotas, &harvest, inserts(20)).is_some());
+    }
+
+    #[test]
+    fn room_is_given_back_only_if_nothing_came_of_the_transaction() {
+        let harvest = table("harvest");
+        let refused = |error: CommitError| Err::<(), _>(error);
+        for (result, is_given_back) in [
+            (Some(Ok(())), false),
+            (Some(refused(CommitError::Refused(0, MutationError::AlreadyExists))), true),
+            (Some(refused(CommitError::TableNotFound)), true),
+            (Some(refused(CommitError::Fault(Fault::Full))), true),
+            (Some(refused(CommitError::Fault(Fault::Interrupted))), false),
+            (Some(refused(CommitError::Fault(Fault::Unknown("no answer".into())))), false),
+            // The client went away.
+            (None, false),
+        ] {
+            let quotas = counted(900);
+            let room = take(&quotas, &harvest, inserts(100)).unwrap();
+            let told = format!("{result:?}");
+            match result {
+                Some(result) => room.settle(&result),
+                None => drop(room),
+            }
+            assert_eq!(take(&quotas, &harvest, inserts(100)).is_some(), is_given_back, "{told}");
+        }
+    }
+
+    #[test]
+    fn accounts_do_not_wait_for_each_other_to_create_tables() {
+        let quotas = Quotas::new(Quota::default());
+        let turn = |name| quotas.creation_turn(&AccountName::new(name).unwrap()).try_lock_owned();
+        let _creating = turn("orchard").unwrap();
+        assert!(turn("orchard").is_err() && turn("meadow").is_ok());
+    }
+
+    #[test]
+    fn what_was_counted_in_between_is_not_made_less() {
+        let harvest = table("harvest");
+        let nothing = Err::<(), _>(CommitError::TableNotFound);
+        let quotas = counted(900);
+        let (inserting, deleting) =
+            (take(&quotas, &harvest, inserts(100)).unwrap(), take(&quotas, &harvest, deletion()).unwrap());
+        count_again(&quotas, 1000);
+        inserting.settle(&nothing);
+        deleting.settle(&Ok(()));
+        assert!(take(&quotas, &harvest, inserts(1)).is_none());
+        assert!(quotas.is_due(&harvest.account, Instant::now() + Duration::from_millis(1)), "counting would tell");
+
+        // What goes with a table is not given back once more.
+        let (quotas, other) = (counted(900), table("other"));
+        let room = take(&quotas, &other, inserts(100)).unwrap();
+        quotas.forget_table(&other);
+        room.settle(&nothing);
+        drop(take(&quotas, &harvest, inserts(100)).unwrap());
+        assert!(take(&quotas, &harvest, inserts(1)).is_none());
+    }
+}

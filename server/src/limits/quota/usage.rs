@@ -1,0 +1,347 @@
+//! How much an account keeps, as far as is known, and whether more may come.
+//!
+//! Counting everything for each write would cost a read for each upsert. So what is kept is counted by looking at all of it
+//! now and then, and in between what is known for sure is added: inserts and deletions say what they did. An upsert or an
+//! update may have made more or not; what it may have made is kept aside, and says when it is time to count again.
+//!
+//! What a transaction adds is added before it is done, so that those which come at the same time have no more room together
+//! than one after another.
+//!
+//! This module must not know the engine, nor read a clock.
+
+use crate::accounts::{Ceiling, Quota};
+use model::limits::QUOTA_TABLES_COUNTED_MAX;
+use model::{EntityKey, Mutation, RecordBuilder};
+use std::collections::HashMap;
+
+/// Entities and their bytes: keys and record, as they are stored without index and compression.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Amount {
+    pub(super) entities: u64,
+    pub(super) bytes: u64,
+}
+
+impl Amount {
+    pub(super) fn add(&mut self, other: Self) {
+        self.entities = self.entities.saturating_add(other.entities);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+
+    fn subtract(&mut self, other: Self) {
+        self.entities = self.entities.saturating_sub(other.entities);
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+    }
+
+    /// What one entity takes.
+    fn of(key: &EntityKey, properties: &RecordBuilder) -> Self {
+        Self { entities: 1, bytes: entity_bytes(key.partition.as_str(), key.row.as_str(), properties.record_bytes()) }
+    }
+}
+
+/// The bytes of an entity: its two keys with what stands between them, and its record.
+pub(super) fn entity_bytes(partition: &str, row: &str, record_bytes: usize) -> u64 {
+    u64::try_from(partition.len() + 1 + row.len() + record_bytes).unwrap_or(u64::MAX)
+}
+
+/// What a transaction does to the amounts if it happens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Growth {
+    /// What is there afterwards that was not there before.
+    inserted: Amount,
+    /// What may be there afterwards beyond what was there before.
+    possible: Amount,
+    /// How many entities are gone afterwards; what they took is not known.
+    deleted: u64,
+}
+
+impl Growth {
+    pub(super) fn of(mutations: &[Mutation]) -> Self {
+        let mut growth = Self::default();
+        for mutation in mutations {
+            match mutation {
+                Mutation::Insert { key, properties } => growth.inserted.add(Amount::of(key, properties)),
+                Mutation::InsertOrReplace { key, properties } | Mutation::InsertOrMerge { key, properties } => {
+                    growth.possible.add(Amount::of(key, properties));
+                }
+                Mutation::Replace { key, properties, .. } | Mutation::Merge { key, properties, .. } => {
+                    growth.possible.add(Amount { entities: 0, ..Amount::of(key, properties) });
+                }
+                Mutation::Delete { .. } => growth.deleted += 1,
+            }
+        }
+        growth
+    }
+
+    /// Whether nothing but deletions is asked for.
+    fn only_deletes(self) -> bool {
+        self.inserted == Amount::default() && self.possible == Amount::default()
+    }
+}
+
+/// What became of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Happened,
+    LeftNothing,
+    /// It may have happened, or what was known when it began is no longer what is known.
+    Unknown,
+}
+
+/// What is known of an account or of a table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Usage {
+    known: Amount,
+    possible: Amount,
+}
+
+/// Whether a transaction may happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Allowed,
+    /// It may happen, but it is time to count.
+    AllowedAndDoubtful,
+    Refused,
+}
+
+impl Usage {
+    fn verdict(&self, ceiling: Ceiling, growth: &Growth) -> Verdict {
+        let Growth { inserted, possible, .. } = growth;
+        let is_beyond = |max: Option<u64>, now: u64, sure: u64, maybe: u64| {
+            // Who may not need room is refused when there is none at all.
+            max.is_some_and(|max| (sure > 0 && now.saturating_add(sure) > max) || (maybe > 0 && now >= max))
+        };
+        let known = self.known;
+        if is_beyond(ceiling.entities, known.entities, inserted.entities, possible.entities)
+            || is_beyond(ceiling.bytes, known.bytes, inserted.bytes, possible.bytes)
+        {
+            return Verdict::Refused;
+        }
+        let mut most = known;
+        most.add(self.possible);
+        // What has reached its ceiling for sure need not be counted to know that.
+        let is_doubtful = |max: Option<u64>, known: u64, most: u64| max.is_some_and(|max| known < max && most >= max);
+        if is_doubtful(ceiling.entities, known.entities, most.entities)
+            || is_doubtful(ceiling.bytes, known.bytes, most.bytes)
+        {
+            return Verdict::AllowedAndDoubtful;
+        }
+        Verdict::Allowed
+    }
+
+    /// Adds what a transaction is about to add.
+    fn reserve(&mut self, growth: &Growth) {
+        self.known.add(growth.inserted);
+        self.possible.add(growth.possible);
+    }
+
+    fn settle(&mut self, growth: &Growth, outcome: Outcome) {
+        match outcome {
+            Outcome::Happened => self.known.subtract(Amount { entities: growth.deleted, bytes: 0 }),
+            Outcome::LeftNothing => {
+                self.known.subtract(growth.inserted);
+                self.possible.subtract(growth.possible);
+            }
+            Outcome::Unknown => {}
+        }
+    }
+}
+
+/// What is known of an account and of its tables, by their folded names.
+#[derive(Debug, Default)]
+pub(super) struct AccountUsage {
+    whole: Usage,
+    tables: HashMap<Box<str>, Usage>,
+    /// Something was deleted since it was counted, or may not have been written, so that there is less than is known.
+    may_be_less: bool,
+}
+
+impl AccountUsage {
+    /// What was counted.
+    pub(super) fn counted(tables: Vec<(Box<str>, Amount)>) -> Self {
+        let mut usage = Self::default();
+        for (name, known) in tables {
+            usage.whole.known.add(known);
+            if usage.tables.len() < QUOTA_TABLES_COUNTED_MAX {
+                usage.tables.insert(name, Usage { known, ..Usage::default() });
+            }
+        }
+        usage
+    }
+
+    /// The sum over all tables.
+    pub(super) fn whole(&self) -> Amount {
+        self.whole.known
+    }
+
+    /// Whether a transaction on a table may happen. Deletions always may.
+    pub(super) fn verdict(&self, quota: Quota, table: &str, growth: &Growth) -> Verdict {
+        if growth.only_deletes() {
+            return Verdict::Allowed;
+        }
+        let of_account = self.whole.verdict(quota.account, growth);
+        let of_table = self.tables.get(table).copied().unwrap_or_default().verdict(quota.table, growth);
+        match (of_account, of_table) {
+            (Verdict::Refused, _) | (_, Verdict::Refused) => Verdict::Refused,
+            (Verdict::Allowed, Verdict::Allowed) => Verdict::Allowed,
+            _ => Verdict::AllowedAndDoubtful,
+        }
+    }
+
+    /// Whether counting again would show that there is less than is known.
+    pub(super) fn may_be_less(&self) -> bool {
+        self.may_be_less
+    }
+
+    /// Sets aside what a transaction needs.
+    pub(super) fn reserve(&mut self, table: &str, growth: &Growth) {
+        self.whole.reserve(growth);
+        let has_room = self.tables.len() < QUOTA_TABLES_COUNTED_MAX;
+        if let Some(usage) = self.tables.get_mut(table) {
+            usage.reserve(growth);
+        } else if has_room {
+            self.tables.entry(table.into()).or_default().reserve(growth);
+        }
+    }
+
+    /// Takes what became of a transaction for which something was set aside.
+    pub(super) fn settle(&mut self, table: &str, growth: &Growth, outcome: Outcome) {
+        self.whole.settle(growth, outcome);
+        if let Some(usage) = self.tables.get_mut(table) {
+            usage.settle(growth, outcome);
+            // There may be no such table.
+            if *usage == Usage::default() {
+                self.tables.remove(table);
+            }
+        }
+        self.may_be_less |= outcome == Outcome::Unknown || (outcome == Outcome::Happened && growth.deleted > 0);
+    }
+
+    /// A table is gone.
+    pub(super) fn forget(&mut self, table: &str) {
+        if let Some(gone) = self.tables.remove(table) {
+            self.whole.known.subtract(gone.known);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Condition, EdmValue, KeyText};
+
+    fn key(row: &str) -> EntityKey {
+        EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(row).unwrap() }
+    }
+
+    fn properties() -> RecordBuilder {
+        let mut properties = RecordBuilder::default();
+        properties.push("Text", EdmValue::String("x".repeat(1000).as_str()));
+        properties
+    }
+
+    fn insert(rows: &[&str]) -> Growth {
+        Growth::of(
+            &rows.iter().map(|row| Mutation::Insert { key: key(row), properties: properties() }).collect::<Vec<_>>(),
+        )
+    }
+
+    fn upsert() -> Growth {
+        Growth::of(&[Mutation::InsertOrReplace { key: key("r"), properties: properties() }])
+    }
+
+    fn update() -> Growth {
+        Growth::of(&[Mutation::Merge { key: key("r"), properties: properties(), condition: Condition::Any }])
+    }
+
+    fn delete() -> Growth {
+        Growth::of(&[Mutation::Delete { key: key("r"), condition: Condition::Any }])
+    }
+
+    fn happened(usage: &mut AccountUsage, table: &str, growth: &Growth) {
+        usage.reserve(table, growth);
+        usage.settle(table, growth, Outcome::Happened);
+    }
+
+    fn quota(account: Ceiling, table: Ceiling) -> Quota {
+        Quota { tables: None, account, table }
+    }
+
+    const NONE: Ceiling = Ceiling { entities: None, bytes: None };
+
+    #[test]
+    fn inserts_are_counted_exactly() {
+        let three = quota(Ceiling { entities: Some(3), bytes: None }, NONE);
+        let mut usage = AccountUsage::counted(vec![("one".into(), Amount { entities: 1, bytes: 10 })]);
+        assert_eq!(usage.verdict(three, "two", &insert(&["1", "2", "3"])), Verdict::Refused);
+        assert_eq!(usage.verdict(three, "two", &insert(&["1", "2"])), Verdict::Allowed);
+        happened(&mut usage, "two", &insert(&["1", "2"]));
+        assert_eq!(usage.verdict(three, "two", &insert(&["3"])), Verdict::Refused);
+        assert_eq!(usage.verdict(three, "two", &upsert()), Verdict::Refused);
+        assert_eq!(usage.verdict(three, "two", &update()), Verdict::Allowed, "an update makes no entity");
+        assert_eq!(usage.verdict(three, "two", &delete()), Verdict::Allowed);
+        happened(&mut usage, "two", &delete());
+        assert_eq!(usage.verdict(three, "two", &insert(&["3"])), Verdict::Allowed);
+        usage.forget("one");
+        assert_eq!(usage.verdict(three, "two", &insert(&["3", "4"])), Verdict::Allowed);
+    }
+
+    #[test]
+    fn what_is_set_aside_is_taken_until_it_is_known_that_nothing_came_of_it() {
+        let three = quota(Ceiling { entities: Some(3), bytes: None }, NONE);
+        let mut usage = AccountUsage::default();
+        usage.reserve("one", &insert(&["1", "2"]));
+        assert_eq!(usage.verdict(three, "one", &insert(&["3", "4"])), Verdict::Refused);
+        usage.settle("one", &insert(&["1", "2"]), Outcome::LeftNothing);
+        assert!(usage.tables.is_empty(), "a table that may not exist");
+        assert_eq!(usage.verdict(three, "one", &insert(&["3", "4"])), Verdict::Allowed);
+        assert!(!usage.may_be_less());
+        usage.reserve("one", &insert(&["3", "4"]));
+        usage.settle("one", &insert(&["3", "4"]), Outcome::Unknown);
+        assert_eq!(usage.verdict(three, "one", &insert(&["5", "6"])), Verdict::Refused);
+        assert!(usage.may_be_less(), "counting would tell");
+        usage.reserve("one", &upsert());
+        assert_eq!(usage.verdict(three, "one", &upsert()), Verdict::AllowedAndDoubtful);
+        usage.settle("one", &upsert(), Outcome::LeftNothing);
+        assert_eq!(usage.verdict(three, "one", &upsert()), Verdict::Allowed);
+    }
+
+    #[test]
+    fn bytes_stop_everything_but_deletions() {
+        let entity = insert(&["1"]).inserted.bytes;
+        assert!((1000..1100).contains(&entity));
+        let bytes = quota(Ceiling { entities: None, bytes: Some(3 * entity) }, NONE);
+        let mut usage = AccountUsage::default();
+        happened(&mut usage, "one", &insert(&["1", "2", "3"]));
+        for growth in [insert(&["4"]), upsert(), update()] {
+            assert_eq!(usage.verdict(bytes, "one", &growth), Verdict::Refused);
+        }
+        assert_eq!(usage.verdict(bytes, "one", &delete()), Verdict::Allowed);
+        // What was freed is known only when it is counted.
+        happened(&mut usage, "one", &delete());
+        assert_eq!(usage.verdict(bytes, "one", &upsert()), Verdict::Refused);
+        assert!(usage.may_be_less());
+        assert!(!AccountUsage::counted(Vec::new()).may_be_less());
+    }
+
+    #[test]
+    fn what_may_have_grown_is_a_reason_to_count_and_not_to_refuse() {
+        let three = quota(Ceiling { entities: Some(3), bytes: None }, NONE);
+        let mut usage = AccountUsage::default();
+        for expected in [Verdict::Allowed, Verdict::Allowed, Verdict::Allowed, Verdict::AllowedAndDoubtful] {
+            assert_eq!(usage.verdict(three, "one", &upsert()), expected);
+            happened(&mut usage, "one", &upsert());
+        }
+        assert_eq!(usage.verdict(three, "one", &insert(&["1"])), Verdict::AllowedAndDoubtful);
+    }
+
+    #[test]
+    fn each_table_has_its_own() {
+        let two = quota(NONE, Ceiling { entities: Some(2), bytes: None });
+        let mut usage = AccountUsage::default();
+        happened(&mut usage, "one", &insert(&["1", "2"]));
+        assert_eq!(usage.verdict(two, "one", &insert(&["3"])), Verdict::Refused);
+        assert_eq!(usage.verdict(two, "two", &insert(&["3"])), Verdict::Allowed);
+        usage.forget("one");
+        assert_eq!(usage.verdict(two, "one", &insert(&["3"])), Verdict::Allowed);
+    }
+}

@@ -1,0 +1,227 @@
+//! The targets of the real service, beyond which requests are told that the server is busy.
+//!
+//! What counts are entities: each that is written, deleted, or examined by a query (`docs/throttling.md`). A server
+//! counts for itself; servers that share a database do not know of each other.
+//!
+//! Invariants:
+//!
+//! 1. A request that is refused has done nothing and is not counted.
+//! 2. Nothing waits here: no lock is held for longer than one look at a map.
+
+mod buckets;
+
+use crate::request::Failure;
+use buckets::Buckets;
+use model::key::encode_ordinal;
+use model::{AccountName, KeyRange};
+use std::hash::{BuildHasher, RandomState};
+use std::time::Instant;
+use store::TableKey;
+use wire::{ErrorCode, ServiceError};
+
+/// How many entities are served in a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Targets {
+    /// Of each account, 1 to `THROTTLE_TARGET_MAX`.
+    pub account_entities_per_second: u64,
+    /// Of each partition, 1 to `THROTTLE_TARGET_MAX`.
+    pub partition_entities_per_second: u64,
+}
+
+/// What accounts and partitions have taken lately.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    accounts: Buckets,
+    partitions: Buckets,
+    seed: RandomState,
+    started: Instant,
+}
+
+/// Whose targets a request counts against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Payer {
+    account: u64,
+    /// `None` if the request is not about one partition.
+    partition: Option<u64>,
+}
+
+/// A query that was admitted, until it is known how many entities it examined.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Examination<'a> {
+    throttle: &'a Throttle,
+    payer: Payer,
+}
+
+impl Throttle {
+    /// Nobody has taken anything yet.
+    pub(crate) fn new(targets: Targets, started: Instant) -> Self {
+        Self {
+            accounts: Buckets::new(targets.account_entities_per_second),
+            partitions: Buckets::new(targets.partition_entities_per_second),
+            seed: RandomState::new(),
+            started,
+        }
+    }
+
+    /// Whose targets count, by the account and the encoded partition key in a table.
+    fn payer(&self, account: &AccountName, partition: Option<(&TableKey, &[u8])>) -> Payer {
+        let partition = partition.map(|(table, key)| self.seed.hash_one((&table.account, table.name.folded(), key)));
+        Payer { account: self.seed.hash_one(account), partition }
+    }
+
+    /// Admits a request, and counts its entities.
+    fn admit(&self, payer: Payer, entities: u64, now: Instant) -> Result<(), Failure> {
+        let now = self.nanos(now);
+        if !self.accounts.take(payer.account, entities, now) {
+            return Err(account_is_busy());
+        }
+        if payer.partition.is_some_and(|partition| !self.partitions.take(partition, entities, now)) {
+            self.accounts.give_back(payer.account, entities);
+            return Err(partition_is_busy());
+        }
+        Ok(())
+    }
+
+    /// Counts what an admitted request turned out to need.
+    fn add(&self, payer: Payer, entities: u64, now: Instant) {
+        let now = self.nanos(now);
+        self.accounts.overdraw(payer.account, entities, now);
+        if let Some(partition) = payer.partition {
+            self.partitions.overdraw(partition, entities, now);
+        }
+    }
+
+    /// Counts a request that is not about entities.
+    pub(crate) fn admit_request(&self, account: &AccountName) -> Result<(), Failure> {
+        self.admit(self.payer(account, None), 1, Instant::now())
+    }
+
+    /// Counts entities of one partition, which are read or written by their keys.
+    pub(crate) fn admit_entities(&self, table: &TableKey, partition: &str, entities: usize) -> Result<(), Failure> {
+        let mut key = Vec::with_capacity(partition.len());
+        encode_ordinal(partition, &mut key);
+        let payer = self.payer(&table.account, Some((table, &key)));
+        self.admit(payer, u64::try_from(entities).unwrap_or(u64::MAX), Instant::now())
+    }
+
+    /// Admits a query of these ranges. At least one entity is counted; the rest of what it examines is added later.
+    pub(crate) fn admit_query(&self, table: &TableKey, ranges: &[KeyRange]) -> Result<Examination<'_>, Failure> {
+        let payer = self.payer(&table.account, common_partition(ranges).map(|key| (table, key)));
+        self.admit(payer, 1, Instant::now())?;
+        Ok(Examination { throttle: self, payer })
+    }
+
+    fn nanos(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.started).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Examination<'_> {
+    /// Counts what the query examined, beyond the one entity that was counted when it was let in.
+    pub(crate) fn examined(self, entities: u64) {
+        if entities > 1 {
+            self.throttle.add(self.payer, entities - 1, Instant::now());
+        }
+    }
+}
+
+/// The encoded key of the partition that all ranges lie in, if it is only one.
+fn common_partition(ranges: &[KeyRange]) -> Option<&[u8]> {
+    let partition = ranges.first()?.partition()?;
+    ranges.iter().all(|range| range.partition() == Some(partition)).then_some(partition)
+}
+
+/// UNVERIFIED (06 §5): which of the messages goes with which target.
+fn account_is_busy() -> Failure {
+    Failure::service(ServiceError::new(ErrorCode::ServerBusy, "Operations per second is over the account limit."))
+}
+
+/// UNVERIFIED (06 §5): which of the messages goes with which target.
+fn partition_is_busy() -> Failure {
+    Failure::service(ErrorCode::ServerBusy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::TableName;
+    use model::range::Edge;
+    use std::time::Duration;
+
+    fn account(name: &str) -> AccountName {
+        AccountName::new(name).unwrap()
+    }
+
+    fn table(name: &str) -> TableKey {
+        TableKey { account: account("orchard"), name: TableName::new(name).unwrap() }
+    }
+
+    fn message(result: Result<(), Failure>) -> Option<String> {
+        result.err().map(|failure| {
+            assert_eq!(failure.error.code, ErrorCode::ServerBusy);
+            failure.error.message.to_string()
+        })
+    }
+
+    #[test]
+    fn a_partition_and_an_account_have_targets_of_their_own() {
+        let started = Instant::now();
+        let targets = Targets { account_entities_per_second: 250, partition_entities_per_second: 100 };
+        let throttle = Throttle::new(targets, started);
+        let at = |milliseconds| started + Duration::from_millis(milliseconds);
+        let harvest = table("harvest");
+        let payer =
+            |partition: &'static str| throttle.payer(&account("orchard"), Some((&harvest, partition.as_bytes())));
+        assert!(throttle.admit(payer("a"), 100, at(0)).is_ok());
+        let busy = message(throttle.admit(payer("a"), 1, at(0)));
+        assert_eq!(
+            busy.as_deref(),
+            Some("The server is currently unable to receive requests. Please retry your request.")
+        );
+        assert!(throttle.admit(payer("b"), 100, at(0)).is_ok());
+        // Had the refusal cost the account anything, this would be too much.
+        assert!(throttle.admit(payer("c"), 50, at(0)).is_ok());
+        let busy = message(throttle.admit(payer("d"), 1, at(0)));
+        assert_eq!(busy.as_deref(), Some("Operations per second is over the account limit."));
+        assert!(throttle.admit(throttle.payer(&account("other"), None), 250, at(0)).is_ok());
+        // 10 ms are one entity of a partition, and two of the account.
+        assert!(throttle.admit(payer("a"), 1, at(10)).is_ok());
+        assert!(message(throttle.admit(payer("a"), 1, at(10))).is_some());
+        assert!(throttle.admit(payer("d"), 1, at(10)).is_ok());
+        assert!(message(throttle.admit(payer("d"), 1, at(10))).is_some());
+    }
+
+    #[test]
+    fn what_a_query_examined_counts_afterwards() {
+        let started = Instant::now();
+        let targets = Targets { account_entities_per_second: 1000, partition_entities_per_second: 100 };
+        let throttle = Throttle::new(targets, started);
+        let harvest = table("harvest");
+        let payer = throttle.payer(&account("orchard"), Some((&harvest, b"a")));
+        assert!(throttle.admit(payer, 1, started).is_ok());
+        throttle.add(payer, 119, started);
+        assert!(message(throttle.admit(payer, 1, started + Duration::from_millis(200))).is_some());
+        assert!(throttle.admit(payer, 1, started + Duration::from_millis(210)).is_ok());
+        let other = throttle.payer(&account("orchard"), Some((&harvest, b"b")));
+        assert!(throttle.admit(other, 100, started).is_ok(), "the account has enough");
+    }
+
+    #[test]
+    fn the_case_of_a_table_does_not_matter_and_the_table_does() {
+        let targets = Targets { account_entities_per_second: 1, partition_entities_per_second: 1 };
+        let throttle = Throttle::new(targets, Instant::now());
+        let payer = |name: &str| throttle.payer(&account("orchard"), Some((&table(name), b"a")));
+        assert_eq!(payer("harvest"), payer("HARVEST"));
+        assert_ne!(payer("harvest").partition, payer("harvest2").partition);
+    }
+
+    #[test]
+    fn ranges_of_one_partition_count_against_it() {
+        let rows = |partition, row| KeyRange::rows(partition, Edge::Including(row), Edge::Including(row));
+        assert_eq!(common_partition(&[rows("a", "1"), rows("a", "2")]), Some(&b"a"[..]));
+        assert_eq!(common_partition(&[rows("a", "1"), rows("b", "1")]), None);
+        assert_eq!(common_partition(&[KeyRange::all()]), None);
+        assert_eq!(common_partition(&[]), None);
+    }
+}

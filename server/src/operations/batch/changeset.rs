@@ -1,0 +1,232 @@
+//! Change sets: one transaction each.
+
+use super::part::{note_table, open, options};
+use super::response::{BatchResponse, FailureForm};
+use crate::operations::insert_entity::{self, Inserted};
+use crate::operations::{delete_entity, update_entity};
+use crate::request::{Failure, Layer, OperationContext, OperationKind};
+use crate::response::OperationResponse;
+use crate::tables::{AccountTables, CommitFailure};
+use model::limits::TRANSACTION_OPERATIONS_MAX;
+use model::transaction::TransactionError;
+use model::{Action, Mutation, Transaction, Written};
+use store::Engine;
+use tracing::debug;
+use wire::batch::{Changeset, PartRequest};
+use wire::error::TOO_MANY_CHANGES;
+use wire::{ErrorCode, QueryOptions, ServiceError};
+
+/// Why a change set did not happen.
+enum ChangesetFailure {
+    /// One of its operations was refused.
+    Refused(RefusedOperation),
+    /// The server failed.
+    Fault(Failure),
+}
+
+/// The operation that fails its change set.
+struct RefusedOperation {
+    index: usize,
+    failure: Failure,
+    /// Whether the operation was decoded and its table found, so that the transaction decided.
+    was_executed: bool,
+}
+
+impl RefusedOperation {
+    /// An operation that could not be decoded, or that has no table.
+    fn early(index: usize, failure: Failure) -> Self {
+        // The length of a key is judged with the operation, but counts as a matter of the transaction (05 §5.1).
+        let was_executed = is_of_execution(failure.error.code);
+        Self { index, failure, was_executed }
+    }
+
+    /// An operation that the transaction cannot hold.
+    fn late(index: usize, error: impl Into<ServiceError>) -> Self {
+        Self { index, failure: Failure::service(error), was_executed: true }
+    }
+}
+
+/// The codes that carry no index if the change set has one operation (05 §5.1).
+fn is_of_execution(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::EntityAlreadyExists
+            | ErrorCode::EntityTooLarge
+            | ErrorCode::PropertyValueTooLarge
+            | ErrorCode::ResourceNotFound
+            | ErrorCode::TooManyProperties
+            | ErrorCode::UpdateConditionNotSatisfied
+    )
+}
+
+/// Executes a change set, and writes its part of the response.
+pub(super) async fn run<'a, E: Engine>(
+    tables: &AccountTables<'_, E>,
+    batch: &OperationContext<'a>,
+    changeset: &'a Changeset<'a>,
+    response: &mut BatchResponse<'_>,
+) -> Result<(), Failure> {
+    if batch.request.incoming.target.secondary {
+        return Err(Failure::at(Layer::FrontEnd, ErrorCode::InsufficientAccountPermissions));
+    }
+    response.start_changeset(changeset.operations.len());
+    match execute(tables, batch, changeset, response).await {
+        Ok(()) => {}
+        Err(ChangesetFailure::Refused(refused)) => respond_refused(batch, &changeset.operations, &refused, response),
+        Err(ChangesetFailure::Fault(failure)) => return Err(failure),
+    }
+    response.end_changeset();
+    Ok(())
+}
+
+/// Writes the one part that answers a change set which did not happen.
+fn respond_refused(
+    batch: &OperationContext<'_>,
+    parts: &[PartRequest<'_>],
+    refused: &RefusedOperation,
+    response: &mut BatchResponse<'_>,
+) {
+    let RefusedOperation { index, failure, was_executed } = refused;
+    debug!(target: "rowhouse::batch", operations = parts.len(), index, code = failure.error.code.as_str(), "refused");
+    let is_indexed = parts.len() > 1 || !(*was_executed && is_of_execution(failure.error.code));
+    let error = if is_indexed { failure.error.at_index(*index) } else { failure.error.clone() };
+    let form = parts.get(*index).map_or_else(FailureForm::default, |part| FailureForm::of(batch, part));
+    response.failure(&error, failure.layer, FailureForm { was_executed: *was_executed, ..form });
+}
+
+/// Executes a change set as one transaction, and writes the answers if it happened. The checks are in the order of 06 §6: the
+/// count; operation by operation its head and body, its table, its partition, and whether its entity came before; the table;
+/// the entities.
+///
+/// UNVERIFIED (05 §5.2, 06 §6): that the count comes before the partitions, and partitions and duplicates are found
+/// operation by operation; and that the headers of the hundredth operation shape the answer to a change set of more.
+async fn execute<'a, E: Engine>(
+    tables: &AccountTables<'_, E>,
+    batch: &OperationContext<'a>,
+    changeset: &'a Changeset<'a>,
+    response: &mut BatchResponse<'_>,
+) -> Result<(), ChangesetFailure> {
+    let refused = |refused| Err(ChangesetFailure::Refused(refused));
+    if changeset.is_too_long {
+        let error = ServiceError::invalid_input(TOO_MANY_CHANGES);
+        return refused(RefusedOperation::late(TRANSACTION_OPERATIONS_MAX - 1, error));
+    }
+    let parts = &changeset.operations;
+    if let Some(first) = parts.first() {
+        note_table(tables, batch, first);
+    }
+    let options: Vec<QueryOptions<'_>> = parts.iter().map(|part| options(batch, part)).collect();
+    let Decoded { steps, mutations, refused: undecodable } = decode_all(batch, parts, &options);
+    // An operation after one that breaks a rule is not checked, so the rules are checked on what was decoded.
+    let transaction = match Transaction::new(mutations) {
+        Ok(transaction) => Some(transaction),
+        Err(TransactionError::Empty) => None,
+        Err(error) => return refused(broken_rule(error)),
+    };
+    if let Some(undecodable) = undecodable {
+        return refused(undecodable);
+    }
+    let (Some(transaction), Some(first)) = (transaction, steps.first()) else { return Ok(()) };
+    let written = tables.commit(first.context.table(), transaction).await.map_err(|failure| match failure {
+        CommitFailure::Fault(failure) => ChangesetFailure::Fault(failure),
+        CommitFailure::Refused { index, failure, was_executed: true } => {
+            ChangesetFailure::Refused(RefusedOperation { index, failure, was_executed: true })
+        }
+        CommitFailure::Refused { index, failure, was_executed: false } => {
+            ChangesetFailure::Refused(RefusedOperation::early(index, failure))
+        }
+    })?;
+    for ((part, step), written) in parts.iter().zip(steps).zip(written) {
+        let version = step.context.data_service_version;
+        let answer = step.response(written).map_err(ChangesetFailure::Fault)?;
+        response.success(part.content_id, version, answer);
+    }
+    Ok(())
+}
+
+fn broken_rule(error: TransactionError) -> RefusedOperation {
+    match error {
+        TransactionError::Empty => RefusedOperation::late(0, ErrorCode::InvalidInput),
+        TransactionError::TooMany => RefusedOperation::late(TRANSACTION_OPERATIONS_MAX - 1, ErrorCode::InvalidInput),
+        TransactionError::DifferentPartition(index) => {
+            RefusedOperation::late(index, ErrorCode::CommandsInBatchActOnDifferentPartitions)
+        }
+        TransactionError::DuplicateEntity(index) => RefusedOperation::late(index, ErrorCode::InvalidDuplicateRow),
+    }
+}
+
+/// An operation that was decoded, until it is known what it did.
+struct Step<'a> {
+    context: OperationContext<'a>,
+    /// `None` for operations other than inserts.
+    inserted: Option<Inserted>,
+}
+
+impl Step<'_> {
+    fn response(self, written: Written) -> Result<OperationResponse, Failure> {
+        match (self.inserted, written) {
+            (Some(inserted), Written::Stored(timestamp)) => inserted.response(&self.context, timestamp),
+            (None, Written::Stored(timestamp)) => {
+                Ok(OperationResponse { etag: Some(timestamp), ..OperationResponse::no_content() })
+            }
+            (_, Written::Deleted) => Ok(OperationResponse::no_content()),
+        }
+    }
+}
+
+/// The operations of a change set up to the first that is refused.
+struct Decoded<'a> {
+    steps: Vec<Step<'a>>,
+    mutations: Vec<Mutation>,
+    /// The first operation that cannot be decoded, or that names another table than the first of all.
+    refused: Option<RefusedOperation>,
+}
+
+/// Decodes operations up to the first that is refused.
+///
+/// UNVERIFIED (05 §5.2): the code for operations on different tables.
+fn decode_all<'a>(
+    batch: &OperationContext<'a>,
+    parts: &'a [PartRequest<'a>],
+    options: &'a [QueryOptions<'a>],
+) -> Decoded<'a> {
+    let mut decoded =
+        Decoded { steps: Vec::with_capacity(parts.len()), mutations: Vec::with_capacity(parts.len()), refused: None };
+    for (index, (part, options)) in parts.iter().zip(options).enumerate() {
+        match open(batch, part, options).and_then(decode) {
+            Ok((step, mutation)) => {
+                let table = decoded.steps.first().map_or_else(|| step.context.table(), |first| first.context.table());
+                if !step.context.table().eq_ignore_ascii_case(table) {
+                    let code = ErrorCode::CommandsInBatchActOnDifferentPartitions;
+                    decoded.refused = Some(RefusedOperation::late(index, code));
+                    break;
+                }
+                decoded.steps.push(step);
+                decoded.mutations.push(mutation);
+            }
+            Err(failure) => {
+                decoded.refused = Some(RefusedOperation::early(index, failure));
+                break;
+            }
+        }
+    }
+    decoded
+}
+
+fn decode(context: OperationContext<'_>) -> Result<(Step<'_>, Mutation), Failure> {
+    let (mutation, inserted) = match context.kind {
+        OperationKind::InsertEntity => {
+            let (mutation, inserted) = insert_entity::decode(&context)?;
+            (mutation, Some(inserted))
+        }
+        OperationKind::UpdateEntity
+        | OperationKind::MergeEntity
+        | OperationKind::InsertOrReplaceEntity
+        | OperationKind::InsertOrMergeEntity => (update_entity::decode(&context)?, None),
+        OperationKind::DeleteEntity => (delete_entity::decode(&context)?, None),
+        // UNVERIFIED (05 §5.2): the code for a query in a change set.
+        _ => return Err(Failure::query(ErrorCode::InvalidInput)),
+    };
+    context.allow(Action::of(&mutation, context.table()))?;
+    Ok((Step { context, inserted }, mutation))
+}

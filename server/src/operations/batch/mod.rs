@@ -1,0 +1,102 @@
+//! Entity group transactions, and queries in a batch (specification 05).
+//!
+//! The operations of a change set are decoded by the same functions as operations that come alone, become one
+//! transaction, and are committed at once. What is wrong with an operation fails the transaction and is answered by one
+//! part, which names the index of that operation. What is wrong with the server fails the whole request.
+
+mod changeset;
+mod part;
+mod response;
+
+use super::{get_entity, query_entities};
+use crate::request::{Failure, Layer, OperationContext, OperationKind};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use part::{note_table, open, options};
+use response::{BatchResponse, FailureForm, is_fault};
+use store::Engine;
+use tracing::debug;
+use wire::batch::{Batch, BatchError, PartRequest, read};
+use wire::negotiation::DataServiceVersion;
+use wire::{ErrorCode, ServiceError};
+
+/// Executes a batch. The response is 202 whatever becomes of its operations.
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    // In a place of its own, so that not every request has room for what only a batch needs.
+    Box::pin(execute(tables, context)).await
+}
+
+/// UNVERIFIED (05 §2, §5.3): the error for a media type that is not that of a batch, which is not framed as a part.
+async fn execute<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let mut response = BatchResponse::new(context);
+    match read(context.headers.content_type.unwrap_or_default(), context.body) {
+        Ok(Batch::Changeset(changeset)) => {
+            changeset::run(tables, context, &changeset, &mut response).await?;
+            if changeset.is_followed {
+                refuse(context, &mut response);
+            }
+        }
+        Ok(Batch::Single(request)) => {
+            run_query(tables, context, &request, &mut response).await?;
+            return Ok(OperationResponse { is_of_query: true, ..response.finish() });
+        }
+        Ok(Batch::Mixed) => refuse(context, &mut response),
+        Err(BatchError::ContentType) => return Err(Failure::service(ServiceError::malformed_body())),
+        Err(BatchError::Malformed(why)) => {
+            debug!(target: "rowhouse::batch", why, "the batch cannot be read");
+            response.unreadable();
+        }
+    }
+    Ok(response.finish())
+}
+
+/// Refuses parts that a batch may not have beside others; they are not executed.
+///
+/// UNVERIFIED (05 §5.2): code and form; and that of two change sets the first is executed.
+fn refuse(context: &OperationContext<'_>, response: &mut BatchResponse<'_>) {
+    let error = ServiceError::from(ErrorCode::InvalidInput).at_index(0);
+    let form = FailureForm { format: Some(context.format), ..FailureForm::default() };
+    response.failure(&error, Layer::Query, form);
+}
+
+/// Executes a query that is a part of the batch, outside any change set (05 §4.1).
+async fn run_query<'a, E: Engine>(
+    tables: &AccountTables<'_, E>,
+    batch: &OperationContext<'a>,
+    request: &'a PartRequest<'a>,
+    response: &mut BatchResponse<'_>,
+) -> Result<(), Failure> {
+    note_table(tables, batch, request);
+    match query(tables, batch, request).await {
+        Ok((version, answer)) => response.success(request.content_id, version, answer),
+        Err(failure) if is_fault(&failure) => return Err(failure),
+        Err(failure) => {
+            let was_executed = failure.layer == Layer::Service;
+            let form = FailureForm { was_executed, preference: None, ..FailureForm::of(batch, request) };
+            response.failure(&failure.error.at_index(0), failure.layer, form);
+        }
+    }
+    Ok(())
+}
+
+async fn query<'a, E: Engine>(
+    tables: &AccountTables<'_, E>,
+    batch: &OperationContext<'a>,
+    request: &'a PartRequest<'a>,
+) -> Result<(DataServiceVersion, OperationResponse), Failure> {
+    let options = options(batch, request);
+    let part = open(batch, request, &options)?;
+    let answer = match part.kind {
+        OperationKind::QueryEntity => get_entity::run(tables, &part).await?,
+        OperationKind::QueryEntities => query_entities::run(tables, &part).await?,
+        // UNVERIFIED (05 §1): the code for a write that is in no change set.
+        _ => return Err(Failure::query(ErrorCode::InvalidInput)),
+    };
+    Ok((part.data_service_version, answer))
+}

@@ -1,0 +1,63 @@
+//! The parts of a batch: each becomes an operation as if it had come alone.
+
+use crate::authorization::authorize_part;
+use crate::request::{Failure, OperationContext, OperationKind, effective_method, route, table_of};
+use crate::tables::AccountTables;
+use http::Method;
+use store::Engine;
+use wire::batch::{InnerTarget, NotOfAccount, PartRequest};
+use wire::target::Resource;
+use wire::{ErrorCode, QueryOptions, ServiceError};
+
+/// What a part with these query options asks for, checked in the order of a request that comes alone (06 §6).
+pub(super) fn open<'a>(
+    batch: &OperationContext<'a>,
+    request: &'a PartRequest<'a>,
+    options: &'a QueryOptions<'a>,
+) -> Result<OperationContext<'a>, Failure> {
+    let (kind, resource) = operation(batch, request, options)?;
+    authorize_part(batch.grant, kind, &resource)?;
+    batch.of_part(request, (kind, resource), options)
+}
+
+/// Names the table of the batch in log, metrics and analytics: the one that its first part names.
+pub(super) fn note_table<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    batch: &OperationContext<'_>,
+    first: &PartRequest<'_>,
+) {
+    if let Ok((_, resource)) = operation(batch, first, &options(batch, first))
+        && let Some(name) = table_of(&resource).and_then(|name| tables.name_for_metrics(name))
+    {
+        batch.note_table_in_body(name);
+    }
+}
+
+/// The query options of a part, as far as its target can be read.
+pub(super) fn options<'p>(batch: &OperationContext<'_>, request: &PartRequest<'p>) -> QueryOptions<'p> {
+    let target = InnerTarget::parse(request.target, batch.account(), batch.domains);
+    QueryOptions::parse(target.map_or("", |target| target.query))
+}
+
+/// The operation, which must be one on entities.
+///
+/// UNVERIFIED (05 §5.2): the code for operations on tables and on whatever else an account has.
+fn operation<'p>(
+    batch: &OperationContext<'_>,
+    request: &PartRequest<'p>,
+    options: &QueryOptions<'_>,
+) -> Result<(OperationKind, Resource<'p>), Failure> {
+    let target = InnerTarget::parse(request.target, batch.account(), batch.domains);
+    let target = target.map_err(|NotOfAccount| Failure::query(ServiceError::malformed_address()))?;
+    options.check().map_err(Failure::query)?;
+    let resource = Resource::parse(target.path).map_err(Failure::query)?;
+    if !matches!(resource, Resource::Entities(_) | Resource::Entity { .. }) || options.comp.is_some() {
+        return Err(Failure::query(ErrorCode::InvalidInput));
+    }
+    let method =
+        Method::from_bytes(request.method.as_bytes()).map_err(|_| Failure::query(ErrorCode::InvalidHttpVerb))?;
+    let overrides = request.method_overrides.iter().map(|value| value.as_bytes());
+    let method = effective_method(&method, overrides).map_err(Failure::query)?;
+    let kind = route(&method, &resource, (None, None), request.if_match.is_some()).map_err(Failure::query)?;
+    Ok((kind, resource))
+}

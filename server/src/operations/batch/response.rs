@@ -1,0 +1,187 @@
+//! The response to a batch: the answers to its operations, in the frame of the batch (specification 05 §4, §5).
+
+use super::part::options;
+use crate::request::{Failure, Layer, OperationContext, RequestId};
+use crate::response::OperationResponse;
+use bytes::Bytes;
+use model::DateTime;
+use wire::batch::{PartHead, PartRequest, end, start_changeset, start_part, write_head};
+use wire::error::write_error_body;
+use wire::negotiation::{Content, DataServiceVersion, Preference};
+use wire::{ErrorBody, ErrorCode, Format, ServiceError};
+
+/// Segments of a body above this size are not copied, in bytes.
+const COPIED_BYTES_MAX: usize = 16 * 1024;
+
+/// About how long the answer to an operation without a body is, in bytes.
+const EMPTY_PART_BYTES: usize = 640;
+
+/// The response to a batch, while it is written.
+pub(super) struct BatchResponse<'a> {
+    request_id: &'a str,
+    now: DateTime,
+    batch: String,
+    /// The boundary of the change set that is being written.
+    changeset: Option<String>,
+    full: Vec<Bytes>,
+    open: Vec<u8>,
+    /// The code of the first operation that failed.
+    failed_by: Option<ErrorCode>,
+}
+
+/// How the answer to an operation that failed looks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct FailureForm<'a> {
+    pub(super) content_id: Option<&'a str>,
+    /// The format of the answer, if there is one.
+    pub(super) format: Option<Format>,
+    pub(super) preference: Option<Preference>,
+    /// Whether the operation came as far as to be executed; the headers of an answer say so (05 §5.1).
+    ///
+    /// UNVERIFIED: that such an answer repeats a preference, and others do not.
+    pub(super) was_executed: bool,
+}
+
+impl<'a> FailureForm<'a> {
+    /// The form that a part asks for.
+    pub(super) fn of(batch: &OperationContext<'_>, part: &PartRequest<'a>) -> Self {
+        Self {
+            content_id: part.content_id,
+            format: batch.part_format(part, &options(batch, part)).ok(),
+            preference: batch.part_preference(part),
+            was_executed: false,
+        }
+    }
+}
+
+impl<'a> BatchResponse<'a> {
+    /// The response without any part. The messages of errors name id and time of the request.
+    pub(super) fn new(context: &OperationContext<'a>) -> Self {
+        Self {
+            request_id: context.request.id.as_str(),
+            now: context.now(),
+            batch: boundary("batchresponse"),
+            changeset: None,
+            full: Vec::new(),
+            open: Vec::with_capacity(4096),
+            failed_by: None,
+        }
+    }
+
+    /// Puts the parts from here on into a change set.
+    pub(super) fn start_changeset(&mut self, parts: usize) {
+        self.open.reserve(parts * EMPTY_PART_BYTES);
+        let changeset = boundary("changesetresponse");
+        start_changeset(&mut self.open, &self.batch, &changeset);
+        self.changeset = Some(changeset);
+    }
+
+    pub(super) fn end_changeset(&mut self) {
+        if let Some(changeset) = self.changeset.take() {
+            end(&mut self.open, &changeset);
+        }
+    }
+
+    /// The whole answer.
+    pub(super) fn finish(mut self) -> OperationResponse {
+        self.end_changeset();
+        end(&mut self.open, &self.batch);
+        self.full.push(Bytes::from(self.open));
+        OperationResponse { failed_by: self.failed_by, ..OperationResponse::batch(&self.batch, self.full) }
+    }
+
+    /// Writes the answer to an operation that succeeded.
+    ///
+    /// UNVERIFIED (05 §4): the data service version of an Atom entity at other versions than 2.0.
+    pub(super) fn success(&mut self, content_id: Option<&str>, version: DataServiceVersion, answer: OperationResponse) {
+        // Updates and deletes came first and were left as they were (05 §4).
+        let is_of_version = answer.content.is_some() || answer.location.is_some();
+        let continuation: Vec<_> =
+            answer.continuation.into_iter().map(|(name, token)| (spelled(name), token)).collect();
+        let (content_type, segments) = answer.content.map_or((None, Vec::new()), |(t, segments)| (Some(t), segments));
+        let head = PartHead {
+            status: answer.status,
+            content_id,
+            has_nosniff: true,
+            has_no_cache: true,
+            preference: answer.preference,
+            data_service_version: if is_of_version { version } else { DataServiceVersion::V1 }.as_str(),
+            content_type: content_type.as_deref(),
+            location: answer.location.as_deref(),
+            has_data_service_id: answer.has_data_service_id,
+            etag: answer.etag,
+            continuation: &continuation,
+        };
+        self.part(&head, segments);
+    }
+
+    /// Writes the answer to an operation that failed. The message of the error has its index already.
+    pub(super) fn failure(&mut self, error: &ServiceError, layer: Layer, form: FailureForm<'_>) {
+        let (body, content_type, data_service_version) = match (layer, form.format) {
+            (Layer::Format, _) | (_, Some(Format::Atom) | None) => (ErrorBody::ODataXml, ODATA_XML, "1.0"),
+            (_, Some(format @ Format::Json(_))) => (ErrorBody::Json, format.content_type(Content::Error), "3.0"),
+        };
+        let head = PartHead {
+            status: error.code.status(),
+            content_id: form.content_id,
+            has_nosniff: true,
+            has_no_cache: form.was_executed,
+            preference: form.preference.filter(|_| form.was_executed),
+            data_service_version,
+            content_type: Some(content_type),
+            ..PartHead::default()
+        };
+        self.failed_by = self.failed_by.or(Some(error.code));
+        let body = write_error_body(body, error, self.request_id, self.now);
+        self.part(&head, vec![Bytes::from(body)]);
+    }
+
+    /// Writes the answer to a batch that cannot be read (05 §5.3).
+    pub(super) fn unreadable(&mut self) {
+        let error = ServiceError::malformed_body();
+        let head = PartHead {
+            status: error.code.status(),
+            data_service_version: "1.0",
+            content_type: Some(ODATA_XML),
+            ..PartHead::default()
+        };
+        self.failed_by = self.failed_by.or(Some(error.code));
+        let body = write_error_body(ErrorBody::ODataXml, &error, self.request_id, self.now);
+        self.part(&head, vec![Bytes::from(body)]);
+    }
+
+    fn part(&mut self, head: &PartHead<'_>, segments: Vec<Bytes>) {
+        start_part(&mut self.open, self.changeset.as_deref().unwrap_or(&self.batch));
+        write_head(&mut self.open, head);
+        for segment in segments {
+            if segment.len() <= COPIED_BYTES_MAX {
+                self.open.extend_from_slice(&segment);
+            } else {
+                self.full.push(Bytes::from(std::mem::take(&mut self.open)));
+                self.full.push(segment);
+            }
+        }
+        self.open.extend_from_slice(LINE_BREAK);
+    }
+}
+
+const LINE_BREAK: &[u8] = b"\r\n";
+const ODATA_XML: &str = "application/xml;charset=utf-8";
+
+fn boundary(kind: &str) -> String {
+    format!("{kind}_{}", RequestId::new())
+}
+
+/// Header names inside a batch are text that old clients compare letter by letter, unlike those of HTTP itself.
+fn spelled(name: &'static str) -> &'static str {
+    match name {
+        "x-ms-continuation-nextpartitionkey" => "x-ms-continuation-NextPartitionKey",
+        "x-ms-continuation-nextrowkey" => "x-ms-continuation-NextRowKey",
+        other => other,
+    }
+}
+
+/// Whether the failure is the server's own, so that it fails the whole batch and the client may try again.
+pub(super) fn is_fault(failure: &Failure) -> bool {
+    matches!(failure.error.code, ErrorCode::InternalError | ErrorCode::ServerBusy | ErrorCode::OperationTimedOut)
+}

@@ -1,0 +1,44 @@
+//! Create Table (specification 02 §4.3).
+
+use crate::request::{Failure, OperationContext};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use model::TableName;
+use model::name::TableNameError;
+use store::Engine;
+use wire::negotiation::Content;
+use wire::payload::{read_table, write_single_table};
+use wire::uri::write_table_address;
+use wire::{ErrorCode, ServiceError};
+
+/// Creates a table.
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let name = read_table(context.body_format, context.body)?;
+    // UNVERIFIED (01 §2): the code for a body without a name.
+    let name = name.ok_or_else(|| Failure::service(ErrorCode::PropertiesNeedValue))?;
+    let name = TableName::new(&name).map_err(|error| Failure::service(name_error(error)))?;
+    context.note_table_in_body(name.clone());
+    tables.create(name.clone()).await?;
+    let mut location = format!("{}/", context.base).into_bytes();
+    write_table_address(&mut location, name.as_str());
+    Ok(OperationResponse::created(context.preference, location, context.content_type(Content::Entry), || {
+        let mut body = Vec::new();
+        write_single_table(&mut body, context.form(), name.as_str());
+        body
+    }))
+}
+
+/// The errors of 01 §2.
+fn name_error(error: TableNameError) -> ServiceError {
+    match error {
+        TableNameError::Length => ServiceError::new(
+            ErrorCode::OutOfRangeInput,
+            "The specified resource name length is not within the permissible limits.",
+        ),
+        TableNameError::Characters => ErrorCode::InvalidResourceName.into(),
+        TableNameError::Reserved => ErrorCode::InvalidInput.into(),
+    }
+}

@@ -1,0 +1,27 @@
+//! Delete Entity (specification 02 §5.6).
+
+use super::commit;
+use crate::request::{Failure, OperationContext, address_key};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use model::Mutation;
+use store::Engine;
+use wire::ErrorCode;
+
+/// Deletes an entity that fulfils the condition.
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    commit(tables, context, decode(context)?).await?;
+    Ok(OperationResponse::no_content())
+}
+
+/// The mutation that the request describes.
+pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
+    let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
+    let condition = context.condition("DELETE").map_err(Failure::service)?;
+    // UNVERIFIED (01 §8): the code without `If-Match`.
+    let condition = condition.ok_or_else(|| Failure::service(ErrorCode::MissingRequiredHeader))?;
+    Ok(Mutation::Delete { key, condition })
+}

@@ -1,0 +1,15 @@
+//! Delete Table (specification 02 §4.4).
+
+use crate::request::{Failure, OperationContext};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use store::Engine;
+
+/// Deletes a table; its name is free at once.
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    tables.delete(context.table()).await?;
+    Ok(OperationResponse::no_content())
+}

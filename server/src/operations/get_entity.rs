@@ -1,0 +1,32 @@
+//! Query Entities on one address: a point read (specification 02 §5.7).
+
+use crate::request::{Failure, OperationContext, address_key};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use bytes::Bytes;
+use model::grant::Access;
+use model::{Action, EntityView};
+use store::Engine;
+use wire::ErrorCode;
+use wire::negotiation::Content;
+use wire::payload::write_single_entity;
+
+/// Reads one entity.
+///
+/// An empty `$select` is no projection here (02 §5.7); on a set it is shown in the context address.
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    context.options.check_supported().map_err(Failure::service)?;
+    let select = context.select().map_err(Failure::service)?.filter(|select| !select.is_all());
+    let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
+    context.allow(Action::Entities { table: context.table(), access: Access::Read, key: Some(&key) })?;
+    let record = tables.get(context.table(), &key).await?;
+    let record = record.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
+    let view = EntityView::of(&key, &record)?;
+    let mut body = Vec::with_capacity(record.as_bytes().len() * 2 + 512);
+    write_single_entity(&mut body, &context.entity_form(select.as_ref()), &view)?;
+    let response = OperationResponse::ok(context.content_type(Content::Entry), vec![Bytes::from(body)]);
+    Ok(OperationResponse { etag: Some(view.record.timestamp()), ..response })
+}

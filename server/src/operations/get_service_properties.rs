@@ -1,0 +1,17 @@
+//! Get Table Service Properties (specification 10 §1).
+
+use crate::request::{Failure, OperationContext};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use store::Engine;
+use wire::service_properties;
+
+/// Responds with all sections, as the version of the request shows them.
+#[allow(clippy::unused_async, reason = "the table of operations calls all of them alike")]
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let properties = tables.service_properties()?;
+    Ok(OperationResponse::xml(service_properties::write(&properties, context.version)))
+}

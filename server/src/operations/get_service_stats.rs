@@ -1,0 +1,16 @@
+//! Get Table Service Stats (specification 10 §6).
+
+use crate::request::{Failure, OperationContext};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use store::Engine;
+use wire::service_stats::{self, GeoReplication};
+
+/// Says that the secondary endpoint is up to date: it reads what the primary one writes.
+#[allow(clippy::unused_async, reason = "the table of operations calls all of them alike")]
+pub(super) async fn run<E: Engine>(
+    _: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    Ok(OperationResponse::xml(service_stats::write(GeoReplication::Live(context.request.incoming.now))))
+}

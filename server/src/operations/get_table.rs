@@ -1,0 +1,22 @@
+//! Read one entry of the table list (specification 02 §4.2).
+
+use crate::request::{Failure, OperationContext};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use bytes::Bytes;
+use store::Engine;
+use wire::ErrorCode;
+use wire::negotiation::Content;
+use wire::payload::write_single_table;
+
+/// Responds with the entry, in the spelling of the table's creation.
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let spelling = tables.spelling(context.table()).await?;
+    let spelling = spelling.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
+    let mut body = Vec::new();
+    write_single_table(&mut body, context.form(), spelling.as_str());
+    Ok(OperationResponse::ok(context.content_type(Content::Entry), vec![Bytes::from(body)]))
+}

@@ -1,0 +1,16 @@
+//! Get Table ACL (specification 02 §4.5, 10 §7).
+
+use crate::request::{Failure, OperationContext};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use store::Engine;
+use wire::acl;
+
+/// Responds with the stored access policies of a table.
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let policies = tables.policies(context.table()).await?;
+    Ok(OperationResponse::xml(acl::write(&policies)))
+}

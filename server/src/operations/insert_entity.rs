@@ -1,0 +1,68 @@
+//! Insert Entity (specification 02 §5.1).
+
+use super::commit;
+use crate::request::{Failure, OperationContext};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use model::{DateTime, EntityKey, EntityView, Mutation, Record, RecordBuilder};
+use store::Engine;
+use wire::ErrorCode;
+use wire::entity_body::Keys;
+use wire::negotiation::{Content, Preference};
+use wire::payload::{read_entity, write_single_entity};
+use wire::uri::write_entity_address;
+
+/// Inserts an entity whose keys are in the body.
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let (mutation, inserted) = decode(context)?;
+    let timestamp = commit(tables, context, mutation).await?.unwrap_or(DateTime::MIN);
+    inserted.response(context, timestamp)
+}
+
+/// What the response to an insert needs of the entity, once it is stored.
+#[derive(Debug)]
+pub(super) struct Inserted {
+    key: EntityKey,
+    /// The properties, if the response shows the entity.
+    echo: Option<RecordBuilder>,
+}
+
+/// The mutation that the request describes.
+pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, Inserted), Failure> {
+    let entity = read_entity(context.body_format, context.body, Keys::InBody)?;
+    let (Some(partition), Some(row)) = (entity.partition, entity.row) else {
+        return Err(Failure::service(ErrorCode::PropertiesNeedValue));
+    };
+    let (key, properties) = (EntityKey { partition, row }, entity.properties);
+    let echo = (context.preference != Some(Preference::NoContent)).then(|| properties.clone());
+    let inserted = Inserted { key: key.clone(), echo };
+    Ok((Mutation::Insert { key, properties }, inserted))
+}
+
+impl Inserted {
+    /// The response to the insert, which stored the entity with this Timestamp.
+    pub(super) fn response(
+        self,
+        context: &OperationContext<'_>,
+        timestamp: DateTime,
+    ) -> Result<OperationResponse, Failure> {
+        let Self { key, echo } = self;
+        let (table, partition, row) = (context.table(), key.partition.as_str(), key.row.as_str());
+        let mut location = Vec::with_capacity(context.base.len() + table.len() + partition.len() + row.len() + 32);
+        location.extend_from_slice(context.base.as_bytes());
+        location.push(b'/');
+        write_entity_address(&mut location, table, partition, row);
+        let mut content = Vec::new();
+        if let Some(echo) = echo {
+            let record: Record = echo.finish(timestamp);
+            content.reserve(record.as_bytes().len() * 2);
+            write_single_entity(&mut content, &context.entity_form(None), &EntityView::of(&key, &record)?)?;
+        }
+        let content_type = context.content_type(Content::Entry);
+        let created = OperationResponse::created(context.preference, location, content_type, || content);
+        Ok(OperationResponse { etag: Some(timestamp), ..created })
+    }
+}

@@ -1,0 +1,171 @@
+//! Query Entities (specification 04).
+//!
+//! The scan gives each entity to a [`PageWriter`], borrowed from where the engine keeps it, and the writer encodes it into the
+//! segments of the response body. So a page is in memory once, as the bytes that will be sent. When the client goes away
+//! the future of the request is dropped, and the scan with it.
+
+use crate::request::{Failure, OperationContext};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use bytes::Bytes;
+use model::limits::PAGE_ENTITY_BYTES_MAX;
+use model::plan::plan;
+use model::record::DamagedRecord;
+use model::{AccountName, DateTime, EntityView, Position};
+use std::ops::ControlFlow;
+use store::{Engine, EntitySink, Scan};
+use tracing::debug;
+use wire::negotiation::Content;
+use wire::payload::{EncoderCache, EntityForm, Form, end_entity_set, write_entity_in_set, write_start_of_entity_set};
+use wire::{ErrorCode, Format, QueryOptions, Select, Version, continuation, filter};
+
+/// Responds with one page of the entities that match.
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let (options, table) = (&context.options, context.table());
+    // `$top` is judged before the filter (04 §7).
+    let limit = options.top().map_err(Failure::service)?;
+    options.check_supported().map_err(Failure::service)?;
+    let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default()).map_err(filter_failure)?;
+    let select = context.select().map_err(Failure::service)?;
+    let from = position(options)?;
+    let plan = plan(filter.as_ref());
+    let kind = plan.kind;
+    let ranges = context.grant.confine(plan.ranges);
+    let range_count = ranges.len();
+    let deadline = context.query_deadline;
+    let scan = Scan { ranges, from, filter, limit, byte_budget: PAGE_ENTITY_BYTES_MAX, deadline };
+    let (writer, end) = tables.scan(table, scan, PageWriter::new(context, select)).await?;
+    debug!(
+        target: "rowhouse::query",
+        table, plan = %kind, ranges = range_count, examined = end.examined, answered = writer.entities, complete = end.next.is_none(),
+    );
+    let segments = writer.finish()?;
+    // A page of no entities that was asked for ends the query (04 §5, UNVERIFIED).
+    let next = end.next.filter(|_| limit > 0);
+    Ok(OperationResponse {
+        continuation: next.as_ref().map_or_else(Vec::new, tokens),
+        ..OperationResponse::ok(context.content_type(Content::Set), segments)
+    })
+}
+
+/// A filter that asks for what the service does not have is refused as late as an operation is.
+fn filter_failure(error: filter::FilterError) -> Failure {
+    match error.code {
+        filter::FilterErrorCode::InvalidInput => Failure::query(error),
+        filter::FilterErrorCode::NotImplemented => Failure::service(error),
+    }
+}
+
+/// Where the client wants to go on.
+///
+/// UNVERIFIED (04 §6): the code for a row key without a partition key and for a malformed token.
+fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, Failure> {
+    let malformed = || Failure::query(ErrorCode::InvalidInput);
+    let row = options.next_row_key.as_deref().filter(|token| !token.is_empty());
+    let Some(partition) = options.next_partition_key.as_deref() else {
+        return if row.is_some() { Err(malformed()) } else { Ok(None) };
+    };
+    let partition = continuation::decode(partition).ok_or_else(malformed)?;
+    let row = row.map(|token| continuation::decode(token).ok_or_else(malformed)).transpose()?;
+    Ok(Some(Position::new(&partition, row.as_deref().unwrap_or_default())))
+}
+
+/// The headers that name the next entity to examine.
+fn tokens(next: &Position) -> Vec<(&'static str, String)> {
+    next.keys().map_or_else(Vec::new, |keys| {
+        vec![
+            ("x-ms-continuation-nextpartitionkey", continuation::encode(&keys.partition)),
+            ("x-ms-continuation-nextrowkey", continuation::encode(&keys.row)),
+        ]
+    })
+}
+
+/// How large a segment of a page is before the next one is begun, in bytes.
+const SEGMENT_BYTES: usize = 64 * 1024;
+
+/// How the entities of a page are written; owned, since the scan may outlive the request.
+struct PageForm {
+    base: String,
+    account: AccountName,
+    table: String,
+    format: Format,
+    version: Version,
+    now: DateTime,
+    select: Option<Select>,
+}
+
+impl PageForm {
+    fn entity_form(&self) -> EntityForm<'_> {
+        let form = Form {
+            base: &self.base,
+            account: &self.account,
+            format: self.format,
+            version: self.version,
+            now: self.now,
+        };
+        EntityForm { form, table: &self.table, select: self.select.as_ref() }
+    }
+}
+
+/// Encodes entities into the segments of a response body.
+struct PageWriter {
+    form: PageForm,
+    cache: EncoderCache,
+    full: Vec<Bytes>,
+    open: Vec<u8>,
+    entities: u64,
+    damage: Option<DamagedRecord>,
+}
+
+impl PageWriter {
+    fn new(context: &OperationContext<'_>, select: Option<Select>) -> Self {
+        let form = PageForm {
+            base: context.base.to_owned(),
+            account: context.account().clone(),
+            table: context.table().to_owned(),
+            format: context.format,
+            version: context.version,
+            now: context.now(),
+            select,
+        };
+        let (cache, full, open) = (EncoderCache::default(), Vec::new(), Vec::with_capacity(4096));
+        Self { form, cache, full, open, entities: 0, damage: None }
+    }
+
+    fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
+        if let Some(damage) = self.damage {
+            return Err(damage.into());
+        }
+        if self.entities == 0 {
+            write_start_of_entity_set(&mut self.open, &self.form.entity_form(), true);
+        }
+        end_entity_set(&mut self.open, self.form.format);
+        self.full.push(Bytes::from(self.open));
+        Ok(self.full)
+    }
+}
+
+impl EntitySink for PageWriter {
+    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+        if self.open.len() >= SEGMENT_BYTES {
+            let full = std::mem::replace(&mut self.open, Vec::with_capacity(SEGMENT_BYTES + SEGMENT_BYTES / 8));
+            self.full.push(Bytes::from(full));
+        }
+        let form = self.form.entity_form();
+        let is_first = self.entities == 0;
+        if is_first {
+            write_start_of_entity_set(&mut self.open, &form, false);
+        }
+        self.entities += 1;
+        match write_entity_in_set(&mut self.open, &form, entity, &mut self.cache, is_first) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(damage) => {
+                self.damage = Some(damage);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Query Tables (specification 02 §4.1, 04 §7).
+
+use crate::request::{Failure, OperationContext};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use crate::telemetry::traces::step;
+use bytes::Bytes;
+use model::plan::plan_tables;
+use model::{Filter, TableName};
+use std::pin::pin;
+use store::Engine;
+use wire::negotiation::Content;
+use wire::payload::write_table_set;
+use wire::{ErrorCode, QueryOptions, continuation, filter};
+
+/// Responds with one page of the tables that match, in the order of their folded names.
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let options = &context.options;
+    let limit = options.top().map_err(Failure::service)?;
+    options.check_supported().map_err(Failure::service)?;
+    let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default()).map_err(Failure::query)?;
+    check_properties(filter.as_ref())?;
+    let (found, next) = page(tables, context, filter.as_ref(), limit).await?;
+    let mut body = Vec::with_capacity(found.len() * 40 + 256);
+    write_table_set(&mut body, context.form(), found.iter().map(TableName::as_str));
+    let continuation =
+        next.map(|name| ("x-ms-continuation-nexttablename", continuation::encode(name.folded()))).into_iter().collect();
+    let response = OperationResponse::ok(context.content_type(Content::Set), vec![Bytes::from(body)]);
+    Ok(OperationResponse { continuation, ..response })
+}
+
+/// The service answers 500 to a filter on another property (04 §7); the request is at fault, so this answers 400.
+fn check_properties(filter: Option<&Filter>) -> Result<(), Failure> {
+    if filter.is_none_or(Filter::names_only_table_name) {
+        return Ok(());
+    }
+    Err(Failure::query(ErrorCode::InvalidInput))
+}
+
+/// At most `limit` tables that match, and the next one that does.
+async fn page<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+    filter: Option<&Filter>,
+    limit: usize,
+) -> Result<(Vec<TableName>, Option<TableName>), Failure> {
+    let mut found = Vec::new();
+    let range = plan_tables(filter);
+    if range.is_empty() || limit == 0 {
+        return Ok((found, None));
+    }
+    let from = start(context.options)?.max(range.from.clone());
+    let mut pages = tables.list(from);
+    while let Some(listed) = step("list tables", pin!(pages.next())).await? {
+        for table in listed {
+            if !range.contains(table.folded()) && table.folded() >= range.from.as_str() {
+                return Ok((found, None));
+            }
+            if filter.is_none_or(|filter| filter.matches_table(table.folded())) {
+                if found.len() == limit {
+                    return Ok((found, Some(table)));
+                }
+                found.push(table);
+            }
+        }
+    }
+    Ok((found, None))
+}
+
+/// The folded name at which the client wants to go on.
+///
+/// After the name, the service's own tokens have a control character and the time of creation, which is not needed here.
+fn start(options: &QueryOptions<'_>) -> Result<String, Failure> {
+    let Some(token) = options.next_table_name.as_deref().filter(|token| !token.is_empty()) else {
+        return Ok(String::new());
+    };
+    let name = continuation::decode(token).ok_or_else(|| Failure::query(ErrorCode::InvalidInput))?;
+    Ok(name.split('\u{1}').next().unwrap_or_default().to_ascii_lowercase())
+}

@@ -1,0 +1,17 @@
+//! Set Table ACL (specification 02 §4.6, 10 §7).
+
+use crate::request::{Failure, OperationContext};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use store::Engine;
+use wire::{ErrorCode, acl};
+
+/// Replaces the stored access policies of a table; they are in force from the response on.
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let policies = acl::read(context.body).map_err(|_| Failure::service(ErrorCode::InvalidXmlDocument))?;
+    tables.set_policies(context.table(), policies).await?;
+    Ok(OperationResponse::no_content())
+}

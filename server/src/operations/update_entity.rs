@@ -1,0 +1,54 @@
+//! Update, Merge, Insert Or Replace and Insert Or Merge Entity (specification 02 §5.2 to §5.5).
+
+use super::commit;
+use crate::request::{Failure, OperationContext, OperationKind, address_key};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use model::{EntityKey, Mutation};
+use store::Engine;
+use wire::entity_body::{EntityBody, Keys};
+use wire::payload::read_entity;
+use wire::{ErrorCode, ServiceError, Version};
+
+/// Sets properties of an entity; without `If-Match` it may be new.
+pub(super) async fn run<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    let etag = commit(tables, context, decode(context)?).await?;
+    Ok(OperationResponse { etag, ..OperationResponse::no_content() })
+}
+
+/// The mutation that the request describes.
+pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
+    // A key that is too long names no entity, but an upsert cannot fail to find one (01 §3, UNVERIFIED for upserts).
+    let too_long = match context.headers.if_match {
+        Some(_) => ErrorCode::ResourceNotFound,
+        None => ErrorCode::PropertyValueTooLarge,
+    };
+    let key = address_key(context.keys(), too_long)?;
+    let entity = read_entity(context.body_format, context.body, Keys::InTarget)?;
+    check_body_keys(&key, &entity).map_err(Failure::service)?;
+    let is_merge = matches!(context.kind, OperationKind::MergeEntity | OperationKind::InsertOrMergeEntity);
+    let condition = context.condition(if is_merge { "MERGE" } else { "PUT" }).map_err(Failure::service)?;
+    if condition.is_none() && context.version < Version::UPSERT {
+        // UNVERIFIED (01 §8): the code before upserts existed.
+        return Err(Failure::service(ErrorCode::MissingRequiredHeader));
+    }
+    let properties = entity.properties;
+    Ok(match (is_merge, condition) {
+        (false, Some(condition)) => Mutation::Replace { key, properties, condition },
+        (false, None) => Mutation::InsertOrReplace { key, properties },
+        (true, Some(condition)) => Mutation::Merge { key, properties, condition },
+        (true, None) => Mutation::InsertOrMerge { key, properties },
+    })
+}
+
+/// Keys in the body may be left out, but may not name another entity than the address.
+///
+/// UNVERIFIED (01 §3): what the service does with other keys in the body.
+fn check_body_keys(key: &EntityKey, entity: &EntityBody) -> Result<(), ServiceError> {
+    let same = entity.partition.as_ref().is_none_or(|partition| *partition == key.partition)
+        && entity.row.as_ref().is_none_or(|row| *row == key.row);
+    if same { Ok(()) } else { Err(ErrorCode::InvalidInput.into()) }
+}

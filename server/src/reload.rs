@@ -1,0 +1,252 @@
+//! Files that are read again while the server runs: when they change, and on SIGHUP.
+//!
+//! What is made of them is replaced as a whole. Whoever uses the old value goes on with it; whoever asks from then on
+//! gets the new one. Files that are missing or broken change nothing.
+
+use anyhow::{Context, anyhow, ensure};
+use std::fmt;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+/// How often the files are looked at. A change is taken when two looks in a row find the same, so that a file which is
+/// still being written, or a certificate whose key is yet to come, is left alone.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Most bytes of one file: room for tens of thousands of accounts.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A value that is replaced as a whole while others use it.
+#[derive(Debug)]
+pub(crate) struct Live<T>(watch::Sender<Arc<T>>);
+
+impl<T> Live<T> {
+    /// The first value.
+    pub(crate) fn new(value: T) -> Self {
+        Self(watch::Sender::new(Arc::new(value)))
+    }
+
+    /// The value in force now.
+    pub(crate) fn current(&self) -> Arc<T> {
+        Arc::clone(&self.0.borrow())
+    }
+
+    /// For those who are to know when the value is replaced.
+    pub(crate) fn watch(&self) -> watch::Receiver<Arc<T>> {
+        self.0.subscribe()
+    }
+
+    fn replace(&self, value: T) {
+        self.0.send_replace(Arc::new(value));
+    }
+}
+
+/// Files that are read together, with what was in them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Files<const N: usize> {
+    /// Where they are.
+    pub paths: [PathBuf; N],
+    /// What was in them.
+    pub contents: [Vec<u8>; N],
+    /// Whether the last one holds secrets, so that it is for the server's own eyes.
+    pub is_secret: bool,
+}
+
+/// Shows no contents: they are secret.
+impl<const N: usize> fmt::Debug for Files<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.paths).finish()
+    }
+}
+
+impl<const N: usize> Files<N> {
+    /// Reads files of which the last holds secrets.
+    pub fn read(paths: [PathBuf; N]) -> anyhow::Result<Self> {
+        Self::read_as(paths, true)
+    }
+
+    /// Reads files that everybody may see.
+    pub fn read_public(paths: [PathBuf; N]) -> anyhow::Result<Self> {
+        Self::read_as(paths, false)
+    }
+
+    fn read_as(paths: [PathBuf; N], is_secret: bool) -> anyhow::Result<Self> {
+        let mut contents = std::array::from_fn(|_| Vec::new());
+        for (path, content) in paths.iter().zip(&mut contents) {
+            *content = read(path).with_context(|| format!("reading {}", path.display()))?;
+        }
+        Ok(Self { paths, contents, is_secret })
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
+        names.join(" and ")
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut content)?;
+    ensure!(content.len() as u64 <= FILE_BYTES_MAX, "the file is larger than {FILE_BYTES_MAX} bytes");
+    Ok(content)
+}
+
+/// Keeps a value as the files have it, for as long as the server runs.
+///
+/// `make` must not put secrets into its errors: they are logged.
+pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
+    what: &'static str,
+    files: Files<N>,
+    live: Arc<Live<T>>,
+    make: impl Fn(&Files<N>) -> anyhow::Result<T> + Send + Sync + 'static,
+) -> anyhow::Result<()> {
+    let mut hangup = signal(SignalKind::hangup()).context("listening for SIGHUP")?;
+    warn_if_exposed(&files);
+    let (paths, is_secret) = (files.paths.clone(), files.is_secret);
+    let mut looks = Looks::new(Ok(files));
+    tokio::spawn(async move {
+        loop {
+            let is_requested = tokio::select! {
+                _ = hangup.recv() => true,
+                () = tokio::time::sleep(LOOK_INTERVAL) => false,
+            };
+            let paths = paths.clone();
+            let look = tokio::task::spawn_blocking(move || look(paths, is_secret)).await;
+            let look = look.unwrap_or_else(|error| Err(error.to_string()));
+            if looks.is_due(&look, is_requested) {
+                take(what, &look, &live, &make);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// What the files hold, or why they cannot be read.
+type Look<const N: usize> = Result<Files<N>, String>;
+
+/// The looks at files that decide when they are taken.
+struct Looks<const N: usize> {
+    taken: Look<N>,
+    last: Look<N>,
+}
+
+impl<const N: usize> Looks<N> {
+    fn new(taken: Look<N>) -> Self {
+        Self { last: taken.clone(), taken }
+    }
+
+    /// Whether this look is to be taken: because somebody asks for it, or because it shows a change that stays.
+    fn is_due(&mut self, look: &Look<N>, is_requested: bool) -> bool {
+        let is_settled = *look == self.last;
+        if !is_settled {
+            self.last.clone_from(look);
+        }
+        let is_due = is_requested || (is_settled && *look != self.taken);
+        if is_due {
+            self.taken.clone_from(look);
+        }
+        is_due
+    }
+}
+
+fn look<const N: usize>(paths: [PathBuf; N], is_secret: bool) -> Look<N> {
+    // A pipe can be read once only, and another look would wait for its writer for ever.
+    match paths.iter().find(|path| std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())) {
+        Some(path) => Err(format!("{} is not a regular file, so it is read at the start only", path.display())),
+        None => Files::read_as(paths, is_secret).map_err(|error| format!("{error:#}")),
+    }
+}
+
+fn take<T, const N: usize>(what: &str, look: &Look<N>, live: &Live<T>, make: &impl Fn(&Files<N>) -> anyhow::Result<T>) {
+    let made = match look {
+        Ok(files) => make(files).map(|value| (files, value)),
+        Err(error) => Err(anyhow!("{error}")),
+    };
+    match made {
+        Ok((files, value)) => {
+            live.replace(value);
+            info!("{what}: read again from {}, in force from now on", files.names());
+            warn_if_exposed(files);
+        }
+        Err(error) => {
+            let error = format!("{error:#}").replace('\n', " ");
+            warn!("{what}: not read again, and what was in force stays so: {error}");
+        }
+    }
+}
+
+fn warn_if_exposed<const N: usize>(files: &Files<N>) {
+    let Some(path) = files.paths.last().filter(|_| files.is_secret) else { return };
+    let is_exposed = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o007 != 0);
+    if is_exposed {
+        let path = path.display();
+        warn!("{path} holds secrets, and every user of this machine may open it; run: chmod o= {path}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(text: &str) -> Files<1> {
+        Files { paths: [PathBuf::from("f")], contents: [text.as_bytes().to_vec()], is_secret: true }
+    }
+
+    #[test]
+    fn a_change_is_taken_once_it_stays() {
+        let mut looks = Looks::new(Ok(files("old")));
+        let mut due = |look: Look<1>| looks.is_due(&look, false);
+        assert!(!due(Ok(files("old"))));
+        assert!(!due(Ok(files("ne"))), "still being written");
+        assert!(!due(Ok(files("new"))));
+        assert!(due(Ok(files("new"))));
+        assert!(!due(Ok(files("new"))), "taken once");
+        assert!(!due(Err("missing".into())));
+        assert!(!due(Ok(files("new"))), "being replaced by a file of the same content");
+        assert!(!due(Err("missing".into())));
+        assert!(due(Err("missing".into())), "said once");
+        assert!(!due(Err("missing".into())));
+    }
+
+    #[test]
+    fn a_request_takes_what_is_there() {
+        let mut looks = Looks::new(Ok(files("old")));
+        assert!(looks.is_due(&Ok(files("old")), true));
+        assert!(looks.is_due(&Ok(files("new")), true));
+        assert!(!looks.is_due(&Ok(files("new")), false), "taken already");
+    }
+
+    #[test]
+    fn what_is_broken_leaves_the_old_value_in_force() {
+        let live = Live::new(1);
+        let held = live.current();
+        let make = |files: &Files<1>| -> anyhow::Result<i32> {
+            let [content] = &files.contents;
+            Ok(std::str::from_utf8(content)?.parse()?)
+        };
+        for (look, in_force) in
+            [(Ok(files("2")), 2), (Ok(files("x")), 2), (Err("missing".into()), 2), (Ok(files("3")), 3)]
+        {
+            take("a number", &look, &live, &make);
+            assert_eq!(*live.current(), in_force);
+        }
+        assert_eq!(*held, 1, "whoever uses the old value keeps it");
+    }
+
+    #[test]
+    fn only_regular_files_of_a_bounded_size_are_read_again() {
+        assert!(look([PathBuf::from("/dev/zero")], true).unwrap_err().contains("regular"));
+        assert!(look([PathBuf::from("/nowhere/at/all")], true).unwrap_err().contains("/nowhere/at/all"));
+        assert!(read(Path::new("/dev/zero")).unwrap_err().to_string().contains("larger"));
+    }
+
+    #[test]
+    fn contents_are_never_shown() {
+        let shown = format!("{:?}", files("secret"));
+        assert_eq!(shown, r#"["f"]"#);
+    }
+}

@@ -1,0 +1,106 @@
+//! One request, from the socket to the log.
+//!
+//! The steps of the request path fill in what they find out, so it is known however the request ends: the response takes
+//! its headers from here, and log, metrics, analytics and traces what they say about the request.
+
+use super::{CredentialKind, Failure, IncomingRequest, Layer, OperationKind, RequestId};
+use http::HeaderValue;
+use model::limits::CLIENT_REQUEST_ID_CHARS_MAX;
+use model::{ServiceProperties, TableName};
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use wire::negotiation::Preference;
+use wire::target::Resource;
+use wire::{ErrorCode, Format, Version};
+
+/// A request, and what is known about it so far.
+#[derive(Debug)]
+pub(crate) struct RequestContext<'r> {
+    /// What came in.
+    pub(crate) incoming: &'r IncomingRequest<'r>,
+    /// The id of the request, new for each.
+    pub(crate) id: RequestId,
+    /// The id that the client gave the request, if it can be echoed.
+    pub(crate) client_request_id: Option<HeaderValue>,
+    /// The properties of the addressed account, if it has CORS rules, which every response follows.
+    pub(crate) cors: Option<Arc<ServiceProperties>>,
+    pub(crate) credential: CredentialKind,
+    /// Whether the credential is valid. What it allows is another matter.
+    pub(crate) is_authenticated: bool,
+    /// Where to get a token, for those who need one.
+    pub(crate) challenge: Option<HeaderValue>,
+    /// The version that the response names, once the request was authenticated.
+    pub(crate) version: Option<Version>,
+    pub(crate) operation: OperationKind,
+    /// The table that the address names.
+    pub(crate) table: Option<Cow<'r, str>>,
+    /// The table that the body names: the one to create, or that of the first operation of a batch.
+    pub(crate) table_in_body: OnceLock<TableName>,
+    /// Whether the front end responds, which speaks XML: operations on the account and on policies, preflight requests.
+    pub(crate) is_front_end: bool,
+    /// The format of the response, once it was negotiated; errors take it too.
+    pub(crate) format: Option<Format>,
+    /// What the `Prefer` header asked for; errors repeat it.
+    pub(crate) preference: Option<Preference>,
+    /// Whether the client gave the request less time than it would have had.
+    pub(crate) has_own_timeout: bool,
+    /// The size of the body that was read.
+    pub(crate) request_bytes: usize,
+    /// How long the request waited for its body, if that is measured.
+    pub(crate) receiving: Duration,
+}
+
+impl<'r> RequestContext<'r> {
+    /// A request about which nothing is known but what came in.
+    pub(crate) fn new(incoming: &'r IncomingRequest<'r>) -> Self {
+        Self {
+            id: RequestId::new(),
+            client_request_id: echoed_request_id(incoming.head.client_request_id),
+            cors: None,
+            credential: CredentialKind::default(),
+            is_authenticated: false,
+            challenge: None,
+            version: None,
+            operation: OperationKind::default(),
+            table: None,
+            table_in_body: OnceLock::new(),
+            is_front_end: false,
+            format: None,
+            preference: None,
+            has_own_timeout: false,
+            request_bytes: 0,
+            receiving: Duration::ZERO,
+            incoming,
+        }
+    }
+
+    /// Refuses an id of the client that cannot be echoed (06 §5).
+    pub(crate) fn check_client_request_id(&self) -> Result<(), Failure> {
+        if self.incoming.head.client_request_id.is_some() && self.client_request_id.is_none() {
+            return Err(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue));
+        }
+        Ok(())
+    }
+
+    /// The table that the request is about, whether the address names it or the body.
+    pub(crate) fn table(&self) -> Option<&str> {
+        self.table_in_body.get().map(TableName::as_str).or(self.table.as_deref())
+    }
+}
+
+/// Whether the front end responds, in XML: operations on the account and on policies.
+pub(crate) fn is_of_front_end(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> bool {
+    match resource {
+        Resource::Service => restype.is_some() || comp.is_some(),
+        Resource::Entities(_) => comp == Some("acl"),
+        _ => false,
+    }
+}
+
+/// The id by which the client names its request, if it is one that is echoed: visible ASCII, not too long.
+fn echoed_request_id(value: Option<&HeaderValue>) -> Option<HeaderValue> {
+    let value = value?;
+    let is_visible = value.as_bytes().iter().all(|b| (b' '..=b'~').contains(b));
+    (is_visible && value.len() <= CLIENT_REQUEST_ID_CHARS_MAX).then(|| value.clone())
+}

@@ -1,0 +1,175 @@
+//! The boundary error: what the client is told, how, and what only the log gets.
+
+use model::record::DamagedRecord;
+use model::{Denial, MutationError};
+use std::error::Error;
+use std::fmt;
+use store::{CatalogError, CommitError, Fault, ReadError};
+use wire::entity_body::BodyError;
+use wire::{ErrorCode, ServiceError};
+
+/// Which part of the service found the error; it decides form and headers of the answer (06 §1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// Signature, date or account.
+    Authentication,
+    /// Version and other checks in front of the service.
+    FrontEnd,
+    /// No format could be resolved.
+    Format,
+    /// Address, query options and table look-up: the answer carries no `Cache-Control`.
+    Query,
+    /// Body and storage.
+    Service,
+}
+
+/// An operation that did not succeed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// What the client is told.
+    pub(crate) error: ServiceError,
+    /// Which part of the service found it.
+    pub(crate) layer: Layer,
+    /// What only the log is told.
+    pub(crate) source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl Failure {
+    pub(crate) fn at(layer: Layer, error: impl Into<ServiceError>) -> Self {
+        Self { error: error.into(), layer, source: None }
+    }
+
+    pub(crate) fn query(error: impl Into<ServiceError>) -> Self {
+        Self::at(Layer::Query, error)
+    }
+
+    pub(crate) fn service(error: impl Into<ServiceError>) -> Self {
+        Self::at(Layer::Service, error)
+    }
+
+    /// A failed authentication; the reason is for the log only.
+    pub(crate) fn authentication(reason: impl Into<String>) -> Self {
+        Self {
+            error: ErrorCode::AuthenticationFailed.into(),
+            layer: Layer::Authentication,
+            source: Some(Box::new(Reason(reason.into()))),
+        }
+    }
+
+    /// The same failure, with a reason for the log only.
+    pub(crate) fn because(self, reason: impl Into<String>) -> Self {
+        Self { source: Some(Box::new(Reason(reason.into()))), ..self }
+    }
+
+    /// The failure that a denial becomes (08 §9).
+    ///
+    /// UNVERIFIED (08 §6): the code of a write outside the key range, other than an insert.
+    pub(crate) fn denied(denial: Denial) -> Self {
+        Self::service(match denial {
+            Denial::Source(address) => ServiceError::new(
+                ErrorCode::AuthorizationSourceIPMismatch,
+                format!("This request is not authorized to perform this operation using this source IP {address}."),
+            ),
+            Denial::Protocol => ErrorCode::AuthorizationProtocolMismatch.into(),
+            Denial::Service => ErrorCode::AuthorizationServiceMismatch.into(),
+            Denial::ResourceType => ErrorCode::AuthorizationResourceTypeMismatch.into(),
+            Denial::Permission => ErrorCode::AuthorizationPermissionMismatch.into(),
+            Denial::Operation | Denial::Table | Denial::Range => ErrorCode::AuthorizationFailure.into(),
+            Denial::Invisible => ErrorCode::ResourceNotFound.into(),
+        })
+    }
+
+    fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { error: ErrorCode::InternalError.into(), layer: Layer::Service, source: Some(source.into()) }
+    }
+}
+
+/// A reason that stands in the log.
+#[derive(Debug)]
+struct Reason(String);
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Reason {}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            // The server is stopping, or its database cannot be reached: another server, or this one later, will take
+            // the request. Nothing happened.
+            Fault::Closed | Fault::Unavailable(_) => {
+                Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) }
+            }
+            // The engine says in the log when this begins and when it ends, and not once for every request.
+            Fault::Full | Fault::Suspended => Self::service(ErrorCode::ServerBusy),
+            // Here, too: the write was that of many requests, and its error stands in the log.
+            Fault::Interrupted => Self::service(ErrorCode::InternalError),
+            // It may have happened, as with any operation that ran out of time. Clients know that of this code.
+            Fault::Unknown(_) => Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::OperationTimedOut) },
+            Fault::Damaged(_) | Fault::Storage(_) => Self::internal(fault),
+        }
+    }
+}
+
+impl From<BodyError> for Failure {
+    fn from(error: BodyError) -> Self {
+        match error {
+            // Recorded without `Cache-Control`, as errors are that are found before the storage (02 §3).
+            BodyError::OutOfRange(..) => Self::query(error),
+            _ => Self::service(error),
+        }
+    }
+}
+
+impl From<DamagedRecord> for Failure {
+    fn from(damaged: DamagedRecord) -> Self {
+        Self::internal(damaged)
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::TableNotFound => Self::query(ErrorCode::TableNotFound),
+            ReadError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<CatalogError> for Failure {
+    fn from(error: CatalogError) -> Self {
+        match error {
+            CatalogError::AlreadyExists => Self::service(ErrorCode::TableAlreadyExists),
+            CatalogError::NotFound => Self::service(ErrorCode::ResourceNotFound),
+            CatalogError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<CommitError> for Failure {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::TableNotFound => Self::query(ErrorCode::TableNotFound),
+            CommitError::Refused(_, MutationError::DamagedRecord) => DamagedRecord.into(),
+            CommitError::Refused(_, refusal) => Self::service(refusal_code(refusal)),
+            CommitError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+/// The code for a mutation that was refused (06 §2).
+pub(crate) fn refusal_code(refusal: MutationError) -> ErrorCode {
+    match refusal {
+        MutationError::AlreadyExists => ErrorCode::EntityAlreadyExists,
+        MutationError::NotFound => ErrorCode::ResourceNotFound,
+        MutationError::ConditionNotMet => ErrorCode::UpdateConditionNotSatisfied,
+        MutationError::TooManyProperties => ErrorCode::TooManyProperties,
+        MutationError::EntityTooLarge => ErrorCode::EntityTooLarge,
+        MutationError::ValueTooLarge => ErrorCode::PropertyValueTooLarge,
+        MutationError::DamagedRecord => ErrorCode::InternalError,
+    }
+}

@@ -1,0 +1,166 @@
+//! The headers of a request that decide what becomes of it.
+//!
+//! [`Head`] finds all of them in one pass: a look-up by name would hash each name, whether the header is there or not.
+//! [`Headers`] are those that an operation depends on, as text; a part of a batch has its own.
+
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue};
+use std::borrow::Cow;
+use wire::{ErrorCode, ServiceError};
+
+/// The headers that every request may have. Of those that came in several lines, the first line.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Head<'r> {
+    pub(crate) accept: Option<&'r HeaderValue>,
+    /// Whether `Accept` came in several lines.
+    pub(crate) is_accept_repeated: bool,
+    pub(crate) authorization: Option<&'r HeaderValue>,
+    pub(crate) client_request_id: Option<&'r HeaderValue>,
+    pub(crate) content_md5: Option<&'r HeaderValue>,
+    pub(crate) content_type: Option<&'r HeaderValue>,
+    pub(crate) data_service_version: Option<&'r HeaderValue>,
+    pub(crate) date: Option<&'r HeaderValue>,
+    pub(crate) host: Option<&'r HeaderValue>,
+    pub(crate) if_match: Option<&'r HeaderValue>,
+    pub(crate) if_none_match: Option<&'r HeaderValue>,
+    pub(crate) max_data_service_version: Option<&'r HeaderValue>,
+    /// `X-HTTP-Method`
+    pub(crate) method: Option<&'r HeaderValue>,
+    pub(crate) prefer: Option<&'r HeaderValue>,
+    /// `x-ms-version`
+    pub(crate) version: Option<&'r HeaderValue>,
+    /// `x-ms-date`
+    pub(crate) x_ms_date: Option<&'r HeaderValue>,
+}
+
+impl<'r> Head<'r> {
+    /// Finds the headers.
+    pub(crate) fn of(headers: &'r HeaderMap) -> Self {
+        let mut head = Self::default();
+        for (name, value) in headers {
+            let slot = match name.as_str() {
+                "accept" => {
+                    head.is_accept_repeated = head.accept.is_some();
+                    &mut head.accept
+                }
+                "authorization" => &mut head.authorization,
+                "content-md5" => &mut head.content_md5,
+                "content-type" => &mut head.content_type,
+                "dataserviceversion" => &mut head.data_service_version,
+                "date" => &mut head.date,
+                "host" => &mut head.host,
+                "if-match" => &mut head.if_match,
+                "if-none-match" => &mut head.if_none_match,
+                "maxdataserviceversion" => &mut head.max_data_service_version,
+                "prefer" => &mut head.prefer,
+                "x-http-method" => &mut head.method,
+                "x-ms-client-request-id" => &mut head.client_request_id,
+                "x-ms-date" => &mut head.x_ms_date,
+                "x-ms-version" => &mut head.version,
+                _ => continue,
+            };
+            slot.get_or_insert(value);
+        }
+        head
+    }
+}
+
+/// The headers that an operation depends on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Headers<'a> {
+    pub(crate) accept: Option<&'a str>,
+    pub(crate) content_type: Option<&'a str>,
+    pub(crate) if_match: Option<&'a str>,
+    pub(crate) if_none_match: Option<&'a str>,
+    pub(crate) prefer: Option<&'a str>,
+    pub(crate) data_service_version: Option<&'a str>,
+    pub(crate) max_data_service_version: Option<&'a str>,
+}
+
+impl<'a> Headers<'a> {
+    /// Reads the headers of a request. `accept` is what [`joined_accept`] made of its `Accept` headers.
+    pub(crate) fn of(head: &Head<'a>, accept: Option<&'a str>) -> Result<Self, ServiceError> {
+        let text = |value: Option<&'a HeaderValue>| {
+            value.map(HeaderValue::to_str).transpose().map_err(|_| ServiceError::from(ErrorCode::InvalidHeaderValue))
+        };
+        Ok(Self {
+            accept,
+            content_type: text(head.content_type)?,
+            if_match: text(head.if_match)?,
+            if_none_match: text(head.if_none_match)?,
+            prefer: text(head.prefer)?,
+            data_service_version: text(head.data_service_version)?,
+            max_data_service_version: text(head.max_data_service_version)?,
+        })
+    }
+}
+
+/// The `Accept` header, which may come in several lines.
+pub(crate) fn joined_accept<'r>(headers: &'r HeaderMap, head: &Head<'r>) -> Result<Option<Cow<'r, str>>, ServiceError> {
+    let text = |line: &'r HeaderValue| line.to_str().map_err(|_| ErrorCode::InvalidHeaderValue);
+    let Some(first) = head.accept else { return Ok(None) };
+    let mut joined = Cow::Borrowed(text(first)?);
+    if head.is_accept_repeated {
+        for line in headers.get_all(ACCEPT).into_iter().skip(1) {
+            joined = Cow::Owned(format!("{joined},{}", text(line)?));
+        }
+    }
+    Ok(Some(joined))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderName;
+
+    #[test]
+    fn the_first_line_of_each_header_counts() {
+        let names = [
+            "Accept",
+            "Authorization",
+            "x-ms-client-request-id",
+            "Content-MD5",
+            "Content-Type",
+            "DataServiceVersion",
+            "Date",
+            "Host",
+            "If-Match",
+            "If-None-Match",
+            "MaxDataServiceVersion",
+            "X-HTTP-Method",
+            "Prefer",
+            "x-ms-version",
+            "x-ms-date",
+        ];
+        let mut headers = HeaderMap::new();
+        for line in ["first", "second"] {
+            for (name, number) in names.iter().zip(0..) {
+                let value = HeaderValue::from_str(&format!("{line} {number}")).unwrap();
+                headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
+            }
+            headers.append("another", HeaderValue::from_static("value"));
+        }
+        let head = Head::of(&headers);
+        assert!(head.is_accept_repeated);
+        let picked = [
+            head.accept,
+            head.authorization,
+            head.client_request_id,
+            head.content_md5,
+            head.content_type,
+            head.data_service_version,
+            head.date,
+            head.host,
+            head.if_match,
+            head.if_none_match,
+            head.max_data_service_version,
+            head.method,
+            head.prefer,
+            head.version,
+            head.x_ms_date,
+        ];
+        for ((name, value), number) in names.iter().zip(picked).zip(0..) {
+            assert_eq!(value.unwrap(), format!("first {number}").as_str(), "{name}");
+        }
+    }
+}

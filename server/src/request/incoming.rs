@@ -1,0 +1,81 @@
+//! A request as it came in: what its address and its head say, before anything of it is trusted.
+
+use super::{ConnectionInfo, Failure, Head, Layer};
+use http::HeaderValue;
+use http::request::Parts;
+use std::time::{Instant, SystemTime};
+use wire::target::Target;
+use wire::{ErrorCode, QueryOptions, Version};
+
+/// A request whose body has not been read.
+#[derive(Debug)]
+pub(crate) struct IncomingRequest<'r> {
+    pub(crate) parts: &'r Parts,
+    pub(crate) head: Head<'r>,
+    pub(crate) connection: ConnectionInfo,
+    /// When the head had been read.
+    pub(crate) started: Instant,
+    /// The same moment by the clock of the machine.
+    pub(crate) now: SystemTime,
+    /// The host that is addressed; empty if none is named.
+    pub(crate) host: &'r str,
+    pub(crate) raw_query: &'r str,
+    pub(crate) options: QueryOptions<'r>,
+    pub(crate) target: Target<'r>,
+}
+
+impl<'r> IncomingRequest<'r> {
+    /// A request whose head has just been read. `domains` are those under which accounts are addressed host style.
+    pub(crate) fn new(parts: &'r Parts, connection: ConnectionInfo, domains: &[String]) -> Self {
+        let (started, now) = (Instant::now(), SystemTime::now());
+        let head = Head::of(&parts.headers);
+        let (host, raw_query) = (host(parts, &head), parts.uri.query().unwrap_or_default());
+        let options = QueryOptions::parse(raw_query);
+        let target = Target::parse(host, parts.uri.path(), domains);
+        Self { parts, head, connection, started, now, host, raw_query, options, target }
+    }
+
+    /// Refuses a request that addresses no host.
+    pub(crate) fn check_host(&self) -> Result<(), Failure> {
+        if self.host.is_empty() {
+            return Err(Failure::at(Layer::FrontEnd, ErrorCode::HostInformationNotPresent));
+        }
+        Ok(())
+    }
+
+    /// The version that the request names; `None` if it names none.
+    ///
+    /// Where the credential stands in the address, so may the version, and the one of the signature is the last resort
+    /// (08 §10, which goes before 02 §7: no signature binds a request to its own version).
+    pub(crate) fn version(&self) -> Result<Option<Version>, Failure> {
+        let (head, options) = (&self.head, &self.options);
+        let is_signed = options.has_signature && head.authorization.is_none();
+        if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
+            let version = Version::parse(text).map(Some);
+            return version.ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
+        }
+        if is_signed && head.version.is_none() {
+            return Ok(options.signed_version.as_deref().and_then(Version::parse));
+        }
+        let Some(value) = head.version else { return Ok(None) };
+        let version = value.to_str().ok().and_then(|text| Version::parse(text.trim()));
+        version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))
+    }
+
+    /// Scheme, host and, in path style, account: what addresses in responses start with.
+    pub(crate) fn base(&self) -> String {
+        [self.connection.scheme(), "://", self.host, self.target.base_path].concat()
+    }
+
+    /// Whether the client reads JSON, as far as can be said before a format is negotiated.
+    pub(crate) fn accepts_json(&self) -> bool {
+        let accept = self.head.accept.map(HeaderValue::as_bytes).unwrap_or_default();
+        accept.windows(b"application/json".len()).any(|w| w.eq_ignore_ascii_case(b"application/json"))
+    }
+}
+
+/// The host that the client addressed: that of an absolute target, else that of the `Host` header.
+fn host<'r>(parts: &'r Parts, head: &Head<'r>) -> &'r str {
+    let header = || head.host.and_then(|value| value.to_str().ok());
+    parts.uri.authority().map(http::uri::Authority::as_str).or_else(header).unwrap_or_default()
+}

@@ -1,0 +1,30 @@
+//! A request: what came in, what is found out about it on the way, and which operation it asks for.
+//!
+//! [`RequestContext`] describes a request from the socket to the log. [`OperationContext`] is what one operation works
+//! with; the context of a part of a batch is made from that of the batch in one place. `operation.rs` has the one table of
+//! operations, from which routing, authorization, metrics and documents follow.
+//!
+//! This folder must not know credentials, engines, or how a response is written.
+
+pub(crate) mod body;
+mod connection_info;
+mod context;
+mod credential_kind;
+mod failure;
+mod head;
+mod incoming;
+mod operation;
+mod operation_context;
+mod request_id;
+mod route;
+
+pub(crate) use connection_info::ConnectionInfo;
+pub(crate) use context::{RequestContext, is_of_front_end};
+pub(crate) use credential_kind::CredentialKind;
+pub(crate) use failure::{Failure, Layer};
+pub(crate) use head::{Head, Headers, joined_accept};
+pub(crate) use incoming::IncomingRequest;
+pub(crate) use operation::{OperationKind, PayloadKind, ThrottleUnit, operation_table};
+pub(crate) use operation_context::{OperationContext, address_key, resolved, table_of};
+pub(crate) use request_id::{RequestId, random_number};
+pub(crate) use route::{effective_method, route};

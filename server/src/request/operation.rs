@@ -1,0 +1,354 @@
+//! The table of operations. Routing, authorization, throttling, metrics, analytics and `docs/operations.md` follow from it.
+//!
+//! An operation is one row here, one file in `operations/`, and its tests. Dispatch (`operations/mod.rs`) is made from the
+//! same rows, so that no operation can be routed and not run.
+
+use http::Method;
+use model::Action;
+use model::grant::Access;
+
+/// The form of the address that an operation has, query options included (specification 02 §1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// `/Tables`
+    Tables,
+    /// `/Tables('name')`
+    Table,
+    /// `/name` and `/name()`
+    Entities,
+    /// `/name?comp=acl`
+    TablePolicies,
+    /// `/name(PartitionKey='…',RowKey='…')`
+    Entity,
+    /// `/$batch`
+    Batch,
+    /// `/?restype=service&comp=properties`
+    ServiceProperties,
+    /// `/?restype=service&comp=stats`
+    ServiceStats,
+}
+
+/// What stands in a body that matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PayloadKind {
+    /// No body, or one that is not read.
+    Nothing,
+    /// Entities or tables, in JSON or Atom.
+    Negotiated,
+    /// A document of the service in XML, whatever the client accepts (specification 10).
+    Xml,
+    /// The parts of a batch, each in a format of its own.
+    Parts,
+}
+
+/// Whether an operation depends on an `If-Match` header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfMatch {
+    /// The operation is the same with it and without it.
+    Any,
+    /// The operation that an address and a method mean with the header.
+    Present,
+    /// The operation that the same address and method mean without the header.
+    Absent,
+}
+
+/// What a request counts as against the targets of `--throttle`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ThrottleUnit {
+    /// The request counts as one.
+    Request,
+    /// Each entity that is read or written counts.
+    Entity,
+}
+
+/// Method and address of an operation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Route {
+    /// The methods that mean the operation.
+    pub(crate) methods: &'static [&'static str],
+    pub(crate) address: Address,
+    pub(crate) if_match: IfMatch,
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub(crate) struct OperationInfo {
+    /// The name in logs, metrics and analytics, as the service names its operations (10 §8).
+    pub(crate) name: &'static str,
+    /// `None` for what is no operation of the table: requests that were refused early, and preflight requests.
+    pub(crate) route: Option<Route>,
+    /// What a credential must allow, by the table of the address; `None` if that is asked for each part of the body.
+    pub(crate) action: for<'t> fn(&'t str) -> Option<Action<'t>>,
+    /// Whether the operation changes something, so that the secondary endpoint refuses it.
+    pub(crate) is_write: bool,
+    pub(crate) request: PayloadKind,
+    /// The body of a successful response.
+    pub(crate) response: PayloadKind,
+    /// Whether `Prefer` says if the response shows what was made (02 §2).
+    pub(crate) has_preference: bool,
+    pub(crate) throttle_unit: ThrottleUnit,
+}
+
+/// Hands the table of operations to a macro.
+///
+/// A row: the kind and its name, the module of `operations/` that runs it, methods and address, what a credential must
+/// allow, whether it writes, the bodies of request and response, and what is particular about it.
+macro_rules! operation_table {
+    ($callback:ident) => {
+        $callback! {
+            QueryTables "QueryTables" query_tables {
+                route: ["GET"] Tables Any, action: |_| Some(Action::QueryTables), is_write: false,
+                request: Nothing, response: Negotiated, has_preference: false, unit: Request,
+            }
+            CreateTable "CreateTable" create_table {
+                route: ["POST"] Tables Any, action: |_| Some(Action::CreateTable), is_write: true,
+                request: Negotiated, response: Negotiated, has_preference: true, unit: Request,
+            }
+            QueryTable "QueryTable" get_table {
+                route: ["GET"] Table Any, action: |_| Some(Action::QueryTables), is_write: false,
+                request: Nothing, response: Negotiated, has_preference: false, unit: Request,
+            }
+            DeleteTable "DeleteTable" delete_table {
+                route: ["DELETE"] Table Any, action: |table| Some(Action::DeleteTable { table }), is_write: true,
+                request: Nothing, response: Nothing, has_preference: false, unit: Request,
+            }
+            GetTableAcl "GetTableACL" get_table_acl {
+                route: ["GET", "HEAD"] TablePolicies Any, action: |table| Some(Action::GetPolicies { table }), is_write: false,
+                request: Nothing, response: Xml, has_preference: false, unit: Request,
+            }
+            SetTableAcl "SetTableACL" set_table_acl {
+                route: ["PUT"] TablePolicies Any, action: |table| Some(Action::SetPolicies { table }), is_write: true,
+                request: Xml, response: Nothing, has_preference: false, unit: Request,
+            }
+            QueryEntities "QueryEntities" query_entities {
+                route: ["GET"] Entities Any, action: |table| Some(entities(table, Access::Read)), is_write: false,
+                request: Nothing, response: Negotiated, has_preference: false, unit: Entity,
+            }
+            InsertEntity "InsertEntity" insert_entity {
+                route: ["POST"] Entities Any, action: |table| Some(entities(table, Access::Insert)), is_write: true,
+                request: Negotiated, response: Negotiated, has_preference: true, unit: Entity,
+            }
+            QueryEntity "QueryEntity" get_entity {
+                route: ["GET"] Entity Any, action: |table| Some(entities(table, Access::Read)), is_write: false,
+                request: Nothing, response: Negotiated, has_preference: false, unit: Entity,
+            }
+            UpdateEntity "UpdateEntity" update_entity {
+                route: ["PUT"] Entity Present, action: |table| Some(entities(table, Access::Update)), is_write: true,
+                request: Negotiated, response: Nothing, has_preference: false, unit: Entity,
+            }
+            MergeEntity "MergeEntity" update_entity {
+                route: ["MERGE", "PATCH"] Entity Present, action: |table| Some(entities(table, Access::Update)), is_write: true,
+                request: Negotiated, response: Nothing, has_preference: false, unit: Entity,
+            }
+            InsertOrReplaceEntity "InsertOrReplaceEntity" update_entity {
+                route: ["PUT"] Entity Absent, action: |table| Some(entities(table, Access::Upsert)), is_write: true,
+                request: Negotiated, response: Nothing, has_preference: false, unit: Entity,
+            }
+            InsertOrMergeEntity "InsertOrMergeEntity" update_entity {
+                route: ["MERGE", "PATCH"] Entity Absent, action: |table| Some(entities(table, Access::Upsert)), is_write: true,
+                request: Negotiated, response: Nothing, has_preference: false, unit: Entity,
+            }
+            DeleteEntity "DeleteEntity" delete_entity {
+                route: ["DELETE"] Entity Any, action: |table| Some(entities(table, Access::Delete)), is_write: true,
+                request: Nothing, response: Nothing, has_preference: false, unit: Entity,
+            }
+            // Whether a batch writes is known only once it has been read.
+            EntityGroupTransaction "EntityGroupTransaction" batch {
+                route: ["POST"] Batch Any, action: |_| None, is_write: false,
+                request: Parts, response: Parts, has_preference: false, unit: Entity,
+            }
+            GetServiceProperties "GetTableServiceProperties" get_service_properties {
+                route: ["GET"] ServiceProperties Any, action: |_| Some(Action::GetServiceProperties), is_write: false,
+                request: Nothing, response: Xml, has_preference: false, unit: Request,
+            }
+            SetServiceProperties "SetTableServiceProperties" set_service_properties {
+                route: ["PUT"] ServiceProperties Any, action: |_| Some(Action::SetServiceProperties), is_write: true,
+                request: Xml, response: Nothing, has_preference: false, unit: Request,
+            }
+            GetServiceStats "GetTableServiceStats" get_service_stats {
+                route: ["GET"] ServiceStats Any, action: |_| Some(Action::GetServiceStats), is_write: false,
+                request: Nothing, response: Xml, has_preference: false, unit: Request,
+            }
+        }
+    };
+}
+pub(crate) use operation_table;
+
+/// An operation on entities whose keys are not known yet.
+fn entities(table: &str, access: Access) -> Action<'_> {
+    Action::Entities { table, access, key: None }
+}
+
+/// A row of what is no operation of the table.
+const fn without_route(name: &'static str) -> OperationInfo {
+    OperationInfo {
+        name,
+        route: None,
+        action: |_| None,
+        is_write: false,
+        request: PayloadKind::Nothing,
+        response: PayloadKind::Nothing,
+        has_preference: false,
+        throttle_unit: ThrottleUnit::Request,
+    }
+}
+
+macro_rules! define_operations {
+    ($($kind:ident $name:literal $module:ident {
+        route: [$($method:literal),+] $address:ident $if_match:ident, action: $action:expr, is_write: $is_write:literal,
+        request: $request:ident, response: $response:ident, has_preference: $has_preference:literal, unit: $unit:ident,
+    })+) => {
+        /// An operation without its parameters.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) enum OperationKind {
+            /// The request was refused before it was known what it asks for.
+            #[default]
+            Unknown,
+            /// What a browser asks before it sends a request to another origin.
+            PreflightRequest,
+            $(#[doc = concat!("`", $name, "`")] $kind,)+
+        }
+
+        impl OperationKind {
+            /// Every kind, in the order of [`Self::index`].
+            pub(crate) const ALL: &'static [Self] = &[Self::Unknown, Self::PreflightRequest, $(Self::$kind),+];
+
+            /// The row of the operation.
+            pub(crate) fn info(self) -> &'static OperationInfo {
+                match self {
+                    Self::Unknown => const { &without_route("Unknown") },
+                    Self::PreflightRequest => const { &without_route("TablePreflightRequest") },
+                    $(Self::$kind => const {
+                        &OperationInfo {
+                            name: $name,
+                            route: Some(Route {
+                                methods: &[$($method),+],
+                                address: Address::$address,
+                                if_match: IfMatch::$if_match,
+                            }),
+                            action: $action,
+                            is_write: $is_write,
+                            request: PayloadKind::$request,
+                            response: PayloadKind::$response,
+                            has_preference: $has_preference,
+                            throttle_unit: ThrottleUnit::$unit,
+                        }
+                    },)+
+                }
+            }
+        }
+    };
+}
+
+operation_table!(define_operations);
+
+impl OperationKind {
+    /// The place of the kind among all.
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name in logs, metrics and analytics.
+    pub(crate) fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// The operation of a method and an address, with `If-Match` or without.
+    pub(super) fn find(method: &Method, address: Address, has_if_match: bool) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| {
+            kind.info().route.is_some_and(|route| {
+                route.address == address
+                    && route.methods.contains(&method.as_str())
+                    && match route.if_match {
+                        IfMatch::Any => true,
+                        IfMatch::Present => has_if_match,
+                        IfMatch::Absent => !has_if_match,
+                    }
+            })
+        })
+    }
+}
+
+impl OperationInfo {
+    /// Whether the operation may have changed something once it is done.
+    pub(crate) fn may_write(&self) -> bool {
+        self.is_write || self.request == PayloadKind::Parts
+    }
+
+    /// Whether a request has a body that matters.
+    pub(crate) fn has_body(&self) -> bool {
+        self.request != PayloadKind::Nothing
+    }
+
+    /// Whether bodies and errors are XML whatever the client accepts (10).
+    pub(crate) fn is_xml(&self) -> bool {
+        self.request == PayloadKind::Xml || self.response == PayloadKind::Xml
+    }
+
+    /// Whether a successful response has a body, so that a format must be resolved for it.
+    pub(crate) fn responds_with_body(&self) -> bool {
+        self.response != PayloadKind::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write;
+    use std::path::Path;
+
+    #[test]
+    fn every_kind_is_at_its_index_and_has_a_name_of_its_own() {
+        for (index, kind) in OperationKind::ALL.iter().enumerate() {
+            assert_eq!(kind.index(), index);
+            assert_eq!(OperationKind::ALL.iter().filter(|other| other.name() == kind.name()).count(), 1);
+        }
+    }
+
+    #[test]
+    fn the_document_lists_the_operations_as_the_table_has_them() {
+        let mut expected = String::new();
+        for kind in OperationKind::ALL {
+            let info = kind.info();
+            let Some(route) = info.route else { continue };
+            let condition = match route.if_match {
+                IfMatch::Any => "",
+                IfMatch::Present => " with `If-Match`",
+                IfMatch::Absent => " without `If-Match`",
+            };
+            let address = match route.address {
+                Address::Tables => "/Tables",
+                Address::Table => "/Tables('TABLE')",
+                Address::Entities => "/TABLE",
+                Address::TablePolicies => "/TABLE?comp=acl",
+                Address::Entity => "/TABLE(PartitionKey='P',RowKey='R')",
+                Address::Batch => "/$batch",
+                Address::ServiceProperties => "/?restype=service&comp=properties",
+                Address::ServiceStats => "/?restype=service&comp=stats",
+            };
+            let body = |payload| match payload {
+                PayloadKind::Nothing => "none",
+                PayloadKind::Negotiated => "JSON or Atom",
+                PayloadKind::Xml => "XML",
+                PayloadKind::Parts => "multipart",
+            };
+            let methods = route.methods.join(", ");
+            let writes = match (info.is_write, info.may_write()) {
+                (true, _) => "yes",
+                (false, true) => "if a part does",
+                (false, false) => "no",
+            };
+            let (request, response) = (body(info.request), body(info.response));
+            writeln!(
+                expected,
+                "| `{}` | {methods}{condition} | `{address}` | {request} | {response} | {writes} |",
+                info.name
+            )
+            .unwrap();
+        }
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations.md");
+        let document = std::fs::read_to_string(path).unwrap();
+        let rows: Vec<&str> = document.lines().filter(|line| line.starts_with("| `")).collect();
+        assert_eq!(rows.join("\n"), expected.trim_end());
+    }
+}

@@ -1,0 +1,239 @@
+//! What one operation works with: a request that came alone, or a part of a batch.
+
+use super::{Failure, Headers, Layer, OperationKind, RequestContext};
+use model::key::KeyError;
+use model::{AccountName, Action, Condition, DateTime, EntityKey, Grant, KeyText, TableName};
+use std::borrow::Cow;
+use std::time::Instant;
+use wire::batch::PartRequest;
+use wire::negotiation::{Content, DataServiceVersion, FormatPreferences, Preference};
+use wire::payload::{EntityForm, Form};
+use wire::target::Resource;
+use wire::{ErrorCode, Format, QueryOptions, Select, ServiceError, Version};
+
+/// One operation of a request.
+#[derive(Debug, Clone)]
+pub(crate) struct OperationContext<'a> {
+    pub(crate) request: &'a RequestContext<'a>,
+    /// What the caller may do, and on which account.
+    pub(crate) grant: &'a Grant,
+    pub(crate) kind: OperationKind,
+    /// What the address names.
+    pub(crate) resource: Resource<'a>,
+    pub(crate) body: &'a [u8],
+    /// The service version.
+    pub(crate) version: Version,
+    /// The effective data service version.
+    pub(crate) data_service_version: DataServiceVersion,
+    /// Scheme, host and, in path style, account: what addresses in responses start with.
+    pub(crate) base: &'a str,
+    /// The domains under which accounts are addressed host style.
+    pub(crate) domains: &'a [String],
+    pub(crate) headers: Headers<'a>,
+    pub(crate) options: &'a QueryOptions<'a>,
+    /// The format of the response.
+    pub(crate) format: Format,
+    /// The format of the body; without meaning where there is none, or one of another kind.
+    pub(crate) body_format: Format,
+    /// What the `Prefer` header asks for.
+    pub(crate) preference: Option<Preference>,
+    /// A query responds by then, with a continuation token if it is not done.
+    pub(crate) query_deadline: Instant,
+}
+
+impl<'a> OperationContext<'a> {
+    /// The account that the operation is about.
+    pub(crate) fn account(&self) -> &'a AccountName {
+        &self.grant.account
+    }
+
+    /// The table that the address names; empty if it names none.
+    pub(crate) fn table(&self) -> &str {
+        table_of(&self.resource).map_or("", |table| table.as_ref())
+    }
+
+    /// The keys that the address names, as they are written there; empty if it names none.
+    pub(crate) fn keys(&self) -> (&str, &str) {
+        match &self.resource {
+            Resource::Entity { partition, row, .. } => (partition, row),
+            _ => ("", ""),
+        }
+    }
+
+    /// Asks whether the credential allows something to be done to an entity.
+    pub(crate) fn allow(&self, action: Action<'_>) -> Result<(), Failure> {
+        self.grant.check(action).map_err(Failure::denied)
+    }
+
+    /// Remembers the table that the body names, for log, metrics and analytics. The first one counts.
+    pub(crate) fn note_table_in_body(&self, name: TableName) {
+        let _is_first = self.request.table_in_body.set(name);
+    }
+
+    /// The time of the request.
+    pub(crate) fn now(&self) -> DateTime {
+        DateTime::from_system_time(self.request.incoming.now)
+    }
+
+    /// How the response is written.
+    pub(crate) fn form(&self) -> Form<'_> {
+        Form { base: self.base, account: self.account(), format: self.format, version: self.version, now: self.now() }
+    }
+
+    /// How entities of the table are written.
+    pub(crate) fn entity_form<'f>(&'f self, select: Option<&'f Select>) -> EntityForm<'f> {
+        EntityForm { form: self.form(), table: self.table(), select }
+    }
+
+    /// The media type of the response.
+    pub(crate) fn content_type(&self, content: Content) -> &'static str {
+        self.format.content_type(content)
+    }
+
+    /// Which properties the client wants; `None` for all, if the client says nothing.
+    ///
+    /// UNVERIFIED (02 §7, §8): the code for a projection where the version or the data service version has none.
+    pub(crate) fn select(&self) -> Result<Option<Select>, ServiceError> {
+        let Some(list) = self.options.select.as_deref() else { return Ok(None) };
+        if self.version < Version::UPSERT || self.data_service_version < DataServiceVersion::V2 {
+            return Err(ErrorCode::InvalidInput.into());
+        }
+        Select::parse(list).map(Some)
+    }
+
+    /// The condition of an update, merge or delete; `None` if there is no `If-Match` (01 §8).
+    pub(crate) fn condition(&self, method: &str) -> Result<Option<Condition>, ServiceError> {
+        match (self.headers.if_match, self.headers.if_none_match) {
+            (Some(_), Some(_)) => Err(ServiceError::invalid_input(
+                "Both If-Match and If-None-Match HTTP headers cannot be specified at the same time. Please specify either one of the headers or none of them.",
+            )),
+            (None, Some(_)) => Err(ServiceError::invalid_input(format!(
+                "The `If-None-Match` HTTP header cannot be specified for {method} operations."
+            ))),
+            (None, None) => Ok(None),
+            (Some(value), None) => Condition::parse(value).map(Some).ok_or_else(|| {
+                ServiceError::invalid_input(format!(
+                    "The etag value '{value}' specified in one of the request headers is not valid. Please make sure only one etag value is specified and is valid."
+                ))
+            }),
+        }
+    }
+
+    /// The context of a part of this batch, which asks for this operation on this resource.
+    ///
+    /// Everything else is that of the batch: the caller, the version, the time and the deadline.
+    pub(crate) fn of_part(
+        &self,
+        part: &'a PartRequest<'a>,
+        (kind, resource): (OperationKind, Resource<'a>),
+        options: &'a QueryOptions<'a>,
+    ) -> Result<Self, Failure> {
+        let format = self.part_format(part, options)?;
+        let headers = self.part_headers(part);
+        let preferences = self.part_preferences(&headers, options)?;
+        let body_format = if kind.info().has_body() {
+            resolved(preferences.body_format(headers.content_type, part.body))?
+        } else {
+            format
+        };
+        Ok(Self {
+            kind,
+            resource,
+            body: part.body,
+            data_service_version: preferences.data_service_version,
+            headers,
+            preference: self.part_preference(part),
+            format,
+            body_format,
+            options,
+            ..*self
+        })
+    }
+
+    /// The format of the response to a part: the part decides, and the batch where the part is silent (05 §2).
+    ///
+    /// UNVERIFIED (03 §1.3): a part that names no format, in a batch that names none either, is answered in JSON at
+    /// the minimal level in versions that have no Atom.
+    pub(crate) fn part_format(&self, part: &PartRequest<'_>, options: &QueryOptions<'_>) -> Result<Format, Failure> {
+        let headers = self.part_headers(part);
+        let preferences = self.part_preferences(&headers, options)?;
+        let is_silent = headers.accept.is_none_or(|accept| accept.trim().is_empty());
+        if is_silent && options.format.is_none() {
+            let (accept, format) = (self.headers.accept, self.options.format.as_deref());
+            return Ok(FormatPreferences { accept, format, ..preferences }.default_part_format());
+        }
+        resolved(preferences.answer_format())
+    }
+
+    /// What the `Prefer` header of a part asks for; operations other than inserts have no preference.
+    pub(crate) fn part_preference(&self, part: &PartRequest<'_>) -> Option<Preference> {
+        let prefer = part.prefer.filter(|_| part.method == "POST" && part.method_overrides.is_empty());
+        let version = self.part_data_service_version(&self.part_headers(part)).ok()?;
+        Preference::parse(version, prefer)
+    }
+
+    /// The headers of a part, with the data service version of the batch where the part has none.
+    fn part_headers<'p>(&self, part: &PartRequest<'p>) -> Headers<'p>
+    where
+        'a: 'p,
+    {
+        let has_version = part.data_service_version.is_some() || part.max_data_service_version.is_some();
+        let (data_service_version, max_data_service_version) = if has_version {
+            (part.data_service_version, part.max_data_service_version)
+        } else {
+            (self.headers.data_service_version, self.headers.max_data_service_version)
+        };
+        Headers {
+            accept: part.accept,
+            content_type: part.content_type,
+            if_match: part.if_match,
+            if_none_match: part.if_none_match,
+            prefer: part.prefer,
+            data_service_version,
+            max_data_service_version,
+        }
+    }
+
+    fn part_data_service_version(&self, headers: &Headers<'_>) -> Result<DataServiceVersion, ErrorCode> {
+        DataServiceVersion::effective(self.version, headers.data_service_version, headers.max_data_service_version)
+    }
+
+    /// What a part says about formats.
+    fn part_preferences<'p>(
+        &self,
+        headers: &Headers<'p>,
+        options: &'p QueryOptions<'_>,
+    ) -> Result<FormatPreferences<'p>, Failure> {
+        let data_service_version = self.part_data_service_version(headers).map_err(Failure::query)?;
+        let (accept, format) = (headers.accept, options.format.as_deref());
+        Ok(FormatPreferences { version: self.version, data_service_version, accept, format })
+    }
+}
+
+/// The table that a resource names.
+pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a, str>> {
+    match resource {
+        Resource::Table(table) | Resource::Entities(table) | Resource::Entity { table, .. } => Some(table),
+        Resource::Service | Resource::Tables | Resource::Batch | Resource::Metadata => None,
+    }
+}
+
+/// A format, or the failure of a request for one that the version does not have.
+pub(crate) fn resolved(format: Result<Format, ErrorCode>) -> Result<Format, Failure> {
+    format.map_err(|code| Failure::at(Layer::Format, code))
+}
+
+/// The key that an address names (01 §3).
+///
+/// `too_long` is the error for a key of more than 512 characters, which differs by operation.
+pub(crate) fn address_key((partition, row): (&str, &str), too_long: ErrorCode) -> Result<EntityKey, Failure> {
+    let text = |text: &str| {
+        KeyText::new(text).map_err(|error| match error {
+            KeyError::Slash => Failure::query(ServiceError::malformed_address()),
+            KeyError::ForbiddenCharacter => Failure::query(ErrorCode::OutOfRangeInput),
+            // As if the storage had been asked, which the response shows by `Cache-Control` (02 §3).
+            KeyError::TooLong => Failure::service(too_long),
+        })
+    };
+    Ok(EntityKey { partition: text(partition)?, row: text(row)? })
+}

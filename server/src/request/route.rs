@@ -1,0 +1,163 @@
+//! Which operation a method on a resource asks for (specification 02 §1): a row of the table in `operation.rs`.
+
+use super::operation::{Address, OperationKind};
+use http::Method;
+use wire::target::Resource;
+use wire::{ErrorCode, ServiceError};
+
+/// The method that counts: the one on the wire, or the one that `X-HTTP-Method` puts in place of POST (02 §2).
+pub(crate) fn effective_method<'h>(
+    method: &Method,
+    overrides: impl Iterator<Item = &'h [u8]>,
+) -> Result<Method, ServiceError> {
+    let mut overrides = overrides.peekable();
+    let Some(value) = overrides.next() else { return Ok(method.clone()) };
+    if overrides.peek().is_some() {
+        return Err(ErrorCode::XMethodIncorrectCount.into());
+    }
+    if method != Method::POST {
+        return Err(ErrorCode::XMethodNotUsingPost.into());
+    }
+    match value {
+        b"MERGE" | b"PUT" | b"DELETE" | b"PATCH" => {
+            Method::from_bytes(value).map_err(|_| ErrorCode::XMethodIncorrectValue.into())
+        }
+        _ => Err(ErrorCode::XMethodIncorrectValue.into()),
+    }
+}
+
+/// The operation that a method on a resource asks for. `restype` and `comp` are the query options of these names.
+pub(crate) fn route(
+    method: &Method,
+    resource: &Resource<'_>,
+    (restype, comp): (Option<&str>, Option<&str>),
+    has_if_match: bool,
+) -> Result<OperationKind, ServiceError> {
+    if !METHODS.contains(&method.as_str()) {
+        return Err(ErrorCode::InvalidHttpVerb.into());
+    }
+    let address = address(resource, restype, comp)?;
+    OperationKind::find(method, address, has_if_match).ok_or_else(|| {
+        let code = match address {
+            Address::TablePolicies | Address::ServiceProperties | Address::ServiceStats => {
+                ErrorCode::UnsupportedHttpVerb
+            }
+            _ => ErrorCode::MethodNotAllowed,
+        };
+        code.into()
+    })
+}
+
+/// The methods that the service knows.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "MERGE", "PATCH", "DELETE"];
+
+/// The form of an address, or the error if the service has nothing there.
+///
+/// UNVERIFIED (10 §1): the code where one of the two query options of an operation on the service is missing.
+fn address(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> Result<Address, ErrorCode> {
+    match (resource, restype, comp) {
+        (Resource::Service, Some("service"), Some("properties")) => Ok(Address::ServiceProperties),
+        (Resource::Service, Some("service"), Some("stats")) => Ok(Address::ServiceStats),
+        // The OData service document.
+        (Resource::Service, None, None) => Err(ErrorCode::NotImplemented),
+        (Resource::Service, Some("service"), None) | (Resource::Service, None, Some("properties" | "stats")) => {
+            Err(ErrorCode::MissingRequiredQueryParameter)
+        }
+        (Resource::Entities(_), _, Some("acl")) => Ok(Address::TablePolicies),
+        (Resource::Service, ..) | (_, _, Some(_)) => Err(ErrorCode::InvalidQueryParameterValue),
+        (Resource::Metadata, ..) => Err(ErrorCode::NotImplemented),
+        (Resource::Tables, ..) => Ok(Address::Tables),
+        (Resource::Table(_), ..) => Ok(Address::Table),
+        (Resource::Entities(_), ..) => Ok(Address::Entities),
+        (Resource::Entity { .. }, ..) => Ok(Address::Entity),
+        (Resource::Batch, ..) => Ok(Address::Batch),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn method(name: &str) -> Method {
+        Method::from_bytes(name.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn overrides() {
+        let effective = |name, values: &[&'static [u8]]| {
+            effective_method(&method(name), values.iter().copied()).map(|m| m.to_string()).map_err(|e| e.code)
+        };
+        assert_eq!(effective("GET", &[]), Ok("GET".into()));
+        assert_eq!(effective("POST", &[b"MERGE"]), Ok("MERGE".into()));
+        assert_eq!(effective("PUT", &[b"MERGE"]), Err(ErrorCode::XMethodNotUsingPost));
+        assert_eq!(effective("POST", &[b"GET"]), Err(ErrorCode::XMethodIncorrectValue));
+        assert_eq!(effective("POST", &[b"MERGE", b"MERGE"]), Err(ErrorCode::XMethodIncorrectCount));
+    }
+
+    #[test]
+    fn methods_on_resources() {
+        let name = |verb: &str, resource: Resource<'static>, has_if_match| {
+            route(&method(verb), &resource, (None, None), has_if_match)
+                .map(OperationKind::name)
+                .map_err(|error| error.code)
+        };
+        let entity = || Resource::Entity { table: "t".into(), partition: "".into(), row: "".into() };
+        for (verb, resource, expected) in [
+            ("GET", Resource::Tables, Ok("QueryTables")),
+            ("POST", Resource::Tables, Ok("CreateTable")),
+            ("PUT", Resource::Tables, Err(ErrorCode::MethodNotAllowed)),
+            ("GET", Resource::Table("t".into()), Ok("QueryTable")),
+            ("DELETE", Resource::Table("t".into()), Ok("DeleteTable")),
+            ("POST", Resource::Table("t".into()), Err(ErrorCode::MethodNotAllowed)),
+            ("GET", Resource::Entities("t".into()), Ok("QueryEntities")),
+            ("POST", Resource::Entities("t".into()), Ok("InsertEntity")),
+            ("DELETE", Resource::Entities("t".into()), Err(ErrorCode::MethodNotAllowed)),
+            ("GET", entity(), Ok("QueryEntity")),
+            ("PUT", entity(), Ok("InsertOrReplaceEntity")),
+            ("MERGE", entity(), Ok("InsertOrMergeEntity")),
+            ("PATCH", entity(), Ok("InsertOrMergeEntity")),
+            ("DELETE", entity(), Ok("DeleteEntity")),
+            ("POST", entity(), Err(ErrorCode::MethodNotAllowed)),
+            ("HEAD", entity(), Err(ErrorCode::MethodNotAllowed)),
+            ("POST", Resource::Batch, Ok("EntityGroupTransaction")),
+            ("GET", Resource::Batch, Err(ErrorCode::MethodNotAllowed)),
+            ("GET", Resource::Metadata, Err(ErrorCode::NotImplemented)),
+            ("BREW", entity(), Err(ErrorCode::InvalidHttpVerb)),
+        ] {
+            assert_eq!(name(verb, resource.clone(), false), expected, "{verb} {resource:?}");
+        }
+        for (verb, expected) in [("PUT", "UpdateEntity"), ("MERGE", "MergeEntity"), ("PATCH", "MergeEntity")] {
+            assert_eq!(name(verb, entity(), true), Ok(expected), "{verb}");
+        }
+        assert_eq!(name("DELETE", entity(), true), Ok("DeleteEntity"));
+        let service = |verb, restype, comp| {
+            let kind = route(&method(verb), &Resource::Service, (restype, comp), false);
+            kind.map(OperationKind::name).map_err(|error| error.code)
+        };
+        for (verb, restype, comp, expected) in [
+            ("GET", Some("service"), Some("properties"), Ok("GetTableServiceProperties")),
+            ("PUT", Some("service"), Some("properties"), Ok("SetTableServiceProperties")),
+            ("GET", Some("service"), Some("stats"), Ok("GetTableServiceStats")),
+            ("POST", Some("service"), Some("properties"), Err(ErrorCode::UnsupportedHttpVerb)),
+            ("HEAD", Some("service"), Some("stats"), Err(ErrorCode::UnsupportedHttpVerb)),
+            ("PUT", Some("service"), Some("stats"), Err(ErrorCode::UnsupportedHttpVerb)),
+            ("GET", Some("service"), Some("acl"), Err(ErrorCode::InvalidQueryParameterValue)),
+            ("GET", Some("account"), Some("properties"), Err(ErrorCode::InvalidQueryParameterValue)),
+            ("GET", None, Some("properties"), Err(ErrorCode::MissingRequiredQueryParameter)),
+            ("GET", Some("service"), None, Err(ErrorCode::MissingRequiredQueryParameter)),
+            ("GET", None, None, Err(ErrorCode::NotImplemented)),
+            ("BREW", Some("service"), Some("stats"), Err(ErrorCode::InvalidHttpVerb)),
+        ] {
+            assert_eq!(service(verb, restype, comp), expected, "{verb} {restype:?} {comp:?}");
+        }
+        let comp = |verb, comp| {
+            let kind = route(&method(verb), &Resource::Entities("t".into()), (None, Some(comp)), false);
+            kind.map(OperationKind::name).map_err(|error| error.code)
+        };
+        assert_eq!(comp("GET", "nonsense"), Err(ErrorCode::InvalidQueryParameterValue));
+        assert_eq!(comp("GET", "acl"), Ok("GetTableACL"));
+        assert_eq!(comp("HEAD", "acl"), Ok("GetTableACL"));
+        assert_eq!(comp("PUT", "acl"), Ok("SetTableACL"));
+        assert_eq!(comp("POST", "acl"), Err(ErrorCode::UnsupportedHttpVerb));
+    }
+}

@@ -1,0 +1,217 @@
+//! CORS for the service: the answer to a preflight request, and what is added to every other answer (specification 10
+//! §4, §5).
+//!
+//! Which rule decides is said by [`model::cors`]; this module knows the headers. It must not know credentials: a
+//! browser sends none with a preflight request, and needs the headers also on an answer that refuses one.
+
+use super::OperationResponse;
+use crate::request::{Failure, Layer};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, DATE, ORIGIN, VARY,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use model::{CorsRule, CorsRules};
+use wire::{ErrorCode, ServiceError};
+
+/// What stands for any origin in an answer.
+const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
+const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
+const TRUE: HeaderValue = HeaderValue::from_static("true");
+
+/// Answers a preflight request by the rules of the account that the address names.
+pub(crate) fn preflight(rules: &CorsRules, request: &HeaderMap) -> Result<OperationResponse, Failure> {
+    let (Some(origin), Some(method)) = (request.get(ORIGIN), request.get(ACCESS_CONTROL_REQUEST_METHOD)) else {
+        let message = "A required CORS header is not present.";
+        return Err(Failure::at(Layer::FrontEnd, ServiceError::new(ErrorCode::InvalidHeaderValue, message)));
+    };
+    let wanted = request.get(ACCESS_CONTROL_REQUEST_HEADERS);
+    let rule = find(rules, origin, method, wanted)
+        .ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::CorsPreflightFailure))?;
+    let mut headers = HeaderMap::with_capacity(5);
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed_origin(rule, origin));
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, method.clone());
+    if let Some(wanted) = wanted {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from(rule.max_age_seconds()));
+    headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, preflight_credentials());
+    Ok(OperationResponse::preflight(headers))
+}
+
+/// UNVERIFIED (10 §4): that credentials are allowed whatever the rule is; a sample of the documentation lacks this.
+fn preflight_credentials() -> HeaderValue {
+    TRUE
+}
+
+fn find<'r>(
+    rules: &'r CorsRules,
+    origin: &HeaderValue,
+    method: &HeaderValue,
+    wanted: Option<&HeaderValue>,
+) -> Option<&'r CorsRule> {
+    let wanted = wanted.map_or(Ok(""), HeaderValue::to_str).ok()?;
+    let wanted = wanted.split(',').map(str::trim).filter(|name| !name.is_empty());
+    rules.preflight(origin.to_str().ok()?, method.to_str().ok()?, wanted)
+}
+
+/// Adds to the answer to any other request what the rules say about it.
+pub(crate) fn add_headers(rules: &CorsRules, method: &Method, origin: Option<&HeaderValue>, answer: &mut HeaderMap) {
+    if rules.is_empty() {
+        return;
+    }
+    // An origin that is not text matches no rule but those for any origin.
+    let text = origin.map(|origin| origin.to_str().unwrap_or_default());
+    let rule = rules.select(text, method.as_str());
+    let exposed = rule.map(|rule| exposed_headers(rule, answer)).filter(|names| !names.is_empty());
+    if rules.varies(method.as_str(), rule) {
+        answer.insert(VARY, VARY_ORIGIN);
+    }
+    let Some(rule) = rule else { return };
+    match origin {
+        Some(origin) => answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed_origin(rule, origin)),
+        None => answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN),
+    };
+    if let Some(names) = exposed.and_then(|names| HeaderValue::try_from(names).ok()) {
+        answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, names);
+    }
+    if !rule.has_any_origin() {
+        answer.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, TRUE);
+    }
+}
+
+fn allowed_origin(rule: &CorsRule, origin: &HeaderValue) -> HeaderValue {
+    if rule.has_any_origin() { ANY_ORIGIN } else { origin.clone() }
+}
+
+/// The headers that a script may see: those of the answer that the rule names or covers by a prefix, and all that it
+/// names in full, whether they are there or not.
+fn exposed_headers(rule: &CorsRule, answer: &HeaderMap) -> String {
+    let patterns = rule.exposed_headers();
+    // The HTTP library adds the date last.
+    let present = answer.keys().chain([&DATE]).map(HeaderName::as_str).filter(|name| patterns.matches(name));
+    let mut names: Vec<&str> = present.collect();
+    for literal in patterns.literals() {
+        if !names.iter().any(|name| name.eq_ignore_ascii_case(literal)) {
+            names.push(literal);
+        }
+    }
+    names.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(list: &[(&str, &str, &str, &str)]) -> CorsRules {
+        let rule = |(origins, methods, allowed, exposed): &(&str, &str, &str, &str)| {
+            CorsRule::new(origins, methods, allowed, exposed, 60).unwrap()
+        };
+        CorsRules::new(list.iter().map(rule).collect()).unwrap()
+    }
+
+    fn headers(list: &[(&'static str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &str)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        };
+        list.iter().map(pair).collect()
+    }
+
+    fn shown(headers: &HeaderMap) -> Vec<String> {
+        let mut shown: Vec<_> =
+            headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        shown.sort();
+        shown
+    }
+
+    fn preflight_of(rules: &CorsRules, request: &[(&'static str, &str)]) -> Result<Vec<String>, ErrorCode> {
+        let answer = preflight(rules, &headers(request)).map_err(|failure| failure.error.code)?;
+        Ok(shown(&answer.headers))
+    }
+
+    #[test]
+    fn preflight_requests() {
+        let rules = rules(&[("https://a.example", "GET,PUT", "x-ms-*,accept", ""), ("*", "GET", "", "")]);
+        let (origin, method) = (("origin", "https://a.example"), ("access-control-request-method", "PUT"));
+        let wanted = ("access-control-request-headers", "X-MS-Date, accept,");
+        assert_eq!(
+            preflight_of(&rules, &[origin, method, wanted]),
+            Ok(vec![
+                "access-control-allow-credentials: true".into(),
+                "access-control-allow-headers: X-MS-Date, accept,".into(),
+                "access-control-allow-methods: PUT".into(),
+                "access-control-allow-origin: https://a.example".into(),
+                "access-control-max-age: 60".into(),
+            ])
+        );
+        let any = [("origin", "https://b.example"), ("access-control-request-method", "GET")];
+        assert_eq!(
+            preflight_of(&rules, &any),
+            Ok(vec![
+                "access-control-allow-credentials: true".into(),
+                "access-control-allow-methods: GET".into(),
+                "access-control-allow-origin: *".into(),
+                "access-control-max-age: 60".into(),
+            ])
+        );
+        let foreign = ("access-control-request-headers", "x-other");
+        let refused = Err(ErrorCode::CorsPreflightFailure);
+        assert_eq!(preflight_of(&rules, &[origin, method, foreign]), refused);
+        assert_eq!(preflight_of(&rules, &[origin, ("access-control-request-method", "DELETE")]), refused);
+        assert_eq!(preflight_of(&CorsRules::default(), &[origin, method]), refused);
+        let incomplete = Err(ErrorCode::InvalidHeaderValue);
+        assert_eq!(preflight_of(&rules, &[origin]), incomplete);
+        assert_eq!(preflight_of(&rules, &[method]), incomplete);
+        assert_eq!(preflight_of(&CorsRules::default(), &[]), incomplete);
+    }
+
+    fn added(rules: &CorsRules, method: &Method, origin: Option<&str>) -> Vec<String> {
+        let before = headers(&[("etag", "x"), ("x-ms-request-id", "y"), ("content-length", "0")]);
+        let mut answer = before.clone();
+        let origin = origin.map(|origin| HeaderValue::from_str(origin).unwrap());
+        add_headers(rules, method, origin.as_ref(), &mut answer);
+        for name in before.keys() {
+            answer.remove(name);
+        }
+        shown(&answer)
+    }
+
+    /// The table of 10 §5, row by row.
+    #[test]
+    fn actual_requests() {
+        let exact = rules(&[("https://a.example", "GET,PUT", "", "etag,x-Other")]);
+        let any = rules(&[("*", "GET,PUT", "", "etag")]);
+        let (allowed, other) = (Some("https://a.example"), Some("https://b.example"));
+        let for_any = ["access-control-allow-origin: *", "access-control-expose-headers: etag"];
+        let for_one = [
+            "access-control-allow-credentials: true",
+            "access-control-allow-origin: https://a.example",
+            "access-control-expose-headers: etag,x-Other",
+        ];
+        let none = CorsRules::default();
+        assert!(added(&none, &Method::GET, None).is_empty());
+        assert_eq!(added(&exact, &Method::GET, None), ["vary: Origin"]);
+        assert_eq!(added(&any, &Method::GET, None), for_any);
+        assert!(added(&none, &Method::GET, allowed).is_empty());
+        assert_eq!(added(&exact, &Method::GET, allowed), [&for_one[..], &["vary: Origin"]].concat());
+        assert_eq!(added(&exact, &Method::GET, other), ["vary: Origin"]);
+        assert_eq!(added(&any, &Method::GET, other), for_any);
+        // Only reads can be cached.
+        assert_eq!(added(&exact, &Method::PUT, allowed), for_one);
+        assert!(added(&exact, &Method::PUT, other).is_empty());
+        assert!(added(&exact, &Method::POST, allowed).is_empty());
+    }
+
+    #[test]
+    fn exposed_headers_are_spelled_out() {
+        let exposed = |patterns| {
+            let added = added(&rules(&[("*", "GET", "", patterns)]), &Method::GET, None);
+            added.iter().find_map(|line| line.strip_prefix("access-control-expose-headers: ").map(str::to_owned))
+        };
+        assert_eq!(exposed(""), None);
+        assert_eq!(exposed("y*"), None);
+        assert_eq!(exposed("X-MS-*,location").as_deref(), Some("x-ms-request-id,location"));
+        assert_eq!(exposed("*").as_deref(), Some("etag,x-ms-request-id,content-length,date"));
+    }
+}

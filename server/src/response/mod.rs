@@ -1,0 +1,171 @@
+//! Results of operations and failures become HTTP responses here, and nowhere else (specification 02 §3, 03 §6).
+//!
+//! This folder must not know operations, engines or credentials.
+
+pub(crate) mod cors;
+mod operation_response;
+mod segments;
+
+pub(crate) use operation_response::OperationResponse;
+pub(crate) use segments::Segments;
+
+use crate::limits::admission::MemoryPermit;
+use crate::request::{Failure, Layer, RequestContext};
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION, SERVER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use hyper::ext::ReasonPhrase;
+use model::{DateTime, ETag};
+use std::borrow::Cow;
+use wire::error::write_error_body;
+use wire::negotiation::Content;
+use wire::{ErrorBody, ErrorCode, Format, MetadataLevel};
+
+const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
+
+/// The response to an operation that succeeded.
+pub(crate) fn of_success(
+    answer: OperationResponse,
+    memory: MemoryPermit,
+    context: &RequestContext<'_>,
+) -> Response<Segments> {
+    let mut headers = common_headers(context);
+    headers.extend(answer.headers);
+    if !context.is_front_end {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    if let Some(timestamp) = answer.etag {
+        let mut etag = Vec::with_capacity(48);
+        ETag::of(timestamp).write_to(&mut etag);
+        insert_bytes(&mut headers, ETAG, &etag);
+    }
+    if let Some(location) = answer.location {
+        if answer.has_data_service_id {
+            insert_bytes(&mut headers, HeaderName::from_static("dataserviceid"), &location);
+        }
+        insert_bytes(&mut headers, LOCATION, &location);
+    }
+    if let Some(preference) = answer.preference {
+        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(preference.applied()));
+    }
+    for (name, token) in answer.continuation {
+        insert_bytes(&mut headers, HeaderName::from_static(name), token.as_bytes());
+    }
+    let segments = match answer.content {
+        None => Segments::default(),
+        Some((content_type, segments)) => {
+            match content_type {
+                Cow::Borrowed(text) => drop(headers.insert(CONTENT_TYPE, content_type_value(text))),
+                Cow::Owned(text) => insert_bytes(&mut headers, CONTENT_TYPE, text.as_bytes()),
+            }
+            Segments::new(segments, memory)
+        }
+    };
+    respond(answer.status, headers, segments)
+}
+
+/// The response to an operation that failed.
+pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: DateTime) -> Response<Segments> {
+    let layer = match failure.layer {
+        Layer::Format | Layer::Query | Layer::Service if context.is_front_end => Layer::FrontEnd,
+        layer => layer,
+    };
+    let (form, content_type) = error_form(layer, failure.error.code, context);
+    let body = write_error_body(form, &failure.error, context.id.as_str(), now);
+    let mut headers = common_headers(context);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(X_MS_ERROR_CODE, HeaderValue::from_static(failure.error.code.as_str()));
+    if matches!(layer, Layer::Query | Layer::Service) {
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    if layer == Layer::Authentication {
+        // The version is not named before the request is authenticated (02 §3).
+        headers.remove(X_MS_VERSION);
+    }
+    if layer == Layer::Service {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        if let Some(preference) = context.preference {
+            headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(preference.applied()));
+        }
+    }
+    if let (ErrorCode::AuthenticationNeeded, Some(challenge)) = (failure.error.code, &context.challenge) {
+        headers.insert(WWW_AUTHENTICATE, challenge.clone());
+    }
+    if failure.error.code == ErrorCode::ServerBusy {
+        headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    let mut response =
+        respond(failure.error.code.status(), headers, Segments::new(vec![Bytes::from(body)], MemoryPermit::default()));
+    if matches!(layer, Layer::Authentication | Layer::FrontEnd)
+        && let Ok(reason) = ReasonPhrase::try_from(failure.error.message.as_bytes())
+    {
+        // The front end of the service repeats its message here (06 §1).
+        response.extensions_mut().insert(reason);
+    }
+    response
+}
+
+/// The form of an error body and its media type (03 §6, 06 §1).
+fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (ErrorBody, &'static str) {
+    match (layer, context.format) {
+        (Layer::Authentication, _) if context.incoming.accepts_json() => (ErrorBody::Json, "application/json"),
+        (Layer::Authentication | Layer::FrontEnd, _) => (ErrorBody::PrefixedXml, "application/xml"),
+        (Layer::Format, _) if code == ErrorCode::JsonFormatNotSupported => (ErrorBody::PrefixedXml, "application/xml"),
+        // The one media type that was recorded with a blank.
+        (Layer::Format, _) => (ErrorBody::ODataXml, "application/xml; charset=utf-8"),
+        (_, Some(format @ Format::Json(_))) => (ErrorBody::Json, format.content_type(Content::Error)),
+        (_, Some(Format::Atom) | None) => (ErrorBody::ODataXml, Format::Atom.content_type(Content::Error)),
+    }
+}
+
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+const X_MS_ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
+const X_MS_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+
+fn common_headers(context: &RequestContext<'_>) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(12);
+    headers.insert(SERVER, SERVER_NAME);
+    insert_bytes(&mut headers, X_MS_REQUEST_ID, context.id.as_str().as_bytes());
+    if let Some(version) = context.version {
+        insert_bytes(&mut headers, X_MS_VERSION, &version.text());
+    }
+    if let Some(id) = &context.client_request_id {
+        headers.insert(X_MS_CLIENT_REQUEST_ID, id.clone());
+    }
+    headers
+}
+
+/// The value that names a media type.
+fn content_type_value(text: &'static str) -> HeaderValue {
+    const fn json(level: MetadataLevel) -> HeaderValue {
+        HeaderValue::from_static(Format::Json(level).content_type(Content::Entry))
+    }
+    // Looked at byte by byte when the program is compiled, instead of for every answer.
+    static USUAL: [HeaderValue; 3] =
+        [json(MetadataLevel::Minimal), json(MetadataLevel::None), json(MetadataLevel::Full)];
+    USUAL.iter().find(|usual| *usual == text).cloned().unwrap_or_else(|| HeaderValue::from_static(text))
+}
+
+/// Inserts a value that was made from checked parts; one that HTTP cannot carry is left out.
+fn insert_bytes(headers: &mut HeaderMap, name: HeaderName, value: &[u8]) {
+    if let Ok(value) = HeaderValue::from_bytes(value) {
+        headers.insert(name, value);
+    }
+}
+
+fn respond(status: u16, mut headers: HeaderMap, body: Segments) -> Response<Segments> {
+    let length = match body.len() {
+        0 => HeaderValue::from_static("0"),
+        length => HeaderValue::from(length),
+    };
+    headers.insert(CONTENT_LENGTH, length);
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.headers_mut() = headers;
+    response
+}

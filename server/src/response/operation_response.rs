@@ -1,0 +1,85 @@
+//! The response of an operation, before it becomes an HTTP response or a part of a batch.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use model::DateTime;
+use std::borrow::Cow;
+use wire::ErrorCode;
+use wire::negotiation::Preference;
+
+/// The response of an operation that succeeded.
+#[derive(Debug, Default)]
+pub(crate) struct OperationResponse {
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// The Timestamp of the entity, shown as `ETag`.
+    pub(crate) etag: Option<DateTime>,
+    /// The address of what was created.
+    pub(crate) location: Option<Vec<u8>>,
+    /// Whether the address is also shown as `DataServiceId`.
+    pub(crate) has_data_service_id: bool,
+    /// Which preference was followed.
+    pub(crate) preference: Option<Preference>,
+    /// Continuation headers: name and token.
+    pub(crate) continuation: Vec<(&'static str, String)>,
+    /// `Content-Type` and body.
+    pub(crate) content: Option<(Cow<'static, str>, Vec<Bytes>)>,
+    /// Further headers.
+    pub(crate) headers: HeaderMap,
+    /// The error that failed a batch, whose response is that of one that succeeded. The client finds the error inside the body.
+    pub(crate) failed_by: Option<ErrorCode>,
+    /// Whether a batch was a query, so that it wrote nothing.
+    pub(crate) is_of_query: bool,
+}
+
+impl OperationResponse {
+    /// 204 without a body.
+    pub(crate) fn no_content() -> Self {
+        Self { status: 204, ..Self::default() }
+    }
+
+    /// 200 with a body.
+    pub(crate) fn ok(content_type: &'static str, body: Vec<Bytes>) -> Self {
+        Self { status: 200, content: Some((content_type.into(), body)), ..Self::default() }
+    }
+
+    /// 202 with the answers to the operations of a batch.
+    pub(crate) fn batch(boundary: &str, body: Vec<Bytes>) -> Self {
+        let content_type = format!("multipart/mixed; boundary={boundary}");
+        Self { status: 202, content: Some((content_type.into(), body)), ..Self::default() }
+    }
+
+    /// 200 with an XML document.
+    pub(crate) fn xml(document: Vec<u8>) -> Self {
+        Self::ok("application/xml", vec![Bytes::from(document)])
+    }
+
+    /// 202 without a body.
+    pub(crate) fn accepted() -> Self {
+        Self { status: 202, ..Self::default() }
+    }
+
+    /// 200 with headers that say what a browser may do.
+    pub(crate) fn preflight(headers: HeaderMap) -> Self {
+        Self { status: 200, headers, ..Self::default() }
+    }
+
+    /// The answer to a creation: 201 with the body that `content` makes, or 204, as the client prefers (02 §4.3, §5.1).
+    pub(crate) fn created(
+        preference: Option<Preference>,
+        location: Vec<u8>,
+        content_type: &'static str,
+        content: impl FnOnce() -> Vec<u8>,
+    ) -> Self {
+        let location = Some(location);
+        match preference {
+            Some(Preference::NoContent) => {
+                Self { status: 204, location, has_data_service_id: true, preference, ..Self::default() }
+            }
+            None | Some(Preference::Content) => {
+                let content = Some((content_type.into(), vec![Bytes::from(content())]));
+                Self { status: 201, location, preference, content, ..Self::default() }
+            }
+        }
+    }
+}

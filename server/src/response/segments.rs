@@ -1,0 +1,128 @@
+//! The body of an answer, in segments: sent with as few calls of the system as it takes, and freed as it is sent.
+
+use crate::limits::admission::MemoryPermit;
+use bytes::{Buf, Bytes};
+use hyper::body::{Body, Frame, SizeHint};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io::IoSlice;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A body. All of it is one frame: of several, the HTTP library sends each by itself once they are large.
+#[derive(Debug, Default)]
+pub(crate) struct Segments(Unsent);
+
+/// What of a body was not sent yet.
+#[derive(Debug, Default)]
+pub(crate) struct Unsent {
+    /// None of them is empty.
+    segments: VecDeque<Bytes>,
+    bytes: usize,
+    /// The memory that the body is counted as, given back when it is sent.
+    _memory: MemoryPermit,
+}
+
+impl Segments {
+    pub(crate) fn new(segments: Vec<Bytes>, memory: MemoryPermit) -> Self {
+        let mut segments = VecDeque::from(segments);
+        segments.retain(|segment| !segment.is_empty());
+        let bytes = segments.iter().map(Bytes::len).sum();
+        Self(Unsent { segments, bytes, _memory: memory })
+    }
+
+    /// The size of the body.
+    pub(crate) fn len(&self) -> u64 {
+        self.0.bytes as u64
+    }
+}
+
+impl Body for Segments {
+    type Data = Unsent;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Unsent>, Infallible>>> {
+        let unsent = std::mem::take(&mut self.0);
+        Poll::Ready((unsent.bytes > 0).then(|| Ok(Frame::data(unsent))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.bytes == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.len())
+    }
+}
+
+impl Buf for Unsent {
+    fn remaining(&self) -> usize {
+        self.bytes
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.segments.front().map(Bytes::as_ref).unwrap_or_default()
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let shown = slices.iter_mut().zip(&self.segments);
+        shown.map(|(slice, segment)| *slice = IoSlice::new(segment)).count()
+    }
+
+    fn advance(&mut self, count: usize) {
+        assert!(count <= self.bytes, "no more is sent than there is");
+        self.bytes -= count;
+        let mut left = count;
+        while let Some(front) = self.segments.front_mut() {
+            if left < front.len() {
+                return front.advance(left);
+            }
+            left -= front.len();
+            self.segments.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    fn unsent(segments: &[&'static [u8]]) -> Unsent {
+        let segments = segments.iter().map(|segment| Bytes::from_static(segment)).collect();
+        Segments::new(segments, MemoryPermit::default()).0
+    }
+
+    #[test]
+    fn what_was_sent_is_freed_segment_by_segment() {
+        for sent in 0..=9 {
+            let mut unsent = unsent(&[b"one", b"", b"three", b"x"]);
+            unsent.advance(sent);
+            assert_eq!(unsent.remaining(), 9 - sent);
+            let mut slices = [IoSlice::new(b""); 8];
+            let shown = unsent.chunks_vectored(&mut slices);
+            let rest: Vec<u8> = slices.iter().take(shown).flat_map(|slice| slice.to_vec()).collect();
+            assert_eq!(rest, b"onethreex"[sent..], "after {sent}");
+            assert_eq!(unsent.chunk().is_empty(), sent == 9);
+            assert!(unsent.segments.len() <= shown, "nothing is kept that was sent");
+        }
+    }
+
+    #[test]
+    fn fewer_slices_than_segments_show_the_first_ones() {
+        let unsent = unsent(&[b"one", b"two", b"three"]);
+        let mut slices = [IoSlice::new(b""); 2];
+        assert_eq!(unsent.chunks_vectored(&mut slices), 2);
+        assert_eq!((&*slices[0], &*slices[1]), (&b"one"[..], &b"two"[..]));
+    }
+
+    #[tokio::test]
+    async fn a_body_is_one_frame() {
+        let mut body = Segments(unsent(&[b"one", b"two"]));
+        assert_eq!((body.len(), body.is_end_stream()), (6, false));
+        let frame = body.frame().await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap().copy_to_bytes(6), "onetwo");
+        assert!(body.is_end_stream() && body.frame().await.is_none());
+        assert!(Segments::default().is_end_stream());
+    }
+}

@@ -1,0 +1,188 @@
+//! A server: put together from its settings and an engine, run until it is asked to stop, and stopped in order.
+
+use crate::accounts::Accounts;
+use crate::admin::{self, Admin, Watched};
+use crate::authorization::oauth::OAuth;
+use crate::connection::listener::{self, Listening};
+use crate::connection::tls;
+use crate::limits::admission::Admission;
+use crate::limits::quota::{self, Quotas};
+use crate::limits::throttle::Throttle;
+use crate::reload::{self, Files, Live};
+use crate::service::Service;
+use crate::settings::{Secondary, Settings};
+use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
+use crate::telemetry::log::LogControl;
+use crate::telemetry::metrics::{ConnectionCounters, Metrics};
+use crate::telemetry::traces::{self, Tracer};
+use anyhow::Context;
+use model::ServiceProperties;
+use model::limits::{ANALYTICS_STOP_SECONDS_MIN, TRACE_STOP_SECONDS_MAX};
+use rustls::ServerConfig;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use store::Engine;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tracing::info;
+
+/// What operators and collectors get to know, from before the engine is opened until the process ends.
+#[derive(Debug)]
+pub struct Observers {
+    /// The admin listener and its address; `None` if there is none.
+    admin: Option<(Arc<Admin>, SocketAddr)>,
+    connections: Arc<ConnectionCounters>,
+    tracer: Option<Arc<Tracer>>,
+}
+
+impl Observers {
+    /// Starts the admin listener, if there is to be one, and traces, if the environment names a collector.
+    ///
+    /// Must be called on the runtime of the server.
+    pub fn start(admin: Option<TcpListener>, log: LogControl, metrics_per_table: bool) -> anyhow::Result<Self> {
+        let tracer = match traces::Settings::from_environment()? {
+            None => None,
+            Some(settings) => {
+                info!("traces of requests go to {}", settings.place());
+                Some(Arc::new(Tracer::start(settings)?))
+            }
+        };
+        let connections = Arc::new(ConnectionCounters::default());
+        let admin = match admin {
+            None => None,
+            Some(listener) => {
+                let address = listener.local_addr().context("reading the address that was bound")?;
+                let metrics = Arc::new(Metrics::new(metrics_per_table));
+                let admin = Arc::new(Admin::new(log, metrics, Arc::clone(&connections), tracer.clone()));
+                tokio::spawn(admin::serve(listener, Arc::clone(&admin)));
+                Some((admin, address))
+            }
+        };
+        Ok(Self { admin, connections, tracer })
+    }
+
+    /// Where operators are answered; `None` if nowhere.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(|(_, address)| *address)
+    }
+}
+
+/// A server that is ready to take connections.
+#[derive(Debug)]
+pub struct Server<E> {
+    service: Arc<Service<E>>,
+    observers: Observers,
+    tls: Option<Arc<Live<ServerConfig>>>,
+    connections_max: usize,
+    shutdown_time: Duration,
+}
+
+impl<E: Engine> Server<E> {
+    /// Puts a server together. From now on it says that it is ready.
+    pub async fn start(settings: Settings, observers: Observers, engine: E) -> anyhow::Result<Self> {
+        let accounts = Arc::new(Live::new(settings.accounts));
+        if let Some(files) = settings.account_file {
+            let check = settings.check_accounts;
+            let make = move |files: &_| {
+                let accounts = Accounts::from_file(files)?;
+                check(&accounts)?;
+                Ok(accounts)
+            };
+            reload::follow("accounts", files, Arc::clone(&accounts), make)?;
+        }
+        let tls = live_tls(settings.tls)?;
+        let oauth = match settings.oauth {
+            None => None,
+            Some(oauth) => Some(OAuth::start(oauth).await?),
+        };
+        let analytics = settings.has_analytics.then(|| {
+            engine.set_fresh_properties(ServiceProperties::measured());
+            Arc::new(Analytics::new(settings.secondary == Secondary::Mirror, SystemTime::now()))
+        });
+        let service = Arc::new(Service {
+            engine: Arc::new(engine),
+            accounts,
+            oauth,
+            domains: settings.domains,
+            query_time: settings.query_time,
+            admission: Admission::new(settings.requests_max, settings.body_bytes),
+            throttle: settings.targets.map(|targets| Throttle::new(targets, Instant::now())),
+            quotas: Arc::new(Quotas::new(settings.quota)),
+            analytics,
+            secondary: settings.secondary,
+            stats_on_primary: settings.stats_on_primary,
+            metrics: observers.admin.as_ref().map(|(admin, _)| Arc::clone(&admin.metrics)),
+            tracer: observers.tracer.clone(),
+        });
+        if let Some((admin, _)) = &observers.admin {
+            admin.serve(Arc::clone(&service) as Arc<dyn Watched>);
+        }
+        let (connections_max, shutdown_time) = (settings.connections_max, settings.shutdown_time);
+        Ok(Self { service, observers, tls, connections_max, shutdown_time })
+    }
+
+    /// Serves connections until `stop` is done; then finishes requests, writes what is only in memory, and closes the
+    /// engine.
+    pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let Self { service, observers, tls, connections_max, shutdown_time } = self;
+        let Observers { admin, connections, tracer } = observers;
+        let (stopped, stopped_at) = oneshot::channel();
+        let stop = async move {
+            stop.await;
+            // It is received at the end of this function.
+            let _received = stopped.send(Instant::now());
+            if let Some((admin, _)) = admin {
+                admin.stop();
+            }
+        };
+        let (engine, accounts) = (&service.engine, &service.accounts);
+        // It reads and no more, so it ends with the runtime.
+        tokio::spawn(quota::run(Arc::clone(engine), Arc::clone(accounts), Arc::clone(&service.quotas)));
+        let analytics = service.analytics.as_ref().map(|analytics| {
+            let (engine, accounts) = (Arc::clone(engine), Arc::clone(accounts));
+            let writer = AnalyticsWriter { engine, accounts, analytics: Arc::clone(analytics) };
+            (writer.clone(), tokio::spawn(analytics::run(writer)))
+        });
+        let listening = Listening { listener, tls, connections_max, connections, shutdown_time };
+        listener::serve(listening, Arc::clone(&service), stop).await;
+        let stopping_for = stopped_at.await.map_or(Duration::ZERO, |at: Instant| at.elapsed());
+        if let Some((writer, running)) = analytics {
+            analytics::stop(&writer, running, time_for_analytics(shutdown_time, stopping_for)).await;
+        }
+        let closed = service.engine.close().await.context("closing the storage");
+        // The last spans may say why it could not be closed in order.
+        if let Some(tracer) = tracer {
+            tracer.stop(Duration::from_secs(TRACE_STOP_SECONDS_MAX)).await;
+        }
+        closed?;
+        info!("stopped");
+        Ok(())
+    }
+}
+
+/// What TLS connections are accepted with, which follows its files.
+fn live_tls(tls: Option<(Files<2>, ServerConfig)>) -> anyhow::Result<Option<Arc<Live<ServerConfig>>>> {
+    let Some((files, tls)) = tls else { return Ok(None) };
+    let live = Arc::new(Live::new(tls));
+    reload::follow("TLS certificate", files, Arc::clone(&live), tls::server_config)?;
+    Ok(Some(live))
+}
+
+/// What the requests have left of the time to shut down, but always some.
+fn time_for_analytics(shutdown_time: Duration, stopping_for: Duration) -> Duration {
+    shutdown_time.saturating_sub(stopping_for).max(Duration::from_secs(ANALYTICS_STOP_SECONDS_MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn analytics_get_what_requests_have_left_and_always_some() {
+        let time = |shutdown, stopping_for| {
+            time_for_analytics(Duration::from_secs(shutdown), Duration::from_secs(stopping_for)).as_secs()
+        };
+        assert_eq!((time(30, 0), time(30, 10), time(30, 29), time(30, 31), time(0, 0)), (30, 20, 2, 2, 2));
+    }
+}

@@ -1,0 +1,407 @@
+//! The one path of every request: address, credential, version, operation, format, body, execution, response.
+//!
+//! The order of the steps decides which error a client sees first (specification 06 §6).
+
+use crate::accounts::Accounts;
+use crate::authorization::oauth::OAuth;
+use crate::authorization::{authenticate, authorize};
+use crate::limits::admission::{self, Admission, MemoryPermit, PAGE_BYTES};
+use crate::limits::quota::Quotas;
+use crate::limits::throttle::Throttle;
+use crate::operations;
+use crate::reload::Live;
+use crate::request::body::{self, BodyFailure};
+use crate::request::{
+    ConnectionInfo, Failure, Headers, IncomingRequest, Layer, OperationContext, OperationKind, PayloadKind,
+    RequestContext, ThrottleUnit, effective_method, is_of_front_end, joined_accept, resolved, route, table_of,
+};
+use crate::response::{self, OperationResponse, Segments, cors};
+use crate::settings::Secondary;
+use crate::tables::AccountTables;
+use crate::telemetry::access_log;
+use crate::telemetry::analytics::Analytics;
+use crate::telemetry::metrics::{InFlight, Metrics};
+use crate::telemetry::summary::{Outcome, RequestSummary};
+use crate::telemetry::traces::{self, Trace, Tracer};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, Response};
+use hyper::body::{Body, Incoming};
+use model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
+use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use store::Engine;
+use tracing::{debug, error, info};
+use wire::negotiation::{DataServiceVersion, FormatPreferences, Preference};
+use wire::target::{Resource, Target};
+use wire::{ErrorCode, Format, MetadataLevel, ServiceError, Version};
+
+/// How long a query that ends at its deadline may take to respond with its page.
+const QUERY_GRACE: Duration = Duration::from_secs(1);
+const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
+
+/// The Table service on an engine.
+#[derive(Debug)]
+pub(crate) struct Service<E> {
+    pub(crate) engine: Arc<E>,
+    pub(crate) accounts: Arc<Live<Accounts>>,
+    /// Who may use bearer tokens; `None` if nobody may.
+    pub(crate) oauth: Option<OAuth>,
+    /// The domains under which accounts are addressed host style.
+    pub(crate) domains: Vec<String>,
+    pub(crate) query_time: Duration,
+    /// How much is taken on at one time.
+    pub(crate) admission: Admission,
+    /// `None` if nothing is throttled.
+    pub(crate) throttle: Option<Throttle>,
+    /// What accounts may keep.
+    pub(crate) quotas: Arc<Quotas>,
+    /// `None` if the server keeps no metrics for accounts.
+    pub(crate) analytics: Option<Arc<Analytics>>,
+    /// What the secondary endpoint serves.
+    pub(crate) secondary: Secondary,
+    /// Whether the primary endpoint answers statistics in path style.
+    pub(crate) stats_on_primary: bool,
+    /// `None` if there is no admin listener.
+    pub(crate) metrics: Option<Arc<Metrics>>,
+    /// `None` if there is no collector for traces.
+    pub(crate) tracer: Option<Arc<Tracer>>,
+}
+
+/// The client went away or was too slow; there is nobody to respond to.
+#[derive(Debug)]
+pub(crate) struct Abort;
+
+impl std::fmt::Display for Abort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the client did not send its request")
+    }
+}
+
+impl std::error::Error for Abort {}
+
+/// What a request asks for, before its body is read.
+struct RequestedOperation<'r> {
+    kind: OperationKind,
+    resource: Resource<'r>,
+    headers: Headers<'r>,
+    version: Version,
+    preferences: FormatPreferences<'r>,
+    /// The format of the response.
+    format: Format,
+    /// How long the client gives the request.
+    timeout: Duration,
+}
+
+impl<E: Engine> Service<E> {
+    /// Handles one request.
+    pub(crate) async fn handle(
+        self: Arc<Self>,
+        request: http::Request<Incoming>,
+        connection: ConnectionInfo,
+    ) -> Result<Response<Segments>, Abort> {
+        let in_flight = self.metrics.as_deref().map(Metrics::begin);
+        let (parts, body) = request.into_parts();
+        let incoming = IncomingRequest::new(&parts, connection, &self.domains);
+        let accounts = self.accounts.current();
+        let mut context = RequestContext::new(&incoming);
+        let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, incoming.started));
+        let result = {
+            let work = pin!(self.process(&mut context, body, &accounts));
+            Trace::follow(trace.as_ref(), work).await
+        };
+        let is_last = matches!(result, Err(BodyFailure::FailedForGood(_)));
+        let (response, outcome) = match result {
+            Ok((answer, memory)) => {
+                let outcome = Outcome::Answered { status: answer.status, code: answer.failed_by };
+                (Some(response::of_success(answer, memory, &context)), outcome)
+            }
+            Err(BodyFailure::Failed(failure) | BodyFailure::FailedForGood(failure)) => {
+                log_failure(&failure, &context);
+                let code = failure.error.code;
+                let now = DateTime::from_system_time(SystemTime::now());
+                let outcome = Outcome::Answered { status: code.status(), code: Some(code) };
+                (Some(response::of_failure(&failure, &context, now)), outcome)
+            }
+            Err(BodyFailure::Aborted) => (None, Outcome::Aborted),
+        };
+        let response = response.map(|mut response| {
+            if is_last {
+                response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            if let Some(properties) = &context.cors {
+                let origin = parts.headers.get(http::header::ORIGIN);
+                cors::add_headers(&properties.cors, &parts.method, origin, response.headers_mut());
+            }
+            response
+        });
+        if trace.is_some() || self.is_watched() {
+            let account = incoming.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
+            // A response to `HEAD` is sent without its body.
+            let sent = response.as_ref().filter(|_| parts.method != Method::HEAD);
+            let sent_bytes = sent.map_or(0, |response| response.body().len());
+            let summary = RequestSummary::new(&context, account, outcome, sent_bytes);
+            self.record(&summary, in_flight, trace.as_deref());
+        }
+        response.ok_or(Abort)
+    }
+
+    /// Whether every request is recorded. With traces alone, only those that are traced are.
+    fn is_watched(&self) -> bool {
+        self.metrics.is_some() || self.analytics.is_some() || access_log::is_on()
+    }
+
+    /// Records a request that ended, in the log, metrics, traces and analytics.
+    fn record(&self, summary: &RequestSummary<'_>, in_flight: Option<InFlight<'_>>, trace: Option<&Trace>) {
+        access_log::write(summary);
+        if let Some(in_flight) = in_flight {
+            in_flight.complete(summary);
+        }
+        if let (Some(tracer), Some(trace)) = (&self.tracer, trace) {
+            tracer.end(trace, summary);
+        }
+        if let (Some(analytics), Some(account)) = (&self.analytics, summary.account) {
+            // An engine that is closing has none; the request failed for the same reason.
+            if let Ok(properties) = self.engine.service_properties(account) {
+                analytics.record(summary, &properties);
+            }
+        }
+    }
+
+    /// The way of a request up to its result.
+    async fn process(
+        &self,
+        context: &mut RequestContext<'_>,
+        body: Incoming,
+        accounts: &Accounts,
+    ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
+        let incoming = context.incoming;
+        incoming.check_host()?;
+        let account = incoming.target.account.as_ref();
+        context.cors = account.and_then(|account| self.properties_with_rules(accounts, account));
+        if incoming.parts.method == Method::OPTIONS {
+            context.operation = OperationKind::PreflightRequest;
+            return Ok((preflight(context)?, MemoryPermit::default()));
+        }
+        let version = incoming.version();
+        let oauth = self.oauth.as_ref();
+        context.challenge = oauth.and_then(OAuth::challenge).cloned();
+        let grant = authenticate(&*self.engine, accounts, oauth, incoming, &mut context.credential).await?;
+        context.is_authenticated = true;
+        let version = version?;
+        context.version = version.filter(|version| *version >= Version::VERSION_HEADER);
+        context.check_client_request_id()?;
+        let accept = joined_accept(&incoming.parts.headers, &incoming.head);
+        let accept = accept.map_err(|error| Failure::at(Layer::FrontEnd, error))?;
+        let version = version.unwrap_or(Version::OLDEST);
+        let requested = self.understand(context, version, accept.as_deref(), &grant)?;
+        let tables = AccountTables::new(
+            &*self.engine,
+            &grant.account,
+            self.throttle.as_ref(),
+            self.quotas.of_account(accounts, &grant.account),
+            self.analytics.as_ref().map(|analytics| analytics.has_secondary),
+        );
+        self.execute(context, requested, &grant, &tables, body).await
+    }
+
+    /// Finds out what a request asks for, whether that is allowed, and how the response is to be written.
+    fn understand<'a, 'r: 'a>(
+        &self,
+        context: &mut RequestContext<'r>,
+        version: Version,
+        accept: Option<&'a str>,
+        grant: &Grant,
+    ) -> Result<RequestedOperation<'a>, Failure> {
+        let IncomingRequest { parts, head, options, target, .. } = context.incoming;
+        let front_end = |error| Failure::at(Layer::FrontEnd, error);
+        let headers = Headers::of(head, accept).map_err(front_end)?;
+        let (named, max) = (headers.data_service_version, headers.max_data_service_version);
+        let data_service_version = DataServiceVersion::effective(version, named, max);
+        let data_service_version = data_service_version.map_err(|code| front_end(code.into()))?;
+        let (accept, format) = (headers.accept, options.format.as_deref());
+        let preferences = FormatPreferences { version, data_service_version, accept, format };
+        // Errors about the address come before those about the format, and are already written in it.
+        let expects_body = matches!(parts.method, Method::GET | Method::POST);
+        let expected = if expects_body { preferences.answer_format() } else { preferences.empty_answer_format() };
+        context.format = expected.ok();
+        options.check().map_err(Failure::query)?;
+        let resource = target.resource().map_err(Failure::query)?;
+        let overrides = head.method.into_iter().flat_map(|_| parts.headers.get_all(X_HTTP_METHOD));
+        let method = effective_method(&parts.method, overrides.map(HeaderValue::as_bytes)).map_err(Failure::query)?;
+        let (restype, comp) = (options.restype.as_deref(), options.comp.as_deref());
+        context.is_front_end = is_of_front_end(&resource, restype, comp);
+        let kind = route(&method, &resource, (restype, comp), headers.if_match.is_some()).map_err(Failure::query)?;
+        context.operation = kind;
+        context.table = table_of(&resource).cloned();
+        let info = kind.info();
+        if info.has_preference {
+            context.preference = Preference::parse(data_service_version, headers.prefer);
+        }
+        authorize(grant, kind, &resource)?;
+        self.check_endpoint(kind, target).map_err(front_end)?;
+        let format = match info.response {
+            PayloadKind::Parts => preferences.default_part_format(),
+            // The client does not choose the format of XML documents.
+            _ if info.is_xml() => Format::Json(MetadataLevel::Minimal),
+            _ if info.responds_with_body() == expects_body => resolved(expected)?,
+            // The method on the wire is not the one that counts.
+            _ if info.responds_with_body() => resolved(preferences.answer_format())?,
+            _ => resolved(preferences.empty_answer_format())?,
+        };
+        let timeout = options.timeout().map_err(Failure::query)?;
+        context.has_own_timeout = timeout < Duration::from_secs(REQUEST_TIMEOUT_SECONDS_MAX);
+        Ok(RequestedOperation { kind, resource, headers, version, preferences, format, timeout })
+    }
+
+    /// Reads the body, and carries out the operation.
+    async fn execute(
+        &self,
+        context: &mut RequestContext<'_>,
+        requested: RequestedOperation<'_>,
+        grant: &Grant,
+        tables: &AccountTables<'_, E>,
+        body: Incoming,
+    ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
+        let RequestedOperation { kind, resource, headers, version, preferences, format, timeout } = requested;
+        let info = kind.info();
+        let incoming = context.incoming;
+        let base = incoming.base();
+        let memory = self.admission.memory(expected_bytes(kind, &body)).await?;
+        let (body, body_format) = self.read_body(kind, context, body, headers.content_type, &preferences).await?;
+        // Taken when the body is there, so that no client keeps it by sending slowly.
+        let _permit = self.admission.request().await?;
+        if info.throttle_unit == ThrottleUnit::Request {
+            tables.admit_request()?;
+        }
+        let operation = OperationContext {
+            request: context,
+            grant,
+            kind,
+            resource,
+            body: &body,
+            version,
+            data_service_version: preferences.data_service_version,
+            base: &base,
+            domains: &self.domains,
+            headers,
+            options: &incoming.options,
+            format,
+            body_format,
+            preference: context.preference,
+            query_deadline: incoming.started + timeout.min(self.query_time),
+        };
+        let run = pin!(operations::run(tables, &operation));
+        match tokio::time::timeout_at((incoming.started + timeout + QUERY_GRACE).into(), run).await {
+            Ok(Ok(answer)) => {
+                let bytes = answer.content.as_ref().map_or(0, |(_, segments)| admission::size(segments));
+                let memory = if info.may_write() && !answer.is_of_query {
+                    self.admission.settle_written(memory, bytes)
+                } else {
+                    self.admission.settle(memory, bytes).await?
+                };
+                Ok((answer, memory))
+            }
+            Ok(Err(failure)) => Err(failure.into()),
+            Err(_) => Err(Failure::service(ErrorCode::OperationTimedOut).into()),
+        }
+    }
+
+    /// Reads and checks the body of an operation that has one, and says in which format it is.
+    async fn read_body(
+        &self,
+        kind: OperationKind,
+        context: &mut RequestContext<'_>,
+        body: Incoming,
+        content_type: Option<&str>,
+        preferences: &FormatPreferences<'_>,
+    ) -> Result<(Bytes, Format), BodyFailure> {
+        let unread = Format::Json(MetadataLevel::Minimal);
+        let info = kind.info();
+        if !info.has_body() {
+            return Ok((Bytes::new(), unread));
+        }
+        let incoming = context.incoming;
+        let headers = &incoming.parts.headers;
+        let is_framed = headers.contains_key(http::header::CONTENT_LENGTH) || !body.is_end_stream();
+        if !is_framed && !headers.contains_key(http::header::TRANSFER_ENCODING) {
+            return Err(Failure::query(ErrorCode::MissingContentLengthHeader).into());
+        }
+        // Each part of a batch has a format of its own, and any `Content-Type` goes with an XML document (recorded).
+        let has_format = info.request == PayloadKind::Negotiated;
+        if has_format {
+            preferences.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
+        }
+        let waiting = self.is_watched().then(Instant::now);
+        let body = traces::step("receive body", pin!(body::read(body, incoming.started))).await;
+        context.receiving = waiting.map(|waiting| waiting.elapsed()).unwrap_or_default();
+        let body = body?;
+        context.request_bytes = body.len();
+        if info.request == PayloadKind::Xml && body.len() > XML_BODY_BYTES_MAX {
+            return Err(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge).into());
+        }
+        let format = if has_format { resolved(preferences.body_format(content_type, &body))? } else { unread };
+        let md5 = incoming.head.content_md5.and_then(|value| value.to_str().ok());
+        body::check_md5(md5, &body).map_err(Failure::service)?;
+        Ok((body, format))
+    }
+
+    /// The properties of an account of this server, if it has CORS rules.
+    fn properties_with_rules(&self, accounts: &Accounts, account: &AccountName) -> Option<Arc<ServiceProperties>> {
+        // An engine that is closing has no say in CORS; the operation says what is wrong.
+        let properties = self.engine.service_properties(account).ok()?;
+        (!properties.cors.is_empty() && accounts.keys(account).is_some()).then_some(properties)
+    }
+
+    /// Refuses what the endpoint does not serve: writes, and perhaps reads, on the secondary one (07 §7), and
+    /// statistics on the primary one (10 §6).
+    fn check_endpoint(&self, kind: OperationKind, target: &Target<'_>) -> Result<(), ServiceError> {
+        let is_stats = kind == OperationKind::GetServiceStats;
+        if target.secondary && kind.info().is_write {
+            return Err(ErrorCode::InsufficientAccountPermissions.into());
+        }
+        let is_path_style = !target.base_path.is_empty();
+        if is_stats && !target.secondary && !(self.stats_on_primary && is_path_style) {
+            return Err(ErrorCode::InvalidQueryParameterValue.into());
+        }
+        if (target.secondary || is_stats) && self.secondary == Secondary::Off {
+            let message = "Read operations are currently disabled.";
+            return Err(ServiceError::new(ErrorCode::InsufficientAccountPermissions, message));
+        }
+        Ok(())
+    }
+}
+
+/// Responds to what a browser asks before it sends a request to another origin.
+fn preflight(context: &mut RequestContext<'_>) -> Result<OperationResponse, Failure> {
+    context.is_front_end = true;
+    // Taken, so that nothing is added to the response.
+    let properties = context.cors.take();
+    let no_rules = CorsRules::default();
+    let rules = properties.as_ref().map_or(&no_rules, |properties| &properties.cors);
+    cors::preflight(rules, &context.incoming.parts.headers)
+}
+
+/// The memory that a request needs before its result is known: a body and the record or records that it becomes, or a
+/// page.
+fn expected_bytes(kind: OperationKind, body: &Incoming) -> usize {
+    if kind == OperationKind::QueryEntities {
+        return PAGE_BYTES;
+    }
+    if !kind.info().has_body() {
+        return 0;
+    }
+    let announced = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    2 * announced.map_or(REQUEST_BODY_BYTES_MAX, |bytes| bytes.min(REQUEST_BODY_BYTES_MAX))
+}
+
+/// Logs what the client does not get to know.
+fn log_failure(failure: &Failure, context: &RequestContext<'_>) {
+    let (code, id) = (failure.error.code.as_str(), context.id.as_str());
+    match &failure.source {
+        Some(source) if failure.error.code.status() >= 500 => error!(code, request_id = id, "{source}"),
+        Some(source) => info!(code, request_id = id, "{source}"),
+        None => debug!(code, request_id = id, "{}", failure.error.message),
+    }
+}

@@ -1,0 +1,63 @@
+//! What the server is told by whoever starts it: checked values, without any trace of where they came from.
+
+use crate::accounts::{Accounts, Quota};
+use crate::authorization::oauth::OAuthConfig;
+use crate::limits::throttle::Targets;
+use crate::reload::Files;
+use rustls::ServerConfig;
+use std::fmt;
+use std::time::Duration;
+
+/// What the secondary endpoint serves. There is no second copy of the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Secondary {
+    /// The data of the primary endpoint, for reading.
+    Mirror,
+    /// Nothing.
+    Off,
+}
+
+/// Refuses accounts that the server must not have, such as those with a well-known key on a public address.
+pub type AccountCheck = Box<dyn Fn(&Accounts) -> anyhow::Result<()> + Send + Sync>;
+
+/// The settings of a server.
+pub struct Settings {
+    /// The accounts at the start.
+    pub accounts: Accounts,
+    /// The file that the accounts were read from, which is followed; `None` if they are from elsewhere.
+    pub account_file: Option<Files<1>>,
+    /// What accounts of a changed file must pass.
+    pub check_accounts: AccountCheck,
+    /// The files of certificate and key, which are followed, and the settings made of them; `None` for plain HTTP.
+    pub tls: Option<(Files<2>, ServerConfig)>,
+    /// Who may use bearer tokens; `None` if nobody may.
+    pub oauth: Option<OAuthConfig>,
+    /// The domains under which accounts are addressed host style.
+    pub domains: Vec<String>,
+    /// How long a query may run before it responds with a continuation token.
+    pub query_time: Duration,
+    /// What the secondary endpoint serves.
+    pub secondary: Secondary,
+    /// Whether the primary endpoint answers statistics in path style.
+    pub stats_on_primary: bool,
+    /// Most connections at one time.
+    pub connections_max: usize,
+    /// Most requests in work at one time.
+    pub requests_max: usize,
+    /// Memory for bodies of requests and responses, in bytes; at least [`crate::MEMORY_BYTES_MIN`].
+    pub body_bytes: usize,
+    /// How many entities are served in a second; `None` for as many as possible.
+    pub targets: Option<Targets>,
+    /// What an account may keep that has no quota of its own.
+    pub quota: Quota,
+    /// Whether the server keeps metrics for accounts, in tables of theirs.
+    pub has_analytics: bool,
+    /// How long requests may go on after the server was asked to stop.
+    pub shutdown_time: Duration,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("accounts", &self.accounts).finish_non_exhaustive()
+    }
+}

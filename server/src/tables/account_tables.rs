@@ -1,0 +1,233 @@
+//! The way of operations to the engine.
+
+use super::metrics_tables::{MetricsTables, check_mutations, written_by_server};
+use crate::limits::quota::AccountQuota;
+use crate::limits::throttle::Throttle;
+use crate::request::Failure;
+use crate::telemetry::traces::step;
+use model::name::TableNameError;
+use model::{
+    AccountName, EntityKey, MutationError, Record, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies,
+    TableName, Transaction, Written,
+};
+use std::pin::pin;
+use std::sync::Arc;
+use store::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, ScanEnd, TableKey, TablePages};
+use wire::ErrorCode;
+
+/// The tables of an account on an engine.
+pub(crate) struct AccountTables<'a, E> {
+    engine: &'a E,
+    account: &'a AccountName,
+    /// `None` if nothing is throttled.
+    throttle: Option<&'a Throttle>,
+    /// `None` if the account may keep any amount.
+    quota: Option<AccountQuota<'a>>,
+    /// `None` if the server keeps no metrics for accounts.
+    metrics_tables: Option<MetricsTables>,
+}
+
+/// Why a transaction did not happen.
+#[derive(Debug)]
+pub(crate) enum CommitFailure {
+    /// The server cannot carry it out.
+    Fault(Failure),
+    /// The mutation at this index was refused.
+    Refused {
+        index: usize,
+        failure: Failure,
+        /// Whether the refusal came from the engine, after the table was found.
+        was_executed: bool,
+    },
+}
+
+impl From<CommitFailure> for Failure {
+    fn from(failure: CommitFailure) -> Self {
+        match failure {
+            CommitFailure::Fault(failure) | CommitFailure::Refused { failure, .. } => failure,
+        }
+    }
+}
+
+impl<'a, E: Engine> AccountTables<'a, E> {
+    /// The tables of an account. `has_secondary_metrics` is `None` if the server keeps no metrics for accounts, else
+    /// whether it keeps those of the secondary endpoint too.
+    pub(crate) fn new(
+        engine: &'a E,
+        account: &'a AccountName,
+        throttle: Option<&'a Throttle>,
+        quota: Option<AccountQuota<'a>>,
+        has_secondary_metrics: Option<bool>,
+    ) -> Self {
+        let metrics_tables = has_secondary_metrics.map(|has_secondary| MetricsTables { has_secondary });
+        Self { engine, account, throttle, quota, metrics_tables }
+    }
+
+    /// Counts a request that is not about entities.
+    pub(crate) fn admit_request(&self) -> Result<(), Failure> {
+        self.throttle.map_or(Ok(()), |throttle| throttle.admit_request(self.account))
+    }
+
+    /// The name of a table as log and metrics show it; `None` if no table can have the name.
+    pub(crate) fn name_for_metrics(&self, name: &str) -> Option<TableName> {
+        self.metrics_table(name).or_else(|| TableName::new(name).ok())
+    }
+
+    fn metrics_table(&self, name: &str) -> Option<TableName> {
+        self.metrics_tables?.table(name)
+    }
+
+    fn key_of(&self, name: TableName) -> TableKey {
+        TableKey { account: self.account.clone(), name }
+    }
+
+    /// The table of an operation on entities. A name that no table can have is that of a table that does not exist.
+    ///
+    /// UNVERIFIED (01 §2): the code for a malformed name in an entity operation.
+    fn table(&self, name: &str) -> Result<TableKey, Failure> {
+        match TableName::new(name) {
+            Ok(name) => Ok(self.key_of(name)),
+            Err(TableNameError::Length | TableNameError::Characters | TableNameError::Reserved) => {
+                Err(Failure::query(ErrorCode::TableNotFound))
+            }
+        }
+    }
+
+    /// The table whose entities are read or deleted, which may be one of metrics.
+    fn table_or_metrics(&self, name: &str) -> Result<TableKey, Failure> {
+        self.metrics_table(name).map_or_else(|| self.table(name), |name| Ok(self.key_of(name)))
+    }
+
+    /// Walks through the tables, in the order of their folded names, from a folded name on (inclusive).
+    pub(crate) fn list(&self, from: String) -> TablePages<'_, E> {
+        TablePages::new(self.engine, self.account, from)
+    }
+
+    /// The name of a table in the spelling of its creation; `None` if there is no such table.
+    pub(crate) async fn spelling(&self, name: &str) -> Result<Option<TableName>, Failure> {
+        if let Some(name) = self.metrics_table(name) {
+            return Ok(Some(name));
+        }
+        let Ok(name) = TableName::new(name) else { return Ok(None) };
+        Ok(step("look up table", pin!(self.engine.table(&self.key_of(name)))).await?)
+    }
+
+    /// Creates a table, if the quota of the account has room for it.
+    pub(crate) async fn create(&self, name: TableName) -> Result<(), Failure> {
+        let table = self.key_of(name);
+        let _turn = match &self.quota {
+            Some(quota) => quota.admit_table(self.engine, &table).await?,
+            None => None,
+        };
+        Ok(step("create table", pin!(self.engine.create_table(&table))).await?)
+    }
+
+    /// Deletes a table; its name is free at once.
+    pub(crate) async fn delete(&self, name: &str) -> Result<(), Failure> {
+        if self.metrics_table(name).is_some() {
+            return Err(written_by_server());
+        }
+        let name = TableName::new(name).map_err(|_| Failure::service(ErrorCode::ResourceNotFound))?;
+        let table = self.key_of(name);
+        step("delete table", pin!(self.engine.delete_table(&table))).await?;
+        if let Some(quota) = &self.quota {
+            quota.forget_table(&table);
+        }
+        Ok(())
+    }
+
+    /// The stored access policies of a table.
+    pub(crate) async fn policies(&self, name: &str) -> Result<StoredAccessPolicies, Failure> {
+        Ok(step("read policies", pin!(self.engine.policies(&self.table(name)?))).await?)
+    }
+
+    /// Replaces the stored access policies of a table.
+    pub(crate) async fn set_policies(&self, name: &str, policies: StoredAccessPolicies) -> Result<(), Failure> {
+        let table = self.table(name)?;
+        let set = step("write policies", pin!(self.engine.set_policies(&table, policies))).await;
+        set.map_err(|error| match error {
+            CatalogError::NotFound => Failure::service(ErrorCode::TableNotFound),
+            error => error.into(),
+        })
+    }
+
+    /// The service properties of the account.
+    pub(crate) fn service_properties(&self) -> Result<Arc<ServiceProperties>, Failure> {
+        Ok(self.engine.service_properties(self.account)?)
+    }
+
+    /// Replaces those sections of the service properties that the update has.
+    pub(crate) async fn update_service_properties(&self, update: ServicePropertiesUpdate) -> Result<(), Failure> {
+        let updated = self.engine.update_service_properties(self.account, update);
+        Ok(step("write service properties", pin!(updated)).await?)
+    }
+
+    /// The record of one entity; `None` if it does not exist.
+    pub(crate) async fn get(&self, name: &str, key: &EntityKey) -> Result<Option<Record>, Failure> {
+        let table = self.table_or_metrics(name)?;
+        if let Some(throttle) = self.throttle {
+            throttle.admit_entities(&table, key.partition.as_str(), 1)?;
+        }
+        match step("get entity", pin!(self.engine.get(&table, key))).await {
+            // Nothing was written into a table of metrics yet.
+            Err(ReadError::TableNotFound) if table.name.is_of_metrics() => Ok(None),
+            record => Ok(record?),
+        }
+    }
+
+    /// Gives a page of entities to the sink.
+    pub(crate) async fn scan<S: EntitySink>(&self, name: &str, scan: Scan, sink: S) -> Result<(S, ScanEnd), Failure> {
+        let table = self.table_or_metrics(name)?;
+        let examination = match self.throttle {
+            Some(throttle) => Some(throttle.admit_query(&table, &scan.ranges)?),
+            None => None,
+        };
+        // Nothing may have been written into a table of metrics yet.
+        if table.name.is_of_metrics() && self.engine.table(&table).await?.is_none() {
+            return Ok((sink, ScanEnd { next: None, examined: 0 }));
+        }
+        let (sink, end) = step("scan", pin!(self.engine.scan(&table, scan, sink))).await?;
+        if let Some(examination) = examination {
+            examination.examined(end.examined);
+        }
+        Ok((sink, end))
+    }
+
+    /// Applies a transaction to a table, if throttling and quota allow it; returns what each mutation did, in order.
+    pub(crate) async fn commit(&self, name: &str, transaction: Transaction) -> Result<Vec<Written>, CommitFailure> {
+        let refused = |index, failure| CommitFailure::Refused { index, failure, was_executed: false };
+        let mutations = transaction.mutations();
+        let table = self.table_or_metrics(name).map_err(|failure| refused(0, failure))?;
+        let is_of_metrics = table.name.is_of_metrics();
+        if is_of_metrics {
+            check_mutations(mutations).map_err(|(index, failure)| refused(index, failure))?;
+        }
+        if let Some(throttle) = self.throttle {
+            let partition = mutations.first().map_or("", |mutation| mutation.key().partition.as_str());
+            throttle.admit_entities(&table, partition, mutations.len()).map_err(CommitFailure::Fault)?;
+        }
+        let reservation = match &self.quota {
+            Some(quota) if !is_of_metrics => quota.reserve(&table, mutations).map_err(|failure| refused(0, failure))?,
+            _ => None,
+        };
+        let committed = step("commit", pin!(self.engine.commit(&table, transaction))).await;
+        if let Some(reservation) = reservation {
+            reservation.settle(&committed);
+        }
+        committed.map_err(|error| match error {
+            // The tables of metrics exist, so it is the entity that is missing.
+            CommitError::TableNotFound if is_of_metrics => CommitFailure::Refused {
+                index: 0,
+                failure: CommitError::Refused(0, MutationError::NotFound).into(),
+                was_executed: true,
+            },
+            CommitError::TableNotFound => refused(0, error.into()),
+            CommitError::Fault(_) | CommitError::Refused(_, MutationError::DamagedRecord) => {
+                CommitFailure::Fault(error.into())
+            }
+            CommitError::Refused(index, _) => {
+                CommitFailure::Refused { index, failure: error.into(), was_executed: true }
+            }
+        })
+    }
+}

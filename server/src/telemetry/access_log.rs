@@ -1,0 +1,45 @@
+//! One event in the log for each request: target `rowhouse::access`, level debug, so that the log of a busy server stays
+//! readable unless somebody asks for it with `--log info,rowhouse::access=debug`.
+//!
+//! It says nothing that a [`RequestSummary`] does not hold, so no credential, no signature and no query part of an address.
+
+use crate::request::CredentialKind;
+use crate::telemetry::summary::{RequestSummary, text};
+use tracing::{Level, debug, enabled};
+
+const TARGET: &str = "rowhouse::access";
+
+/// Whether somebody wants the events.
+pub(crate) fn is_on() -> bool {
+    enabled!(target: TARGET, Level::DEBUG)
+}
+
+/// Writes the event, if somebody wants it.
+pub(crate) fn write(summary: &RequestSummary<'_>) {
+    debug!(
+        target: TARGET,
+        method = summary.method,
+        path = summary.path,
+        operation = summary.operation.name(),
+        account = summary.account.map(tracing::field::display),
+        table = summary.table,
+        status = summary.outcome.status(),
+        code = summary.outcome.code().map(wire::ErrorCode::as_str),
+        request_bytes = summary.request_bytes,
+        response_bytes = summary.response_bytes,
+        microseconds = microseconds(summary.duration),
+        receiving_microseconds = microseconds(summary.receiving),
+        request_id = summary.request_id,
+        client_request_id = text(summary.client_request_id),
+        peer = %summary.peer,
+        tls = summary.is_tls,
+        secondary = summary.is_secondary,
+        user_agent = text(summary.user_agent),
+        credential = CredentialKind::name(summary.credential),
+        authenticated = summary.is_authenticated,
+    );
+}
+
+fn microseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

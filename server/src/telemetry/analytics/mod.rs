@@ -1,0 +1,212 @@
+//! Storage Analytics (specification 10 §8): figures about the requests of each account, in tables of the account that any
+//! client reads. `docs/analytics.md` says what is in them.
+//!
+//! Requests are counted in memory. What belongs to an hour or a minute is written when it is over, and when the server
+//! stops; a part of an hour is added to what is there of it.
+//!
+//! Invariants:
+//!
+//! 1. Figures of several servers add up, whoever writes first.
+//! 2. What is counted is written once at most. What was in memory when a server was killed is not in the figures.
+//! 3. Nobody waits for analytics but the stop of the server.
+
+mod accumulator;
+mod ending;
+mod tally;
+mod writer;
+
+use crate::accounts::Accounts;
+use crate::reload::Live;
+use crate::request::OperationKind;
+use crate::telemetry::summary::RequestSummary;
+use accumulator::{Accumulator, IntervalKey, IntervalTotals, Origin, Sample};
+use model::service_properties::Metrics;
+use model::{AccountName, DateTime, MetricsTable, ServiceProperties};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use store::Engine;
+use tally::{Counted, Ending, Party};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tracing::{debug, warn};
+use writer::WriteError;
+
+/// How long after a full minute the figures are written, so that the requests of its last moment are in them.
+const AFTER_MINUTE: Duration = Duration::from_millis(500);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What was counted and is not written yet.
+#[derive(Debug)]
+pub(crate) struct Analytics {
+    accumulator: Mutex<Accumulator>,
+    /// Whether requests to the secondary endpoint are served, so that there are tables for them.
+    pub(crate) has_secondary: bool,
+    stopping: Notify,
+}
+
+impl Analytics {
+    /// Nothing was counted yet.
+    pub(crate) fn new(has_secondary: bool, now: SystemTime) -> Self {
+        let mut accumulator = Accumulator::default();
+        accumulator.begin(DateTime::from_system_time(now));
+        Self { accumulator: Mutex::new(accumulator), has_secondary, stopping: Notify::new() }
+    }
+
+    fn accumulator(&self) -> MutexGuard<'_, Accumulator> {
+        // Nothing that is done to it can panic half-way.
+        self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a request to an account of this server, at an endpoint that it serves.
+    pub(crate) fn record(&self, summary: &RequestSummary<'_>, properties: &ServiceProperties) {
+        let Some(account) = summary.account.filter(|_| self.has_secondary || !summary.is_secondary) else { return };
+        let sample = Sample {
+            account,
+            is_secondary: summary.is_secondary,
+            origin: Origin::User,
+            operation: summary.operation,
+            counted: Counted::of(summary),
+        };
+        let at = DateTime::from_system_time(summary.began_at + summary.duration);
+        self.accumulator().record(&sample, properties, at);
+    }
+
+    /// Counts what the server itself did for analytics.
+    fn record_own(
+        &self,
+        account: &AccountName,
+        operation: OperationKind,
+        time: Duration,
+        properties: &ServiceProperties,
+    ) {
+        let milliseconds = time.as_secs_f64() * 1000.0;
+        let counted = Counted {
+            ending: Ending::Success,
+            party: Party::Authenticated,
+            ingress_bytes: 0,
+            egress_bytes: 0,
+            end_to_end_milliseconds: milliseconds,
+            server_milliseconds: milliseconds,
+        };
+        let sample = Sample { account, is_secondary: false, origin: Origin::System, operation, counted };
+        self.accumulator().record(&sample, properties, DateTime::from_system_time(SystemTime::now()));
+    }
+}
+
+/// What writes the figures: the engine that keeps them, and the accounts that have any.
+#[derive(Debug)]
+pub(crate) struct AnalyticsWriter<E> {
+    pub(crate) engine: Arc<E>,
+    pub(crate) accounts: Arc<Live<Accounts>>,
+    pub(crate) analytics: Arc<Analytics>,
+}
+
+impl<E> Clone for AnalyticsWriter<E> {
+    fn clone(&self) -> Self {
+        Self {
+            engine: Arc::clone(&self.engine),
+            accounts: Arc::clone(&self.accounts),
+            analytics: Arc::clone(&self.analytics),
+        }
+    }
+}
+
+/// Writes the intervals that are over, minute by minute, until [`stop`] is called.
+pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
+    let analytics = &*writer.analytics;
+    let mut cleaned_hour = None;
+    loop {
+        let now = SystemTime::now();
+        let into_minute =
+            now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() % MINUTE.as_millis();
+        let into_minute = Duration::from_millis(u64::try_from(into_minute).unwrap_or_default());
+        // What is being written is never cut short.
+        tokio::select! {
+            () = tokio::time::sleep(MINUTE.saturating_sub(into_minute) + AFTER_MINUTE) => {}
+            () = analytics.stopping.notified() => return,
+        }
+        let now = DateTime::from_system_time(SystemTime::now());
+        write_finished(&writer, now).await;
+        // Retention is in days, so an hour more or less does not matter.
+        let hour = now.unix_seconds() / 3600;
+        if cleaned_hour != Some(hour) {
+            cleaned_hour = Some(hour);
+            delete_old(&writer, now).await;
+        }
+    }
+}
+
+/// Writes the pages of the intervals that are over.
+async fn write_finished<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
+    let AnalyticsWriter { engine, accounts, analytics } = writer;
+    for (account, _) in accounts.current().all() {
+        let Ok(properties) = engine.service_properties(account) else { return };
+        let mut accumulator = analytics.accumulator();
+        accumulator.open(account, &properties, false, now);
+        if analytics.has_secondary {
+            accumulator.open(account, &properties, true, now);
+        }
+    }
+    let finished = analytics.accumulator().take_finished(now);
+    for (key, page) in finished {
+        write(&**engine, analytics, key, page).await;
+    }
+}
+
+/// Writes everything, as the server stops and no more requests come. It takes no longer than `timeout`.
+pub(crate) async fn stop<E: Engine>(writer: &AnalyticsWriter<E>, running: JoinHandle<()>, timeout: Duration) {
+    writer.analytics.stopping.notify_one();
+    let written = tokio::time::timeout(timeout, async {
+        // A task that panicked has said so in the log.
+        let _panicked = running.await;
+        write_all(writer).await;
+    });
+    if written.await.is_err() {
+        warn!("the figures of analytics could not all be written in {} s", timeout.as_secs());
+    }
+}
+
+async fn write_all<E: Engine>(writer: &AnalyticsWriter<E>) {
+    let AnalyticsWriter { engine, analytics, .. } = writer;
+    let all = analytics.accumulator().take_all();
+    for (key, page) in all {
+        write(&**engine, analytics, key, page).await;
+    }
+}
+
+async fn write(engine: &impl Engine, analytics: &Analytics, key: IntervalKey, page: IntervalTotals) {
+    let began = Instant::now();
+    let (account, partition) = (key.account.clone(), key.interval.partition());
+    match writer::write(engine, &key, &page).await {
+        Ok(()) => {
+            debug!(target: "rowhouse::analytics", %account, table = key.table.name(), partition, "figures are written");
+            if let Ok(properties) = engine.service_properties(&account) {
+                analytics.record_own(&account, OperationKind::EntityGroupTransaction, began.elapsed(), &properties);
+            }
+        }
+        Err(WriteError::NotYet(why)) => {
+            let is_kept = analytics.accumulator().put_back(key, &page);
+            warn!(%account, partition, is_kept, "figures could not be written: {why}");
+        }
+        Err(WriteError::Unknown(why)) => {
+            warn!(%account, partition, "figures may not have been written, and are not written again: {why}");
+        }
+    }
+}
+
+/// Deletes the figures that are older than the service properties of their account say.
+async fn delete_old<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
+    let AnalyticsWriter { engine, accounts, .. } = writer;
+    for (account, _) in accounts.current().all() {
+        let Ok(properties) = engine.service_properties(account) else { return };
+        // Those of the secondary endpoint, too: it may have been served before.
+        for table in MetricsTable::ALL {
+            let Metrics { retention, .. } =
+                if table.is_hourly() { properties.hour_metrics } else { properties.minute_metrics };
+            let Some(keep) = retention else { continue };
+            if let Err(why) = writer::delete_old(&**engine, account, table, keep, now).await {
+                warn!(%account, table = table.name(), "old figures could not be deleted: {why}");
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Pages of figures go into the tables of metrics, and old ones go out of them.
+//!
+//! Other servers may write the same rows at the same time, and this one may have written a part of an hour before it was
+//! started again. So a page is added to what is there, under the condition that it is still there; if it is not, all is
+//! done again.
+
+use super::accumulator::{IntervalKey, IntervalTotals, partition_of};
+use super::tally::Tally;
+use model::limits::{
+    ANALYTICS_SWEEP_STEPS_MAX, ANALYTICS_WRITE_ATTEMPTS_MAX, PAGE_RESULTS_MAX, TRANSACTION_OPERATIONS_MAX,
+};
+use model::range::Edge;
+use model::service_properties::RetentionDays;
+use model::{
+    AccountName, Condition, DateTime, ETag, EntityKey, EntityView, KeyRange, KeyText, MetricsTable, Mutation,
+    MutationError, TableName, Transaction,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+use store::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, TableKey};
+
+/// Ticks of 100 ns of a day.
+const DAY_TICKS: i64 = 24 * 60 * 60 * 10_000_000;
+/// How long one look at a table may take.
+const SCAN_TIME: Duration = Duration::from_secs(5);
+
+/// Why a page was not written.
+#[derive(Debug)]
+pub(super) enum WriteError {
+    /// Nothing of it was written; it may be tried again.
+    NotYet(String),
+    /// Whether it was written is not known, so it must not be written again.
+    Unknown(String),
+}
+
+impl WriteError {
+    /// A fault of a write. Those that leave nothing behind are known.
+    fn of_write(fault: &Fault) -> Self {
+        if fault.is_without_effect() { Self::NotYet(fault.to_string()) } else { Self::Unknown(fault.to_string()) }
+    }
+}
+
+/// The table of an account.
+pub(super) fn table_key(account: &AccountName, table: MetricsTable) -> TableKey {
+    TableKey { account: account.clone(), name: TableName::of_metrics(table) }
+}
+
+/// Adds a page to what its table has of the interval. All its rows are written, or none.
+pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, page: &IntervalTotals) -> Result<(), WriteError> {
+    let (table, partition) = (table_key(&key.account, key.table), key.interval.partition());
+    for _ in 0..ANALYTICS_WRITE_ATTEMPTS_MAX {
+        let Some(stored) = stored_rows(engine, &table, &partition).await? else {
+            create(engine, &table).await?;
+            continue;
+        };
+        let mutations = mutations(page, &partition, &stored);
+        // A page has fewer rows than a transaction may have operations.
+        let Ok(transaction) = Transaction::new(mutations) else { return Ok(()) };
+        match engine.commit(&table, transaction).await {
+            Ok(_) => return Ok(()),
+            // Another server was faster, or somebody deleted what was there.
+            Err(CommitError::TableNotFound) => {}
+            Err(CommitError::Refused(
+                _,
+                MutationError::AlreadyExists | MutationError::NotFound | MutationError::ConditionNotMet,
+            )) => {}
+            Err(CommitError::Refused(_, error)) => return Err(WriteError::Unknown(format!("{error:?}"))),
+            Err(CommitError::Fault(fault)) => return Err(WriteError::of_write(&fault)),
+        }
+    }
+    Err(WriteError::NotYet("others write the same rows all the time".to_owned()))
+}
+
+/// What must be done so that the table has what it has and the page together.
+fn mutations(page: &IntervalTotals, partition: &str, stored: &HashMap<String, (DateTime, Tally)>) -> Vec<Mutation> {
+    let mutation = |(row, tally): (String, &Tally)| {
+        let key = EntityKey { partition: key_text(partition), row: key_text(&row) };
+        match stored.get(&row) {
+            None => Some(Mutation::Insert { key, properties: tally.to_properties() }),
+            Some(_) if tally.is_empty() => None,
+            Some((timestamp, stored)) => {
+                let mut sum = stored.clone();
+                sum.merge(tally);
+                let condition = Condition::parse(&ETag::of(*timestamp).to_string()).expect("an ETag is a condition");
+                Some(Mutation::Replace { key, properties: sum.to_properties(), condition })
+            }
+        }
+    };
+    page.rows().filter_map(mutation).collect()
+}
+
+fn key_text(text: &str) -> KeyText {
+    KeyText::new(text).expect("times and names of operations are keys")
+}
+
+async fn create(engine: &impl Engine, table: &TableKey) -> Result<(), WriteError> {
+    match engine.create_table(table).await {
+        Ok(()) | Err(CatalogError::AlreadyExists) => Ok(()),
+        // No figures are in doubt, only the table.
+        Err(CatalogError::Fault(fault)) => Err(WriteError::NotYet(fault.to_string())),
+        Err(CatalogError::NotFound) => Err(WriteError::NotYet("the table cannot be created".to_owned())),
+    }
+}
+
+/// Collects the rows of a partition.
+#[derive(Default)]
+struct Rows {
+    rows: HashMap<String, (DateTime, Tally)>,
+    is_damaged: bool,
+}
+
+impl EntitySink for Rows {
+    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+        let Ok(tally) = Tally::of_record(&entity.record) else {
+            self.is_damaged = true;
+            return ControlFlow::Break(());
+        };
+        self.rows.insert(entity.key.row.clone().into_owned(), (entity.record.timestamp(), tally));
+        ControlFlow::Continue(())
+    }
+}
+
+fn scan_of(range: KeyRange) -> Scan {
+    let deadline = Instant::now() + SCAN_TIME;
+    let (limit, byte_budget) = (PAGE_RESULTS_MAX, usize::MAX);
+    Scan { ranges: vec![range], from: None, filter: None, limit, byte_budget, deadline }
+}
+
+/// The rows of an interval; `None` if there is no such table.
+async fn stored_rows(
+    engine: &impl Engine,
+    table: &TableKey,
+    partition: &str,
+) -> Result<Option<HashMap<String, (DateTime, Tally)>>, WriteError> {
+    let scan = scan_of(KeyRange::rows(partition, Edge::Open, Edge::Open));
+    match engine.scan(table, scan, Rows::default()).await {
+        Ok((rows, end)) if end.next.is_none() && !rows.is_damaged => Ok(Some(rows.rows)),
+        Ok(_) => Err(WriteError::NotYet("the rows of before cannot be read".to_owned())),
+        Err(ReadError::TableNotFound) => Ok(None),
+        Err(ReadError::Fault(fault)) => Err(WriteError::NotYet(fault.to_string())),
+    }
+}
+
+/// Collects keys, by partition.
+#[derive(Default)]
+struct Keys(BTreeMap<String, Vec<EntityKey>>);
+
+impl EntitySink for Keys {
+    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+        let (partition, row) = (entity.key.partition.as_ref(), entity.key.row.as_ref());
+        if let (Ok(partition_key), Ok(row)) = (KeyText::new(partition), KeyText::new(row)) {
+            let key = EntityKey { partition: partition_key, row };
+            self.0.entry(partition.to_owned()).or_default().push(key);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Deletes what is older than it is to be kept. What is left, if it is very much, is for the next time.
+pub(super) async fn delete_old(
+    engine: &impl Engine,
+    account: &AccountName,
+    table: MetricsTable,
+    keep: RetentionDays,
+    now: DateTime,
+) -> Result<(), String> {
+    let table = table_key(account, table);
+    let oldest = now.ticks().saturating_sub(i64::from(keep.get()) * DAY_TICKS);
+    let oldest = partition_of(DateTime::from_ticks(oldest).unwrap_or(DateTime::MIN));
+    for _ in 0..ANALYTICS_SWEEP_STEPS_MAX {
+        let scan = scan_of(KeyRange::partitions(Edge::Open, Edge::Excluding(&oldest)));
+        let (keys, end) = match engine.scan(&table, scan, Keys::default()).await {
+            Ok(page) => page,
+            Err(ReadError::TableNotFound) => return Ok(()),
+            Err(ReadError::Fault(fault)) => return Err(fault.to_string()),
+        };
+        for keys in keys.0.into_values() {
+            for some in keys.chunks(TRANSACTION_OPERATIONS_MAX) {
+                delete(engine, &table, some).await?;
+            }
+        }
+        if end.next.is_none() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+async fn delete(engine: &impl Engine, table: &TableKey, keys: &[EntityKey]) -> Result<(), String> {
+    let delete = |key: &EntityKey| Mutation::Delete { key: key.clone(), condition: Condition::Any };
+    let Ok(transaction) = Transaction::new(keys.iter().map(delete).collect()) else { return Ok(()) };
+    match engine.commit(table, transaction).await {
+        // Somebody else deletes the same; the next time finds what is left.
+        Ok(_) | Err(CommitError::TableNotFound | CommitError::Refused(..)) => Ok(()),
+        Err(CommitError::Fault(fault)) => Err(fault.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::accumulator::{Accumulator, Origin, Sample};
+    use super::super::tally::{Counted, Ending, Party};
+    use super::*;
+    use crate::request::OperationKind;
+    use model::clock::SystemClock;
+    use model::service_properties::{Metrics, MetricsLevel};
+    use model::{EdmValue, ServiceProperties};
+    use std::sync::Arc;
+    use store::Memory;
+
+    fn account() -> AccountName {
+        AccountName::new("orchard").unwrap()
+    }
+
+    fn at(text: &str) -> DateTime {
+        DateTime::parse(text).unwrap()
+    }
+
+    /// The page of an hour with some requests.
+    fn page(requests: usize, when: &str) -> (IntervalKey, IntervalTotals) {
+        let hour_metrics = Metrics { level: MetricsLevel::ServiceAndApi, retention: None };
+        let properties = ServiceProperties { hour_metrics, ..ServiceProperties::default() };
+        let counted = Counted {
+            ending: Ending::Success,
+            party: Party::Authenticated,
+            ingress_bytes: 3,
+            egress_bytes: 5,
+            end_to_end_milliseconds: 4.0,
+            server_milliseconds: 1.0,
+        };
+        let (account, operation) = (account(), OperationKind::InsertEntity);
+        let sample = Sample { account: &account, is_secondary: false, origin: Origin::User, operation, counted };
+        let mut accumulator = Accumulator::default();
+        (0..requests).for_each(|_| accumulator.record(&sample, &properties, at(when)));
+        accumulator.take_all().pop().unwrap()
+    }
+
+    async fn value(engine: &impl Engine, partition: &str, row: &str, name: &str) -> Option<i64> {
+        let key = EntityKey { partition: key_text(partition), row: key_text(row) };
+        let record = engine.get(&table_key(&account(), MetricsTable::HourPrimary), &key).await.unwrap()?;
+        match record.view().unwrap().get(name).unwrap() {
+            Some(EdmValue::Int64(value)) => Some(value),
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_written_is_added_to_what_is_there() {
+        let engine = Memory::new(SystemClock);
+        for (requests, when) in [(2, "2031-03-14T08:15:00Z"), (5, "2031-03-14T08:59:00Z"), (1, "2031-03-14T09:00:00Z")]
+        {
+            let (key, page) = page(requests, when);
+            write(&engine, &key, &page).await.unwrap();
+        }
+        for row in ["user;All", "user;InsertEntity"] {
+            assert_eq!(value(&engine, "20310314T0800", row, "TotalRequests").await, Some(7));
+            assert_eq!(value(&engine, "20310314T0800", row, "TotalIngress").await, Some(21));
+            assert_eq!(value(&engine, "20310314T0900", row, "Success").await, Some(1));
+        }
+        assert_eq!(value(&engine, "20310314T0800", "system;All", "TotalRequests").await, Some(0));
+        assert!(engine.list_tables(&account(), "", 10).await.unwrap().is_empty(), "the table is not listed");
+    }
+
+    #[tokio::test]
+    async fn servers_that_write_at_the_same_time_lose_nothing() {
+        const SERVERS: usize = 4;
+        const WRITES: usize = 25;
+        let engine = Arc::new(Memory::new(SystemClock));
+        let servers = (0..SERVERS).map(|_| {
+            let engine = Arc::clone(&engine);
+            tokio::spawn(async move {
+                for _ in 0..WRITES {
+                    let (key, page) = page(1, "2031-03-14T08:15:00Z");
+                    while let Err(error) = write(&*engine, &key, &page).await {
+                        assert!(matches!(error, WriteError::NotYet(_)), "{error:?}");
+                    }
+                }
+            })
+        });
+        for server in servers.collect::<Vec<_>>() {
+            server.await.unwrap();
+        }
+        let total = value(&*engine, "20310314T0800", "user;All", "TotalRequests").await;
+        assert_eq!(total, Some(i64::try_from(SERVERS * WRITES).unwrap()));
+    }
+
+    #[tokio::test]
+    async fn what_is_too_old_is_deleted() {
+        let engine = Memory::new(SystemClock);
+        for when in ["2031-03-01T08:15:00Z", "2031-03-07T10:59:00Z", "2031-03-07T11:00:00Z", "2031-03-14T08:00:00Z"] {
+            let (key, page) = page(1, when);
+            write(&engine, &key, &page).await.unwrap();
+        }
+        let (now, week) = (at("2031-03-14T11:30:00Z"), RetentionDays::new(7).unwrap());
+        delete_old(&engine, &account(), MetricsTable::MinutePrimary, week, now).await.unwrap();
+        delete_old(&engine, &account(), MetricsTable::HourPrimary, week, now).await.unwrap();
+        for (partition, is_there) in
+            [("20310301T0800", false), ("20310307T1000", false), ("20310307T1100", false), ("20310314T0800", true)]
+        {
+            let total = value(&engine, partition, "user;All", "TotalRequests").await;
+            assert_eq!(total.is_some(), is_there, "{partition}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The log on standard error: its form, its filter, and how the filter changes while the server runs.
+
+use anyhow::{Context, anyhow, ensure};
+use std::fmt;
+use std::io::IsTerminal;
+use std::sync::{Mutex, PoisonError};
+use tracing::info;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
+/// What libraries say is said only if it is wrong, unless somebody asks for more.
+const LIBRARIES: &str = "fjall=warn,lsm_tree=warn,tokio_postgres=warn,deadpool=error";
+
+/// The form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The filter of the log that is in force, and the means to replace it.
+pub struct LogControl {
+    /// The filter that the program was started with.
+    start: String,
+    current: Mutex<String>,
+    reload: Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync>,
+}
+
+impl fmt::Debug for LogControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogControl").field("start", &self.start).finish_non_exhaustive()
+    }
+}
+
+/// Starts the log. May be called once in a process.
+pub fn start(format: LogFormat, levels: &str) -> anyhow::Result<LogControl> {
+    let log = tracing_subscriber::fmt().with_env_filter(filter(levels)?).with_writer(std::io::stderr);
+    let reload: Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync> = match format {
+        LogFormat::Text => {
+            let log = log.with_ansi(std::io::stderr().is_terminal()).with_filter_reloading();
+            let handle = log.reload_handle();
+            log.init();
+            Box::new(move |filter| handle.reload(filter).context("changing the log"))
+        }
+        LogFormat::Json => {
+            let log = log.json().flatten_event(true).with_filter_reloading();
+            let handle = log.reload_handle();
+            log.init();
+            Box::new(move |filter| handle.reload(filter).context("changing the log"))
+        }
+    };
+    Ok(LogControl { start: levels.to_owned(), current: Mutex::new(levels.to_owned()), reload })
+}
+
+impl LogControl {
+    /// One without a log, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_nothing() -> Self {
+        Self { start: String::new(), current: Mutex::default(), reload: Box::new(|_| Ok(())) }
+    }
+
+    /// The filter in force.
+    pub(crate) fn current(&self) -> String {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a filter in force, an empty one the one of the start; answers the one in force from now on.
+    pub(crate) fn change(&self, levels: &str) -> anyhow::Result<String> {
+        let levels = if levels.trim().is_empty() { &self.start } else { levels.trim() };
+        let filter = filter(levels)?;
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.reload)(filter)?;
+        info!(from = *current, to = levels, "the log has another filter from now on");
+        levels.clone_into(&mut current);
+        Ok(levels.to_owned())
+    }
+}
+
+/// The filter that a text describes.
+fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
+    const FORM: &str = "is not a filter of the log such as info, debug or info,store=debug";
+    let mut directives: Vec<&str> = vec![levels];
+    // A description of a span may have commas in it.
+    if !levels.contains('[') {
+        directives = levels.split(',').map(str::trim).collect();
+        // The library takes a word that is no level for the name of a part, of which everything is then shown, and
+        // nothing of all others.
+        for word in directives.iter().filter(|word| !word.contains('=')) {
+            let is_level = !word.is_empty() && word.parse::<LevelFilter>().is_ok();
+            ensure!(is_level, "'{levels}' {FORM}: '{word}' is not one of off, error, warn, info, debug and trace");
+        }
+    }
+    // For users the program is one part, of however many crates it is made.
+    let of_program = directives.iter().filter_map(|directive| directive.trim().strip_prefix("rowhouse="));
+    let crates = of_program.map(|level| format!(",server={level},tools={level}")).collect::<String>();
+    EnvFilter::try_new(format!("{LIBRARIES},{}{crates}", directives.join(",")))
+        .map_err(|error| anyhow!("'{levels}' {FORM}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_one_part_of_the_log() {
+        let filter = filter("warn,rowhouse=debug").unwrap().to_string();
+        for part in ["rowhouse=debug", "server=debug", "tools=debug", "warn"] {
+            assert!(filter.split(',').any(|directive| directive == part), "{part} in {filter}");
+        }
+    }
+
+    #[test]
+    fn filters_are_levels_and_parts_with_levels() {
+        for good in ["info", "TRACE", "off", "info,rowhouse::access=debug", "warn, store=debug", "info,[span]=debug"] {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        for bad in ["", "infoo", "info,", "store", "store=loud", "info,store=debug=x", "info;debug"] {
+            let error = filter(bad).unwrap_err().to_string();
+            assert!(error.contains(bad) && error.contains("info,store=debug"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Counters for each account and each table, bounded in number.
+//!
+//! What is beyond the bound counts under [`OTHER`], of tables only what succeeds. A table comes in with its first request that succeeds, and goes when
+//! it is deleted, or when nobody has used it for a day. Names that do not exist, and accounts that this server does not
+//! have, never come in, so nobody can fill the page with made-up names.
+//!
+//! The counters of a table are found in a small cache that each thread has for itself; only what is not in it is looked
+//! up under a lock.
+
+use crate::request::OperationKind;
+use crate::telemetry::summary::{Outcome, RequestSummary};
+use model::AccountName;
+use model::limits::{METRICS_ACCOUNTS_MAX, METRICS_TABLE_IDLE_SECONDS_MAX, METRICS_TABLES_MAX};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+use wire::ErrorCode;
+
+/// The label of what is beyond the bound; no account and no table can have this name.
+pub(super) const OTHER: &str = "(other)";
+/// The outcomes of requests as this module tells them apart.
+pub(super) const OUTCOMES: [&str; 5] = ["success", "client_error", "throttled", "server_error", "aborted"];
+/// Tables that a thread finds without a lock.
+const CACHED: usize = 32;
+
+/// The counters of an account or a table.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) outcomes: [AtomicU64; OUTCOMES.len()],
+    pub(super) request_bytes: AtomicU64,
+    pub(super) response_bytes: AtomicU64,
+}
+
+impl Tally {
+    fn count(&self, summary: &RequestSummary<'_>) {
+        super::add(self.outcomes.get(outcome(summary.outcome)), 1);
+        super::add(Some(&self.request_bytes), summary.request_bytes);
+        super::add(Some(&self.response_bytes), summary.response_bytes);
+    }
+}
+
+/// A table of an account, or with an empty name the account itself.
+#[derive(Debug)]
+pub(super) struct Entry {
+    owner: u64,
+    pub(super) account: AccountName,
+    /// In lower case, since names of tables are compared without regard to case.
+    pub(super) table: Box<str>,
+    pub(super) tally: Tally,
+    of_account: Arc<Tally>,
+    is_gone: AtomicBool,
+    /// In seconds of Unix time.
+    used_at: AtomicU64,
+}
+
+/// The counters of all accounts and tables.
+#[derive(Debug)]
+pub(super) struct ByTable {
+    /// Tells the counters of one server from those of another one in the same process, as in tests.
+    id: u64,
+    has_tables: bool,
+    known: RwLock<Known>,
+    other_tables: Tally,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    accounts: BTreeMap<AccountName, Arc<Tally>>,
+    other_accounts: Arc<Tally>,
+    entries: BTreeMap<AccountName, BTreeMap<Box<str>, Arc<Entry>>>,
+    tables: usize,
+}
+
+thread_local! {
+    static CACHE: RefCell<[Option<Arc<Entry>>; CACHED]> = const { RefCell::new([const { None }; CACHED]) };
+}
+
+impl ByTable {
+    pub(super) fn new(has_tables: bool) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { id, has_tables, known: RwLock::default(), other_tables: Tally::default() }
+    }
+
+    /// Counts a request for its account, if this server has it, and for its table.
+    pub(super) fn count(&self, summary: &RequestSummary<'_>) {
+        let Some(account) = summary.account else { return };
+        let table = summary.table.filter(|_| self.has_tables).unwrap_or_default();
+        let now = seconds(summary.began_at);
+        let slot = slot(account, table);
+        let is_counted = CACHE.with_borrow(|cache| {
+            let cached = cache.get(slot).and_then(Option::as_ref).filter(|entry| entry.is(self.id, account, table));
+            cached.inspect(|entry| entry.count(summary, now)).is_some()
+        });
+        if !is_counted {
+            self.count_slowly(summary, account, table, now, slot);
+        }
+        let is_gone = summary.operation == OperationKind::DeleteTable && summary.outcome.code().is_none()
+            || summary.outcome.code() == Some(ErrorCode::TableNotFound);
+        if is_gone && !table.is_empty() {
+            self.forget(account, table);
+        }
+    }
+
+    #[cold]
+    fn count_slowly(&self, summary: &RequestSummary<'_>, account: &AccountName, table: &str, now: u64, slot: usize) {
+        let folded = table.to_ascii_lowercase();
+        let (mut found, has_room) = {
+            let known = self.read();
+            (known.find(account, &folded), known.has_room(&folded))
+        };
+        // A name that nothing was found under may be anything, so only what exists comes in.
+        if found.is_none() && (table.is_empty() || is_success(summary.outcome)) {
+            if has_room {
+                found = self.write().add(self.id, account, &folded, now);
+            }
+            if found.is_none() {
+                self.other_tables.count(summary);
+            }
+        }
+        let Some(entry) = found else {
+            // There is always room for the account.
+            return self.count_slowly(summary, account, "", now, self::slot(account, ""));
+        };
+        entry.count(summary, now);
+        CACHE.with_borrow_mut(|cache| {
+            if let Some(place) = cache.get_mut(slot) {
+                *place = Some(entry);
+            }
+        });
+    }
+
+    fn forget(&self, account: &AccountName, table: &str) {
+        let folded = table.to_ascii_lowercase();
+        if self.read().find(account, &folded).is_some() {
+            self.write().remove(account, &folded);
+        }
+    }
+
+    /// Forgets the tables that nobody has used for long.
+    pub(super) fn age(&self, now: SystemTime) {
+        let oldest = seconds(now).saturating_sub(METRICS_TABLE_IDLE_SECONDS_MAX);
+        let mut known = self.write();
+        let idle: Vec<_> = known
+            .entries
+            .values()
+            .flat_map(BTreeMap::values)
+            .filter(|entry| !entry.table.is_empty() && entry.used_at.load(Ordering::Relaxed) < oldest)
+            .cloned()
+            .collect();
+        for entry in idle {
+            known.remove(&entry.account, &entry.table);
+        }
+    }
+
+    /// The counters of the accounts; of those beyond the bound together at the end, if there are any.
+    pub(super) fn accounts(&self) -> Vec<(String, Arc<Tally>)> {
+        let known = self.read();
+        let named = known.accounts.iter().map(|(name, tally)| (name.to_string(), Arc::clone(tally)));
+        let other = (OTHER.to_owned(), Arc::clone(&known.other_accounts));
+        named.chain(Some(other).filter(|(_, tally)| !tally.is_untouched())).collect()
+    }
+
+    /// The counters of the tables.
+    pub(super) fn tables(&self) -> Vec<Arc<Entry>> {
+        let known = self.read();
+        let entries = known.entries.values().flat_map(BTreeMap::values);
+        entries.filter(|entry| !entry.table.is_empty()).cloned().collect()
+    }
+
+    /// The counters of the tables beyond the bound, if there are any.
+    pub(super) fn other_tables(&self) -> Option<&Tally> {
+        Some(&self.other_tables).filter(|tally| !tally.is_untouched())
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tally {
+    fn is_untouched(&self) -> bool {
+        self.outcomes.iter().all(|count| count.load(Ordering::Relaxed) == 0)
+    }
+}
+
+impl Entry {
+    fn is(&self, owner: u64, account: &AccountName, table: &str) -> bool {
+        self.owner == owner
+            && self.account == *account
+            && self.table.eq_ignore_ascii_case(table)
+            && !self.is_gone.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, summary: &RequestSummary<'_>, now: u64) {
+        self.of_account.count(summary);
+        if !self.table.is_empty() {
+            self.tally.count(summary);
+        }
+        if self.used_at.load(Ordering::Relaxed) != now {
+            self.used_at.store(now, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Known {
+    fn find(&self, account: &AccountName, folded: &str) -> Option<Arc<Entry>> {
+        self.entries.get(account)?.get(folded).cloned()
+    }
+
+    /// Whether there is room for one more table; for an account there always is.
+    fn has_room(&self, folded: &str) -> bool {
+        folded.is_empty() || self.tables < METRICS_TABLES_MAX
+    }
+
+    /// Adds a table, or with an empty name an account; `None` if there is no room for another table.
+    fn add(&mut self, owner: u64, account: &AccountName, folded: &str, now: u64) -> Option<Arc<Entry>> {
+        if let Some(entry) = self.find(account, folded) {
+            return Some(entry);
+        }
+        if !self.has_room(folded) {
+            return None;
+        }
+        let of_account = match self.accounts.get(account) {
+            Some(tally) => Arc::clone(tally),
+            None if self.accounts.len() >= METRICS_ACCOUNTS_MAX => Arc::clone(&self.other_accounts),
+            None => Arc::clone(self.accounts.entry(account.clone()).or_default()),
+        };
+        let entry = Arc::new(Entry {
+            owner,
+            account: account.clone(),
+            table: folded.into(),
+            tally: Tally::default(),
+            of_account,
+            is_gone: AtomicBool::new(false),
+            used_at: AtomicU64::new(now),
+        });
+        self.tables += usize::from(!folded.is_empty());
+        self.entries.entry(account.clone()).or_default().insert(folded.into(), Arc::clone(&entry));
+        Some(entry)
+    }
+
+    fn remove(&mut self, account: &AccountName, folded: &str) {
+        if let Some(entry) = self.entries.get_mut(account).and_then(|tables| tables.remove(folded)) {
+            // Threads have it in their caches.
+            entry.is_gone.store(true, Ordering::Relaxed);
+            self.tables -= 1;
+        }
+    }
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+fn is_success(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Answered { code: None, .. })
+}
+
+/// The place of an outcome among [`OUTCOMES`].
+fn outcome(outcome: Outcome) -> usize {
+    match outcome {
+        Outcome::Answered { code: None, .. } => 0,
+        Outcome::Answered { code: Some(ErrorCode::ServerBusy), .. } => 2,
+        Outcome::Answered { code: Some(code), .. } if code.status() < 500 => 1,
+        Outcome::Answered { code: Some(_), .. } => 3,
+        Outcome::Aborted => 4,
+    }
+}
+
+/// The place in the cache of a thread (FNV-1a over the names).
+fn slot(account: &AccountName, table: &str) -> usize {
+    let bytes = account.as_str().bytes().chain([b'/']).chain(table.bytes().map(|byte| byte.to_ascii_lowercase()));
+    let hash = bytes
+        .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
+    usize::try_from(hash >> 32).unwrap_or(0) % CACHED
+}

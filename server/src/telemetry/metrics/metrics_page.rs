@@ -1,0 +1,173 @@
+//! The page that `/metrics` answers, in the text format of OpenMetrics.
+
+use super::{ConnectionCounters, Metrics, engine_families, process, server_families};
+use crate::limits::admission::AdmissionFigures;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Figures;
+use store::figures::Distributed;
+
+/// The media type of the page.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Nanoseconds of a second.
+const NANOS: f64 = 1e9;
+
+/// Everything that the page is made of, at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct MetricsSnapshot {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) connections: Arc<ConnectionCounters>,
+    /// `None` until the engine is open.
+    pub(crate) service: Option<(Figures, AdmissionFigures)>,
+    pub(crate) stage: &'static str,
+    pub(crate) is_ready: bool,
+    /// Spans that were handed over, and those that were thrown away; `None` if there are no traces.
+    pub(crate) spans: Option<(u64, u64)>,
+}
+
+/// Writes the page.
+pub(crate) fn write(snapshot: &MetricsSnapshot) -> Result<String, fmt::Error> {
+    let mut page = String::with_capacity(32 * 1024);
+    for (prefix, part) in [(Some("rowhouse"), Part::Server(Box::new(snapshot.clone()))), (None, Part::Process)] {
+        let mut registry = prefix.map_or_else(Registry::default, Registry::with_prefix);
+        registry.register_collector(Box::new(part));
+        encode_registry(&mut page, &registry)?;
+    }
+    encode_eof(&mut page)?;
+    Ok(page)
+}
+
+/// The two parts of the page, whose names begin differently.
+#[derive(Debug)]
+enum Part {
+    Server(Box<MetricsSnapshot>),
+    Process,
+}
+
+impl Collector for Part {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = MetricsPage { encoder: &mut encoder };
+        match self {
+            Self::Server(snapshot) => {
+                server_families::write(&mut page, snapshot)?;
+                match &snapshot.service {
+                    Some((figures, _)) => engine_families::write(&mut page, figures),
+                    None => Ok(()),
+                }
+            }
+            Self::Process => process::write(&mut page),
+        }
+    }
+}
+
+/// A page while it is written.
+pub(super) struct MetricsPage<'p, 'e> {
+    encoder: &'p mut DescriptorEncoder<'e>,
+}
+
+/// Labels of a sample: names and values.
+pub(super) type Labels<'l> = &'l [(&'static str, &'l str)];
+
+/// A metric family while it is written.
+pub(super) struct Family<'f> {
+    encoder: MetricEncoder<'f>,
+}
+
+impl MetricsPage<'_, '_> {
+    /// A family of counters. The name ends with its unit, and gets `_total` behind it.
+    pub(super) fn counter(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl FnOnce(&mut Family<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        self.family(name, help, MetricType::Counter, samples)
+    }
+
+    /// A family of gauges.
+    pub(super) fn gauge(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl FnOnce(&mut Family<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        self.family(name, help, MetricType::Gauge, samples)
+    }
+
+    /// A family of histograms.
+    pub(super) fn histogram(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl FnOnce(&mut Family<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        self.family(name, help, MetricType::Histogram, samples)
+    }
+
+    fn family(
+        &mut self,
+        name: &str,
+        help: &str,
+        kind: MetricType,
+        samples: impl FnOnce(&mut Family<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        let (bare, unit) = [("_bytes", Unit::Bytes), ("_seconds", Unit::Seconds)]
+            .into_iter()
+            .find_map(|(end, unit)| Some((name.strip_suffix(end)?, Some(unit))))
+            .unwrap_or((name, None));
+        let encoder = self.encoder.encode_descriptor(bare, help, unit.as_ref(), kind)?;
+        samples(&mut Family { encoder })
+    }
+}
+
+impl Family<'_> {
+    /// A counter of whole things.
+    pub(super) fn count(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
+        self.sample(labels, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&value, None))
+    }
+
+    /// A counter of time.
+    pub(super) fn count_time(&mut self, labels: Labels<'_>, time: Duration) -> fmt::Result {
+        self.sample(labels, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&time.as_secs_f64(), None))
+    }
+
+    /// A gauge of whole things.
+    pub(super) fn value(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
+        self.sample(labels, |encoder| encoder.encode_gauge(&value))
+    }
+
+    /// A gauge of anything.
+    pub(super) fn measure(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
+        self.sample(labels, |encoder| encoder.encode_gauge(&value))
+    }
+
+    /// A histogram of whole things.
+    pub(super) fn spread(&mut self, labels: Labels<'_>, spread: &Distributed) -> fmt::Result {
+        self.scaled(labels, spread, 1.0)
+    }
+
+    /// A histogram of times that were counted in nanoseconds.
+    pub(super) fn times(&mut self, labels: Labels<'_>, spread: &Distributed) -> fmt::Result {
+        self.scaled(labels, spread, NANOS)
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "the page has numbers of this precision")]
+    fn scaled(&mut self, labels: Labels<'_>, spread: &Distributed, scale: f64) -> fmt::Result {
+        let bounds = spread.bounds.iter().map(|bound| *bound as f64 / scale).chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(spread.counts.iter().copied()).collect();
+        let count = spread.counts.iter().sum();
+        let sum = spread.sum as f64 / scale;
+        self.sample(labels, |encoder| encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None))
+    }
+
+    fn sample(&mut self, labels: Labels<'_>, write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result) -> fmt::Result {
+        // Without labels there are to be no braces either.
+        if labels.is_empty() { write(&mut self.encoder) } else { write(&mut self.encoder.encode_family(&labels)?) }
+    }
+}

@@ -1,0 +1,162 @@
+//! What the server counts about requests and connections, for whoever looks at `/metrics`.
+//!
+//! A request costs some additions in arrays whose places are computed, and no lock and no allocation; only the first
+//! request of a thread for a table looks it up under a lock (`by_table.rs`).
+
+mod by_table;
+mod connections;
+mod engine_families;
+mod metrics_page;
+mod process;
+mod server_families;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use connections::{ConnectionCounters, OpenConnection};
+pub(crate) use metrics_page::{CONTENT_TYPE, MetricsSnapshot, write};
+pub use process::begin as begin_process;
+
+use crate::request::{CredentialKind, OperationKind};
+use crate::telemetry::summary::{Outcome, RequestSummary};
+use by_table::ByTable;
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::figures::Distribution;
+use wire::ErrorCode;
+
+/// Bounds for the time of a request: 250 µs to 30 s, in nanoseconds.
+const REQUEST_TIME_BOUNDS: &[u64] = &[
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    5_000_000_000,
+    10_000_000_000,
+    30_000_000_000,
+];
+
+const OPERATIONS: usize = OperationKind::ALL.len();
+const CODES: usize = ErrorCode::ALL.len();
+/// The statuses of operations that succeed; any other one counts as the last.
+const SUCCESSES: [u16; 5] = [200, 201, 202, 204, 0];
+/// The ways in which a request may end: with an error, as a success, as a batch that an error failed, without an answer.
+const ENDS: usize = CODES + SUCCESSES.len() + CODES + 1;
+
+/// What is counted about requests.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    /// One place for each operation and each way in which it may end.
+    ends: Box<[AtomicU64]>,
+    durations: Box<[Distribution]>,
+    request_bytes: [AtomicU64; OPERATIONS],
+    response_bytes: [AtomicU64; OPERATIONS],
+    authentication_failures: [AtomicU64; CredentialKind::ALL.len()],
+    in_flight: AtomicU64,
+    abandoned: AtomicU64,
+    by_table: ByTable,
+}
+
+/// A request in flight, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct InFlight<'m> {
+    metrics: &'m Metrics,
+    is_completed: bool,
+}
+
+impl Metrics {
+    /// Nothing counted yet; tables are told apart if they are to be.
+    pub(crate) fn new(has_tables: bool) -> Self {
+        let counters = |count| std::iter::repeat_with(AtomicU64::default).take(count).collect();
+        Self {
+            ends: counters(OPERATIONS * ENDS),
+            durations: OperationKind::ALL.iter().map(|_| Distribution::new(REQUEST_TIME_BOUNDS)).collect(),
+            request_bytes: Default::default(),
+            response_bytes: Default::default(),
+            authentication_failures: Default::default(),
+            in_flight: AtomicU64::new(0),
+            abandoned: AtomicU64::new(0),
+            by_table: ByTable::new(has_tables),
+        }
+    }
+
+    /// A request begins.
+    pub(crate) fn begin(&self) -> InFlight<'_> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight { metrics: self, is_completed: false }
+    }
+
+    fn count(&self, summary: &RequestSummary<'_>) {
+        let operation = summary.operation.index();
+        add(self.ends.get(operation * ENDS + end(summary.outcome)), 1);
+        if let Some(durations) = self.durations.get(operation) {
+            durations.record_time(summary.duration);
+        }
+        add(self.request_bytes.get(operation), summary.request_bytes);
+        add(self.response_bytes.get(operation), summary.response_bytes);
+        if is_authentication_failure(summary) {
+            add(self.authentication_failures.get(summary.credential as usize), 1);
+        }
+        self.by_table.count(summary);
+    }
+}
+
+impl InFlight<'_> {
+    /// The request came to its end.
+    pub(crate) fn complete(mut self, summary: &RequestSummary<'_>) {
+        self.is_completed = true;
+        self.metrics.count(summary);
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if !self.is_completed {
+            // The client went away, and with it the task that worked for it.
+            self.metrics.abandoned.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn add(counter: Option<&AtomicU64>, value: u64) {
+    if let (Some(counter), true) = (counter, value > 0) {
+        counter.fetch_add(value, Ordering::Relaxed);
+    }
+}
+
+/// Whether the credential, or that there is none, is why the request failed.
+fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
+    let code = summary.outcome.code();
+    let codes =
+        [ErrorCode::AuthenticationFailed, ErrorCode::AuthenticationNeeded, ErrorCode::InvalidAuthenticationInfo];
+    !summary.is_authenticated && code.is_some_and(|code| codes.contains(&code))
+}
+
+/// The place of an outcome among the ways in which a request may end.
+fn end(outcome: Outcome) -> usize {
+    match outcome {
+        Outcome::Answered { status, code: Some(code) } if status == code.status() => code as usize,
+        Outcome::Answered { code: Some(code), .. } => CODES + SUCCESSES.len() + code as usize,
+        Outcome::Answered { status, code: None } => {
+            CODES + SUCCESSES.iter().position(|success| *success == status).unwrap_or(SUCCESSES.len() - 1)
+        }
+        Outcome::Aborted => ENDS - 1,
+    }
+}
+
+/// Every way in which a request may end, in the order of its place: status and code, empty where there is none.
+fn ends() -> impl Iterator<Item = (u16, &'static str)> {
+    let codes = || ErrorCode::ALL.iter();
+    let failures = codes().map(|code| (code.status(), code.as_str()));
+    let successes = SUCCESSES.into_iter().map(|status| (status, ""));
+    let failed_batches = codes().map(|code| (202, code.as_str()));
+    failures.chain(successes).chain(failed_batches).chain([(0, "aborted")])
+}

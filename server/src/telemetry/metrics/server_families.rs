@@ -1,0 +1,186 @@
+//! The metrics of the server itself: requests, connections, admission, build.
+
+use super::by_table::{OTHER, OUTCOMES, Tally};
+use super::metrics_page::{Family, MetricsPage, MetricsSnapshot};
+use super::{ENDS, Metrics, ends};
+use crate::request::{CredentialKind, OperationKind};
+use crate::telemetry::version;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
+    build(page, snapshot)?;
+    requests(page, &snapshot.metrics)?;
+    connections(page, snapshot)?;
+    admission(page, snapshot)?;
+    spans(page, snapshot)?;
+    snapshot.metrics.by_table.age(SystemTime::now());
+    accounts(page, &snapshot.metrics)?;
+    tables(page, &snapshot.metrics)
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn build(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
+    page.gauge("build_info", "Always 1; the labels say which build of the server this is", |family| {
+        let labels = version::FACTS;
+        family.value(&labels, 1)
+    })?;
+    let help = "1 while the server takes requests, 0 while it opens its data or stops, and while writes are refused";
+    page.gauge("ready", help, |family| family.value(&[], u64::from(snapshot.is_ready)))?;
+    page.gauge("stage", "1 for the part of its life the server is in: opening, serving or stopping", |family| {
+        ["opening", "serving", "stopping"]
+            .iter()
+            .try_for_each(|stage| family.value(&[("stage", *stage)], u64::from(*stage == snapshot.stage)))
+    })
+}
+
+fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
+    let help = "Requests that came to their end, by operation, HTTP status and error code; a failed batch has status 202 \
+                and the code of the operation that failed it, and a client that did not send its body has the code aborted";
+    page.counter("requests", help, |family| {
+        for (operation, counts) in OperationKind::ALL.iter().zip(metrics.ends.chunks(ENDS)) {
+            for ((status, code), count) in ends().zip(counts).filter(|(_, count)| read(count) > 0) {
+                let status = status.to_string();
+                let labels = [("operation", operation.name()), ("status", &*status), ("code", code)];
+                family.count(&labels, read(count))?;
+            }
+        }
+        Ok(())
+    })?;
+    let help = "Time from the head of a request until its answer was made, by operation; it includes waiting for the \
+                client's body, and not the sending of the answer";
+    page.histogram("request_duration_seconds", help, |family| {
+        for (operation, times) in OperationKind::ALL.iter().zip(&metrics.durations) {
+            let times = times.read();
+            if times.counts.iter().any(|count| *count > 0) {
+                family.times(&[("operation", operation.name())], &times)?;
+            }
+        }
+        Ok(())
+    })?;
+    let bytes = |family: &mut Family<'_>, counts: &[AtomicU64]| {
+        for (operation, count) in OperationKind::ALL.iter().zip(counts).filter(|(_, count)| read(count) > 0) {
+            family.count(&[("operation", operation.name())], read(count))?;
+        }
+        Ok(())
+    };
+    let help = "Bytes of the bodies of requests that were read, without their heads";
+    page.counter("request_bytes", help, |family| bytes(family, &metrics.request_bytes))?;
+    let help = "Bytes of the bodies of answers, without their heads";
+    page.counter("response_bytes", help, |family| bytes(family, &metrics.response_bytes))?;
+    page.gauge("requests_in_flight", "Requests whose head was read and whose answer is not made yet", |family| {
+        family.value(&[], read(&metrics.in_flight))
+    })?;
+    let help = "Requests whose client went away before there was an answer; they are in no other counter";
+    page.counter("requests_abandoned", help, |family| family.count(&[], read(&metrics.abandoned)))?;
+    let help = "Requests that were refused because of their credential, by its kind; anonymous is without any";
+    page.counter("authentication_failures", help, |family| {
+        let counts = CredentialKind::ALL.iter().zip(&metrics.authentication_failures);
+        counts.into_iter().try_for_each(|(kind, count)| family.count(&[("kind", kind.name())], read(count)))
+    })
+}
+
+fn connections(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
+    let counts = &snapshot.connections;
+    page.gauge("connections_open", "Connections of clients, idle ones and TLS handshakes included", |family| {
+        family.value(&[], read(&counts.open))
+    })?;
+    page.counter("connections_accepted", "Connections that were accepted", |family| {
+        family.count(&[], read(&counts.accepted))
+    })?;
+    page.counter("tls_handshake_failures", "TLS handshakes that failed or took too long", |family| {
+        family.count(&[], read(&counts.failed_handshakes))
+    })?;
+    page.counter("connections_stalled", "Connections that were cut off since the client took no answer", |family| {
+        family.count(&[], read(&counts.stalled))
+    })
+}
+
+fn admission(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
+    let Some((_, figures)) = &snapshot.service else { return Ok(()) };
+    let help = "Requests that were told that the server is busy because all of this was taken for a second: memory for \
+                bodies (--body-mib) or places for requests in work (--max-requests)";
+    page.counter("admission_refused", help, |family| {
+        family.count(&[("resource", "memory")], figures.refused_memory)?;
+        family.count(&[("resource", "requests")], figures.refused_requests)
+    })?;
+    page.gauge("admission_requests", "Requests in work, which --max-requests bounds", |family| {
+        family.value(&[], figures.requests)
+    })?;
+    page.gauge("admission_requests_limit", "Most requests in work at one time", |family| {
+        family.value(&[], figures.requests_max)
+    })?;
+    let help = "Memory that is set aside for bodies of requests and answers on their way, which --body-mib bounds";
+    page.gauge("admission_memory_bytes", help, |family| family.value(&[], figures.memory_bytes))?;
+    page.gauge("admission_memory_limit_bytes", "Most memory for bodies on their way", |family| {
+        family.value(&[], figures.memory_bytes_max)
+    })
+}
+
+fn spans(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
+    let Some((exported, dropped)) = snapshot.spans else { return Ok(()) };
+    page.counter("trace_spans_exported", "Spans that the OpenTelemetry collector has taken", |family| {
+        family.count(&[], exported)
+    })?;
+    let help = "Spans that were thrown away because the collector is slow, unreachable or refuses them";
+    page.counter("trace_spans_dropped", help, |family| family.count(&[], dropped))
+}
+
+fn accounts(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
+    let accounts = metrics.by_table.accounts();
+    let all: Vec<_> = accounts.iter().map(|(account, tally)| ([("account", account.as_str())], &**tally)).collect();
+    let requests = "Requests for an account of this server, by outcome: success, client_error, throttled (503), server_error \
+                    or aborted; accounts beyond the first 200 count as (other)";
+    let families = [
+        ("account_requests", requests),
+        ("account_request_bytes", "Bytes of the bodies of requests for an account"),
+        ("account_response_bytes", "Bytes of the bodies of answers of an account"),
+    ];
+    tallies(page, families, &all)
+}
+
+fn tables(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
+    let tables = metrics.by_table.tables();
+    let named =
+        tables.iter().map(|entry| ([("account", entry.account.as_str()), ("table", &*entry.table)], &entry.tally));
+    let other = metrics.by_table.other_tables().map(|tally| ([("account", OTHER), ("table", OTHER)], tally));
+    let all: Vec<_> = named.chain(other).collect();
+    let requests = "Requests for a table by outcome, in lower case; at most 1000 tables, those beyond count as (other) with \
+                    their successes only, and tables that were deleted, or not used for a day, go away";
+    let families = [
+        ("table_requests", requests),
+        ("table_request_bytes", "Bytes of the bodies of requests for a table"),
+        ("table_response_bytes", "Bytes of the bodies of answers about a table"),
+    ];
+    tallies(page, families, &all)
+}
+
+/// The counters of accounts or tables by their labels, as three families: the outcomes, and the bytes both ways.
+fn tallies<const N: usize>(
+    page: &mut MetricsPage<'_, '_>,
+    [requests, request_bytes, response_bytes]: [(&str, &str); 3],
+    all: &[([(&'static str, &str); N], &Tally)],
+) -> fmt::Result {
+    page.counter(requests.0, requests.1, |family| {
+        all.iter().try_for_each(|(labels, tally)| outcomes(family, labels, tally))
+    })?;
+    page.counter(request_bytes.0, request_bytes.1, |family| {
+        all.iter().try_for_each(|(labels, tally)| family.count(labels, read(&tally.request_bytes)))
+    })?;
+    page.counter(response_bytes.0, response_bytes.1, |family| {
+        all.iter().try_for_each(|(labels, tally)| family.count(labels, read(&tally.response_bytes)))
+    })
+}
+
+/// The outcomes that there were, of an account or a table.
+fn outcomes(family: &mut Family<'_>, labels: &[(&'static str, &str)], tally: &Tally) -> fmt::Result {
+    for (outcome, count) in OUTCOMES.iter().zip(&tally.outcomes).filter(|(_, count)| read(count) > 0) {
+        let labels: Vec<_> = labels.iter().copied().chain([("outcome", *outcome)]).collect();
+        family.count(&labels, read(count))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,248 @@
+use super::*;
+use crate::limits::admission::AdmissionFigures;
+use model::AccountName;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use store::Figures;
+use store::figures::{CommitterFigures, DatabaseFigures, DiskFigures, Distribution, TreeFigures};
+
+/// A request as it came to its end.
+fn completed<'a>(
+    account: &'a AccountName,
+    table: &'a str,
+    operation: OperationKind,
+    outcome: Outcome,
+) -> RequestSummary<'a> {
+    RequestSummary {
+        began_at: SystemTime::now(),
+        duration: Duration::from_micros(300),
+        receiving: Duration::ZERO,
+        operation,
+        account: Some(account),
+        is_secondary: false,
+        table: Some(table),
+        credential: CredentialKind::SharedKey,
+        is_authenticated: true,
+        has_own_timeout: false,
+        outcome,
+        request_bytes: 7,
+        response_bytes: 11,
+        method: "GET",
+        path: "/",
+        request_id: "",
+        client_request_id: None,
+        user_agent: None,
+        peer: (Ipv4Addr::LOCALHOST, 1).into(),
+        is_tls: false,
+    }
+}
+
+const DONE: Outcome = Outcome::Answered { status: 204, code: None };
+
+fn failed(code: ErrorCode) -> Outcome {
+    Outcome::Answered { status: code.status(), code: Some(code) }
+}
+
+fn account(name: &str) -> AccountName {
+    AccountName::new(name).unwrap()
+}
+
+/// A snapshot with the figures that no engine has all at once.
+fn snapshot(metrics: Metrics) -> MetricsSnapshot {
+    let spread = || Distribution::new(REQUEST_TIME_BOUNDS).read();
+    let committer = CommitterFigures {
+        queue: 0,
+        queue_bytes: 0,
+        group_transactions: spread(),
+        group_entities: spread(),
+        write_nanoseconds: spread(),
+        transactions: 0,
+        outages: 0,
+    };
+    let tree = TreeFigures {
+        disk_bytes: 0,
+        journal_bytes: 0,
+        journals: 0,
+        sorted_files: 0,
+        memtable_bytes: 0,
+        flushes_waiting: 0,
+        cache_bytes: 0,
+        cache_capacity_bytes: 0,
+        cache_hits: 0,
+        cache_misses: 0,
+        compactions_running: 0,
+        compactions: 0,
+        compaction_seconds: 0.0,
+        scans_running: 0,
+    };
+    let database = DatabaseFigures {
+        connections_max: 0,
+        connections: 0,
+        connections_idle: 0,
+        waiting: 0,
+        wait_nanoseconds: spread(),
+        step_nanoseconds: spread(),
+        retries: [("conflict", 0), ("timeout", 0), ("connection", 0)],
+    };
+    let figures = Figures {
+        tables: Some(0),
+        purge_backlog: Some(0),
+        refusal: None,
+        disk: Some(DiskFigures { free_bytes: 0, reserve_bytes: 0 }),
+        committer: Some(committer),
+        tree: Some(tree),
+        database: Some(database),
+    };
+    MetricsSnapshot {
+        metrics: Arc::new(metrics),
+        connections: Arc::default(),
+        service: Some((figures, AdmissionFigures::default())),
+        stage: "serving",
+        is_ready: true,
+        spans: Some((0, 0)),
+    }
+}
+
+/// Kind and labels of a metric, by its name.
+type Families = BTreeMap<String, (String, BTreeSet<String>)>;
+
+/// What a page has; the labels of histograms without those of their buckets.
+fn families(page: &str) -> Families {
+    let mut families = Families::new();
+    for line in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').unwrap();
+        let end = if kind == "counter" { "_total" } else { "" };
+        families.insert(format!("{name}{end}"), (kind.to_owned(), BTreeSet::new()));
+    }
+    for line in page.lines().filter(|line| !line.starts_with('#')) {
+        let Some((name, labels)) = line.split_once('{') else { continue };
+        let bare = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        let labels = labels.split_once("} ").unwrap().0;
+        let names = labels.split("\",").map(|label| label.split_once('=').unwrap().0.to_owned());
+        families.get_mut(bare).unwrap().1.extend(names.filter(|name| name != "le"));
+    }
+    families
+}
+
+/// What the documentation lists.
+fn documented() -> Families {
+    let page = include_str!("../../../../docs/observability.md");
+    let rows = page.lines().filter(|line| line.starts_with("| `rowhouse_") || line.starts_with("| `process_"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, name, kind, labels, meaning, _] = cells[..] else { panic!("five columns are expected: {row}") };
+        assert!(!meaning.is_empty(), "{row}");
+        let labels = labels.split(',').map(|label| label.trim().to_owned()).filter(|label| !label.is_empty()).collect();
+        (name.trim_matches('`').to_owned(), (kind.to_owned(), labels))
+    })
+    .collect()
+}
+
+#[test]
+fn the_documentation_lists_what_is_exported_with_kinds_and_labels() {
+    let metrics = Metrics::new(true);
+    metrics.begin().complete(&completed(&account("orchard"), "Trees", OperationKind::InsertEntity, DONE));
+    let page = write(&snapshot(metrics)).unwrap();
+    assert!(page.ends_with("# EOF\n"));
+    let exported = families(&page);
+    let documented = documented();
+    for (name, of_page) in &exported {
+        assert_eq!(documented.get(name), Some(of_page), "{name}");
+    }
+    for name in documented.keys() {
+        assert!(exported.contains_key(name), "{name} is documented and not exported");
+    }
+}
+
+#[test]
+fn every_end_of_a_request_has_a_place_of_its_own() {
+    let mut expected: BTreeMap<usize, (u16, &str)> = BTreeMap::new();
+    let mut place = |outcome: Outcome, labels| {
+        let place = end(outcome);
+        assert!(expected.insert(place, labels).is_none(), "{outcome:?}");
+        assert_eq!(ends().nth(place), Some(labels), "{outcome:?}");
+    };
+    for code in ErrorCode::ALL {
+        place(failed(*code), (code.status(), code.as_str()));
+        place(Outcome::Answered { status: 202, code: Some(*code) }, (202, code.as_str()));
+    }
+    for status in [200, 201, 202, 204] {
+        place(Outcome::Answered { status, code: None }, (status, ""));
+    }
+    place(Outcome::Answered { status: 299, code: None }, (0, ""));
+    place(Outcome::Aborted, (0, "aborted"));
+    assert_eq!(expected.len(), ENDS);
+    assert_eq!(ends().count(), ENDS);
+}
+
+#[test]
+fn a_request_is_in_flight_until_its_end_or_until_its_task_is_gone() {
+    let (metrics, orchard) = (Metrics::new(true), account("orchard"));
+    let (first, second) = (metrics.begin(), metrics.begin());
+    assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 2);
+    first.complete(&completed(&orchard, "trees", OperationKind::QueryEntity, DONE));
+    drop(second);
+    assert_eq!((metrics.in_flight.load(Ordering::Relaxed), metrics.abandoned.load(Ordering::Relaxed)), (0, 1));
+}
+
+/// Tables and accounts with the number of their requests.
+fn lines(metrics: &Metrics, start: &str) -> Vec<String> {
+    let sum = |tally: &by_table::Tally| tally.outcomes.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
+    let tables = metrics.by_table.tables();
+    let tables = tables.iter().map(|entry| format!("{}/{} {}", entry.account, entry.table, sum(&entry.tally)));
+    let accounts = metrics.by_table.accounts();
+    let accounts = accounts.iter().map(|(account, tally)| format!("{account} {}", sum(tally)));
+    tables.chain(accounts).filter(|line| line.starts_with(start)).collect()
+}
+
+#[test]
+fn tables_come_with_a_success_and_go_with_their_deletion_or_with_age() {
+    let (metrics, orchard) = (Metrics::new(true), account("orchard"));
+    let count = |table, operation, outcome| metrics.count(&completed(&orchard, table, operation, outcome));
+    count("ghost", OperationKind::QueryEntity, failed(ErrorCode::TableNotFound));
+    count("trees", OperationKind::QueryEntity, failed(ErrorCode::ResourceNotFound));
+    assert_eq!(lines(&metrics, "orchard"), ["orchard 2"], "nothing is known to exist");
+    count("Trees", OperationKind::InsertEntity, DONE);
+    count("tREES", OperationKind::QueryEntity, failed(ErrorCode::ResourceNotFound));
+    assert_eq!(lines(&metrics, "orchard"), ["orchard/trees 2", "orchard 4"], "whatever the case");
+    count("trees", OperationKind::DeleteTable, DONE);
+    assert_eq!(lines(&metrics, "orchard"), ["orchard 5"]);
+    count("trees", OperationKind::InsertEntity, DONE);
+    assert_eq!(lines(&metrics, "orchard"), ["orchard/trees 1", "orchard 6"], "another table of the same name");
+    count("trees", OperationKind::QueryEntity, failed(ErrorCode::TableNotFound));
+    assert_eq!(lines(&metrics, "orchard"), ["orchard 7"], "deleted by another server");
+    count("trees", OperationKind::InsertEntity, DONE);
+    metrics.by_table.age(SystemTime::now() + Duration::from_secs(23 * 3600));
+    assert_eq!(lines(&metrics, "orchard/"), ["orchard/trees 1"]);
+    metrics.by_table.age(SystemTime::now() + Duration::from_secs(25 * 3600));
+    assert_eq!(lines(&metrics, "orchard"), ["orchard 8"]);
+}
+
+#[test]
+fn what_is_beyond_the_bounds_counts_together() {
+    use model::limits::{METRICS_ACCOUNTS_MAX, METRICS_TABLES_MAX};
+    let (metrics, orchard) = (Metrics::new(true), account("orchard"));
+    for number in 0..METRICS_TABLES_MAX + 5 {
+        let table = format!("t{number}");
+        for _ in 0..2 {
+            metrics.count(&completed(&orchard, &table, OperationKind::InsertEntity, DONE));
+        }
+    }
+    assert_eq!(lines(&metrics, "orchard/").len(), METRICS_TABLES_MAX);
+    let other = metrics.by_table.other_tables().unwrap().outcomes[0].load(Ordering::Relaxed);
+    assert_eq!(other, 10);
+    assert_eq!(lines(&metrics, "orchard "), [format!("orchard {}", 2 * (METRICS_TABLES_MAX + 5))]);
+    for number in 0..METRICS_ACCOUNTS_MAX {
+        metrics.count(&completed(&account(&format!("a{number:03}")), "", OperationKind::QueryTables, DONE));
+    }
+    assert_eq!(lines(&metrics, "(other)"), ["(other) 1"]);
+}
+
+#[test]
+fn without_tables_only_accounts_are_told_apart() {
+    let metrics = Metrics::new(false);
+    metrics.count(&completed(&account("orchard"), "trees", OperationKind::InsertEntity, DONE));
+    assert_eq!(lines(&metrics, ""), ["orchard 1"]);
+}

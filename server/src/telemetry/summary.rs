@@ -1,0 +1,119 @@
+//! What log, metrics, analytics and traces get to know of a request that ended.
+//!
+//! It is made in one place (`service.rs`), only if one of them is on, and it borrows everything from the context of the
+//! request. It never holds a credential, a signature, or the query part of the address, which may hold a signature.
+
+use crate::request::{CredentialKind, OperationKind, RequestContext};
+use http::HeaderValue;
+use model::AccountName;
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+use wire::ErrorCode;
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The client gets a response.
+    Answered {
+        status: u16,
+        /// The error code of the response. The response to a batch is 202 whatever becomes of its operations; this is then
+        /// the code of the operation that failed it.
+        code: Option<ErrorCode>,
+    },
+    /// The client stopped sending its body, or was too slow with it: the connection is closed without a response.
+    Aborted,
+}
+
+impl Outcome {
+    /// The status of the response; 0 if there is none.
+    pub(crate) fn status(self) -> u16 {
+        match self {
+            Self::Answered { status, .. } => status,
+            Self::Aborted => 0,
+        }
+    }
+
+    /// The error code of the response.
+    pub(crate) fn code(self) -> Option<ErrorCode> {
+        match self {
+            Self::Answered { code, .. } => code,
+            Self::Aborted => None,
+        }
+    }
+}
+
+/// A request that came to its end.
+#[derive(Debug)]
+pub(crate) struct RequestSummary<'a> {
+    /// When its head had been read, by the clock of the machine.
+    pub(crate) began_at: SystemTime,
+    /// From then until the answer was made. What it takes to send the answer comes on top.
+    pub(crate) duration: Duration,
+    /// How much of that was spent waiting for the client's body.
+    pub(crate) receiving: Duration,
+    pub(crate) operation: OperationKind,
+    /// The account that is addressed, if this server has it.
+    pub(crate) account: Option<&'a AccountName>,
+    /// Whether the secondary endpoint of the account is addressed.
+    pub(crate) is_secondary: bool,
+    /// The table as the request names it, in whatever case; whether it exists is not said.
+    pub(crate) table: Option<&'a str>,
+    pub(crate) credential: CredentialKind,
+    /// Whether the credential is good. What it allows is another matter.
+    pub(crate) is_authenticated: bool,
+    /// Whether the client gave the request less time than it would have had.
+    pub(crate) has_own_timeout: bool,
+    pub(crate) outcome: Outcome,
+    /// Bytes of the body that was read, without the head.
+    pub(crate) request_bytes: u64,
+    /// Bytes of the body of the answer, without the head.
+    pub(crate) response_bytes: u64,
+    pub(crate) method: &'a str,
+    /// The path without the query part.
+    pub(crate) path: &'a str,
+    pub(crate) request_id: &'a str,
+    pub(crate) client_request_id: Option<&'a HeaderValue>,
+    pub(crate) user_agent: Option<&'a HeaderValue>,
+    pub(crate) peer: SocketAddr,
+    pub(crate) is_tls: bool,
+}
+
+impl<'a> RequestSummary<'a> {
+    /// The summary of a request that ended so, with a response of this many bytes. `account` is the account that is
+    /// addressed, if this server has it.
+    pub(crate) fn new(
+        context: &'a RequestContext<'_>,
+        account: Option<&'a AccountName>,
+        outcome: Outcome,
+        response_bytes: u64,
+    ) -> Self {
+        let incoming = context.incoming;
+        Self {
+            began_at: incoming.now,
+            duration: incoming.started.elapsed(),
+            receiving: context.receiving,
+            operation: context.operation,
+            account,
+            is_secondary: incoming.target.secondary,
+            table: context.table(),
+            credential: context.credential,
+            is_authenticated: context.is_authenticated,
+            has_own_timeout: context.has_own_timeout,
+            outcome,
+            request_bytes: context.request_bytes as u64,
+            response_bytes,
+            method: incoming.parts.method.as_str(),
+            path: incoming.parts.uri.path(),
+            request_id: context.id.as_str(),
+            client_request_id: context.client_request_id.as_ref(),
+            user_agent: incoming.parts.headers.get(http::header::USER_AGENT),
+            peer: incoming.connection.peer,
+            is_tls: incoming.connection.is_tls,
+        }
+    }
+}
+
+/// What a header says, if it is visible text. It is looked at only by those who write it down.
+pub(crate) fn text(value: Option<&HeaderValue>) -> Option<&str> {
+    value.and_then(|value| value.to_str().ok())
+}

@@ -1,0 +1,172 @@
+//! OpenTelemetry traces: a span for each request, with spans in it for the client's body and for the engine, handed to a
+//! collector by OTLP over HTTP in the JSON form.
+//!
+//! They are on only if the environment names a collector (`settings.rs`). What a request costs is the question whether
+//! it is sampled; one that is not costs nothing more. Spans go through a bounded queue to a task that sends them, so a
+//! collector that is slow or gone costs spans and never a request.
+
+mod context;
+mod export;
+mod otlp;
+mod settings;
+
+pub(crate) use settings::Settings;
+
+use crate::request::random_number;
+use crate::telemetry::summary::RequestSummary;
+use context::Remote;
+use http::HeaderMap;
+use model::limits::TRACE_STEPS_MAX;
+use otlp::{Span, Step};
+use settings::Sampler;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio::sync::oneshot;
+
+/// Whether anybody traces in this process, so that a step asks nothing else if nobody does.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+
+tokio::task_local! {
+    /// The request that the task at hand works for, if it is traced.
+    static CURRENT: Arc<Trace>;
+}
+
+/// Decides which requests are traced, and takes their spans.
+pub(crate) struct Tracer {
+    sampler: Sampler,
+    queue: mpsc::Sender<Span>,
+    counts: Arc<Counts>,
+    /// Asks the task that sends for its end.
+    stop: Mutex<Option<oneshot::Sender<()>>>,
+    ended: Mutex<Option<oneshot::Receiver<()>>>,
+}
+
+/// What became of spans.
+#[derive(Debug, Default)]
+struct Counts {
+    exported: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// A request that is traced.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    /// Names the trace, which may have begun elsewhere.
+    id: u128,
+    /// Names the span of the request.
+    span: u64,
+    parent: Option<u64>,
+    state: Option<String>,
+    began: Instant,
+    steps: Mutex<Vec<Step>>,
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracer").field("sampler", &self.sampler).finish_non_exhaustive()
+    }
+}
+
+impl Tracer {
+    /// Begins to hand spans to the collector.
+    pub(crate) fn start(settings: Settings) -> anyhow::Result<Self> {
+        let (queue, spans) = mpsc::channel(settings.queue_spans_max);
+        let (counts, (stop, stopped), (end, ended)) =
+            (Arc::new(Counts::default()), oneshot::channel(), oneshot::channel());
+        let sampler = settings.sampler;
+        let exporter = export::Exporter::new(settings, Arc::clone(&counts))?;
+        tokio::spawn(async move {
+            exporter.run(spans, stopped).await;
+            // Whoever asked for the end may have gone away.
+            let _nobody_waits = end.send(());
+        });
+        IS_ON.store(true, Ordering::Relaxed);
+        Ok(Self { sampler, queue, counts, stop: Mutex::new(Some(stop)), ended: Mutex::new(Some(ended)) })
+    }
+
+    /// The trace of a request that begins; `None` if it is not to be traced.
+    pub(crate) fn begin(&self, headers: &HeaderMap, began: Instant) -> Option<Arc<Trace>> {
+        let remote = Remote::of(headers);
+        let trace_id = remote.as_ref().map_or_else(new_trace_id, |remote| remote.trace_id);
+        if !self.sampler.samples(trace_id, remote.as_ref().map(|remote| remote.is_sampled)) {
+            return None;
+        }
+        let (parent, state) = remote.map_or((None, None), |remote| (Some(remote.span_id), remote.state));
+        Some(Arc::new(Trace { id: trace_id, span: new_span_id(), parent, state, began, steps: Mutex::default() }))
+    }
+
+    /// Hands over the span of a request that came to its end.
+    pub(crate) fn end(&self, trace: &Trace, summary: &RequestSummary<'_>) {
+        // The place comes first: a span that nobody takes is not worth making.
+        let Ok(place) = self.queue.try_reserve() else {
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let steps = std::mem::take(&mut *trace.steps.lock().unwrap_or_else(PoisonError::into_inner));
+        place.send(Span::new(trace, steps, summary));
+    }
+
+    /// Spans that the collector has taken, and those that were thrown away.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.counts.exported.load(Ordering::Relaxed), self.counts.dropped.load(Ordering::Relaxed))
+    }
+
+    /// Sends what is still here, but no longer than this.
+    pub(crate) async fn stop(&self, patience: Duration) {
+        let take = |stop: &Mutex<Option<_>>| stop.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(stop) = take(&self.stop) {
+            // A task that has ended has nothing to send.
+            let _ended = stop.send(());
+        }
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ended) = ended {
+            let _late_or_ended = tokio::time::timeout(patience, ended).await;
+        }
+    }
+}
+
+impl Trace {
+    /// Works for a request, so that steps on the way become spans in its span.
+    ///
+    /// The work stays where the caller has it: a future that takes another one by value has room for it twice, and that
+    /// of a request is large.
+    pub(crate) async fn follow<F: Future>(trace: Option<&Arc<Self>>, mut work: Pin<&mut F>) -> F::Output {
+        match trace {
+            Some(trace) => poll_fn(|cx| CURRENT.sync_scope(Arc::clone(trace), || work.as_mut().poll(cx))).await,
+            None => work.await,
+        }
+    }
+}
+
+/// A part of the work for a request, which becomes a span if the request is traced. It stays where the caller has it, as in
+/// [`Trace::follow`].
+pub(crate) async fn step<F: Future>(name: &'static str, work: Pin<&mut F>) -> F::Output {
+    if !IS_ON.load(Ordering::Relaxed) {
+        return work.await;
+    }
+    let Ok(trace) = CURRENT.try_with(Arc::clone) else { return work.await };
+    let began = Instant::now();
+    let done = work.await;
+    let mut steps = trace.steps.lock().unwrap_or_else(PoisonError::into_inner);
+    if steps.len() < TRACE_STEPS_MAX {
+        steps.push(Step { name, id: new_span_id(), offset: began - trace.began, duration: began.elapsed() });
+    }
+    done
+}
+
+/// An id that is new and not zero. All of its bits are random, since samplers decide by them; a UUID has fixed ones.
+fn new_trace_id() -> u128 {
+    random_number().max(1)
+}
+
+/// An id that is new and not zero.
+fn new_span_id() -> u64 {
+    #[allow(clippy::cast_possible_truncation, reason = "half of the number is meant")]
+    let half = random_number() as u64;
+    half.max(1)
+}

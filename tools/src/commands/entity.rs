@@ -1,0 +1,278 @@
+//! `rowhouse entity`.
+
+use super::connection::{ConnectionArgs, connection_help};
+use super::failure::{is_not_found, on};
+use super::output::{EntityOutput, OutputFormat, write_one, write_out};
+use super::property::{entities, entity_key, properties};
+use super::table::{read_name, table_name};
+use anyhow::{anyhow, ensure};
+use clap::{Args, Subcommand};
+use client::{Entity, Query, TableService, WriteMode};
+use model::Condition;
+use model::limits::PAGE_RESULTS_MAX;
+use model::name::PARTITION_KEY;
+
+/// Examples, for the end of the help.
+pub const ENTITY_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  rowhouse entity query cars
+      all entities of a table, in the order of their keys
+  rowhouse entity query cars --filter \"PartitionKey eq 'kestrel' and Doors gt 4\" --select Doors,Weight --top 10
+  rowhouse entity query cars --output jsonl | jq .Weight
+  rowhouse entity get cars kestrel 0007
+  rowhouse entity put cars kestrel 0007 Model=Kestrel Doors:Int32=4 Weight:Double=981.5
+      replaces the entity, or inserts it; it prints the new ETag
+  rowhouse entity put cars kestrel 0007 Doors:Int32=5 --merge
+      sets this property and leaves the others
+  rowhouse entity put cars --json '{\"PartitionKey\":\"kestrel\",\"RowKey\":\"0008\",\"Doors\":2}' --insert
+  rowhouse entity put cars kestrel 0007 Doors:Int32=3 --merge --if-match \"$ETAG\"
+      only if nobody changed it meanwhile
+  rowhouse entity delete cars kestrel 0007
+  rowhouse entity count cars --filter \"Ready eq true\"
+
+Filters compare with eq, ne, gt, ge, lt, le and join with and, or, not. Values: 'text', 5, 5000000000L, 1.5, true,
+datetime'2031-04-01T00:00:00Z', guid'01234567-89ab-cdef-0123-456789abcdef', X'AF05'.
+Types of NAME:TYPE=VALUE: String, Int32, Int64, Double, Boolean, DateTime, Guid, Binary (Base64).
+
+",
+    connection_help!()
+);
+
+/// The options of entity as they were given; nothing is checked or filled in.
+#[derive(Debug, Args)]
+pub struct EntityArgs {
+    #[command(flatten)]
+    connection: ConnectionArgs,
+
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Read one entity
+    #[command(after_long_help = ENTITY_EXAMPLES)]
+    Get {
+        #[command(flatten)]
+        address: Address,
+
+        /// These properties alone, separated by commas
+        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+        select: Vec<String>,
+
+        /// Form of the output [default: table on a terminal, else jsonl]
+        #[arg(long, short, value_enum)]
+        output: Option<OutputFormat>,
+    },
+    /// Read the entities that match, however many pages they are
+    #[command(after_long_help = ENTITY_EXAMPLES)]
+    Query {
+        /// The name of the table
+        table: String,
+
+        #[command(flatten)]
+        filter: FilterArgs,
+
+        /// These properties alone, separated by commas; the keys are always there
+        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+        select: Vec<String>,
+
+        /// Most entities that are read
+        #[arg(long, value_name = "COUNT")]
+        top: Option<u64>,
+
+        /// Form of the output [default: table on a terminal, else jsonl]
+        #[arg(long, short, value_enum)]
+        output: Option<OutputFormat>,
+    },
+    /// Count the entities that match; all of them are read for it
+    #[command(after_long_help = ENTITY_EXAMPLES)]
+    Count {
+        /// The name of the table
+        table: String,
+
+        #[command(flatten)]
+        filter: FilterArgs,
+    },
+    /// Write an entity, and print its new ETag
+    #[command(after_long_help = ENTITY_EXAMPLES)]
+    Put(PutArgs),
+    /// Delete one entity
+    #[command(after_long_help = ENTITY_EXAMPLES)]
+    Delete {
+        #[command(flatten)]
+        address: Address,
+
+        /// Only if this is still its ETag [default: whatever it is]
+        #[arg(long, value_name = "ETAG", default_value = "*", hide_default_value = true)]
+        if_match: String,
+
+        /// It is no error if the entity is not there
+        #[arg(long)]
+        if_exists: bool,
+    },
+}
+
+/// Which entity.
+#[derive(Debug, Args)]
+struct Address {
+    /// The name of the table
+    table: String,
+
+    /// The partition key; behind -- it may begin with a hyphen
+    #[arg(allow_negative_numbers = true)]
+    partition: String,
+
+    /// The row key; behind -- it may begin with a hyphen
+    #[arg(allow_negative_numbers = true)]
+    row: String,
+}
+
+#[derive(Debug, Args)]
+struct FilterArgs {
+    /// Those alone that match, such as \"PartitionKey eq 'north' and Count gt 5\"
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
+    filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct PutArgs {
+    /// The name of the table
+    table: String,
+
+    /// The partition key; with --json it may stand in there
+    #[arg(requires = "row", allow_negative_numbers = true)]
+    partition: Option<String>,
+
+    /// The row key; behind -- it may begin with a hyphen
+    #[arg(allow_negative_numbers = true)]
+    row: Option<String>,
+
+    /// Properties: Name=text, or with their type Age:Int32=5
+    #[arg(value_name = "NAME[:TYPE]=VALUE", conflicts_with = "json")]
+    properties: Vec<String>,
+
+    /// The entity as JSON, or an array of entities, or - for standard input
+    #[arg(long, value_name = "JSON|-", allow_hyphen_values = true)]
+    json: Option<String>,
+
+    /// It must not be there yet
+    #[arg(long, conflicts_with_all = ["replace", "merge"])]
+    insert: bool,
+
+    /// All its properties are replaced; this is what happens unless something else is said
+    #[arg(long, conflicts_with = "merge")]
+    replace: bool,
+
+    /// The properties that are given are set, the others stay
+    #[arg(long)]
+    merge: bool,
+
+    /// Only if this is still its ETag; * asks that it is there
+    #[arg(long, value_name = "ETAG", conflicts_with = "insert")]
+    if_match: Option<String>,
+}
+
+/// Does what the command says.
+pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
+    let service = args.connection.service()?;
+    match &args.action {
+        Action::Get { address, select, output } => get(&service, address, select, *output).await,
+        Action::Query { table, filter, select, top, output } => {
+            let query = Query { filter: filter.filter.clone(), select: select.clone() };
+            let mut output = EntityOutput::new(OutputFormat::or_default(*output))?;
+            each_page(&service, table, &query, *top, |page| output.page(page)).await?;
+            output.end()
+        }
+        Action::Count { table, filter } => {
+            let query = Query { filter: filter.filter.clone(), select: vec![PARTITION_KEY.to_owned()] };
+            let mut count = 0;
+            let add = |page: &[Entity]| {
+                count += page.len();
+                Ok(())
+            };
+            each_page(&service, table, &query, None, add).await?;
+            write_out(format!("{count}\n").as_bytes())
+        }
+        Action::Put(args) => put(&service, args).await,
+        Action::Delete { address, if_match, if_exists } => {
+            let table = table_name(&address.table)?;
+            let key = entity_key(&address.partition, &address.row)?;
+            check_condition(if_match)?;
+            match service.delete(table.as_str(), &key, if_match).await.map_err(on(&service)) {
+                Err(error) if *if_exists && is_not_found(&error) => Ok(()),
+                result => result,
+            }
+        }
+    }
+}
+
+async fn get(
+    service: &TableService,
+    address: &Address,
+    select: &[String],
+    output: Option<OutputFormat>,
+) -> anyhow::Result<()> {
+    let table = read_name(&address.table)?;
+    let key = entity_key(&address.partition, &address.row)?;
+    let entity = service.entity(table, &key, select).await.map_err(on(service))?;
+    write_one(OutputFormat::or_default(output), &entity)
+}
+
+async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
+    let table = table_name(&args.table)?;
+    let key = args.partition.as_deref().zip(args.row.as_deref());
+    let key = key.map(|(partition, row)| entity_key(partition, row)).transpose()?;
+    let entities = match (&args.json, key) {
+        (Some(json), key) => entities(json, key.as_ref())?,
+        (None, Some(key)) => vec![Entity::new(key, properties(&args.properties)?)],
+        (None, None) => return Err(anyhow!("say which entity: PARTITION ROW NAME=VALUE…, or --json")),
+    };
+    let mode = match (args.insert, args.merge) {
+        (true, _) => WriteMode::Insert,
+        (false, true) => WriteMode::Merge,
+        (false, false) => WriteMode::Replace,
+    };
+    args.if_match.as_deref().map_or(Ok(()), check_condition)?;
+    for entity in entities {
+        let etag = service.put(table.as_str(), &entity, mode, args.if_match.as_deref()).await.map_err(on(service))?;
+        write_out(format!("{}\n", etag.unwrap_or_default()).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn check_condition(etag: &str) -> anyhow::Result<()> {
+    ensure!(
+        Condition::parse(etag).is_some(),
+        "'{etag}' is not an ETag: one looks like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", and * stands for any"
+    );
+    Ok(())
+}
+
+/// Hands on page by page, and as many entities as are wanted.
+async fn each_page(
+    service: &TableService,
+    table: &str,
+    query: &Query,
+    top: Option<u64>,
+    mut take: impl FnMut(&[Entity]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let table = read_name(table)?;
+    let mut left = top;
+    let mut next = None;
+    loop {
+        let wanted =
+            left.map_or(PAGE_RESULTS_MAX, |left| usize::try_from(left).unwrap_or(usize::MAX).min(PAGE_RESULTS_MAX));
+        if wanted == 0 {
+            return Ok(());
+        }
+        let page = service.page(table, query, next.as_ref(), wanted).await.map_err(on(service))?;
+        take(&page.entities)?;
+        left = left.map(|left| left.saturating_sub(page.entities.len() as u64));
+        match page.next {
+            None => return Ok(()),
+            following => next = following,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! `rowhouse table`.
+
+use super::connection::{ConnectionArgs, connection_help};
+use super::failure::{is_not_found, on};
+use super::output::{OutputFormat, write_out};
+use anyhow::anyhow;
+use clap::{Args, Subcommand};
+use client::TableService;
+use model::TableName;
+use wire::json::write_json_string;
+
+/// Examples, for the end of the help.
+pub const TABLE_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  rowhouse table list
+      the tables of the development account on this machine, one a line
+  rowhouse table list 'log*' --output json
+      those whose names begin so
+  rowhouse table create cars trucks
+  rowhouse table create cars --if-not-exists
+  rowhouse table delete cars --if-exists
+      with everything in it
+  ROWHOUSE_KEY='<key>' rowhouse table list --endpoint https://orchard.table.core.windows.net
+
+",
+    connection_help!()
+);
+
+/// The options of table as they were given; nothing is checked or filled in.
+#[derive(Debug, Args)]
+pub struct TableArgs {
+    #[command(flatten)]
+    connection: ConnectionArgs,
+
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the tables of the account
+    #[command(after_long_help = TABLE_EXAMPLES)]
+    List {
+        /// Those whose names begin so alone; an asterisk may end it
+        #[arg(value_name = "PREFIX")]
+        prefix: Option<String>,
+
+        /// Form of the output: table is a name a line
+        #[arg(long, short, value_enum, default_value = "table")]
+        output: OutputFormat,
+    },
+    /// Create tables
+    #[command(after_long_help = TABLE_EXAMPLES)]
+    Create {
+        /// Their names: 3 to 63 letters and digits
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<String>,
+
+        /// It is no error if a table is there already
+        #[arg(long)]
+        if_not_exists: bool,
+    },
+    /// Delete tables with everything in them
+    #[command(after_long_help = TABLE_EXAMPLES)]
+    Delete {
+        /// Their names
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<String>,
+
+        /// It is no error if a table is not there
+        #[arg(long)]
+        if_exists: bool,
+    },
+}
+
+/// Does what the command says.
+pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
+    let service = args.connection.service()?;
+    match &args.action {
+        Action::List { prefix, output } => list(&service, prefix.as_deref().unwrap_or_default(), *output).await,
+        Action::Create { names, if_not_exists } => {
+            for name in checked(names)? {
+                let name = name.as_str();
+                let created = if *if_not_exists {
+                    service.create_table(name).await
+                } else {
+                    service.create_new_table(name).await
+                };
+                created.map_err(on(&service))?;
+            }
+            Ok(())
+        }
+        Action::Delete { names, if_exists } => {
+            for name in checked(names)? {
+                match service.delete_table(name.as_str()).await.map_err(on(&service)) {
+                    Err(error) if *if_exists && is_not_found(&error) => {}
+                    result => result?,
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// All names, before the first one is used.
+fn checked(names: &[String]) -> anyhow::Result<Vec<TableName>> {
+    names.iter().map(|name| table_name(name)).collect()
+}
+
+/// Reads the name of a table.
+pub(super) fn table_name(name: &str) -> anyhow::Result<TableName> {
+    TableName::new(name).map_err(|_| {
+        anyhow!("'{name}' is not a table name: that has 3 to 63 letters and digits, and begins with a letter")
+    })
+}
+
+/// Reads the name of a table that is read: also one of the service's own, such as `$MetricsCapacityBlob`, whose names
+/// nobody else can give.
+pub(super) fn read_name(name: &str) -> anyhow::Result<&str> {
+    let is_own = name.strip_prefix('$').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_alphanumeric()));
+    if !is_own {
+        table_name(name)?;
+    }
+    Ok(name)
+}
+
+async fn list(service: &TableService, prefix: &str, output: OutputFormat) -> anyhow::Result<()> {
+    let prefix = prefix.trim_end_matches('*').to_ascii_lowercase();
+    let mut names = service.tables().await.map_err(on(service))?;
+    names.retain(|name| name.to_ascii_lowercase().starts_with(&prefix));
+    let mut out = Vec::new();
+    match output {
+        OutputFormat::Table | OutputFormat::Csv => {
+            let (title, end) = if output == OutputFormat::Csv { ("TableName\r\n", "\r\n") } else { ("", "\n") };
+            out.extend_from_slice(title.as_bytes());
+            for name in &names {
+                out.extend_from_slice(name.as_bytes());
+                out.extend_from_slice(end.as_bytes());
+            }
+        }
+        OutputFormat::Json | OutputFormat::Jsonl => {
+            let is_array = output == OutputFormat::Json;
+            let (open, separator, close) = if is_array { ("[", ",\n", "]\n") } else { ("", "\n", "\n") };
+            out.extend_from_slice(open.as_bytes());
+            for (at, name) in names.iter().enumerate() {
+                out.extend_from_slice(if at > 0 { separator.as_bytes() } else { b"" });
+                out.extend_from_slice(b"{\"TableName\":");
+                write_json_string(&mut out, name);
+                out.push(b'}');
+            }
+            out.extend_from_slice(if is_array || !names.is_empty() { close.as_bytes() } else { b"" });
+        }
+    }
+    write_out(&out)
+}

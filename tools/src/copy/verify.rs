@@ -1,0 +1,194 @@
+//! Compares both sides: reads each table of both in order and merges the two.
+//!
+//! Everything counts but Timestamps and `ETags`. What only the target has counts for the tables that the source has,
+//! not for others.
+
+use super::plan::{Plan, Task};
+use super::transfer::{each_table, target_tables};
+use crate::endpoints::{Place, Progress, difference};
+use anyhow::ensure;
+use client::{Entity, Page, Query};
+use model::EntityKey;
+use model::limits::PAGE_RESULTS_MAX;
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use store::TableKey;
+use tokio::sync::mpsc;
+
+/// Most differences that are listed; all are counted.
+const LISTED_MAX: usize = 10;
+
+/// What the comparison found.
+#[derive(Debug, Default)]
+pub(super) struct Differences {
+    count: u64,
+    listed: Vec<String>,
+}
+
+impl Differences {
+    /// Whether both sides are equal.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    fn add(&mut self, text: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.listed.len() < LISTED_MAX {
+            self.listed.push(text());
+        }
+    }
+}
+
+impl fmt::Display for Differences {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.listed.iter().try_for_each(|text| writeln!(f, "  {text}"))?;
+        match self.count - self.listed.len() as u64 {
+            0 => Ok(()),
+            more => writeln!(f, "  and {more} more"),
+        }
+    }
+}
+
+/// Compares both sides.
+pub(super) struct Verification {
+    pub(super) from: Arc<dyn Place>,
+    pub(super) to: Arc<dyn Place>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) with_policies: bool,
+    pub(super) with_properties: bool,
+    pub(super) differences: Mutex<Differences>,
+}
+
+impl Verification {
+    /// Compares everything that the plan copies.
+    pub(super) async fn run(self: &Arc<Self>, plan: &Plan) -> anyhow::Result<()> {
+        if self.with_properties {
+            for (source, target) in &plan.accounts {
+                if self.from.properties(source).await? != self.to.properties(target).await? {
+                    self.add(|| format!("the service properties of the account '{source}' differ"));
+                }
+            }
+        }
+        let existing = target_tables(&*self.to, plan).await?;
+        each_table(&plan.tables, |task| {
+            let exists = existing.get(&task.to.account).is_some_and(|tables| tables.contains(task.to.name.folded()));
+            let this = Arc::clone(self);
+            async move {
+                if exists {
+                    this.compare_table(&task).await?;
+                } else {
+                    this.add(|| format!("the target lacks the table '{}'", task.from.name));
+                }
+                this.progress.add_table();
+                Ok(())
+            }
+        })
+        .await
+    }
+
+    /// What was found so far.
+    pub(super) fn take(&self) -> Differences {
+        std::mem::take(&mut *self.differences.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn add(&self, text: impl FnOnce() -> String) {
+        self.differences.lock().unwrap_or_else(PoisonError::into_inner).add(text);
+    }
+
+    async fn compare_table(&self, task: &Task) -> anyhow::Result<()> {
+        let name = &task.from.name;
+        if self.with_policies && self.from.policies(&task.from).await? != self.to.policies(&task.to).await? {
+            self.add(|| format!("the stored access policies of the table '{name}' differ"));
+        }
+        let mut sources = Entities::read(&self.from, &task.from, "source");
+        let mut targets = Entities::read(&self.to, &task.to, "target");
+        let (mut source, mut target) = (sources.next().await?, targets.next().await?);
+        loop {
+            let order = match (&source, &target) {
+                (None, None) => return Ok(()),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((one, _)), Some((other, _))) => one.cmp(other),
+            };
+            match (&source, &target) {
+                (Some((_, one)), _) if order.is_lt() => {
+                    self.add(|| format!("table '{name}', {}: the target lacks the entity", shown(&one.key)));
+                }
+                (_, Some((_, other))) if order.is_gt() => {
+                    self.add(|| format!("table '{name}', {}: the source has no such entity", shown(&other.key)));
+                }
+                (Some((_, one)), Some((_, other))) => {
+                    if let Some(how) = difference(one, other) {
+                        self.add(|| format!("table '{name}', {}: {how}", shown(&one.key)));
+                    }
+                }
+                _ => {}
+            }
+            if order.is_le() {
+                self.progress.add_entities(1);
+                source = sources.next().await?;
+            }
+            if order.is_ge() {
+                target = targets.next().await?;
+            }
+        }
+    }
+}
+
+fn shown(key: &EntityKey) -> String {
+    format!("partition {:?}, row {:?}", key.partition.as_str(), key.row.as_str())
+}
+
+/// The entities of a table one after the other, read a page ahead.
+struct Entities {
+    pages: mpsc::Receiver<anyhow::Result<Page>>,
+    current: std::vec::IntoIter<Entity>,
+    last_key: Option<Vec<u8>>,
+    side: &'static str,
+}
+
+impl Entities {
+    fn read(place: &Arc<dyn Place>, table: &TableKey, side: &'static str) -> Self {
+        let (sender, pages) = mpsc::channel(1);
+        let (place, table) = (Arc::clone(place), table.clone());
+        // Ends when all is read, or when nobody wants more.
+        tokio::spawn(async move {
+            let all = Query::default();
+            let mut from = None;
+            loop {
+                let page = tokio::select! {
+                    page = place.page(&table, &all, from.as_ref(), PAGE_RESULTS_MAX) => page,
+                    () = sender.closed() => return,
+                };
+                let next = page.as_ref().ok().and_then(|page| page.next.clone());
+                if sender.send(page).await.is_err() || next.is_none() {
+                    return;
+                }
+                from = next;
+            }
+        });
+        Self { pages, current: Vec::new().into_iter(), last_key: None, side }
+    }
+
+    /// The next entity with its key bytes, whose order is that of entities.
+    async fn next(&mut self) -> anyhow::Result<Option<(Vec<u8>, Entity)>> {
+        loop {
+            if let Some(entity) = self.current.next() {
+                let key = entity.key.encode();
+                ensure!(
+                    self.last_key.as_ref().is_none_or(|last| *last < key),
+                    "the {} does not give its entities in order, so that they cannot be compared: {}",
+                    self.side,
+                    shown(&entity.key)
+                );
+                self.last_key = Some(key.clone());
+                return Ok(Some((key, entity)));
+            }
+            match self.pages.recv().await {
+                Some(page) => self.current = page?.entities.into_iter(),
+                None => return Ok(None),
+            }
+        }
+    }
+}

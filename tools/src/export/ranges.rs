@@ -1,0 +1,211 @@
+//! Finding key ranges of a table that can be read beside one another.
+//!
+//! A service tells neither how many partitions there are nor which is the last. So it is asked whether there is any
+//! partition at or behind a key halfway, again and again, until there are as many ranges as are wanted. Ranges are of
+//! whole partitions: a service finds their beginnings at once, which it does not for rows.
+
+use super::state::Part;
+use crate::endpoints::Place;
+use client::Query;
+use model::limits::{EXPORT_PROBES_MAX, PAGE_RESULTS_MAX};
+use model::name::PARTITION_KEY;
+use store::TableKey;
+
+/// Most questions about one range before it is left as it is.
+const TRIES_MAX: usize = 48;
+/// Most pages without an entity that an answer may begin with.
+const EMPTY_PAGES_MAX: usize = 16;
+
+/// A range with at least one partition.
+#[derive(Debug, Clone)]
+struct Span {
+    /// Its first partition.
+    low: String,
+    /// There is nothing from here on to the next range.
+    high: Option<String>,
+    /// How often it was parted.
+    depth: u32,
+    tries: usize,
+    is_whole: bool,
+}
+
+/// Parts a table into at most so many ranges, in order. A table of one page is one range.
+pub(super) async fn split(place: &dyn Place, table: &TableKey, ranges_max: usize) -> anyhow::Result<Vec<Part>> {
+    let all = vec![Part::new(None, None)];
+    if ranges_max <= 1 {
+        return Ok(all);
+    }
+    let keys = Query { filter: None, select: vec![PARTITION_KEY.to_owned()] };
+    let page = place.page(table, &keys, None, PAGE_RESULTS_MAX).await?;
+    let (Some(first), Some(_)) = (page.entities.first(), &page.next) else { return Ok(all) };
+    let mut spans =
+        vec![Span { low: first.key.partition.as_str().to_owned(), high: None, depth: 0, tries: 0, is_whole: false }];
+    for _ in 0..EXPORT_PROBES_MAX {
+        let open = spans.iter().enumerate().filter(|(_, span)| !span.is_whole).min_by_key(|(_, span)| span.depth);
+        let Some(at) = open.map(|(at, _)| at).filter(|_| spans.len() < ranges_max) else { break };
+        let Some(span) = spans.get_mut(at) else { break };
+        let middle = between(&span.low, span.high.as_deref()).filter(|_| span.tries < TRIES_MAX);
+        let Some(middle) = middle else {
+            span.is_whole = true;
+            continue;
+        };
+        span.tries += 1;
+        let found = first_partition(place, table, &middle, span.high.as_deref()).await?;
+        let high = span.high.replace(middle);
+        if let Some(low) = found {
+            (span.depth, span.tries) = (span.depth + 1, 0);
+            let depth = span.depth;
+            spans.insert(at + 1, Span { low, high, depth, tries: 0, is_whole: false });
+        }
+    }
+    let bounds: Vec<String> = spans.into_iter().skip(1).map(|span| span.low).collect();
+    let froms = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
+    let tos = bounds.iter().cloned().map(Some).chain(std::iter::once(None));
+    Ok(froms.zip(tos).map(|(from, to)| Part::new(from, to)).collect())
+}
+
+/// The condition that an entity lies in a range, together with another one.
+pub(super) fn filter_of(part: &Part, filter: Option<&str>) -> Option<String> {
+    let bound = |operator: &str, key: &String| format!("{PARTITION_KEY} {operator} '{}'", key.replace('\'', "''"));
+    let conditions = [
+        filter.filter(|filter| !filter.trim().is_empty()).map(|filter| format!("({filter})")),
+        part.from.as_ref().map(|from| bound("ge", from)),
+        part.to.as_ref().map(|to| bound("lt", to)),
+    ];
+    let conditions: Vec<String> = conditions.into_iter().flatten().collect();
+    (!conditions.is_empty()).then(|| conditions.join(" and "))
+}
+
+/// The first partition from a key on, and before another one.
+async fn first_partition(
+    place: &dyn Place,
+    table: &TableKey,
+    from: &str,
+    to: Option<&str>,
+) -> anyhow::Result<Option<String>> {
+    let filter = filter_of(&Part::new(Some(from.to_owned()), to.map(str::to_owned)), None);
+    let query = Query { filter, select: vec![PARTITION_KEY.to_owned()] };
+    let mut next = None;
+    for _ in 0..EMPTY_PAGES_MAX {
+        let page = place.page(table, &query, next.as_ref(), 1).await?;
+        if let Some(entity) = page.entities.first() {
+            return Ok(Some(entity.key.partition.as_str().to_owned()));
+        }
+        match page.next {
+            None => return Ok(None),
+            following => next = following,
+        }
+    }
+    Ok(None)
+}
+
+/// Sorts in front of every character of a key.
+const FLOOR: u16 = 0x1F;
+/// Where keys of the Latin alphabet end; keys beyond it are found all the same.
+const LATIN_CEILING: u16 = 0x7F;
+
+/// A key behind one key and before another, about halfway in between, by the order of UTF-16 code units.
+fn between(low: &str, high: Option<&str>) -> Option<String> {
+    let low: Vec<u16> = low.encode_utf16().collect();
+    let mut high: Option<Vec<u16>> = high.map(|high| high.encode_utf16().collect());
+    let mut key = Vec::new();
+    for at in 0..=low.len() {
+        let begin = low.get(at).copied().unwrap_or(FLOOR);
+        let end = match &high {
+            Some(high) => high.get(at).copied().unwrap_or(0),
+            None if begin < LATIN_CEILING - 1 => LATIN_CEILING,
+            None => u16::MAX,
+        };
+        if begin != end {
+            let middle = begin + end.saturating_sub(begin) / 2;
+            if let Some(unit) = (middle..end).chain(begin + 1..middle).find(|unit| *unit > begin && is_key_unit(*unit))
+            {
+                key.push(unit);
+                return String::from_utf16(&key).ok();
+            }
+            // There is no room in front of the end, so what begins as the low one does comes next.
+            high = None;
+        }
+        key.push(begin);
+    }
+    None
+}
+
+fn is_key_unit(unit: u16) -> bool {
+    char::from_u32(u32::from(unit)).is_some_and(|c| model::KeyText::new(c.encode_utf8(&mut [0; 4])).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoints::EnginePlace;
+    use client::{Entity, WriteMode};
+    use model::clock::SystemClock;
+    use model::edm::compare_ordinal;
+    use model::{AccountName, EntityKey, KeyText, RecordBuilder, TableName};
+    use proptest::prelude::*;
+    use store::Memory;
+
+    async fn ranges(partitions: &[String], rows: usize, most: usize) -> Vec<Part> {
+        let place = EnginePlace(Memory::new(SystemClock));
+        let table = TableKey { account: AccountName::new("acct").unwrap(), name: TableName::new("cars").unwrap() };
+        place.create_table(&table).await.unwrap();
+        let text = |text: &str| KeyText::new(text).unwrap();
+        for partition in partitions {
+            for row in 0..rows {
+                let key = EntityKey { partition: text(partition), row: text(&row.to_string()) };
+                let entity = Entity::new(key, RecordBuilder::default());
+                place.write(&table, vec![entity], WriteMode::Replace).await.unwrap();
+            }
+        }
+        split(&place, &table, most).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_table_is_parted_evenly_enough_and_completely() {
+        let many: Vec<String> = (0..1200).map(|number| format!("tenant-{number:05}")).collect();
+        let parts = ranges(&many, 1, 8).await;
+        assert_eq!(parts.len(), 8, "{parts:?}");
+        assert!(parts.first().unwrap().from.is_none() && parts.last().unwrap().to.is_none());
+        let mut largest = 0;
+        for (part, following) in parts.iter().zip(parts.iter().skip(1)) {
+            assert_eq!(part.to, following.from);
+            let inside =
+                |key: &&String| part.from.as_ref().is_none_or(|from| from <= *key) && part.to.as_ref().unwrap() > *key;
+            largest = largest.max(many.iter().filter(inside).count());
+        }
+        assert!(largest < 900, "{parts:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_small_or_one_partition_is_one_range() {
+        assert_eq!(ranges(&["a".to_owned(), "b".to_owned()], 10, 8).await, [Part::new(None, None)]);
+        assert_eq!(ranges(&["only".to_owned()], 1100, 8).await, [Part::new(None, None)]);
+        assert_eq!(ranges(&[], 0, 8).await, [Part::new(None, None)]);
+        assert_eq!(ranges(&["a".to_owned(), "\u{1F600}".to_owned()], 600, 8).await.len(), 2);
+    }
+
+    #[test]
+    fn conditions_of_ranges() {
+        let part = |from: Option<&str>, to: Option<&str>| Part::new(from.map(str::to_owned), to.map(str::to_owned));
+        assert_eq!(filter_of(&part(None, None), Some(" ")), None);
+        assert_eq!(filter_of(&part(None, None), Some("a or b")).as_deref(), Some("(a or b)"));
+        assert_eq!(
+            filter_of(&part(Some("o'k"), Some("z")), Some("N gt 5")).as_deref(),
+            Some("(N gt 5) and PartitionKey ge 'o''k' and PartitionKey lt 'z'")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_lies_between_lies_between(one in "[ -~é\u{D7FF}\u{FFFD}\u{1F600}]{0,4}", other in "[ -~é\u{FFFD}\u{1F600}]{0,4}", is_open in any::<bool>()) {
+            let (low, high) = if compare_ordinal(&one, &other).is_lt() { (one, other) } else { (other, one) };
+            let high = Some(high).filter(|_| !is_open);
+            prop_assume!(high.as_ref() != Some(&low));
+            if let Some(middle) = between(&low, high.as_deref()) {
+                prop_assert!(compare_ordinal(&low, &middle).is_lt(), "{:?} {:?}", low, middle);
+                prop_assert!(high.is_none_or(|high| compare_ordinal(&middle, &high).is_lt()), "{:?}", middle);
+            }
+        }
+    }
+}

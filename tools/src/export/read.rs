@@ -1,0 +1,154 @@
+//! Reads the parts of tables into their files.
+//!
+//! Memory is bounded: for each range that is read there is one page, and the same once more as text.
+
+use super::assemble::{Made, assemble};
+use super::layout::{Target, part};
+use super::ranges::{filter_of, split};
+use super::state::{Part, State};
+use crate::endpoints::{Place, Progress, remove_file};
+use crate::formats::{FileFormat, ManifestTable, policies_to, write_line};
+use anyhow::{Context, anyhow, ensure};
+use client::{Entity, Query};
+use model::limits::PAGE_RESULTS_MAX;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::TableKey;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinSet, block_in_place, spawn_blocking};
+
+/// How often a part is synced and its progress kept at most; what is lost with the program is read again.
+const SAVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a table counts in the progress. Its ranges are taken as equally large, because nobody knows better.
+pub(super) const TABLE_WORK: u64 = 10_000;
+
+/// What all tables of an export to files share.
+pub(super) struct Reader {
+    pub(super) place: Arc<dyn Place>,
+    pub(super) target: Target,
+    pub(super) format: FileFormat,
+    pub(super) query: Query,
+    pub(super) with_timestamps: bool,
+    pub(super) with_policies: bool,
+    pub(super) state: State,
+    pub(super) progress: Arc<Progress>,
+    pub(super) ranges: Arc<Semaphore>,
+    pub(super) ranges_max: usize,
+}
+
+impl Reader {
+    /// Makes the file of a table, or what is left to make of it.
+    pub(super) async fn export(self: Arc<Self>, table: TableKey) -> anyhow::Result<()> {
+        let name = &table.name;
+        let file = self.target.file(name, self.format);
+        let known = self.state.table(name).unwrap_or_default();
+        let mut work_left = TABLE_WORK;
+        if known.done.is_none() {
+            let mut parts = known.parts;
+            if parts.is_empty() {
+                parts = split(&*self.place, &table, self.ranges_max).await?;
+                self.state.begin(name, parts.clone())?;
+            }
+            let count = parts.len();
+            let part_work = TABLE_WORK / (count as u64 + 1);
+            work_left -= part_work * count as u64;
+            let entities = self.read_parts(&table, &file, parts, part_work).await?;
+            let policies = if self.with_policies { Some(self.place.policies(&table).await?) } else { None };
+            let (format, with_timestamps, path) = (self.format, self.with_timestamps, file.clone());
+            let made = spawn_blocking(move || assemble(&path, count, format, with_timestamps));
+            let Made { bytes, sha256 } = made.await.context("a task failed inside")??;
+            let made = ManifestTable {
+                name: name.to_string(),
+                file: file.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default(),
+                entities,
+                bytes,
+                sha256,
+                policies: policies.as_ref().map(policies_to),
+            };
+            self.state.finish(name, made)?;
+        }
+        // Also those that a run left which ended between the two.
+        let mut number = 0;
+        while part(&file, number).exists() {
+            remove_file(&part(&file, number))?;
+            number += 1;
+        }
+        self.progress.add_work(work_left);
+        self.progress.add_table();
+        Ok(())
+    }
+
+    /// Reads the parts beside one another; tells how many entities they have.
+    async fn read_parts(
+        self: &Arc<Self>,
+        table: &TableKey,
+        file: &Path,
+        parts: Vec<Part>,
+        part_work: u64,
+    ) -> anyhow::Result<u64> {
+        let mut running = JoinSet::new();
+        for (number, part_state) in parts.into_iter().enumerate() {
+            let (this, table, path) = (Arc::clone(self), table.clone(), part(file, number));
+            running.spawn(async move { this.read_part(&table, number, part_state, path).await });
+        }
+        let mut entities = 0;
+        while let Some(result) = running.join_next().await {
+            entities += result.context("a task failed inside")??;
+            self.progress.add_work(part_work);
+        }
+        Ok(entities)
+    }
+
+    async fn read_part(&self, table: &TableKey, number: usize, mut part: Part, path: PathBuf) -> anyhow::Result<u64> {
+        let _permit = self.ranges.acquire().await?;
+        let mut file = block_in_place(|| continue_file(&path, part.bytes))?;
+        let query = Query { filter: filter_of(&part, self.query.filter.as_deref()), select: self.query.select.clone() };
+        let mut saved = Instant::now();
+        let mut text = Vec::new();
+        while !part.is_done {
+            let page = self.place.page(table, &query, part.next().as_ref(), PAGE_RESULTS_MAX).await?;
+            block_in_place(|| {
+                text.clear();
+                write_lines(&mut text, &page.entities, self.with_timestamps)?;
+                file.write_all(&text).with_context(|| format!("writing {}", path.display()))?;
+                let entities = page.entities.len() as u64;
+                part.advance(text.len() as u64, entities, page.next);
+                self.progress.add_entities(entities);
+                if part.is_done || saved.elapsed() >= SAVE_INTERVAL {
+                    file.sync_data().with_context(|| format!("writing {}", path.display()))?;
+                    self.state.advance(&table.name, number, &part)?;
+                    saved = Instant::now();
+                }
+                anyhow::Ok(())
+            })?;
+        }
+        Ok(part.entities)
+    }
+}
+
+/// Appends entities, one a line.
+pub(super) fn write_lines(out: &mut Vec<u8>, entities: &[Entity], with_timestamps: bool) -> anyhow::Result<()> {
+    for entity in entities {
+        write_line(out, entity, with_timestamps).map_err(|_| anyhow!("an entity is damaged"))?;
+        out.push(b'\n');
+    }
+    Ok(())
+}
+
+/// Opens the file of a part, and cuts off what was written behind the last state.
+fn continue_file(path: &Path, bytes: u64) -> anyhow::Result<File> {
+    let what = || format!("writing {}", path.display());
+    let mut file = File::options().create(true).append(true).open(path).with_context(what)?;
+    let length = file.metadata().with_context(what)?.len();
+    ensure!(
+        length >= bytes,
+        "{} is shorter than the state file says: delete the state file to begin anew",
+        path.display()
+    );
+    file.set_len(bytes).and_then(|()| file.flush()).with_context(what)?;
+    Ok(file)
+}

@@ -1,0 +1,413 @@
+//! `rowhouse sas`: makes shared access signatures on the command line (specification 08).
+//!
+//! Keys come from where the server takes them, never from the command line. The time is passed in.
+
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::{Args, Subcommand};
+use model::{AccountName, DateTime, TableName};
+use std::borrow::Cow;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use wire::sas::{Fields, SasError, parse_time, verify};
+use wire::signing::AccountKey;
+
+/// The kinds of tokens.
+#[derive(Debug, Args)]
+pub struct SasArgs {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Debug, Subcommand)]
+enum Kind {
+    /// Make a token for the entities of one table
+    #[command(after_long_help = TABLE_EXAMPLES)]
+    Table(TableArgs),
+    /// Make a token for the whole account: tables, entities, properties of the service
+    #[command(after_long_help = ACCOUNT_EXAMPLES)]
+    Account(AccountArgs),
+}
+
+const TABLE_EXAMPLES: &str = "\
+Examples:
+  rowhouse sas table Harvest --permissions r --expiry 8h
+      read everything in the table for eight hours
+  rowhouse sas table Harvest --permissions rau --expiry 30d --from-partition north --to-partition north
+      read and write one partition; both bounds belong to the range
+  rowhouse sas table Harvest --policy mobile
+      what the table's stored access policy 'mobile' says; change or delete the policy to revoke the token
+
+A token cannot be taken back: it is valid until it expires, the key that signed it is changed, or its policy goes.
+What a policy says, the token must leave open.";
+
+const ACCOUNT_EXAMPLES: &str = "\
+Examples:
+  rowhouse sas account --permissions rl --expiry 1d
+      list tables and read all entities for a day
+  rowhouse sas account --permissions rau --resources o --expiry 7d --ip 203.0.113.4-203.0.113.9 --protocol https
+      read and write entities, but no tables, from a few addresses, over HTTPS only
+  ROWHOUSE_ACCOUNTS=accounts.toml rowhouse sas account --account orchard --key 2 --permissions rwdlacu --expiry 1h
+      everything a token can allow, signed with the second key of the account 'orchard'
+
+No token allows to read or set the policies of a table.";
+
+#[derive(Debug, Args)]
+struct TableArgs {
+    /// The table that the token is for
+    table: String,
+
+    /// What may be done: letters of r (read), a (add), u (update), d (delete); inserting or replacing needs a and u
+    #[arg(long, value_name = "LETTERS", required_unless_present = "policy")]
+    permissions: Option<String>,
+
+    /// Stored access policy of the table that says what the token leaves open
+    #[arg(long, value_name = "ID")]
+    policy: Option<String>,
+
+    /// First partition key of the range
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    from_partition: Option<String>,
+
+    /// First row key in the first partition
+    #[arg(long, value_name = "KEY", requires = "from_partition", allow_hyphen_values = true)]
+    from_row: Option<String>,
+
+    /// Last partition key of the range
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    to_partition: Option<String>,
+
+    /// Last row key in the last partition
+    #[arg(long, value_name = "KEY", requires = "to_partition", allow_hyphen_values = true)]
+    to_row: Option<String>,
+
+    /// When the token ends: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or how long from now, such as 90m, 8h, 7d
+    #[arg(long, value_name = "TIME", required_unless_present = "policy")]
+    expiry: Option<String>,
+
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+struct AccountArgs {
+    /// What may be done: letters of r (read), w (create tables, set properties), d (delete), l (list tables), a (add),
+    /// c (create tables), u (update)
+    #[arg(long, value_name = "LETTERS")]
+    permissions: String,
+
+    /// With what: letters of s (service), c (tables), o (entities)
+    #[arg(long, value_name = "LETTERS", default_value = "sco")]
+    resources: String,
+
+    /// When the token ends: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or how long from now, such as 90m, 8h, 7d
+    #[arg(long, value_name = "TIME")]
+    expiry: String,
+
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+struct CommonArgs {
+    /// When the token begins, as --expiry is given; without it, at once
+    ///
+    /// Clocks differ: a token that begins now may be refused for a while by a server whose clock is behind.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    start: Option<String>,
+
+    /// Address from which the token may be used, or a range such as 203.0.113.4-203.0.113.9
+    #[arg(long, value_name = "ADDRESS")]
+    ip: Option<String>,
+
+    /// Protocols with which the token may be used [default: both]
+    #[arg(long, value_name = "PROTOCOLS", value_parser = ["https", "https,http"])]
+    protocol: Option<String>,
+
+    /// Service version whose rules the token follows
+    #[arg(long, value_name = "DATE", default_value = "2019-02-02")]
+    signed_version: String,
+
+    /// Account that the token is for; may be left out if there is only one
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
+
+    /// Which of the account's keys signs the token; changing that key ends it
+    #[arg(long, value_name = "1|2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    key: u8,
+
+    /// File with account names and keys, as the server takes it; without it, and without keys in the environment,
+    /// the token is for the development account
+    #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
+    accounts: Option<PathBuf>,
+
+    /// Address of the server, with or without the account
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:10002")]
+    endpoint: String,
+}
+
+/// A token, and where it can be used.
+#[derive(Debug)]
+pub struct Made {
+    token: String,
+    endpoint: String,
+    /// The table, if the token is for one.
+    table: Option<String>,
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { token, endpoint, table } = self;
+        let path = table.as_deref().unwrap_or_default();
+        writeln!(f, "token: {token}")?;
+        writeln!(f, "URL: {endpoint}/{path}?{token}")?;
+        writeln!(f, "connection string: TableEndpoint={endpoint};SharedAccessSignature={token}")
+    }
+}
+
+/// An account that can sign.
+#[derive(Debug)]
+pub struct SigningAccount {
+    /// Its name.
+    pub name: AccountName,
+    /// Its keys, in the order in which `--key` counts them.
+    pub keys: Vec<AccountKey>,
+}
+
+impl SasArgs {
+    /// The file with account names and keys that the options name.
+    pub fn account_file(&self) -> Option<&Path> {
+        match &self.kind {
+            Kind::Table(args) => args.common.accounts.as_deref(),
+            Kind::Account(args) => args.common.accounts.as_deref(),
+        }
+    }
+}
+
+/// Makes a token that one of these accounts signs.
+pub fn run(args: SasArgs, accounts: &[SigningAccount], now: SystemTime) -> anyhow::Result<Made> {
+    let (fields, common, table) = match args.kind {
+        Kind::Table(args) => {
+            TableName::new(&args.table)
+                .map_err(|_| anyhow!("'{}' is not a table name: that has 3 to 63 letters and digits", args.table))?;
+            let (fields, common) = table_fields(args, now)?;
+            let table = fields.table.clone().into_owned();
+            (fields, common, Some(table))
+        }
+        Kind::Account(args) => {
+            let (fields, common) = account_fields(args, now)?;
+            (fields, common, None)
+        }
+    };
+    let SigningAccount { name: account, keys } = chosen_account(accounts, common.account.as_deref())?;
+    let key = keys.get(usize::from(common.key) - 1);
+    let key = key.with_context(|| format!("account '{account}' has no key {}", common.key))?;
+    let is_by_policy = !fields.policy.is_empty();
+    ensure!(is_by_policy || starts_before_it_ends(&fields), "--start is not before --expiry");
+    let token = fields.sign(account.as_str(), key).map_err(told)?;
+    // What the server would refuse is refused here, where it can be said why.
+    verify(&token, account.as_str(), keys).map_err(told)?;
+    Ok(Made { token, endpoint: endpoint_of(&common.endpoint, account)?, table })
+}
+
+fn table_fields(args: TableArgs, now: SystemTime) -> anyhow::Result<(Fields<'static>, CommonArgs)> {
+    let owned = |text: Option<String>| text.map_or(Cow::Borrowed(""), Cow::Owned);
+    let fields = Fields {
+        table: args.table.into(),
+        permissions: owned(args.permissions),
+        policy: owned(args.policy),
+        start_partition: owned(args.from_partition),
+        start_row: owned(args.from_row),
+        end_partition: owned(args.to_partition),
+        end_row: owned(args.to_row),
+        expiry: time("--expiry", args.expiry.as_deref(), now)?,
+        ..common_fields(&args.common, now)?
+    };
+    Ok((fields, args.common))
+}
+
+fn account_fields(args: AccountArgs, now: SystemTime) -> anyhow::Result<(Fields<'static>, CommonArgs)> {
+    let fields = Fields {
+        services: "t".into(),
+        resources: args.resources.into(),
+        permissions: args.permissions.into(),
+        expiry: time("--expiry", Some(&args.expiry), now)?,
+        ..common_fields(&args.common, now)?
+    };
+    Ok((fields, args.common))
+}
+
+fn common_fields(args: &CommonArgs, now: SystemTime) -> anyhow::Result<Fields<'static>> {
+    let owned = |text: &Option<String>| text.clone().map_or(Cow::Borrowed(""), Cow::Owned);
+    Ok(Fields {
+        version: args.signed_version.clone().into(),
+        start: time("--start", args.start.as_deref(), now)?,
+        sources: owned(&args.ip),
+        protocols: owned(&args.protocol),
+        ..Fields::default()
+    })
+}
+
+/// A time as it stands in a token: as it was given, or so long from now.
+fn time(flag: &str, text: Option<&str>, now: SystemTime) -> anyhow::Result<Cow<'static, str>> {
+    let Some(text) = text else { return Ok(Cow::Borrowed("")) };
+    if parse_time(text).is_some() {
+        return Ok(Cow::Owned(text.to_owned()));
+    }
+    let later = from_now(text, now).with_context(|| {
+        format!("{flag} is a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or a duration such as 90m, 8h or 7d")
+    })?;
+    let mut out = Vec::with_capacity(20);
+    DateTime::from_system_time(later).write_whole_seconds_to(&mut out);
+    Ok(Cow::Owned(String::from_utf8(out).context("a time is ASCII")?))
+}
+
+/// The time that lies a duration from now: a number and one of s, m, h, d; with a minus sign it lies before.
+fn from_now(text: &str, now: SystemTime) -> Option<SystemTime> {
+    let (is_before, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
+    let unit = match text.chars().next_back()? {
+        's' => 1,
+        'm' => 60,
+        'h' => 60 * 60,
+        'd' => 24 * 60 * 60,
+        _ => return None,
+    };
+    let count: u32 = text.get(..text.len() - 1)?.parse().ok()?;
+    let distance = Duration::from_secs(u64::from(count) * unit);
+    if is_before { now.checked_sub(distance) } else { now.checked_add(distance) }
+}
+
+fn starts_before_it_ends(fields: &Fields<'_>) -> bool {
+    fields.start.is_empty() || parse_time(&fields.start) < parse_time(&fields.expiry)
+}
+
+fn chosen_account<'a>(accounts: &'a [SigningAccount], name: Option<&str>) -> anyhow::Result<&'a SigningAccount> {
+    let mut all = accounts.iter().filter(|account| name.is_none_or(|name| account.name.as_str() == name));
+    match (all.next(), all.next(), name) {
+        (Some(found), None, _) => Ok(found),
+        (None, _, Some(name)) => bail!("there is no account '{name}'; give --accounts FILE or ROWHOUSE_ACCOUNT_KEYS"),
+        _ => bail!("there is more than one account: say which with --account NAME"),
+    }
+}
+
+/// The address of the account on the server: host style if the host begins with the account, else path style.
+fn endpoint_of(url: &str, account: &AccountName) -> anyhow::Result<String> {
+    let url = url.trim_end_matches('/');
+    let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let host = host.filter(|host| !host.is_empty() && !host.contains(['?', '#', ';', ' ']));
+    let host = host.with_context(|| format!("--endpoint is an address such as http://127.0.0.1:10002, not '{url}'"))?;
+    let is_whole = host.starts_with(&format!("{account}.")) || host.ends_with(&format!("/{account}"));
+    Ok(if is_whole { url.to_owned() } else { format!("{url}/{account}") })
+}
+
+/// What is wrong with the fields, in the words of the command line.
+fn told(error: SasError) -> anyhow::Error {
+    let SasError::Field(name) = error else { return error.into() };
+    anyhow!(match name {
+        "sp" => "--permissions has a letter that this kind of token does not have; see --help",
+        "srt" => "--resources has letters of s, c and o",
+        "sip" => "--ip is an address or a range such as 203.0.113.4-203.0.113.9, from signed version 2015-04-05 on",
+        "spr" => "--protocol exists from signed version 2015-04-05 on",
+        "sv" =>
+            "--signed-version is a version of the service, for a table SAS from 2012-02-12 on, for an account SAS from \
+             2015-04-05 on",
+        other => return SasError::Field(other).into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use model::{Scope, StoredAccessPolicies};
+    use wire::sas::Circumstances;
+
+    const KEY1: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
+    const KEY2: &str = "QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl9gYWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXp7fH1+fw==";
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        sas: SasArgs,
+    }
+
+    /// What a command line makes on the 14th of March 2031.
+    fn made(line: &str) -> anyhow::Result<Made> {
+        let keys = [KEY1, KEY2].map(|key| AccountKey::parse(key).unwrap()).to_vec();
+        let account = SigningAccount { name: AccountName::new("orchardacct").unwrap(), keys };
+        let args = Line::try_parse_from(std::iter::once("sas").chain(line.split(' ')))?;
+        run(args.sas, &[account], now())
+    }
+
+    fn now() -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_931_256_000)
+    }
+
+    #[test]
+    fn tokens_of_the_official_clients() {
+        // S1 and S6 of 08 §13.
+        let table = made("table Harvest --permissions raud --expiry 2031-04-01T06:30:00Z").unwrap().to_string();
+        let token = "se=2031-04-01T06%3A30%3A00Z&sp=raud&sv=2019-02-02&tn=Harvest&sig=579VRfdAmuNz3Nitf%2B8SjqrvRTW2ZiiMlE68B0EHUxQ%3D";
+        assert_eq!(
+            table,
+            format!(
+                "token: {token}\nURL: http://127.0.0.1:10002/orchardacct/Harvest?{token}\nconnection string: TableEndpoint=http://127.0.0.1:10002/orchardacct;SharedAccessSignature={token}\n"
+            )
+        );
+        let account = made("account --permissions rau --resources o --expiry 2031-04-01T06:30:00Z").unwrap();
+        assert_eq!(
+            account.token,
+            "se=2031-04-01T06%3A30%3A00Z&sp=rau&sv=2019-02-02&ss=t&srt=o&sig=0%2FiJDSGWsvCqfyt%2FkdBRhXsInlDLvRU354TfafWWbdo%3D"
+        );
+    }
+
+    #[test]
+    fn every_option_reaches_the_token() {
+        let made = made(
+            "table Harvest --permissions ra --start -15m --expiry 8h --from-partition a --from-row b --to-partition c --to-row d --ip 10.0.0.1 --protocol https --key 2 --endpoint https://orchardacct.table.example.net/",
+        )
+        .unwrap();
+        for part in
+            ["st=2031-03-14T", "se=2031-03-14T", "spk=a", "srk=b", "epk=c", "erk=d", "sip=10.0.0.1", "spr=https"]
+        {
+            assert!(made.token.contains(part), "{part} in {}", made.token);
+        }
+        assert_eq!(made.endpoint, "https://orchardacct.table.example.net");
+        let keys = [AccountKey::parse(KEY2).unwrap()];
+        let used = Circumstances {
+            now: DateTime::from_system_time(now()),
+            source: "10.0.0.1".parse().unwrap(),
+            is_https: true,
+        };
+        let scope = verify(&made.token, "orchardacct", &keys).unwrap().scope(&StoredAccessPolicies::default(), used);
+        assert!(matches!(scope, Ok(Scope::Table { .. })), "{scope:?}");
+        let by_policy = self::made("table Harvest --policy mobile").unwrap();
+        assert!(by_policy.token.starts_with("sv=2019-02-02&si=mobile&tn=Harvest&sig="), "{}", by_policy.token);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_with_what_to_do() {
+        for (line, hint) in [
+            ("table Harvest --permissions r", "--expiry"),
+            ("table Harvest --expiry 1h", "--permissions"),
+            ("table x --permissions r --expiry 1h", "table name"),
+            ("table Harvest --permissions l --expiry 1h", "--permissions"),
+            ("table Harvest --permissions r --expiry soon", "90m"),
+            ("table Harvest --permissions r --expiry 2031-04-01T06:30", "90m"),
+            ("table Harvest --permissions r --expiry 1h --start 2h", "--start"),
+            ("table Harvest --permissions r --expiry 1h --from-row a", "--from-partition"),
+            ("table Harvest --permissions r --expiry 1h --ip nowhere", "--ip"),
+            ("table Harvest --permissions r --expiry 1h --protocol http", "https"),
+            ("table Harvest --permissions r --expiry 1h --signed-version 2009-09-19", "--signed-version"),
+            ("table Harvest --permissions r --expiry 1h --account other", "'other'"),
+            ("table Harvest --permissions r --expiry 1h --key 3", "1..=2"),
+            ("table Harvest --permissions r --expiry 1h --endpoint 127.0.0.1", "--endpoint"),
+            ("account --permissions rz --expiry 1h", "--permissions"),
+            ("account --permissions r --resources x --expiry 1h", "--resources"),
+        ] {
+            let message = format!("{:#}", made(line).unwrap_err());
+            assert!(message.contains(hint), "{line}: {message}");
+            assert!(!message.contains(KEY1), "{message}");
+        }
+    }
+}

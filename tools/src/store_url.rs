@@ -1,0 +1,21 @@
+//! The address of a database as an option.
+
+use serde::Deserialize;
+use std::fmt;
+
+/// The address of a database. It may hold a password, so it is never shown.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct StoreUrl(pub String);
+
+impl From<String> for StoreUrl {
+    fn from(url: String) -> Self {
+        Self(url)
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StoreUrl(…)")
+    }
+}
