@@ -6,12 +6,12 @@
 # With the musl target (rustup target add x86_64-unknown-linux-musl, and a C compiler for it: musl-tools on Debian) the program
 # runs on any Linux. Without it the C library of this machine is linked statically: that runs anywhere too, but resolves host
 # names only with /etc/hosts and DNS, since other modules of the name service switch would have to be loaded.
-# PROFILE=dev builds faster, to try it. The last line of the output is the path of the program.
+# PROFILE=release builds faster, PROFILE=dev even more so. The last line of the output is the path of the program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 architecture=${1:-$(uname -m)}
-profile=${PROFILE:-release}
+profile=${PROFILE:-dist}
 target_folder=${CARGO_TARGET_DIR:-target}
 
 say() { echo "$*" >&2; }

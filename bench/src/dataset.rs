@@ -196,7 +196,7 @@ fn write_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::entity_body::Keys;
+    use wire::entity_body::KeyLocation;
     use wire::json::read_entity;
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
             let mut body = b"{\"PartitionKey\":\"p000001\",\"RowKey\":\"0000000123\",".to_vec();
             dataset.write_members(&mut body, number, 5);
             body.push(b'}');
-            let read = read_entity(&body, Keys::InBody).unwrap();
+            let read = read_entity(&body, KeyLocation::Body).unwrap();
             assert_eq!(read.properties, dataset.record(number, 5), "{}", String::from_utf8_lossy(&body));
             assert_eq!(read.properties.len(), 10);
             assert!((1015..=1035).contains(&body.len()), "{}", body.len());

@@ -22,8 +22,8 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
-use wire::json::{Context as Addresses, EncoderCache, EntityForm, write_entity_in_set};
-use wire::signing::{AccountKey, Authorization, Signed, any_verifies};
+use wire::json::{EncoderCache, JsonContext, JsonEntityContext, write_entity_in_set};
+use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies};
 
 /// Entities of the fixed page.
 const PAGE_ENTITIES: u64 = 1000;
@@ -124,7 +124,7 @@ fn with_body(status: StatusCode, content_type: &'static str, body: &Bytes) -> Re
 fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let Some(authorization) = Authorization::parse(header(AUTHORIZATION.as_str())) else { return false };
-    let signed = Signed {
+    let signed = SignedRequest {
         method: parts.method.as_str(),
         content_md5: "",
         content_type: header(CONTENT_TYPE.as_str()),
@@ -141,11 +141,11 @@ fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
 fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
     let (key, record) = (dataset.key(number), dataset.record(number, 0).finish(DateTime::MIN));
     let account = model::AccountName::new(crate::request::DEVELOPMENT_ACCOUNT).expect("the name follows the rules");
-    let context = Addresses { base: "", account: &account, level: wire::MetadataLevel::Minimal };
-    let form = EntityForm { context, table: "Bench", select: None, etag_in_minimal: true };
+    let response = JsonContext { base: "", account: &account, level: wire::MetadataLevel::Minimal };
+    let context = JsonEntityContext { response, table: "Bench", select: None, etag_in_minimal: true };
     let mut out = Vec::new();
     let view = EntityView::of(&key, &record).expect("the record was just built");
-    write_entity_in_set(&mut out, &form, &view, &mut EncoderCache::default()).expect("the record was just built");
+    write_entity_in_set(&mut out, &context, &view, &mut EncoderCache::default()).expect("the record was just built");
     out
 }
 

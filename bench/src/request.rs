@@ -5,7 +5,7 @@
 use crate::endpoint::Endpoint;
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime};
-use wire::signing::{AccountKey, Scheme, Signed};
+use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 /// The name of the well-known development account.
 pub(crate) const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
@@ -79,7 +79,7 @@ impl Signer {
         out.extend_from_slice(self.endpoint.base_path.as_bytes());
         out.extend_from_slice(request.path);
         let path = std::str::from_utf8(out.get(path_at..).unwrap_or_default()).unwrap_or_default();
-        let signed = Signed {
+        let signed = SignedRequest {
             method,
             content_md5: "",
             content_type,
@@ -135,7 +135,7 @@ mod tests {
         };
         let target = request.path.unwrap();
         let authorization = Authorization::parse(header("authorization")).unwrap();
-        let signed = Signed {
+        let signed = SignedRequest {
             method: request.method.unwrap(),
             content_md5: "",
             content_type: header("content-type"),

@@ -10,7 +10,7 @@ use http::{HeaderValue, Method, Request};
 use std::time::SystemTime;
 use wire::batch::ChangesetWriter;
 use wire::query::raw_comp;
-use wire::signing::{Scheme, Signed};
+use wire::signing::{Scheme, SignedRequest};
 
 /// The service version of all requests.
 pub(crate) const VERSION: &str = "2019-02-02";
@@ -92,7 +92,7 @@ impl Operation {
         }
         if let Credential::Key(key) = credential {
             let account = endpoint.account().as_str();
-            let signed = Signed {
+            let signed = SignedRequest {
                 method: self.method.as_str(),
                 content_md5: "",
                 content_type,
@@ -137,7 +137,7 @@ mod tests {
         ] {
             let request = operation.request(&endpoint, &credential, SystemTime::now()).unwrap();
             let header = |name: &str| request.headers().get(name).map_or("", |value| value.to_str().unwrap());
-            let signed = Signed {
+            let signed = SignedRequest {
                 method: request.method().as_str(),
                 content_md5: "",
                 content_type: header("content-type"),

@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, Request};
 use model::{ServiceProperties, StoredAccessPolicies};
 use rustls::RootCertStore;
 use std::time::{Duration, SystemTime};
-use wire::batch::read_answers;
+use wire::batch::read_responses;
 use wire::error_response::ErrorResponse;
 use wire::json::{read_table_set, write_table_request};
 use wire::uri::{encode_component, write_table_address};
@@ -237,7 +237,7 @@ fn refusal(operation: &Operation, response: &Response) -> Result<Option<Refusal>
     }
     let BodyFormat::Changeset(operations) = operation.format else { return Ok(None) };
     let content_type = response.header("content-type").unwrap_or_default();
-    let parts = read_answers(content_type, &response.body);
+    let parts = read_responses(content_type, &response.body);
     let parts = parts.map_err(|_| unreadable(operation, "it is not the answer to a transaction"))?;
     let failed = parts.iter().find(|part| !(200..300).contains(&part.status));
     if failed.is_none() && parts.len() != operations {

@@ -13,7 +13,7 @@ use crate::edm::compare_ordinal;
 use crate::filter::{Comparison, Filter, Literal, Operator, PropertyName, TABLE_NAME};
 use crate::key::KEY_SEPARATOR;
 use crate::limits::PLAN_RANGES_MAX;
-use crate::range::{Edge, KeyRange};
+use crate::range::KeyRange;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
@@ -233,12 +233,8 @@ fn looser<'b, 'f>(a: &'b Bound<Cow<'f, str>>, b: &'b Bound<Cow<'f, str>>, inward
     if is_tighter(a, b, inward) { b } else { a }
 }
 
-fn edge<'b>(bound: &'b Bound<Cow<'_, str>>) -> Edge<'b> {
-    match bound {
-        Bound::Unbounded => Edge::Open,
-        Bound::Included(text) => Edge::Including(text),
-        Bound::Excluded(text) => Edge::Excluding(text),
-    }
+fn borrowed<'b>(bound: &'b Bound<Cow<'_, str>>) -> Bound<&'b str> {
+    bound.as_ref().map(|text| &**text)
 }
 
 /// Every entity whose two keys lie in two intervals.
@@ -265,19 +261,19 @@ impl Area<'_> {
     /// The smallest range of key bytes that holds the area.
     fn range(&self) -> KeyRange {
         if let Some(partition) = self.partitions.single() {
-            return KeyRange::rows(partition, edge(&self.rows.lower), edge(&self.rows.upper));
+            return KeyRange::rows(partition, borrowed(&self.rows.lower), borrowed(&self.rows.upper));
         }
-        let mut range = KeyRange::partitions(edge(&self.partitions.lower), edge(&self.partitions.upper));
+        let mut range = KeyRange::partitions(borrowed(&self.partitions.lower), borrowed(&self.partitions.upper));
         // The row keys also cut the ends of the first and the last partition, if these are known.
         if let (Bound::Included(first), Bound::Included(_) | Bound::Excluded(_)) =
             (&self.partitions.lower, &self.rows.lower)
         {
-            range.start = KeyRange::rows(first, edge(&self.rows.lower), Edge::Open).start;
+            range.start = KeyRange::rows(first, borrowed(&self.rows.lower), Bound::Unbounded).start;
         }
         if let (Bound::Included(last), Bound::Included(_) | Bound::Excluded(_)) =
             (&self.partitions.upper, &self.rows.upper)
         {
-            range.end = KeyRange::rows(last, Edge::Open, edge(&self.rows.upper)).end;
+            range.end = KeyRange::rows(last, Bound::Unbounded, borrowed(&self.rows.upper)).end;
         }
         range
     }

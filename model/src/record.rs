@@ -228,33 +228,33 @@ impl<'a> Properties<'a> {
     /// The next property, if its name and its type are these; otherwise nothing is taken.
     ///
     /// Much faster than reading both, for one who expects them.
-    pub fn next_of(&mut self, head: &PropertyHead) -> Option<Property<'a>> {
+    pub fn next_with(&mut self, header: &PropertyHeader) -> Option<Property<'a>> {
         let left = self.left.checked_sub(1)?;
-        let mut ahead = Self { left, rest: self.rest.strip_prefix(head.bytes.as_slice())? };
-        let value = ahead.value(head.edm_type)?;
-        let name = self.rest.get(head.name.clone())?;
-        *self = ahead;
-        Some(Property { name, edm_type: head.edm_type, value })
+        let mut rest = Self { left, rest: self.rest.strip_prefix(header.bytes.as_slice())? };
+        let value = rest.value(header.edm_type)?;
+        let name = self.rest.get(header.name.clone())?;
+        *self = rest;
+        Some(Property { name, edm_type: header.edm_type, value })
     }
 }
 
 /// What stands in front of the value of a property in a record: its name and its type, to be compared with others.
 #[derive(Debug, Clone)]
-pub struct PropertyHead {
+pub struct PropertyHeader {
     bytes: Vec<u8>,
     name: Range<usize>,
     edm_type: EdmType,
 }
 
-impl PropertyHead {
-    /// The head of a property.
+impl PropertyHeader {
+    /// The header of a property.
     pub fn of(property: &Property<'_>) -> Self {
-        let mut head = Self { bytes: Vec::new(), name: 0..0, edm_type: property.edm_type };
-        head.replace(property);
-        head
+        let mut header = Self { bytes: Vec::new(), name: 0..0, edm_type: property.edm_type };
+        header.replace(property);
+        header
     }
 
-    /// Becomes the head of another property, in the same memory.
+    /// Becomes the header of another property, in the same memory.
     pub fn replace(&mut self, property: &Property<'_>) {
         self.bytes.clear();
         push_length(&mut self.bytes, property.name.len());
@@ -562,11 +562,11 @@ pub(crate) mod tests {
             let record = builder.finish(DateTime::MIN);
             let all: Vec<Property<'_>> = record.view().unwrap().properties().map(Result::unwrap).collect();
             for of in &all {
-                let head = PropertyHead::of(of);
+                let header = PropertyHeader::of(of);
                 let mut rest = record.view().unwrap().properties();
                 for property in &all {
                     let before = rest.rest;
-                    let found = rest.next_of(&head);
+                    let found = rest.next_with(&header);
                     let is_same = property.name == of.name && property.edm_type == of.edm_type;
                     prop_assert_eq!(found.is_some(), is_same);
                     if let Some(found) = found {
@@ -579,7 +579,7 @@ pub(crate) mod tests {
                         rest.next().unwrap().unwrap();
                     }
                 }
-                prop_assert!(rest.next_of(&head).is_none() && rest.next().is_none());
+                prop_assert!(rest.next_with(&header).is_none() && rest.next().is_none());
             }
         }
 

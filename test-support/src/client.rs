@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
 use std::time::{Duration, SystemTime};
 use wire::query::raw_comp;
-use wire::signing::{AccountKey, Scheme, Signed};
+use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 /// The development account, which a server without settings has.
 pub const ACCOUNT: &str = "devstoreaccount1";
@@ -133,7 +133,7 @@ pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
     let given =
         |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
     let (raw_path, query) = path.split_once('?').unwrap_or((path, ""));
-    let signed = Signed {
+    let signed = SignedRequest {
         method,
         content_md5: "",
         content_type: given("Content-Type").unwrap_or("application/json"),

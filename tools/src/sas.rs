@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use model::{Scope, StoredAccessPolicies};
-    use wire::sas::Circumstances;
+    use wire::sas::SasContext;
 
     const KEY1: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
     const KEY2: &str = "QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl9gYWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXp7fH1+fw==";
@@ -374,11 +374,8 @@ mod tests {
         }
         assert_eq!(made.endpoint, "https://orchardacct.table.example.net");
         let keys = [AccountKey::parse(KEY2).unwrap()];
-        let used = Circumstances {
-            now: DateTime::from_system_time(now()),
-            source: "10.0.0.1".parse().unwrap(),
-            is_https: true,
-        };
+        let used =
+            SasContext { now: DateTime::from_system_time(now()), source: "10.0.0.1".parse().unwrap(), is_https: true };
         let scope = verify(&made.token, "orchardacct", &keys).unwrap().scope(&StoredAccessPolicies::default(), used);
         assert!(matches!(scope, Ok(Scope::Table { .. })), "{scope:?}");
         let by_policy = self::made("table Harvest --policy mobile").unwrap();

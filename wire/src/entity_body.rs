@@ -5,13 +5,13 @@ use model::key::KeyError;
 use model::name::{PropertyNameError, check_property_name};
 use model::{KeyText, RecordBuilder};
 
-/// Where the keys of an entity stand.
+/// Where the keys of an entity are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keys {
+pub enum KeyLocation {
     /// In the body, which must have both.
-    InBody,
-    /// In the target; the body may repeat them.
-    InTarget,
+    Body,
+    /// In the address; the body may repeat them.
+    Address,
 }
 
 /// An entity as a request body describes it.

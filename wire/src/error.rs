@@ -216,7 +216,7 @@ impl From<ErrorCode> for ServiceError {
 
 /// The form of an error body (03 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorBody {
+pub enum ErrorBodyFormat {
     /// `{"odata.error":…}`: the client reads JSON.
     Json,
     /// `<error xmlns=…>`: the client reads Atom, or no format could be resolved.
@@ -226,14 +226,14 @@ pub enum ErrorBody {
 }
 
 /// Writes an error body; the message gets its `RequestId` and `Time` lines here.
-pub fn write_error_body(form: ErrorBody, error: &ServiceError, request_id: &str, now: DateTime) -> Vec<u8> {
+pub fn write_error_body(form: ErrorBodyFormat, error: &ServiceError, request_id: &str, now: DateTime) -> Vec<u8> {
     let mut time = Vec::with_capacity(28);
     now.write_seven_digits_to(&mut time);
     let time = String::from_utf8_lossy(&time);
     let message = format!("{}\nRequestId:{request_id}\nTime:{time}", error.message);
     let code = error.code.as_str();
     match form {
-        ErrorBody::Json => {
+        ErrorBodyFormat::Json => {
             let mut out = Vec::with_capacity(message.len() + 120);
             out.extend_from_slice(b"{\"odata.error\":{\"code\":\"");
             out.extend_from_slice(code.as_bytes());
@@ -242,12 +242,12 @@ pub fn write_error_body(form: ErrorBody, error: &ServiceError, request_id: &str,
             out.extend_from_slice(b"}}}");
             out
         }
-        ErrorBody::ODataXml => format!(
+        ErrorBodyFormat::ODataXml => format!(
             "{DECLARATION}<error xmlns=\"{METADATA_NAMESPACE}\"><code>{code}</code><message xml:lang=\"en-US\">{}</message></error>",
             escape(&message)
         )
         .into_bytes(),
-        ErrorBody::PrefixedXml => format!(
+        ErrorBodyFormat::PrefixedXml => format!(
             "{DECLARATION}<m:error xmlns:m=\"{METADATA_NAMESPACE}\"><m:code>{code}</m:code><m:message xml:lang=\"en-US\">{}</m:message></m:error>",
             escape(&message)
         )
@@ -278,15 +278,15 @@ mod tests {
         let error = ServiceError::invalid_input("a \"b\" <c>");
         let body = |form| String::from_utf8(write_error_body(form, &error, "id-1", now())).unwrap();
         assert_eq!(
-            body(ErrorBody::Json),
+            body(ErrorBodyFormat::Json),
             "{\"odata.error\":{\"code\":\"InvalidInput\",\"message\":{\"lang\":\"en-US\",\"value\":\"a \\\"b\\\" <c>\\nRequestId:id-1\\nTime:2017-10-02T20:21:19.4300000Z\"}}}"
         );
         assert_eq!(
-            body(ErrorBody::ODataXml),
+            body(ErrorBodyFormat::ODataXml),
             "<?xml version=\"1.0\" encoding=\"utf-8\"?><error xmlns=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><code>InvalidInput</code><message xml:lang=\"en-US\">a \"b\" &lt;c&gt;\nRequestId:id-1\nTime:2017-10-02T20:21:19.4300000Z</message></error>"
         );
         assert_eq!(
-            body(ErrorBody::PrefixedXml),
+            body(ErrorBodyFormat::PrefixedXml),
             "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><m:code>InvalidInput</m:code><m:message xml:lang=\"en-US\">a \"b\" &lt;c&gt;\nRequestId:id-1\nTime:2017-10-02T20:21:19.4300000Z</m:message></m:error>"
         );
     }

@@ -57,7 +57,7 @@ impl ErrorResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{ErrorBody, ErrorCode, ServiceError, write_error_body};
+    use crate::error::{ErrorBodyFormat, ErrorCode, ServiceError, write_error_body};
     use model::DateTime;
 
     #[test]
@@ -65,7 +65,7 @@ mod tests {
         let error = ServiceError::new(ErrorCode::TableNotFound, "No \"such\" <table> & co.");
         let told =
             Some(ErrorResponse { code: "TableNotFound".to_owned(), message: error.message.clone().into_owned() });
-        for form in [ErrorBody::Json, ErrorBody::ODataXml, ErrorBody::PrefixedXml] {
+        for form in [ErrorBodyFormat::Json, ErrorBodyFormat::ODataXml, ErrorBodyFormat::PrefixedXml] {
             assert_eq!(ErrorResponse::read(&write_error_body(form, &error, "id", DateTime::MIN)), told, "{form:?}");
         }
         let storage = "\u{FEFF}<?xml version=\"1.0\"?><Error><Code>ServerBusy</Code><Message>Busy.\nRequestId:1</Message></Error>";

@@ -30,7 +30,7 @@ pub mod uri;
 pub mod version;
 pub mod xml;
 
-pub use error::{ErrorBody, ErrorCode, ServiceError};
+pub use error::{ErrorBodyFormat, ErrorCode, ServiceError};
 pub use negotiation::{Format, MetadataLevel};
 pub use query::QueryOptions;
 pub use select::Select;

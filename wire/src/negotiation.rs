@@ -25,7 +25,7 @@ pub enum Format {
 
 /// What an answer holds, which Atom tells apart by media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub enum ContentKind {
     /// One entity or table.
     Entry,
     /// Any number of them.
@@ -36,16 +36,16 @@ pub enum Content {
 
 impl Format {
     /// The `Content-Type` of an answer, exactly as the service names it (03 §1.1).
-    pub const fn content_type(self, content: Content) -> &'static str {
+    pub const fn content_type(self, content: ContentKind) -> &'static str {
         match (self, content) {
             (Self::Json(MetadataLevel::None), _) => "application/json;odata=nometadata;streaming=true;charset=utf-8",
             (Self::Json(MetadataLevel::Minimal), _) => {
                 "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"
             }
             (Self::Json(MetadataLevel::Full), _) => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
-            (Self::Atom, Content::Entry) => "application/atom+xml;type=entry;charset=utf-8",
-            (Self::Atom, Content::Set) => "application/atom+xml;type=feed;charset=utf-8",
-            (Self::Atom, Content::Error) => "application/xml;charset=utf-8",
+            (Self::Atom, ContentKind::Entry) => "application/atom+xml;type=entry;charset=utf-8",
+            (Self::Atom, ContentKind::Set) => "application/atom+xml;type=feed;charset=utf-8",
+            (Self::Atom, ContentKind::Error) => "application/xml;charset=utf-8",
         }
     }
 }
@@ -117,41 +117,41 @@ pub struct FormatPreferences<'a> {
 
 impl FormatPreferences<'_> {
     /// The format of the answer, or why there is none (03 §1.2, §1.3).
-    pub fn answer_format(&self) -> Result<Format, ErrorCode> {
+    pub fn response_format(&self) -> Result<Format, ErrorCode> {
         let format = self.format.map(str::trim).filter(|format| !format.is_empty());
         if let Some(format) = format.filter(|_| self.data_service_version >= DataServiceVersion::V3) {
-            return self.first_spoken(format, Short::Allowed);
+            return self.first_supported(format, ShortNames::Allowed);
         }
         match self.accept.map(str::trim).filter(|accept| !accept.is_empty()) {
-            Some(accept) => self.first_spoken(accept, Short::Refused),
-            None => self.spoken(Wanted::Atom),
+            Some(accept) => self.first_supported(accept, ShortNames::Refused),
+            None => self.supported(RequestedFormat::Atom),
         }
     }
 
-    /// The format for an answer without a body: as [`Self::answer_format`], but no `Accept`, or one that takes
+    /// The format for an answer without a body: as [`Self::response_format`], but no `Accept`, or one that takes
     /// everything, is no error.
     ///
     /// UNVERIFIED (03 §1.3): whether a missing `Accept` is refused on operations with empty answers.
-    pub fn empty_answer_format(&self) -> Result<Format, ErrorCode> {
+    pub fn empty_response_format(&self) -> Result<Format, ErrorCode> {
         let is_indifferent = self.accept.is_none_or(|accept| accept.trim() == "*/*") && self.format.is_none();
         if is_indifferent && self.version >= Version::NO_ATOM {
             return Ok(Format::Json(MetadataLevel::Minimal));
         }
-        self.answer_format()
+        self.response_format()
     }
 
     /// The format of the media range with the highest quality, the first one among equals, that the version speaks; if
     /// it speaks none of them, why not the best one.
     ///
     /// UNVERIFIED (03 §1.2): that the service respects quality values, and passes over what the version does not speak.
-    fn first_spoken(&self, ranges: &str, short: Short) -> Result<Format, ErrorCode> {
+    fn first_supported(&self, ranges: &str, short: ShortNames) -> Result<Format, ErrorCode> {
         let mut known: Vec<_> = ranges.split(',').filter_map(|range| media_range(range, short)).collect();
         known.retain(|(_, quality)| *quality > 0);
         // The sort is stable, so that equals stay in their order.
         known.sort_by_key(|(_, quality)| std::cmp::Reverse(*quality));
         let mut refused = None;
-        for (wanted, _) in known {
-            match self.spoken(wanted) {
+        for (requested, _) in known {
+            match self.supported(requested) {
                 Ok(format) => return Ok(format),
                 Err(code) => refused = refused.or(Some(code)),
             }
@@ -159,21 +159,23 @@ impl FormatPreferences<'_> {
         Err(refused.unwrap_or(ErrorCode::MediaTypeNotSupported))
     }
 
-    /// The format that is wanted, if the version speaks it.
-    fn spoken(&self, wanted: Wanted) -> Result<Format, ErrorCode> {
-        match wanted {
-            Wanted::Anything | Wanted::Atom if self.version < Version::NO_ATOM => Ok(Format::Atom),
-            Wanted::Atom => Err(ErrorCode::AtomFormatNotSupported),
-            Wanted::JsonVerbose => Err(ErrorCode::JsonVerboseFormatNotSupported),
-            Wanted::Json(_) | Wanted::Anything if !self.speaks_json() => Err(ErrorCode::JsonFormatNotSupported),
-            Wanted::Anything => Ok(Format::Json(MetadataLevel::Minimal)),
-            Wanted::Json(level) => Ok(Format::Json(level)),
+    /// The format that is requested, if the version speaks it.
+    fn supported(&self, requested: RequestedFormat) -> Result<Format, ErrorCode> {
+        match requested {
+            RequestedFormat::Anything | RequestedFormat::Atom if self.version < Version::NO_ATOM => Ok(Format::Atom),
+            RequestedFormat::Atom => Err(ErrorCode::AtomFormatNotSupported),
+            RequestedFormat::JsonVerbose => Err(ErrorCode::JsonVerboseFormatNotSupported),
+            RequestedFormat::Json(_) | RequestedFormat::Anything if !self.supports_json() => {
+                Err(ErrorCode::JsonFormatNotSupported)
+            }
+            RequestedFormat::Anything => Ok(Format::Json(MetadataLevel::Minimal)),
+            RequestedFormat::Json(level) => Ok(Format::Json(level)),
         }
     }
 
     /// The format for the parts of a batch that name none. Nothing is refused for what the batch itself names (03 §1.3).
     pub fn default_part_format(&self) -> Format {
-        match self.answer_format() {
+        match self.response_format() {
             Ok(format) => format,
             Err(_) if self.version >= Version::NO_ATOM => Format::Json(MetadataLevel::Minimal),
             Err(_) => Format::Atom,
@@ -182,30 +184,30 @@ impl FormatPreferences<'_> {
 
     /// Whether the media type that a request names for its body is one that the version speaks (03 §1.3).
     pub fn check_content_type(&self, content_type: Option<&str>) -> Result<(), ErrorCode> {
-        named_body_format(content_type).map_or(Ok(()), |format| self.spoken_body(format?).map(|_| ()))
+        named_body_format(content_type).map_or(Ok(()), |format| self.supported_body(format?).map(|_| ()))
     }
 
     /// The format of the body of a request, which must be one that the version speaks (03 §1.3).
     ///
     /// UNVERIFIED (03 §1.3): that a body without `Content-Type` is taken for what it looks like.
     pub fn body_format(&self, content_type: Option<&str>, body: &[u8]) -> Result<Format, ErrorCode> {
-        let looks_like = || {
+        let guessed = || {
             let text = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
-            let is_atom = text.first().map_or(!self.speaks_json(), |first| *first == b'<');
+            let is_atom = text.first().map_or(!self.supports_json(), |first| *first == b'<');
             if is_atom { Format::Atom } else { Format::Json(MetadataLevel::Minimal) }
         };
-        self.spoken_body(named_body_format(content_type).unwrap_or_else(|| Ok(looks_like()))?)
+        self.supported_body(named_body_format(content_type).unwrap_or_else(|| Ok(guessed()))?)
     }
 
-    fn spoken_body(&self, format: Format) -> Result<Format, ErrorCode> {
+    fn supported_body(&self, format: Format) -> Result<Format, ErrorCode> {
         match format {
-            Format::Json(_) if !self.speaks_json() => Err(ErrorCode::JsonFormatNotSupported),
+            Format::Json(_) if !self.supports_json() => Err(ErrorCode::JsonFormatNotSupported),
             Format::Atom if self.version >= Version::NO_ATOM => Err(ErrorCode::AtomFormatNotSupported),
             format => Ok(format),
         }
     }
 
-    fn speaks_json(&self) -> bool {
+    fn supports_json(&self) -> bool {
         self.version >= Version::JSON && self.data_service_version >= DataServiceVersion::V3
     }
 }
@@ -227,7 +229,7 @@ fn named_body_format(content_type: Option<&str>) -> Option<Result<Format, ErrorC
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum RequestedFormat {
     Json(MetadataLevel),
     JsonVerbose,
     Atom,
@@ -236,13 +238,13 @@ enum Wanted {
 
 /// Whether the short names of formats, which `$format` has, are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Short {
+enum ShortNames {
     Allowed,
     Refused,
 }
 
 /// A media range and its quality in thousandths; `None` if it is not one that the service knows.
-fn media_range(range: &str, short: Short) -> Option<(Wanted, u32)> {
+fn media_range(range: &str, short: ShortNames) -> Option<(RequestedFormat, u32)> {
     let mut parts = range.split(';');
     let media_type = parts.next()?.trim();
     let (mut level, mut quality) = (None, 1000);
@@ -256,30 +258,30 @@ fn media_range(range: &str, short: Short) -> Option<(Wanted, u32)> {
         }
     }
     let is = |names: &[&str]| names.iter().any(|name| media_type.eq_ignore_ascii_case(name));
-    let wanted = if is(&["json", "atom"]) && short == Short::Refused {
+    let requested = if is(&["json", "atom"]) && short == ShortNames::Refused {
         return None;
     } else if is(&["application/json", "json"]) {
         json_level(level)?
     } else if is(&["application/atom+xml", "application/xml", "atom"]) {
-        Wanted::Atom
+        RequestedFormat::Atom
     } else if is(&["*/*", "application/*"]) {
-        Wanted::Anything
+        RequestedFormat::Anything
     } else {
         return None;
     };
-    Some((wanted, quality))
+    Some((requested, quality))
 }
 
 /// The metadata level that the parameter `odata` of a JSON media range names.
-fn json_level(level: Option<&str>) -> Option<Wanted> {
-    const LEVELS: [(&str, Wanted); 4] = [
-        ("minimalmetadata", Wanted::Json(MetadataLevel::Minimal)),
-        ("nometadata", Wanted::Json(MetadataLevel::None)),
-        ("fullmetadata", Wanted::Json(MetadataLevel::Full)),
-        ("verbose", Wanted::JsonVerbose),
+fn json_level(level: Option<&str>) -> Option<RequestedFormat> {
+    const LEVELS: [(&str, RequestedFormat); 4] = [
+        ("minimalmetadata", RequestedFormat::Json(MetadataLevel::Minimal)),
+        ("nometadata", RequestedFormat::Json(MetadataLevel::None)),
+        ("fullmetadata", RequestedFormat::Json(MetadataLevel::Full)),
+        ("verbose", RequestedFormat::JsonVerbose),
     ];
     let level = level.unwrap_or("minimalmetadata");
-    LEVELS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(level)).map(|(_, wanted)| wanted)
+    LEVELS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(level)).map(|(_, requested)| requested)
 }
 
 /// A quality value such as `0.8`, in thousandths.
@@ -334,7 +336,7 @@ mod tests {
     ) -> Result<Format, ErrorCode> {
         let version = Version::parse(version).unwrap();
         let data_service_version = DataServiceVersion::effective(version, dsv, None)?;
-        FormatPreferences { version, data_service_version, accept, format }.answer_format()
+        FormatPreferences { version, data_service_version, accept, format }.response_format()
     }
 
     #[test]

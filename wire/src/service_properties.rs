@@ -3,7 +3,7 @@
 //! Before version 2013-08-15 the document holds `Logging` and `Metrics` only, which are then the metrics by the hour.
 
 use crate::version::Version;
-use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, Malformed, escape};
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
 use model::cors::CorsError;
 use model::service_properties::{AnalyticsVersion, Logging, Metrics, MetricsLevel, RetentionDays};
 use model::{CorsRule, CorsRules, ServiceProperties, ServicePropertiesUpdate};
@@ -11,7 +11,7 @@ use std::fmt;
 
 /// Why a document was refused. The client is told `InvalidXmlDocument` whatever it is; this is for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ServicePropertiesError {
     /// The text is not XML as this service reads it.
     Malformed,
     /// There is no section at all.
@@ -28,7 +28,7 @@ pub enum Refusal {
     Cors(CorsError),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ServicePropertiesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed => f.write_str("the body is not XML, or too deep or too large"),
@@ -42,25 +42,25 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for ServicePropertiesError {}
 
-impl From<Malformed> for Refusal {
-    fn from(Malformed: Malformed) -> Self {
+impl From<MalformedXml> for ServicePropertiesError {
+    fn from(MalformedXml: MalformedXml) -> Self {
         Self::Malformed
     }
 }
 
-impl From<CorsError> for Refusal {
+impl From<CorsError> for ServicePropertiesError {
     fn from(error: CorsError) -> Self {
         Self::Cors(error)
     }
 }
 
 /// Reads the sections that a client sets.
-pub fn read(body: &[u8], version: Version) -> Result<ServicePropertiesUpdate, Refusal> {
+pub fn read(body: &[u8], version: Version) -> Result<ServicePropertiesUpdate, ServicePropertiesError> {
     let root = Element::parse(body)?;
     if &*root.name != "StorageServiceProperties" {
-        return Err(Refusal::Unexpected(root.name));
+        return Err(ServicePropertiesError::Unexpected(root.name));
     }
     if version < Version::PARTIAL_PROPERTIES {
         let [logging, metrics] = children(&root, ["Logging", "Metrics"])?;
@@ -72,7 +72,7 @@ pub fn read(body: &[u8], version: Version) -> Result<ServicePropertiesUpdate, Re
     }
     let [logging, hour, minute, cors] = children(&root, ["Logging", "HourMetrics", "MinuteMetrics", "Cors"])?;
     if root.children.is_empty() {
-        return Err(Refusal::Empty);
+        return Err(ServicePropertiesError::Empty);
     }
     Ok(ServicePropertiesUpdate {
         logging: logging.map(read_logging).transpose()?,
@@ -82,11 +82,12 @@ pub fn read(body: &[u8], version: Version) -> Result<ServicePropertiesUpdate, Re
     })
 }
 
-fn read_logging(section: &Element) -> Result<Logging, Refusal> {
+fn read_logging(section: &Element) -> Result<Logging, ServicePropertiesError> {
     let [version, read, write, delete, retention] =
         children(section, ["Version", "Read", "Write", "Delete", "RetentionPolicy"])?;
     Ok(Logging {
-        version: logging_version(value(required(version, "Version")?)?).ok_or(Refusal::Value("Version"))?,
+        version: logging_version(value(required(version, "Version")?)?)
+            .ok_or(ServicePropertiesError::Value("Version"))?,
         read: boolean(read, "Read")?,
         write: boolean(write, "Write")?,
         delete: boolean(delete, "Delete")?,
@@ -103,11 +104,11 @@ fn logging_version(text: &str) -> Option<AnalyticsVersion> {
     }
 }
 
-fn read_metrics(section: &Element) -> Result<Metrics, Refusal> {
+fn read_metrics(section: &Element) -> Result<Metrics, ServicePropertiesError> {
     let [version, enabled, apis, retention] =
         children(section, ["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"])?;
     if value(required(version, "Version")?)? != "1.0" {
-        return Err(Refusal::Value("Version"));
+        return Err(ServicePropertiesError::Value("Version"));
     }
     // Without metrics there is nothing to be included, so the element may be absent; if it is there, it is checked.
     let level = match (boolean(enabled, "Enabled")?, apis) {
@@ -121,21 +122,21 @@ fn read_metrics(section: &Element) -> Result<Metrics, Refusal> {
     Ok(Metrics { level, retention: read_retention(required(retention, "RetentionPolicy")?)? })
 }
 
-fn read_retention(policy: &Element) -> Result<Option<RetentionDays>, Refusal> {
+fn read_retention(policy: &Element) -> Result<Option<RetentionDays>, ServicePropertiesError> {
     let [enabled, days] = children(policy, ["Enabled", "Days"])?;
     match (boolean(enabled, "Enabled")?, days) {
         (false, None) => Ok(None),
-        (false, Some(_)) => Err(Refusal::DaysWithoutRetention),
+        (false, Some(_)) => Err(ServicePropertiesError::DaysWithoutRetention),
         (true, days) => {
             let days = number(required(days, "Days")?).and_then(|days| RetentionDays::new(u16::try_from(days).ok()?));
-            days.map(Some).ok_or(Refusal::Value("Days"))
+            days.map(Some).ok_or(ServicePropertiesError::Value("Days"))
         }
     }
 }
 
-fn read_cors(section: &Element) -> Result<CorsRules, Refusal> {
+fn read_cors(section: &Element) -> Result<CorsRules, ServicePropertiesError> {
     check_no_text(section)?;
-    let rules: Result<Vec<_>, Refusal> = section
+    let rules: Result<Vec<_>, ServicePropertiesError> = section
         .children
         .iter()
         .map(|child| if &*child.name == "CorsRule" { read_rule(child) } else { Err(unexpected(child)) })
@@ -143,12 +144,12 @@ fn read_cors(section: &Element) -> Result<CorsRules, Refusal> {
     Ok(CorsRules::new(rules?)?)
 }
 
-fn read_rule(rule: &Element) -> Result<CorsRule, Refusal> {
+fn read_rule(rule: &Element) -> Result<CorsRule, ServicePropertiesError> {
     const NAMES: [&str; 5] =
         ["AllowedOrigins", "AllowedMethods", "AllowedHeaders", "ExposedHeaders", "MaxAgeInSeconds"];
     let [origins, methods, allowed, exposed, age] = children(rule, NAMES)?;
     let list = |element, name| value(required(element, name)?);
-    let age = number(required(age, "MaxAgeInSeconds")?).ok_or(Refusal::Value("MaxAgeInSeconds"))?;
+    let age = number(required(age, "MaxAgeInSeconds")?).ok_or(ServicePropertiesError::Value("MaxAgeInSeconds"))?;
     Ok(CorsRule::new(
         list(origins, "AllowedOrigins")?,
         list(methods, "AllowedMethods")?,
@@ -162,7 +163,7 @@ fn read_rule(rule: &Element) -> Result<CorsRule, Refusal> {
 fn children<'e, const N: usize>(
     element: &'e Element,
     names: [&'static str; N],
-) -> Result<[Option<&'e Element>; N], Refusal> {
+) -> Result<[Option<&'e Element>; N], ServicePropertiesError> {
     check_no_text(element)?;
     let mut found = [None; N];
     for child in &element.children {
@@ -174,31 +175,31 @@ fn children<'e, const N: usize>(
     Ok(found)
 }
 
-fn unexpected(element: &Element) -> Refusal {
-    Refusal::Unexpected(element.name.clone())
+fn unexpected(element: &Element) -> ServicePropertiesError {
+    ServicePropertiesError::Unexpected(element.name.clone())
 }
 
 /// An element that holds elements holds no text but blanks.
-fn check_no_text(element: &Element) -> Result<(), Refusal> {
+fn check_no_text(element: &Element) -> Result<(), ServicePropertiesError> {
     if element.text.trim().is_empty() { Ok(()) } else { Err(unexpected(element)) }
 }
 
-fn required<'e>(element: Option<&'e Element>, name: &'static str) -> Result<&'e Element, Refusal> {
-    element.ok_or(Refusal::Missing(name))
+fn required<'e>(element: Option<&'e Element>, name: &'static str) -> Result<&'e Element, ServicePropertiesError> {
+    element.ok_or(ServicePropertiesError::Missing(name))
 }
 
 /// The text of an element that holds nothing else, without blanks around it.
-fn value(element: &Element) -> Result<&str, Refusal> {
+fn value(element: &Element) -> Result<&str, ServicePropertiesError> {
     if element.children.is_empty() { Ok(element.text.trim()) } else { Err(unexpected(element)) }
 }
 
 /// A truth value in any letter case (recorded: `False`).
-fn boolean(element: Option<&Element>, name: &'static str) -> Result<bool, Refusal> {
+fn boolean(element: Option<&Element>, name: &'static str) -> Result<bool, ServicePropertiesError> {
     let text = value(required(element, name)?)?;
     match text {
         _ if text.eq_ignore_ascii_case("true") => Ok(true),
         _ if text.eq_ignore_ascii_case("false") => Ok(false),
-        _ => Err(Refusal::Value(name)),
+        _ => Err(ServicePropertiesError::Value(name)),
     }
 }
 

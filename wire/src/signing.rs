@@ -102,7 +102,7 @@ impl<'a> Authorization<'a> {
 
 /// The parts of a request that a signature covers.
 #[derive(Debug, Clone, Copy)]
-pub struct Signed<'a> {
+pub struct SignedRequest<'a> {
     /// The HTTP method on the wire.
     pub method: &'a str,
     /// The `Content-MD5` header, or an empty text.
@@ -119,7 +119,7 @@ pub struct Signed<'a> {
     pub comp: Option<&'a str>,
 }
 
-impl Signed<'_> {
+impl SignedRequest<'_> {
     /// The text that is signed (07 §4, §6).
     pub fn string_to_sign(&self, scheme: Scheme) -> String {
         let Self { method, content_md5, content_type, date, account, path, comp } = self;
@@ -303,7 +303,7 @@ mod tests {
             ),
         ] {
             let key = AccountKey::parse(key).unwrap();
-            let signed = Signed { method, content_md5: "", content_type, date: DATE, account, path, comp };
+            let signed = SignedRequest { method, content_md5: "", content_type, date: DATE, account, path, comp };
             if !shared_key.is_empty() {
                 assert_eq!(key.sign(&signed.string_to_sign(Scheme::SharedKey)), shared_key, "{name} {path}");
             }
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn the_strings_to_sign() {
-        let signed = Signed {
+        let signed = SignedRequest {
             method: "PUT",
             content_md5: "",
             content_type: XML,

@@ -33,7 +33,7 @@ pub enum Resource<'a> {
     Table(Cow<'a, str>),
     /// The set of entities of a table; any text.
     Entities(Cow<'a, str>),
-    /// One entity; any texts.
+    /// One entity; any parts.
     Entity {
         /// The table.
         table: Cow<'a, str>,
@@ -117,7 +117,7 @@ fn split_secondary(label: &str) -> (Option<AccountName>, bool) {
 }
 
 /// The parts of a resource path, borrowed from the decoded text.
-enum Texts<'a> {
+enum ResourceParts<'a> {
     Named(&'a str),
     Set(&'a str),
     Keyed(Cow<'a, str>),
@@ -129,20 +129,22 @@ impl<'a> Resource<'a> {
     pub fn parse(path: &'a str) -> Result<Self, ServiceError> {
         let decoded = percent_decode(path).ok_or_else(ServiceError::malformed_address)?;
         match decoded {
-            Cow::Borrowed(text) => parse_resource(text).map(Self::from_texts),
-            Cow::Owned(text) => parse_resource(&text).map(|r| Resource::from_texts(r).into_owned()),
+            Cow::Borrowed(text) => parse_resource(text).map(Self::from_parts),
+            Cow::Owned(text) => parse_resource(&text).map(|r| Resource::from_parts(r).into_owned()),
         }
     }
 
-    fn from_texts(texts: Texts<'a>) -> Self {
-        match texts {
-            Texts::Named("") => Self::Service,
-            Texts::Named("$batch") => Self::Batch,
-            Texts::Named("$metadata") => Self::Metadata,
-            Texts::Named("Tables") | Texts::Set("Tables") => Self::Tables,
-            Texts::Named(table) | Texts::Set(table) => Self::Entities(Cow::Borrowed(table)),
-            Texts::Keyed(name) => Self::Table(name),
-            Texts::Entity(table, partition, row) => Self::Entity { table: Cow::Borrowed(table), partition, row },
+    fn from_parts(parts: ResourceParts<'a>) -> Self {
+        match parts {
+            ResourceParts::Named("") => Self::Service,
+            ResourceParts::Named("$batch") => Self::Batch,
+            ResourceParts::Named("$metadata") => Self::Metadata,
+            ResourceParts::Named("Tables") | ResourceParts::Set("Tables") => Self::Tables,
+            ResourceParts::Named(table) | ResourceParts::Set(table) => Self::Entities(Cow::Borrowed(table)),
+            ResourceParts::Keyed(name) => Self::Table(name),
+            ResourceParts::Entity(table, partition, row) => {
+                Self::Entity { table: Cow::Borrowed(table), partition, row }
+            }
         }
     }
 
@@ -163,12 +165,12 @@ impl<'a> Resource<'a> {
 }
 
 /// Reads `name`, `name()`, `Tables('x')` and `name(PartitionKey='p',RowKey='r')`.
-fn parse_resource(text: &str) -> Result<Texts<'_>, ServiceError> {
+fn parse_resource(text: &str) -> Result<ResourceParts<'_>, ServiceError> {
     let Some((name, arguments)) = text.split_once('(') else {
         if text.trim_end_matches('/').contains('/') {
             return Err(ServiceError::malformed_address());
         }
-        return Ok(Texts::Named(text.trim_end_matches('/')));
+        return Ok(ResourceParts::Named(text.trim_end_matches('/')));
     };
     if name.contains('/') {
         return Err(ServiceError::malformed_address());
@@ -177,7 +179,7 @@ fn parse_resource(text: &str) -> Result<Texts<'_>, ServiceError> {
     reader.skip_blanks();
     if reader.take(')') {
         reader.end()?;
-        return Ok(Texts::Set(name));
+        return Ok(ResourceParts::Set(name));
     }
     if name == "Tables" {
         if !reader.rest.starts_with('\'') {
@@ -185,7 +187,7 @@ fn parse_resource(text: &str) -> Result<Texts<'_>, ServiceError> {
         }
         let table = reader.literal()?;
         reader.close()?;
-        return Ok(Texts::Keyed(table));
+        return Ok(ResourceParts::Keyed(table));
     }
     let (mut partition, mut row) = (None, None);
     loop {
@@ -207,7 +209,7 @@ fn parse_resource(text: &str) -> Result<Texts<'_>, ServiceError> {
     }
     reader.close()?;
     match (partition, row) {
-        (Some(partition), Some(row)) => Ok(Texts::Entity(name, partition, row)),
+        (Some(partition), Some(row)) => Ok(ResourceParts::Entity(name, partition, row)),
         _ => Err(ServiceError::malformed_address()),
     }
 }

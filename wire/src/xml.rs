@@ -32,31 +32,31 @@ pub struct Element {
 
 /// The text is not a document that this reader takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed;
+pub struct MalformedXml;
 
 impl Element {
     /// Reads a document.
-    pub fn parse(document: &[u8]) -> Result<Self, Malformed> {
-        let text = std::str::from_utf8(document).map_err(|_| Malformed)?;
+    pub fn parse(document: &[u8]) -> Result<Self, MalformedXml> {
+        let text = std::str::from_utf8(document).map_err(|_| MalformedXml)?;
         if !text.chars().all(is_character) {
-            return Err(Malformed);
+            return Err(MalformedXml);
         }
         let mut reader = Reader::from_str(text.trim_start_matches(BYTE_ORDER_MARK));
         // The elements that are open, the outermost first, in a frame that takes the root.
         let mut open = vec![Self::default()];
         let mut elements = 0;
         loop {
-            let event = reader.read_event().map_err(|_| Malformed)?;
-            let innermost = open.last_mut().ok_or(Malformed)?;
+            let event = reader.read_event().map_err(|_| MalformedXml)?;
+            let innermost = open.last_mut().ok_or(MalformedXml)?;
             match event {
                 Event::Start(tag) | Event::Empty(tag) if elements == ELEMENTS_MAX => {
                     drop(tag);
-                    return Err(Malformed);
+                    return Err(MalformedXml);
                 }
                 Event::Start(tag) => {
                     elements += 1;
                     if open.len() > DEPTH_MAX {
-                        return Err(Malformed);
+                        return Err(MalformedXml);
                     }
                     open.push(Self { name: Box::from(tag.name().0), ..Self::default() });
                 }
@@ -65,17 +65,17 @@ impl Element {
                     innermost.children.push(Self { name: Box::from(tag.name().0), ..Self::default() });
                 }
                 Event::End(_) => {
-                    let ended = open.pop().ok_or(Malformed)?;
-                    open.last_mut().ok_or(Malformed)?.children.push(ended);
+                    let ended = open.pop().ok_or(MalformedXml)?;
+                    open.last_mut().ok_or(MalformedXml)?.children.push(ended);
                 }
                 Event::Text(text) => innermost.text.push_str(&text.xml10_content()),
                 Event::CData(text) => innermost.text.push_str(&text.xml10_content()),
                 Event::GeneralRef(reference) => {
                     let character = referred(&reference).filter(|c| is_character(*c));
-                    innermost.text.push(character.ok_or(Malformed)?);
+                    innermost.text.push(character.ok_or(MalformedXml)?);
                 }
                 Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
-                Event::DocType(_) => return Err(Malformed),
+                Event::DocType(_) => return Err(MalformedXml),
                 Event::Eof => break,
             }
         }
@@ -83,10 +83,10 @@ impl Element {
     }
 
     /// The only element of the outermost frame, with nothing but blanks around it.
-    fn root(mut open: Vec<Self>) -> Result<Self, Malformed> {
-        let mut frame = open.pop().filter(|_| open.is_empty()).ok_or(Malformed)?;
-        let root = frame.children.pop().ok_or(Malformed)?;
-        if frame.children.is_empty() && frame.text.trim().is_empty() { Ok(root) } else { Err(Malformed) }
+    fn root(mut open: Vec<Self>) -> Result<Self, MalformedXml> {
+        let mut frame = open.pop().filter(|_| open.is_empty()).ok_or(MalformedXml)?;
+        let root = frame.children.pop().ok_or(MalformedXml)?;
+        if frame.children.is_empty() && frame.text.trim().is_empty() { Ok(root) } else { Err(MalformedXml) }
     }
 }
 
@@ -173,9 +173,9 @@ mod tests {
             &deep,
             &wide,
         ] {
-            assert_eq!(Element::parse(document.as_bytes()), Err(Malformed), "{document}");
+            assert_eq!(Element::parse(document.as_bytes()), Err(MalformedXml), "{document}");
         }
-        assert_eq!(Element::parse(b"<a>\xFF</a>"), Err(Malformed));
+        assert_eq!(Element::parse(b"<a>\xFF</a>"), Err(MalformedXml));
     }
 
     proptest! {

@@ -6,15 +6,16 @@
 //!    affects both. The results are medians over the rounds.
 //! 2. The servers and the engine run in separate processes, so that their processor times are separate.
 
+pub(crate) mod args;
 pub(crate) mod budget;
 pub(crate) mod child;
 
-use crate::cli::CompareArgs;
 use crate::process::Process;
 use crate::report::{Report, mebibytes};
 use crate::run::{self, Measurement, Target};
 use crate::workload::Workload;
 use anyhow::{Context, ensure};
+use args::CompareArgs;
 use budget::{Budget, Line, Reference, lines, median};
 use child::{Server, serve, server_binary, temporary_folder};
 use serde::Serialize;

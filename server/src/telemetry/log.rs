@@ -94,8 +94,9 @@ fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
     }
     // For users the program is one part, of however many crates it is made.
     let of_program = directives.iter().filter_map(|directive| directive.trim().strip_prefix("rowhouse="));
-    let crates = of_program.map(|level| format!(",server={level},tools={level}")).collect::<String>();
-    EnvFilter::try_new(format!("{LIBRARIES},{}{crates}", directives.join(",")))
+    let of_crates: Vec<String> = of_program.map(|level| format!("server={level},tools={level}")).collect();
+    directives.extend(of_crates.iter().map(String::as_str));
+    EnvFilter::try_new(format!("{LIBRARIES},{}", directives.join(",")))
         .map_err(|error| anyhow!("'{levels}' {FORM}: {error}"))
 }
 

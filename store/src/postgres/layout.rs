@@ -101,7 +101,7 @@ impl Bounds {
 mod tests {
     use super::*;
     use model::KeyText;
-    use model::range::Edge;
+    use std::ops::Bound;
 
     const TABLE: DatabaseTableId = DatabaseTableId(0x0102);
 
@@ -121,17 +121,18 @@ mod tests {
         for a in texts {
             for b in texts {
                 for (from, to) in [
-                    (Edge::Including(a), Edge::Excluding(b)),
-                    (Edge::Excluding(a), Edge::Including(b)),
-                    (Edge::Open, Edge::Including(b)),
-                    (Edge::Including(a), Edge::Open),
+                    (Bound::Included(a), Bound::Excluded(b)),
+                    (Bound::Excluded(a), Bound::Included(b)),
+                    (Bound::Unbounded, Bound::Included(b)),
+                    (Bound::Included(a), Bound::Unbounded),
                 ] {
                     ranges.push(KeyRange::partitions(from, to));
                     ranges.push(KeyRange::rows("a", from, to));
                 }
-                ranges.push(KeyRange::rows(a, Edge::Including(b), Edge::Open));
-                let ends = KeyRange::rows(b, Edge::Open, Edge::Excluding(a)).end;
-                ranges.push(KeyRange { start: KeyRange::rows(a, Edge::Excluding(b), Edge::Open).start, end: ends });
+                ranges.push(KeyRange::rows(a, Bound::Included(b), Bound::Unbounded));
+                let ends = KeyRange::rows(b, Bound::Unbounded, Bound::Excluded(a)).end;
+                ranges
+                    .push(KeyRange { start: KeyRange::rows(a, Bound::Excluded(b), Bound::Unbounded).start, end: ends });
             }
         }
         for partition in texts {
@@ -152,10 +153,10 @@ mod tests {
     #[test]
     fn ranges_of_one_partition_name_it() {
         let rows = |range: &KeyRange| matches!(Bounds::of(TABLE, range), Bounds::Rows { .. });
-        assert!(rows(&KeyRange::rows("p", Edge::Open, Edge::Open)));
-        assert!(rows(&KeyRange::rows("p", Edge::Including("r"), Edge::Including("r"))));
+        assert!(rows(&KeyRange::rows("p", Bound::Unbounded, Bound::Unbounded)));
+        assert!(rows(&KeyRange::rows("p", Bound::Included("r"), Bound::Included("r"))));
         assert!(!rows(&KeyRange::all()));
-        assert!(!rows(&KeyRange::partitions(Edge::Including("p"), Edge::Including("p"))));
+        assert!(!rows(&KeyRange::partitions(Bound::Included("p"), Bound::Included("p"))));
     }
 
     #[test]

@@ -9,13 +9,13 @@ use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
 use model::record::DamagedRecord;
 use serde_json::{Map, Value};
 use wire::entity_body::{BodyError, StoredEntity};
-use wire::json::{StampedKey, read_stored_entity, write_entity_line};
+use wire::json::{SystemProperties, read_stored_entity, write_entity_line};
 
 const TYPE: &str = "@odata.type";
 
 /// Appends an entity without a line break; with its Timestamp and `ETag` if that is asked for and they are known.
 pub(crate) fn write_line(out: &mut Vec<u8>, entity: &Entity, with_timestamp: bool) -> Result<(), DamagedRecord> {
-    let key = StampedKey {
+    let key = SystemProperties {
         partition: entity.key.partition.as_str(),
         row: entity.key.row.as_str(),
         timestamp: entity.timestamp.filter(|_| with_timestamp),

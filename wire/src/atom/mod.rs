@@ -6,7 +6,7 @@ mod write;
 
 pub use read::{read_entity, read_table};
 pub use write::{
-    EntityForm, Form, end_feed, write_entity_in_feed, write_single_entity, write_single_table,
+    AtomContext, AtomEntityContext, end_feed, write_entity_in_feed, write_single_entity, write_single_table,
     write_start_of_entity_feed, write_table_feed,
 };
 

@@ -1,7 +1,7 @@
 //! Batches: the MIME envelope around an entity group transaction or a query (specification 05).
 //!
 //! [`read`] finds the operations of a request body, and the functions of the writing half frame their answers. For a
-//! client, [`ChangesetWriter`] and [`read_answers`] do the same the other way round.
+//! client, [`ChangesetWriter`] and [`read_responses`] do the same the other way round.
 //!
 //! Invariants:
 //!
@@ -11,15 +11,17 @@
 //!
 //! This module must not know what an operation means: methods, targets and headers are texts here.
 
-mod answer;
+mod error;
 mod multipart;
 mod read;
 mod request;
+mod response;
 mod target;
 mod write;
 
-pub use answer::{PartAnswer, read_answers};
-pub use read::{Batch, BatchError, Changeset, PartRequest, read};
+pub use error::BatchError;
+pub use read::{Batch, Changeset, PartRequest, read};
 pub use request::ChangesetWriter;
-pub use target::{InnerTarget, NotOfAccount};
+pub use response::{PartResponse, read_responses};
+pub use target::{AccountMismatch, PartTarget};
 pub use write::{PartHead, end, start_changeset, start_part, write_etag, write_head};

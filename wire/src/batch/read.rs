@@ -1,16 +1,8 @@
 //! Request bodies of batches: one change set, or one query (specification 05 §3).
 
+use super::BatchError;
 use super::multipart::{Header, Lines, Parts, boundary};
 use model::limits::{REQUEST_TARGET_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
-
-/// Why a batch cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BatchError {
-    /// The media type of the request is not `multipart/mixed` with a boundary.
-    ContentType,
-    /// The body is not a batch; the text says why, for the log.
-    Malformed(&'static str),
-}
 
 /// What a batch holds.
 #[derive(Debug, Clone, PartialEq, Eq)]

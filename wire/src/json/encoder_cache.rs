@@ -8,38 +8,42 @@
 //!
 //! Invariant: an entity of a set is written byte for byte as it is written alone.
 
-use model::record::{Properties, Property, PropertyHead};
+use model::record::{Properties, Property, PropertyHeader};
 
-/// How the properties of the previous entity begin, by their index in it.
+/// The prefixes of the properties of the previous entity, by index.
 #[derive(Debug, Default)]
 pub struct EncoderCache {
-    beginnings: Vec<Beginning>,
+    prefixes: Vec<PropertyPrefix>,
 }
 
 /// The text in front of the value of a property, the opening quote included if the value has one.
 #[derive(Debug)]
-pub(super) struct Beginning {
-    head: PropertyHead,
+pub(super) struct PropertyPrefix {
+    header: PropertyHeader,
     pub(super) is_quoted: bool,
     pub(super) text: Vec<u8>,
 }
 
 impl EncoderCache {
-    /// The next property and its beginning, if the previous entity had one of the same name and type at this index.
-    pub(super) fn next<'a>(&self, index: usize, properties: &mut Properties<'a>) -> Option<(&Beginning, Property<'a>)> {
-        let known = self.beginnings.get(index)?;
-        Some((known, properties.next_of(&known.head)?))
+    /// The next property and its prefix, if the previous entity had one of the same name and type at this index.
+    pub(super) fn next<'a>(
+        &self,
+        index: usize,
+        properties: &mut Properties<'a>,
+    ) -> Option<(&PropertyPrefix, Property<'a>)> {
+        let known = self.prefixes.get(index)?;
+        Some((known, properties.next_with(&known.header)?))
     }
 
     /// Keeps the text for a property. Indexes come in order, without gaps.
     pub(super) fn keep(&mut self, index: usize, property: &Property<'_>, is_quoted: bool, text: &[u8]) {
-        if let Some(kept) = self.beginnings.get_mut(index) {
-            kept.head.replace(property);
+        if let Some(kept) = self.prefixes.get_mut(index) {
+            kept.header.replace(property);
             kept.is_quoted = is_quoted;
             kept.text.clear();
             kept.text.extend_from_slice(text);
         } else {
-            self.beginnings.push(Beginning { head: PropertyHead::of(property), is_quoted, text: text.to_vec() });
+            self.prefixes.push(PropertyPrefix { header: PropertyHeader::of(property), is_quoted, text: text.to_vec() });
         }
     }
 }

@@ -4,14 +4,14 @@
 //! whatever reads it, and a negative zero keeps its sign, which no answer of the service shows (01 §6.2).
 
 use super::escape::write_json_string;
-use super::write::{close_object, write_beginning, write_value};
+use super::write::{close_object, write_name_and_type, write_value};
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Properties};
 use model::{DateTime, ETag, EdmType, EdmValue};
 
 /// The system properties of an entity.
 #[derive(Debug, Clone, Copy)]
-pub struct StampedKey<'a> {
+pub struct SystemProperties<'a> {
     /// The partition key.
     pub partition: &'a str,
     /// The row key.
@@ -25,7 +25,7 @@ pub struct StampedKey<'a> {
 /// Appends an entity without the line break behind it.
 pub fn write_entity_line(
     out: &mut Vec<u8>,
-    key: &StampedKey<'_>,
+    key: &SystemProperties<'_>,
     properties: Properties<'_>,
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
@@ -44,7 +44,7 @@ pub fn write_entity_line(
     for property in properties {
         let property = property?;
         let is_plain = matches!(property.edm_type(), EdmType::String | EdmType::Boolean | EdmType::Int32);
-        write_beginning(out, &property, !is_plain)?;
+        write_name_and_type(out, &property, !is_plain)?;
         match property.value()? {
             EdmValue::Double(double) if double.to_bits() == (-0.0_f64).to_bits() => out.extend_from_slice(b"-0.0"),
             _ => write_value(out, &property)?,
@@ -70,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn line(timestamp: Option<DateTime>, properties: &RecordBuilder) -> String {
-        let key = StampedKey { partition: "p\u{e9}", row: "", timestamp, etag: None };
+        let key = SystemProperties { partition: "p\u{e9}", row: "", timestamp, etag: None };
         let mut out = Vec::new();
         write_entity_line(&mut out, &key, properties.properties()).unwrap();
         String::from_utf8(out).unwrap()

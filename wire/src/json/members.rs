@@ -7,10 +7,10 @@
 //!
 //! This module must not know the types of values.
 
-use super::read::Text;
 use crate::entity_body::{BodyError, check_name};
 use model::limits::JSON_MEMBERS_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use serde::Deserialize;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -65,6 +65,10 @@ struct TypeAnnotation<'a> {
     /// The index of the property that follows, which mostly is the annotated one.
     next: usize,
 }
+
+/// A string that is borrowed from the body where it holds no escapes.
+#[derive(Deserialize)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl<'a> Members<'a> {
     /// Reads an object. One with too many members is read to its end, which tells whether it is an object at all, but the

@@ -11,11 +11,11 @@ mod write;
 
 pub use encoder_cache::EncoderCache;
 pub use escape::write_json_string;
-pub use line::{StampedKey, write_entity_line};
+pub use line::{SystemProperties, write_entity_line};
 pub use read::{read_entity, read_stored_entity, read_table};
 pub use request::{write_entity_request, write_table_request};
 pub use sets::{read_entity_set, read_table_set};
 pub use write::{
-    Context, EntityForm, end_entity_set, write_entity_in_set, write_single_entity, write_single_table,
+    JsonContext, JsonEntityContext, end_entity_set, write_entity_in_set, write_single_entity, write_single_table,
     write_start_of_entity_set, write_table_set,
 };

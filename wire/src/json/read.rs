@@ -1,16 +1,15 @@
 //! Request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
 
-use super::members::{Key, Members};
+use super::members::{Key, Members, Text};
 use crate::binary::read_base64;
-use crate::entity_body::{BodyError, EntityBody, Keys, StoredEntity, datetime, finite_double, key};
+use crate::entity_body::{BodyError, EntityBody, KeyLocation, StoredEntity, datetime, finite_double, key};
 use memchr::memchr;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::{EdmType, EdmValue, Guid, RecordBuilder};
-use serde::Deserialize;
 use std::borrow::Cow;
 
 /// Reads the body of an insert, update, merge or upsert.
-pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
+pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
     entity(&Members::read(body)?, body.len(), keys, Zero::Unsigned)
 }
 
@@ -18,16 +17,16 @@ pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
 /// are there, and with the sign of zero, if it was written.
 pub fn read_stored_entity(text: &[u8]) -> Result<StoredEntity, BodyError> {
     let members = Members::read(text)?;
-    let body = entity(&members, text.len(), Keys::InBody, Zero::Signed)?;
+    let body = entity(&members, text.len(), KeyLocation::Body, Zero::Signed)?;
     let timestamp = members.timestamp.filter(|value| *value != NULL);
     let timestamp = timestamp.map(|value| datetime(TIMESTAMP, &string(value)?));
     let etag = members.etag.filter(|value| *value != NULL).map(|value| Ok(Box::from(&*string(value)?)));
     Ok(StoredEntity { body, timestamp: timestamp.transpose()?, etag: etag.transpose()? })
 }
 
-fn entity(members: &Members<'_>, capacity: usize, keys: Keys, zero: Zero) -> Result<EntityBody, BodyError> {
+fn entity(members: &Members<'_>, capacity: usize, keys: KeyLocation, zero: Zero) -> Result<EntityBody, BodyError> {
     let (partition, row) = (key_text(members.partition)?, key_text(members.row)?);
-    if keys == Keys::InBody && (partition.is_none() || row.is_none()) {
+    if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
     }
     members.check_names()?;
@@ -74,10 +73,6 @@ fn key_text(key: Key<'_>) -> Result<Option<Cow<'_, str>>, BodyError> {
 fn annotated_type(value: &str) -> Result<EdmType, BodyError> {
     EdmType::from_name(&string(value)?).ok_or(BodyError::Malformed)
 }
-
-/// A string that is borrowed from the body where it holds no escapes.
-#[derive(Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// The text of a value, if that is a string.
 fn string(raw: &str) -> Result<Cow<'_, str>, BodyError> {
@@ -161,7 +156,7 @@ mod tests {
     use super::*;
 
     fn properties(body: &str) -> Vec<(String, String)> {
-        let entity = read_entity(body.as_bytes(), Keys::InTarget).unwrap();
+        let entity = read_entity(body.as_bytes(), KeyLocation::Address).unwrap();
         entity
             .properties
             .properties()
@@ -179,7 +174,7 @@ mod tests {
     }
 
     fn error(body: &str) -> BodyError {
-        read_entity(body.as_bytes(), Keys::InBody).unwrap_err()
+        read_entity(body.as_bytes(), KeyLocation::Body).unwrap_err()
     }
 
     #[test]
@@ -271,12 +266,12 @@ mod tests {
             r#"{"PartitionKey":5,"RowKey":"r"}"#,
             r#"{"PartitionKey@odata.type":"Edm.Int32","PartitionKey":"p","RowKey":"r"}"#,
         ] {
-            let got = read_entity(body.as_bytes(), Keys::InTarget);
+            let got = read_entity(body.as_bytes(), KeyLocation::Address);
             assert_eq!(got, Err(BodyError::Malformed), "{body}");
         }
-        assert_eq!(read_entity(b"{\"a\":\"\xFF\"}", Keys::InTarget), Err(BodyError::Malformed));
+        assert_eq!(read_entity(b"{\"a\":\"\xFF\"}", KeyLocation::Address), Err(BodyError::Malformed));
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(read_entity(deep.as_bytes(), Keys::InTarget), Err(BodyError::Malformed));
+        assert_eq!(read_entity(deep.as_bytes(), KeyLocation::Address), Err(BodyError::Malformed));
     }
 
     #[test]

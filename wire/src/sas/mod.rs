@@ -14,7 +14,7 @@ mod terms;
 mod tests;
 
 pub use fields::{Fields, Kind};
-pub use terms::{Circumstances, Sas, parse_time};
+pub use terms::{Sas, SasContext, parse_time};
 
 use crate::signing::{AccountKey, any_verifies};
 use std::fmt;

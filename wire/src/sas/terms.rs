@@ -2,7 +2,7 @@
 
 use super::{Fields, Kind, SasError};
 use crate::version::Version;
-use model::grant::Resources;
+use model::grant::ResourceTypes;
 use model::{DateTime, Denial, KeyRange, Permissions, Scope, StoredAccessPolicies};
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sas<'a> {
     terms: Terms,
-    reach: Reach<'a>,
+    coverage: Coverage<'a>,
 }
 
 /// What tokens of both kinds say.
@@ -20,20 +20,20 @@ struct Terms {
     start: Option<DateTime>,
     expiry: Option<DateTime>,
     permissions: Option<Permissions>,
-    sources: Option<Sources>,
+    sources: Option<AddressRange>,
     https_only: bool,
 }
 
 /// What a token is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Reach<'a> {
+enum Coverage<'a> {
     Table { table: Cow<'a, str>, policy: Cow<'a, str>, range: KeyRange },
-    Account { covers_tables: bool, resources: Resources },
+    Account { covers_tables: bool, resources: ResourceTypes },
 }
 
-/// How and when a token is used.
+/// When, from where and over which protocol a token is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Circumstances {
+pub struct SasContext {
     /// The current time.
     pub now: DateTime,
     /// The address of the client.
@@ -44,7 +44,7 @@ pub struct Circumstances {
 
 /// A range of addresses, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sources {
+struct AddressRange {
     from: IpAddr,
     to: IpAddr,
 }
@@ -66,30 +66,30 @@ impl<'a> Sas<'a> {
             start: optional("st", &fields.start, parse_time)?,
             expiry: optional("se", &fields.expiry, parse_time)?,
             permissions: optional("sp", &fields.permissions, permissions)?,
-            sources: optional("sip", &fields.sources, Sources::parse)?,
+            sources: optional("sip", &fields.sources, AddressRange::parse)?,
             https_only: optional("spr", &fields.protocols, https_only)?.unwrap_or(false),
         };
-        let reach = match kind {
+        let coverage = match kind {
             Kind::Table => {
                 let range = key_range(&fields)?;
-                Reach::Table { table: fields.table, policy: fields.policy, range }
+                Coverage::Table { table: fields.table, policy: fields.policy, range }
             }
             Kind::Account => {
                 refuse_in_account_sas(&fields, version)?;
                 let covers_tables = letters("ss", &fields.services, "bqtf")?.contains('t');
                 let types = letters("srt", &fields.resources, "sco")?;
                 let has = |letter| types.contains(letter);
-                let resources = Resources { service: has('s'), container: has('c'), object: has('o') };
-                Reach::Account { covers_tables, resources }
+                let resources = ResourceTypes { service: has('s'), container: has('c'), object: has('o') };
+                Coverage::Account { covers_tables, resources }
             }
         };
-        Ok(Self { terms, reach })
+        Ok(Self { terms, coverage })
     }
 
     /// The table whose policies are needed, if the token refers to one.
     pub fn policy_table(&self) -> Option<&str> {
-        match &self.reach {
-            Reach::Table { table, policy, .. } if !policy.is_empty() => Some(table),
+        match &self.coverage {
+            Coverage::Table { table, policy, .. } if !policy.is_empty() => Some(table),
             _ => None,
         }
     }
@@ -97,8 +97,8 @@ impl<'a> Sas<'a> {
     /// What the token allows under these circumstances, with the policies of its table.
     ///
     /// A token that is genuine and may not be used in this way allows nothing, and says why.
-    pub fn scope(mut self, policies: &StoredAccessPolicies, used: Circumstances) -> Result<Scope, SasError> {
-        if let Reach::Table { policy, .. } = &self.reach
+    pub fn scope(mut self, policies: &StoredAccessPolicies, used: SasContext) -> Result<Scope, SasError> {
+        if let Coverage::Table { policy, .. } = &self.coverage
             && !policy.is_empty()
         {
             let policy = policies.get(policy).ok_or(SasError::UnknownPolicy)?;
@@ -116,10 +116,10 @@ impl<'a> Sas<'a> {
         if https_only && !used.is_https {
             return Ok(Scope::Nothing(Denial::Protocol));
         }
-        Ok(match self.reach {
-            Reach::Table { table, range, .. } => Scope::Table { table: table.into(), permissions, range },
-            Reach::Account { covers_tables: false, .. } => Scope::Nothing(Denial::Service),
-            Reach::Account { resources, .. } => Scope::Account { resources, permissions },
+        Ok(match self.coverage {
+            Coverage::Table { table, range, .. } => Scope::Table { table: table.into(), permissions, range },
+            Coverage::Account { covers_tables: false, .. } => Scope::Nothing(Denial::Service),
+            Coverage::Account { resources, .. } => Scope::Account { resources, permissions },
         })
     }
 }
@@ -192,7 +192,7 @@ fn https_only(protocols: &str) -> Option<bool> {
     }
 }
 
-impl Sources {
+impl AddressRange {
     /// One address, or two with a dash between.
     ///
     /// UNVERIFIED (08 §5): whether the service takes addresses of IPv6.

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::SystemTime;
 use test_support::TIMEOUT;
-use wire::signing::{AccountKey, Scheme, Signed};
+use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 /// The name of the account in the tests.
 pub(crate) const ACCOUNT: &str = "orchard";
@@ -68,7 +68,7 @@ impl<'a> Request<'a> {
         let content_type = if body.is_empty() { "" } else { "application/json" };
         let account = path.split('/').nth(1).unwrap();
         let (content_md5, date) = ("", date.as_str());
-        let signed = Signed { method, content_md5, content_type, date, account, path, comp: None };
+        let signed = SignedRequest { method, content_md5, content_type, date, account, path, comp: None };
         let signature = AccountKey::parse(key).unwrap().sign(&signed.string_to_sign(Scheme::SharedKeyLite));
         let body_headers = match body.len() {
             0 => String::new(),

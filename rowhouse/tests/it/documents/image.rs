@@ -79,6 +79,15 @@ fn the_builder_has_the_supported_rust_and_gets_every_crate() {
 }
 
 #[test]
+fn the_image_has_the_program_of_the_shipped_profile() {
+    let all = instructions();
+    assert!(all.iter().any(|(name, rest)| name == "RUN" && rest.contains("cargo build --profile dist ")));
+    assert!(final_stage().iter().any(|(name, rest)| name == "COPY" && rest.contains("/target/dist/rowhouse ")));
+    let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
+    assert!(manifest["profile"].get("dist").is_some());
+}
+
+#[test]
 fn the_image_starts_a_server_that_is_safe_unless_told_otherwise() {
     let stage = final_stage();
     let entry = list(&one(&stage, "ENTRYPOINT"));

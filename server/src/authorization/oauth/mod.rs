@@ -217,7 +217,7 @@ fn follow_assignments(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::roles::Needs;
+    use model::roles::RequiredActions;
     use serde_json::{Value, json};
     use std::path::Path;
     use std::time::{Duration, UNIX_EPOCH};
@@ -322,7 +322,9 @@ mod tests {
         let token = rsa.sign(&header("RS256", &rsa), &claims(ONE, "https://storage.azure.com"));
         let verified = oauth.verify(&token, "orchardacct", at(NOW)).await.unwrap();
         let may_read = |account| {
-            oauth.roles(&verified, &AccountName::new(account).unwrap()).permits(Needs::READ_ENTITIES, Some("harvest"))
+            oauth
+                .roles(&verified, &AccountName::new(account).unwrap())
+                .permits(RequiredActions::READ_ENTITIES, Some("harvest"))
         };
         assert!(may_read("orchardacct") && !may_read("otheracct"));
     }

@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
-use model::range::Edge;
 use model::{Filter, KeyRange, Mutation, Position, RecordBuilder, Transaction};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Engine, Scan, TableKey};
@@ -77,7 +77,7 @@ pub(crate) async fn ranges_are_visited_in_order_and_nothing_else_is<E: Engine>(e
     let entities = ["a/1", "a/2", "a/3", "b/1", "b/2", "ba/1", "c/1", "c/2", "😀/1"];
     let table = with_entities(&*engine, &entities).await;
     let rows = |partition, from, to| KeyRange::rows(partition, from, to);
-    let whole = |partition| KeyRange::rows(partition, Edge::Open, Edge::Open);
+    let whole = |partition| KeyRange::rows(partition, Bound::Unbounded, Bound::Unbounded);
     let none = KeyRange { start: b"x".to_vec(), end: Some(b"x".to_vec()) };
     let backwards = KeyRange { start: b"b".to_vec(), end: Some(b"a".to_vec()) };
     let cases: [(Vec<KeyRange>, &[&str]); 9] = [
@@ -86,10 +86,10 @@ pub(crate) async fn ranges_are_visited_in_order_and_nothing_else_is<E: Engine>(e
         (vec![backwards], &[]),
         (vec![whole("b")], &["b/1", "b/2"]),
         (vec![whole("a"), whole("c")], &["a/1", "a/2", "a/3", "c/1", "c/2"]),
-        (vec![rows("a", Edge::Including("2"), Edge::Excluding("3"))], &["a/2"]),
-        (vec![rows("a", Edge::Excluding("1"), Edge::Including("3")), whole("ba")], &["a/2", "a/3", "ba/1"]),
-        (vec![KeyRange::partitions(Edge::Excluding("b"), Edge::Open)], &["ba/1", "c/1", "c/2", "😀/1"]),
-        (vec![KeyRange::partitions(Edge::Open, Edge::Excluding("b")), whole("z")], &["a/1", "a/2", "a/3"]),
+        (vec![rows("a", Bound::Included("2"), Bound::Excluded("3"))], &["a/2"]),
+        (vec![rows("a", Bound::Excluded("1"), Bound::Included("3")), whole("ba")], &["a/2", "a/3", "ba/1"]),
+        (vec![KeyRange::partitions(Bound::Excluded("b"), Bound::Unbounded)], &["ba/1", "c/1", "c/2", "😀/1"]),
+        (vec![KeyRange::partitions(Bound::Unbounded, Bound::Excluded("b")), whole("z")], &["a/1", "a/2", "a/3"]),
     ];
     for (ranges, expected) in cases {
         let (entities, end) = page(&*engine, &table, Scan { ranges: ranges.clone(), ..scan_all() }).await;
@@ -100,8 +100,10 @@ pub(crate) async fn ranges_are_visited_in_order_and_nothing_else_is<E: Engine>(e
 
 pub(crate) async fn a_page_starts_at_its_position<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2", "b/1", "c/1"]).await;
-    let ranges =
-        vec![KeyRange::rows("a", Edge::Open, Edge::Open), KeyRange::partitions(Edge::Including("c"), Edge::Open)];
+    let ranges = vec![
+        KeyRange::rows("a", Bound::Unbounded, Bound::Unbounded),
+        KeyRange::partitions(Bound::Included("c"), Bound::Unbounded),
+    ];
     for (from, expected) in [
         (at("", ""), &["a/1", "a/2", "c/1"][..]),
         (at("a", "2"), &["a/2", "c/1"]),
@@ -187,8 +189,8 @@ pub(crate) async fn successive_pages_return_every_entity_once<E: Engine>(engine:
     let table = with_numbers(&*engine, 1000).await;
     let expected = names(&all(&*engine, &table).await);
     let ranges = vec![
-        KeyRange::rows("p", Edge::Open, Edge::Excluding("00500")),
-        KeyRange::rows("p", Edge::Including("00500"), Edge::Open),
+        KeyRange::rows("p", Bound::Unbounded, Bound::Excluded("00500")),
+        KeyRange::rows("p", Bound::Included("00500"), Bound::Unbounded),
     ];
     for limit in [7, 100, 250, 1000] {
         let (mut found, mut from, mut pages) = (Vec::new(), None, 0);

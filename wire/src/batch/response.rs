@@ -1,12 +1,13 @@
 //! Answers to entity group transactions, as a client reads them (specification 05 §4).
 
+use super::BatchError;
 use super::multipart::{Lines, Parts};
-use super::read::{BatchError, PartContent};
+use super::read::PartContent;
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 
 /// The answer to one operation of a change set, or the one that stands for all of a failed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartAnswer<'a> {
+pub struct PartResponse<'a> {
     /// The HTTP status.
     pub status: u16,
     /// The body.
@@ -14,7 +15,7 @@ pub struct PartAnswer<'a> {
 }
 
 /// Reads the answers of a change set. `content_type` is the header of the answer.
-pub fn read_answers<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<PartAnswer<'a>>, BatchError> {
+pub fn read_responses<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<PartResponse<'a>>, BatchError> {
     let outer = super::multipart::boundary(content_type).ok_or(BatchError::ContentType)?;
     let first = Parts::new(outer, body)?.next().ok_or(BatchError::Malformed("the answer is empty"))?;
     let (boundary, body) = match PartContent::read(first)? {
@@ -36,13 +37,13 @@ pub fn read_answers<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<PartAn
     if parts.is_closed() { Ok(answers) } else { Err(BatchError::Malformed("a change set has no end")) }
 }
 
-fn read_part(content: &[u8]) -> Result<PartAnswer<'_>, BatchError> {
+fn read_part(content: &[u8]) -> Result<PartResponse<'_>, BatchError> {
     let mut lines = Lines::new(content);
     let line = lines.next()?.and_then(|line| std::str::from_utf8(line).ok());
     let status = line.and_then(|line| line.strip_prefix("HTTP/")?.split(' ').nth(1)?.parse().ok());
     let status = status.ok_or(BatchError::Malformed("a part does not start with an HTTP status line"))?;
     while lines.next_header()?.is_some() {}
-    Ok(PartAnswer { status, body: lines.rest() })
+    Ok(PartResponse { status, body: lines.rest() })
 }
 
 #[cfg(test)]
@@ -61,19 +62,19 @@ mod tests {
     }
 
     #[test]
-    fn answers_and_failures() {
+    fn responses_and_failures() {
         let good = "HTTP/1.1 204 No Content\r\nDataServiceVersion: 1.0;\r\nETag: W/\"x\"\r\n\r\n";
         let body = answer(&[good, good]);
         let statuses: Vec<u16> =
-            read_answers(TYPE, body.as_bytes()).unwrap().iter().map(|answer| answer.status).collect();
+            read_responses(TYPE, body.as_bytes()).unwrap().iter().map(|answer| answer.status).collect();
         assert_eq!(statuses, [204, 204]);
         let body = answer(&["HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\r\n{\"x\":1}"]);
-        assert_eq!(read_answers(TYPE, body.as_bytes()), Ok(vec![PartAnswer { status: 503, body: b"{\"x\":1}" }]));
+        assert_eq!(read_responses(TYPE, body.as_bytes()), Ok(vec![PartResponse { status: 503, body: b"{\"x\":1}" }]));
     }
 
     #[test]
     fn what_is_not_an_answer() {
-        assert_eq!(read_answers("application/json", b"{}"), Err(BatchError::ContentType));
+        assert_eq!(read_responses("application/json", b"{}"), Err(BatchError::ContentType));
         let whole = answer(&["HTTP/1.1 204 No Content\r\n\r\n"]);
         for broken in [
             whole.replace("HTTP/1.1 204 No Content", "204"),
@@ -81,7 +82,7 @@ mod tests {
             whole.replace("batchresponse_1", "other"),
             String::new(),
         ] {
-            assert!(matches!(read_answers(TYPE, broken.as_bytes()), Err(BatchError::Malformed(_))), "{broken}");
+            assert!(matches!(read_responses(TYPE, broken.as_bytes()), Err(BatchError::Malformed(_))), "{broken}");
         }
     }
 }
