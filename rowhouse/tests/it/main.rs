@@ -19,6 +19,7 @@ mod copy;
 mod crash;
 mod database;
 mod dependency_direction;
+mod documents;
 mod failover;
 mod files;
 mod health;

@@ -3,7 +3,7 @@
 /// A command that runs this program.
 #[derive(Debug, PartialEq)]
 pub(super) struct Invocation {
-    /// The words behind the name of the program.
+    /// The words after the name of the program.
     pub(super) words: Vec<String>,
     /// Variables that are set for it.
     pub(super) environment: Vec<(String, String)>,
@@ -31,7 +31,7 @@ fn invocation(words: &[String]) -> Option<Invocation> {
     let program = rest.first()?.clone();
     let starts = |line: &[&str]| line.iter().zip(&rest).filter(|(a, b)| a == b).count() == line.len();
     let mut is_container = false;
-    let behind = if program.rsplit('/').next() == Some("rowhouse") || program == "\"$binary\"" {
+    let arguments = if program.rsplit('/').next() == Some("rowhouse") || program == "\"$binary\"" {
         1
     } else if starts(&["cargo", "run"]) {
         1 + rest.iter().position(|word| word == "--")?
@@ -51,7 +51,7 @@ fn invocation(words: &[String]) -> Option<Invocation> {
     } else {
         return None;
     };
-    Some(Invocation { words: rest[behind..].to_vec(), environment, is_container })
+    Some(Invocation { words: rest[arguments..].to_vec(), environment, is_container })
 }
 
 /// The simple commands of a script, each as its words. Redirections end a command; substitutions begin one.

@@ -1,24 +1,23 @@
 //! Completions and manual pages, read by the programs that they are for.
 
 use super::{commands, has};
-use crate::cli::manual::{completions, man};
-use crate::cli::{Cli, Command as Subcommand};
-use clap::Parser;
+use crate::PROGRAM;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-fn script(shell: &str) -> String {
-    match Cli::try_parse_from(["rowhouse", "completions", shell]).unwrap().command {
-        Subcommand::Completions(args) => completions(&args),
-        other => panic!("{other:?}"),
-    }
+/// What the program writes to standard output; if it fails, what it writes to standard error.
+fn printed(arguments: &[&str]) -> Result<String, String> {
+    let output = PROGRAM.command(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
-fn page(words: &[&str]) -> anyhow::Result<String> {
-    match Cli::try_parse_from([&["rowhouse", "man"], words].concat())?.command {
-        Subcommand::Man(args) => man(&args),
-        other => panic!("{other:?}"),
-    }
+fn script(shell: &str) -> String {
+    printed(&["completions", shell]).unwrap()
+}
+
+fn page(words: &[&str]) -> Result<String, String> {
+    printed(&[&["man"], words].concat())
 }
 
 /// What a program says about this input, on both of its outputs.
@@ -32,7 +31,7 @@ fn fed(program: &str, args: &[&str], input: &str) -> (bool, String, String) {
     (output.status.success(), text(output.stdout), text(output.stderr))
 }
 
-/// What bash offers behind these words.
+/// What bash offers after these words.
 fn offered(words: &[&str]) -> Vec<String> {
     let line = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
     let position = words.len() - 1;
@@ -85,8 +84,8 @@ fn every_command_has_a_manual_page_that_renders_without_a_warning() {
     for (words, command) in commands() {
         let name = format!("{}.1", words.replace(' ', "-"));
         let written = std::fs::read_to_string(folder.path().join(&name)).unwrap();
-        let behind: Vec<_> = words.split(' ').skip(1).collect();
-        assert_eq!(page(&behind).unwrap(), written, "{name}");
+        let further: Vec<_> = words.split(' ').skip(1).collect();
+        assert_eq!(page(&further).unwrap(), written, "{name}");
         if !groff {
             continue;
         }

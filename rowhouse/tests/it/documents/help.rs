@@ -1,7 +1,7 @@
 //! Whether the help is complete.
 
 use super::commands;
-use crate::cli::ServeArgs;
+use rowhouse::cli::ServeArgs;
 
 #[test]
 fn every_command_and_every_option_says_what_it_is_for() {

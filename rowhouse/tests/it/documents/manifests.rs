@@ -20,7 +20,7 @@ fn objects(folder: &str) -> Vec<(String, Value)> {
     found
 }
 
-/// The lists behind a name, as values.
+/// The lists under a name, as values.
 fn all<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value[name].as_array().into_iter().flatten()
 }

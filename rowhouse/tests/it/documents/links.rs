@@ -103,7 +103,7 @@ fn every_row_of_a_table_has_as_many_cells_as_its_head() {
                 width = None;
                 continue;
             }
-            // Bars in code, and those behind a backslash, are text.
+            // Bars in code, and those after a backslash, are text.
             let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join("").replace("\\|", "");
             let cells = plain.matches('|').count();
             assert_eq!(cells, *width.get_or_insert(cells), "{name}:{}: {line}", number + 1);

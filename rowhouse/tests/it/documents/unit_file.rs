@@ -1,6 +1,7 @@
 //! The unit of systemd and its additions: the command lines, and what systemd itself says about them.
 
 use super::{accept_server, files, has, parse, read, root, shell};
+use crate::PROGRAM;
 use std::process::Command;
 
 const UNIT: &str = "deploy/systemd/rowhouse.service";
@@ -53,8 +54,7 @@ fn what_the_command_line_names_is_what_the_unit_provides() {
 
 /// A copy of a unit that can be verified here: with a program that exists, and with these additions.
 fn copy_for_verification(folder: &std::path::Path, name: &str, additions: &[&str]) -> String {
-    let binary = std::env::current_exe().unwrap();
-    let local = |text: String| text.replace("/usr/bin/rowhouse", binary.to_str().unwrap());
+    let local = |text: String| text.replace("/usr/bin/rowhouse", PROGRAM.path());
     let path = folder.join(name);
     // No manual page is installed here.
     let unit = read(&format!("deploy/systemd/{name}"));

@@ -1,24 +1,22 @@
-//! Tests that what is written about the program is true of it: help, the reference of options, command lines and variables
-//! in documents, images, units and manifests are held against the real definition of the options.
+//! What documents say about the program: the help, the reference of options, and the command lines and variables in documents,
+//! the image, units and manifests are compared with the definition of the options.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-
-mod documents;
+mod command_lines;
 mod help;
 mod image;
 mod links;
 mod manifests;
-mod manual;
+mod manual_pages;
 mod reference;
 mod rust_version;
 mod shell;
 mod unit_file;
 mod yaml;
 
-use crate::cli::{Cli, Command, ServeArgs};
-use crate::config::Config;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
+use rowhouse::cli::{Cli, Command, ServeArgs};
+use rowhouse::config::Config;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -69,12 +67,12 @@ fn has(program: &str) -> bool {
     found
 }
 
-/// The definition of the options, deaf to the environment of the test.
+/// The definition of the options, which ignores the environment of the test.
 fn definition() -> clap::Command {
-    fn deaf(command: clap::Command) -> clap::Command {
-        command.mut_args(|arg| arg.env(None::<&str>)).mut_subcommands(deaf)
+    fn without_variables(command: clap::Command) -> clap::Command {
+        command.mut_args(|arg| arg.env(None::<&str>)).mut_subcommands(without_variables)
     }
-    deaf(Cli::command())
+    without_variables(Cli::command())
 }
 
 /// Every command with its words, such as `rowhouse sas table`.
@@ -98,7 +96,7 @@ fn variables() -> BTreeSet<String> {
     of_options.chain(FURTHER_VARIABLES.map(str::to_owned)).collect()
 }
 
-/// Parses the words of a command line behind `rowhouse`, with variables, as the program would; `None` if it would show help.
+/// Parses the words of a command line after `rowhouse`, with variables, as the program would; `None` if it would show help.
 fn parse(words: &[String], environment: &[(String, String)]) -> Result<Option<Command>, String> {
     let command = words.first().and_then(|name| Cli::command().find_subcommand(name).cloned());
     let mut line = vec!["rowhouse".to_owned()];
