@@ -1,11 +1,11 @@
 //! `rowhouse entity`.
 
 use super::connection::{ConnectionArgs, connection_help};
-use super::failure::{is_not_found, on};
+use super::input::{entity_key, parse_json, parse_properties};
 use super::output::{EntityOutput, OutputFormat, write_one, write_out};
-use super::property::{entities, entity_key, properties};
-use super::table::{read_name, table_name};
-use anyhow::{anyhow, ensure};
+use super::service_error::{from_service, is_not_found};
+use super::table::{check_readable_name, parse_name};
+use anyhow::{bail, ensure};
 use clap::{Args, Subcommand};
 use client::{Entity, Query, TableService, WriteMode};
 use model::Condition;
@@ -114,7 +114,7 @@ enum Action {
     },
 }
 
-/// Which entity.
+/// The table and the keys of an entity.
 #[derive(Debug, Args)]
 struct Address {
     /// The name of the table
@@ -174,7 +174,7 @@ struct PutArgs {
     if_match: Option<String>,
 }
 
-/// Does what the command says.
+/// Runs the command.
 pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
     let service = args.connection.service()?;
     match &args.action {
@@ -197,10 +197,10 @@ pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
         }
         Action::Put(args) => put(&service, args).await,
         Action::Delete { address, if_match, if_exists } => {
-            let table = table_name(&address.table)?;
+            let table = parse_name(&address.table)?;
             let key = entity_key(&address.partition, &address.row)?;
             check_condition(if_match)?;
-            match service.delete(table.as_str(), &key, if_match).await.map_err(on(&service)) {
+            match service.delete(table.as_str(), &key, if_match).await.map_err(from_service(&service)) {
                 Err(error) if *if_exists && is_not_found(&error) => Ok(()),
                 result => result,
             }
@@ -214,20 +214,20 @@ async fn get(
     select: &[String],
     output: Option<OutputFormat>,
 ) -> anyhow::Result<()> {
-    let table = read_name(&address.table)?;
+    let table = check_readable_name(&address.table)?;
     let key = entity_key(&address.partition, &address.row)?;
-    let entity = service.entity(table, &key, select).await.map_err(on(service))?;
+    let entity = service.entity(table, &key, select).await.map_err(from_service(service))?;
     write_one(OutputFormat::or_default(output), &entity)
 }
 
 async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
-    let table = table_name(&args.table)?;
+    let table = parse_name(&args.table)?;
     let key = args.partition.as_deref().zip(args.row.as_deref());
     let key = key.map(|(partition, row)| entity_key(partition, row)).transpose()?;
     let entities = match (&args.json, key) {
-        (Some(json), key) => entities(json, key.as_ref())?,
-        (None, Some(key)) => vec![Entity::new(key, properties(&args.properties)?)],
-        (None, None) => return Err(anyhow!("say which entity: PARTITION ROW NAME=VALUE…, or --json")),
+        (Some(json), key) => parse_json(json, key.as_ref())?,
+        (None, Some(key)) => vec![Entity::new(key, parse_properties(&args.properties)?)],
+        (None, None) => bail!("the entity is missing: give PARTITION ROW NAME=VALUE…, or --json"),
     };
     let mode = match (args.insert, args.merge) {
         (true, _) => WriteMode::Insert,
@@ -236,7 +236,10 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
     };
     args.if_match.as_deref().map_or(Ok(()), check_condition)?;
     for entity in entities {
-        let etag = service.put(table.as_str(), &entity, mode, args.if_match.as_deref()).await.map_err(on(service))?;
+        let etag = service
+            .put(table.as_str(), &entity, mode, args.if_match.as_deref())
+            .await
+            .map_err(from_service(service))?;
         write_out(format!("{}\n", etag.unwrap_or_default()).as_bytes())?;
     }
     Ok(())
@@ -250,7 +253,7 @@ fn check_condition(etag: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Hands on page by page, and as many entities as are wanted.
+/// Passes the entities to `take` page by page; `top` is the most in all.
 async fn each_page(
     service: &TableService,
     table: &str,
@@ -258,18 +261,19 @@ async fn each_page(
     top: Option<u64>,
     mut take: impl FnMut(&[Entity]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let table = read_name(table)?;
-    let mut left = top;
+    let table = check_readable_name(table)?;
+    let mut remaining = top;
     let mut next = None;
     loop {
-        let wanted =
-            left.map_or(PAGE_RESULTS_MAX, |left| usize::try_from(left).unwrap_or(usize::MAX).min(PAGE_RESULTS_MAX));
-        if wanted == 0 {
+        let limit = remaining.map_or(PAGE_RESULTS_MAX, |remaining| {
+            usize::try_from(remaining).unwrap_or(usize::MAX).min(PAGE_RESULTS_MAX)
+        });
+        if limit == 0 {
             return Ok(());
         }
-        let page = service.page(table, query, next.as_ref(), wanted).await.map_err(on(service))?;
+        let page = service.page(table, query, next.as_ref(), limit).await.map_err(from_service(service))?;
         take(&page.entities)?;
-        left = left.map(|left| left.saturating_sub(page.entities.len() as u64));
+        remaining = remaining.map(|remaining| remaining.saturating_sub(page.entities.len() as u64));
         match page.next {
             None => return Ok(()),
             following => next = following,

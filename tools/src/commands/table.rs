@@ -1,8 +1,9 @@
 //! `rowhouse table`.
 
 use super::connection::{ConnectionArgs, connection_help};
-use super::failure::{is_not_found, on};
 use super::output::{OutputFormat, write_out};
+use super::service_error::{from_service, is_not_found};
+use crate::terminal::escaped;
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use client::TableService;
@@ -74,26 +75,26 @@ enum Action {
     },
 }
 
-/// Does what the command says.
+/// Runs the command.
 pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
     let service = args.connection.service()?;
     match &args.action {
         Action::List { prefix, output } => list(&service, prefix.as_deref().unwrap_or_default(), *output).await,
         Action::Create { names, if_not_exists } => {
-            for name in checked(names)? {
+            for name in parse_names(names)? {
                 let name = name.as_str();
                 let created = if *if_not_exists {
                     service.create_table(name).await
                 } else {
                     service.create_new_table(name).await
                 };
-                created.map_err(on(&service))?;
+                created.map_err(from_service(&service))?;
             }
             Ok(())
         }
         Action::Delete { names, if_exists } => {
-            for name in checked(names)? {
-                match service.delete_table(name.as_str()).await.map_err(on(&service)) {
+            for name in parse_names(names)? {
+                match service.delete_table(name.as_str()).await.map_err(from_service(&service)) {
                     Err(error) if *if_exists && is_not_found(&error) => {}
                     result => result?,
                 }
@@ -103,39 +104,39 @@ pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
     }
 }
 
-/// All names, before the first one is used.
-fn checked(names: &[String]) -> anyhow::Result<Vec<TableName>> {
-    names.iter().map(|name| table_name(name)).collect()
+/// Parses all names before the first one is used.
+fn parse_names(names: &[String]) -> anyhow::Result<Vec<TableName>> {
+    names.iter().map(|name| parse_name(name)).collect()
 }
 
-/// Reads the name of a table.
-pub(super) fn table_name(name: &str) -> anyhow::Result<TableName> {
+/// Parses the name of a table.
+pub(super) fn parse_name(name: &str) -> anyhow::Result<TableName> {
     TableName::new(name).map_err(|_| {
         anyhow!("'{name}' is not a table name: that has 3 to 63 letters and digits, and begins with a letter")
     })
 }
 
-/// Reads the name of a table that is read: also one of the service's own, such as `$MetricsCapacityBlob`, whose names
-/// nobody else can give.
-pub(super) fn read_name(name: &str) -> anyhow::Result<&str> {
+/// Checks the name of a table to read. It may be one of the service's own, such as `$MetricsCapacityBlob`, which no client can
+/// create.
+pub(super) fn check_readable_name(name: &str) -> anyhow::Result<&str> {
     let is_own = name.strip_prefix('$').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_alphanumeric()));
     if !is_own {
-        table_name(name)?;
+        parse_name(name)?;
     }
     Ok(name)
 }
 
 async fn list(service: &TableService, prefix: &str, output: OutputFormat) -> anyhow::Result<()> {
     let prefix = prefix.trim_end_matches('*').to_ascii_lowercase();
-    let mut names = service.tables().await.map_err(on(service))?;
+    let mut names = service.tables().await.map_err(from_service(service))?;
     names.retain(|name| name.to_ascii_lowercase().starts_with(&prefix));
     let mut out = Vec::new();
     match output {
         OutputFormat::Table | OutputFormat::Csv => {
-            let (title, end) = if output == OutputFormat::Csv { ("TableName\r\n", "\r\n") } else { ("", "\n") };
-            out.extend_from_slice(title.as_bytes());
+            let (header, end) = if output == OutputFormat::Csv { ("TableName\r\n", "\r\n") } else { ("", "\n") };
+            out.extend_from_slice(header.as_bytes());
             for name in &names {
-                out.extend_from_slice(name.as_bytes());
+                out.extend_from_slice(escaped(name).as_bytes());
                 out.extend_from_slice(end.as_bytes());
             }
         }

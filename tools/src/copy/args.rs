@@ -4,7 +4,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// Examples, for the end of the help.
-pub const EXAMPLES: &str = "\
+pub const COPY_EXAMPLES: &str = "\
 Examples:
   rowhouse copy --from http://127.0.0.1:10002/devstoreaccount1 --to ./rowhouse-data
       from the development emulator, or from a running Rowhouse, into a new data folder
@@ -35,8 +35,8 @@ target can give them. Nothing should be written to either side meanwhile.
 Ctrl-C, a crash or a broken line do no harm: the same command goes on where it stopped, from what the state file
 says. The exit code is 0 if everything is copied and equal, else 1.";
 
-/// Most transactions on their way at a time, unless said otherwise.
-const PARALLEL_DEFAULT: u16 = 16;
+/// Most concurrent transactions, unless --parallel says otherwise.
+pub(super) const PARALLEL_DEFAULT: u16 = 16;
 
 /// The options of copy as they were given; nothing is checked or filled in.
 #[derive(Debug, Args)]
@@ -97,26 +97,4 @@ pub struct CopyArgs {
     /// File that keeps how far the copy is [default: rowhouse-copy-<from and to>.json in the current folder]
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
-}
-
-impl CopyArgs {
-    /// Tables and their policies into tables that are new or empty, compared at the end.
-    pub(super) fn for_tables_alone() -> Self {
-        Self {
-            from: String::new(),
-            to: String::new(),
-            from_key_file: None,
-            to_key_file: None,
-            account: None,
-            to_account: None,
-            tables: Vec::new(),
-            parallel: PARALLEL_DEFAULT,
-            overwrite: false,
-            skip_policies: false,
-            skip_properties: true,
-            no_verify: false,
-            verify_only: false,
-            state: None,
-        }
-    }
 }

@@ -5,7 +5,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// Examples, for the end of the help.
-pub const EXAMPLES: &str = "\
+pub const EXPORT_EXAMPLES: &str = "\
 Examples:
   rowhouse export --from ./rowhouse-data --to ./backup
       all tables of a data folder as JSON lines: ./backup/cars.jsonl and so on, with ./backup/export.json, which says

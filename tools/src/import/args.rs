@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Examples, for the end of the help.
-pub const EXAMPLES: &str = "\
+pub const IMPORT_EXAMPLES: &str = "\
 Examples:
   rowhouse import --from ./backup --to ./rowhouse-data
       everything that an export wrote, with the policies of its tables, into a data folder on which no server runs
@@ -33,10 +33,10 @@ ROWHOUSE_TO), or a database. An account key or a shared access signature stands 
 Ctrl-C, a crash or a broken line do no harm: the same command goes on where it stopped, and writes nothing twice that
 would not be the same. What comes out of a pipe is begun anew.";
 
-/// What happens to entities that are there already.
+/// What happens to entities that exist already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Mode {
+pub(crate) enum ImportMode {
     /// They are errors, unless they are the same already
     Insert,
     /// All their properties are replaced
@@ -45,12 +45,12 @@ pub(crate) enum Mode {
     Merge,
 }
 
-impl From<Mode> for WriteMode {
-    fn from(mode: Mode) -> Self {
+impl From<ImportMode> for WriteMode {
+    fn from(mode: ImportMode) -> Self {
         match mode {
-            Mode::Insert => Self::Insert,
-            Mode::Replace => Self::Replace,
-            Mode::Merge => Self::Merge,
+            ImportMode::Insert => Self::Insert,
+            ImportMode::Replace => Self::Replace,
+            ImportMode::Merge => Self::Merge,
         }
     }
 }
@@ -81,7 +81,7 @@ pub struct ImportArgs {
 
     /// What happens to entities that are there already
     #[arg(long, value_enum, default_value = "insert")]
-    pub(super) mode: Mode,
+    pub(super) mode: ImportMode,
 
     /// What a file is [default: what its name ends with, else jsonl]
     #[arg(long, value_enum)]

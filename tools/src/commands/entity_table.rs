@@ -3,7 +3,8 @@
 //! Each page is laid out by itself, so that the first entities are shown at once and no more than a page is in memory.
 //! The columns are named again where they change.
 
-use crate::formats::{Columns, write_text};
+use crate::formats::{Columns, write_value};
+use crate::terminal::escaped;
 use client::Entity;
 use model::EdmValue;
 use model::limits::SHOWN_COLUMN_CHARS_MAX;
@@ -16,7 +17,7 @@ const CUT: char = '…';
 
 /// Lays out entities page by page.
 #[derive(Debug, Default)]
-pub(super) struct Grid {
+pub(super) struct EntityTable {
     /// Nothing if the width does not matter.
     width: Option<usize>,
     /// The columns that were named last, and how wide they are.
@@ -26,14 +27,14 @@ pub(super) struct Grid {
     pub(super) entities: u64,
 }
 
-impl Grid {
+impl EntityTable {
     /// A table of so many characters.
     pub(super) fn new(width: Option<usize>) -> Self {
         Self { width, ..Self::default() }
     }
 
     /// Appends a page.
-    pub(super) fn page(&mut self, out: &mut String, entities: &[Entity]) {
+    pub(super) fn write_page(&mut self, out: &mut String, entities: &[Entity]) {
         if entities.is_empty() {
             return;
         }
@@ -101,18 +102,18 @@ impl Grid {
 }
 
 /// One entity, a property a line: name, type and value.
-pub(super) fn upright(entity: &Entity) -> String {
+pub(super) fn one_entity(entity: &Entity) -> String {
     let mut rows = vec![
-        (PARTITION_KEY.to_owned(), "", shown(entity.key.partition.as_str())),
-        (ROW_KEY.to_owned(), "", shown(entity.key.row.as_str())),
+        (PARTITION_KEY.to_owned(), "", escaped(entity.key.partition.as_str()).into_owned()),
+        (ROW_KEY.to_owned(), "", escaped(entity.key.row.as_str()).into_owned()),
     ];
     for property in entity.properties.properties().filter_map(Result::ok) {
         if let (Ok(name), Ok(value)) = (property.name(), property.value()) {
-            rows.push((shown(name), property.edm_type().name().trim_start_matches("Edm."), cell(value)));
+            rows.push((escaped(name).into_owned(), property.edm_type().name().trim_start_matches("Edm."), cell(value)));
         }
     }
     rows.push((TIMESTAMP.to_owned(), "", timestamp(entity)));
-    rows.push(("ETag".to_owned(), "", shown(entity.etag.as_deref().unwrap_or_default())));
+    rows.push(("ETag".to_owned(), "", escaped(entity.etag.as_deref().unwrap_or_default()).into_owned()));
     let width = rows.iter().map(|(name, _, _)| chars(name)).max().unwrap_or(0);
     let mut text = String::new();
     for (name, edm_type, value) in rows {
@@ -123,7 +124,8 @@ pub(super) fn upright(entity: &Entity) -> String {
 }
 
 fn cells(entity: &Entity, columns: &Columns) -> Vec<String> {
-    let mut cells = vec![shown(entity.key.partition.as_str()), shown(entity.key.row.as_str())];
+    let mut cells =
+        vec![escaped(entity.key.partition.as_str()).into_owned(), escaped(entity.key.row.as_str()).into_owned()];
     let arranged = columns.arrange(&entity.properties).unwrap_or_default();
     let values = arranged.iter().map(|property| property.as_ref().and_then(|property| property.value().ok()));
     cells.extend(values.map(|value| value.map(cell).unwrap_or_default()));
@@ -141,21 +143,8 @@ fn cell(value: EdmValue<'_>) -> String {
         return "\"\"".to_owned();
     }
     let mut text = Vec::new();
-    write_text(&mut text, value);
-    shown(&String::from_utf8_lossy(&text))
-}
-
-/// Text that moves no cursor and changes no colour.
-fn shown(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}') {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    write_value(&mut text, value);
+    escaped(&String::from_utf8_lossy(&text)).into_owned()
 }
 
 fn line<'t>(cells: impl Iterator<Item = &'t str>, widths: &[usize]) -> String {
@@ -197,12 +186,12 @@ mod tests {
     }
 
     fn page(width: Option<usize>, pages: &[&[Entity]]) -> String {
-        let mut grid = Grid::new(width);
+        let mut table = EntityTable::new(width);
         let mut out = String::new();
         for page in pages {
-            grid.page(&mut out, page);
+            table.write_page(&mut out, page);
         }
-        out + &grid.footer()
+        out + &table.footer()
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //!
 //! A terminal gets one line that is written over; everything else gets a line now and then. Both go to standard error.
 
+use super::to_standard_error;
 use std::fmt::Write as _;
 use std::future::Future;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -126,16 +127,6 @@ impl Drop for Clear {
             to_standard_error("\r\x1b[K");
         }
     }
-}
-
-/// Says something beside the progress.
-pub(crate) fn note(text: &str) {
-    to_standard_error(&format!("{text}\n"));
-}
-
-fn to_standard_error(text: &str) {
-    // Nobody reads it any more, which is no reason to stop.
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 fn rate(entities: u64, elapsed: Duration) -> u64 {
