@@ -2,7 +2,7 @@
 
 use crate::backup::{self, SnapshotCheck};
 use crate::runtime::run_blocking;
-use crate::terminal::{grouped, notice, print, print_line, report_error};
+use crate::terminal::{HumanCount, notice, print, print_line, report_error};
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde_json::{Value, json};
@@ -122,8 +122,8 @@ fn print_snapshot_check(checked: &SnapshotCheck, is_quiet: bool) -> anyhow::Resu
     if is_quiet {
         return Ok(());
     }
-    let (tables, entities) = (grouped(checked.tables), grouped(checked.entities));
-    let problems = grouped(checked.problems.len() as u64 + checked.more_problems);
+    let (tables, entities) = (HumanCount(checked.tables), HumanCount(checked.entities));
+    let problems = HumanCount(checked.problems.len() as u64 + checked.more_problems);
     print_line(format_args!("{tables} tables, {entities} entities in a snapshot; {problems} problems"))
 }
 
@@ -135,29 +135,29 @@ fn print_report(report: &CheckReport, is_quiet: bool) -> anyhow::Result<()> {
     report.notes.iter().try_for_each(|text| print_line(format_args!("note: {text}")))?;
     for table in &report.tables {
         let (account, name) = (&table.table.account, &table.table.name);
-        let (entities, bytes) = (grouped(table.entities), grouped(table.bytes));
+        let (entities, bytes) = (HumanCount(table.entities), HumanCount(table.bytes));
         print_line(format_args!("{account}/{name}: {entities} entities, {bytes} bytes"))?;
     }
     if report.purged_entities > 0 {
-        let entities = grouped(report.purged_entities);
+        let entities = HumanCount(report.purged_entities);
         print_line(format_args!("{entities} entities of deleted tables are still to be removed"))?;
     }
     let entities = report.tables.iter().map(|table| table.entities).sum();
     let problems = report.problems.len() as u64 + report.untold;
     print_line(format_args!(
         "{} tables, {} entities; {} sorted files of {} bytes; {} problems",
-        grouped(report.tables.len() as u64),
-        grouped(entities),
-        grouped(report.files),
-        grouped(report.file_bytes),
-        grouped(problems)
+        HumanCount(report.tables.len() as u64),
+        HumanCount(entities),
+        HumanCount(report.files),
+        HumanCount(report.file_bytes),
+        HumanCount(problems)
     ))
 }
 
 fn print_problems(problems: &[impl Display], more: u64) -> anyhow::Result<()> {
     problems.iter().try_for_each(print_line)?;
     if more > 0 {
-        print_line(format_args!("and {} more", grouped(more)))?;
+        print_line(format_args!("and {} more", HumanCount(more)))?;
     }
     Ok(())
 }

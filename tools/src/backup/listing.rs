@@ -1,7 +1,7 @@
 //! The backups of a repository, for people and for programs.
 
 use super::repository::{BackupManifest, Repository};
-use crate::terminal::grouped;
+use crate::terminal::HumanCount;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -40,8 +40,8 @@ pub(super) fn text(backups: &[ListedBackup]) -> String {
                 "{:<29} {:>7} {:>15} {:>15}",
                 manifest.time,
                 manifest.tables.len(),
-                grouped(manifest.entities()),
-                grouped(*added_bytes)
+                HumanCount(manifest.entities()).to_string(),
+                HumanCount(*added_bytes).to_string()
             ),
             Err(damage) => damage.clone(),
         };

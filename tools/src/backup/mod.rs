@@ -23,7 +23,7 @@ pub(crate) use verify::verify;
 
 use crate::copy::{TableCopy, TableRestore};
 use crate::runtime::{block_on, run_blocking};
-use crate::terminal::{grouped, notice, print, print_line};
+use crate::terminal::{HumanCount, notice, print, print_line};
 use anyhow::{Context, anyhow, bail, ensure};
 use create::BackupSummary;
 use endpoint::BackupSource;
@@ -108,14 +108,14 @@ fn print_summary(summary: &BackupSummary, removed: RemovedData) -> anyhow::Resul
     print_line(format_args!(
         "backup {}: {} of {} chunks are new, {} bytes",
         summary.id,
-        grouped(summary.new_chunks),
-        grouped(summary.chunks),
-        grouped(summary.new_bytes)
+        HumanCount(summary.new_chunks),
+        HumanCount(summary.chunks),
+        HumanCount(summary.new_bytes)
     ))?;
     if removed.backups + removed.chunks == 0 {
         return Ok(());
     }
-    let (chunks, bytes) = (grouped(removed.chunks), grouped(removed.bytes));
+    let (chunks, bytes) = (HumanCount(removed.chunks), HumanCount(removed.bytes));
     print_line(format_args!("removed {} old backups and {chunks} chunks, {bytes} bytes", removed.backups))
 }
 
@@ -147,7 +147,7 @@ fn restore_folder(
 ) -> anyhow::Result<()> {
     let (time, target) = (manifest.time.clone(), folder.to_owned());
     if !args.quiet {
-        notice(format_args!("the backup {id} has {} entities", grouped(manifest.entities())));
+        notice(format_args!("the backup {id} has {} entities", HumanCount(manifest.entities())));
     }
     let began = Instant::now();
     let restored = run_blocking("restoring", args.quiet, move |progress, stop| {

@@ -2,7 +2,7 @@
 
 use super::repository::{BackupManifest, ChunkEntry, Repository, TableContent, check_entity, describe, each_entity};
 use crate::runtime::run_blocking;
-use crate::terminal::{Progress, grouped, print, print_line};
+use crate::terminal::{HumanCount, Progress, print, print_line};
 use anyhow::{Context, anyhow, ensure};
 use model::DateTime;
 use serde::Serialize;
@@ -53,7 +53,8 @@ pub(crate) fn verify(path: &Path, is_quiet: bool, as_json: bool) -> anyhow::Resu
         problems.iter().try_for_each(|problem| print_line(format_args!("backup {id}: {problem}")))?;
     }
     if !is_quiet {
-        let (backups, chunks, bytes) = (grouped(report.backups), grouped(report.chunks), grouped(report.bytes));
+        let (backups, chunks, bytes) =
+            (HumanCount(report.backups), HumanCount(report.chunks), HumanCount(report.bytes));
         let damaged = report.damaged.len();
         print_line(format_args!("{backups} backups, {chunks} chunks of {bytes} bytes; {damaged} backups are damaged"))?;
     }

@@ -19,7 +19,7 @@ use crate::endpoints::{
 };
 use crate::formats::{ExportManifest, FileFormat, MANIFEST_FORMAT, MANIFEST_NAME};
 use crate::runtime::{block_on, stop_signal, until_stopped};
-use crate::terminal::{Progress, grouped, print_line};
+use crate::terminal::{HumanCount, Progress, print_line};
 use anyhow::{Context, bail, ensure};
 use client::Query;
 use layout::ExportTarget;
@@ -152,7 +152,7 @@ impl ExportRun<'_> {
         let all: u64 = names.iter().filter_map(|name| Some(state.table(name.as_str())?.done?.entities)).sum();
         let mut summary = progress.summary();
         if state.is_resumed() {
-            write!(summary, "; {} with those of earlier runs", grouped(all))?;
+            write!(summary, "; {} with those of earlier runs", HumanCount(all))?;
         }
         state.finish(Ok(summary))
     }

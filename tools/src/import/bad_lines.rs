@@ -2,13 +2,13 @@
 
 use super::files::{ImportFiles, Input, TableInput};
 use crate::formats::LineError;
-use crate::terminal::notice;
+use crate::terminal::Progress;
 use anyhow::{Context, bail, ensure};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most lines that are reported one by one.
 const REPORTED_MAX: u64 = 20;
@@ -29,12 +29,13 @@ pub(super) struct BadLines {
     count_max: u64,
     count: Mutex<u64>,
     file: Option<Mutex<File>>,
+    progress: Arc<Progress>,
 }
 
 impl BadLines {
     /// Allows `count_max` bad lines, of which an earlier run skipped `known`.
-    pub(super) fn new(count_max: u64, known: u64, file: Option<File>) -> Self {
-        Self { count_max, count: Mutex::new(known), file: file.map(Mutex::new) }
+    pub(super) fn new(count_max: u64, known: u64, file: Option<File>, progress: Arc<Progress>) -> Self {
+        Self { count_max, count: Mutex::new(known), file: file.map(Mutex::new), progress }
     }
 
     /// Whether lines are kept.
@@ -57,9 +58,9 @@ impl BadLines {
             }
         }
         if known < REPORTED_MAX {
-            notice(message);
+            self.progress.notice(message);
             if *count >= REPORTED_MAX {
-                notice("further bad lines are skipped without a message");
+                self.progress.notice("further bad lines are skipped without a message");
             }
         }
         Ok(())

@@ -15,7 +15,7 @@ pub use args::{IMPORT_EXAMPLES, ImportArgs};
 use crate::endpoints::{Endpoint, EndpointOption, choose_account, open_endpoint, parse_account, read_location};
 use crate::formats::FileFormat;
 use crate::runtime::{block_on, stop_signal, until_stopped};
-use crate::terminal::{Progress, grouped, print_line};
+use crate::terminal::{HumanCount, Progress, print_line};
 use anyhow::{Context, ensure};
 use bad_lines::BadLines;
 use client::DEVELOPMENT_ACCOUNT;
@@ -116,7 +116,7 @@ impl ImportRun<'_> {
             types: Arc::new(types),
             is_only_table: tables.len() == 1,
             with_policies: !args.skip_policies,
-            bad_lines: BadLines::new(args.skip_bad, state.bad_lines(), bad_lines),
+            bad_lines: BadLines::new(args.skip_bad, state.bad_lines(), bad_lines, Arc::clone(&progress)),
             state,
             progress: Arc::clone(&progress),
             transactions: Arc::new(Semaphore::new(usize::from(args.parallel))),
@@ -127,11 +127,11 @@ impl ImportRun<'_> {
         state.finish(result)?;
         let mut summary = progress.summary();
         if state.is_resumed() {
-            write!(summary, "; {} with those of earlier runs", grouped(state.entities()))?;
+            write!(summary, "; {} with those of earlier runs", HumanCount(state.entities()))?;
         }
         let bad_lines = state.bad_lines();
         if bad_lines > 0 {
-            write!(summary, "; {} bad lines were passed over", grouped(bad_lines))?;
+            write!(summary, "; {} bad lines were passed over", HumanCount(bad_lines))?;
         }
         print_line(format_args!("imported {summary}"))
     }

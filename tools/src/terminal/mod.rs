@@ -5,7 +5,8 @@
 
 mod progress;
 
-pub(crate) use progress::{Progress, grouped};
+pub(crate) use indicatif::HumanCount;
+pub(crate) use progress::Progress;
 
 use anyhow::Context;
 use std::borrow::Cow;

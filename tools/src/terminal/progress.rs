@@ -1,55 +1,77 @@
-//! What the person at the terminal sees while it goes on.
-//!
-//! A terminal gets one line that is written over; everything else gets a line now and then. Both go to standard error.
+//! The progress of a command on standard error: a bar on a terminal, and a line from time to time elsewhere.
 
-use super::to_standard_error;
-use std::fmt::Write as _;
+use super::notice;
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt::Display;
 use std::future::Future;
-use std::io::IsTerminal;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
-const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
-/// The width of the bar, in characters.
-const BAR_CHARS: usize = 20;
+/// The message is cut to the width of the terminal.
+const BAR_TEMPLATE: &str = "{prefix} [{bar:20}] {wide_msg}";
+const BAR_INTERVAL: Duration = Duration::from_millis(200);
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How far one part of the work is.
+/// How far a command is.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    what: &'static str,
+    action: &'static str,
     tables: AtomicUsize,
     tables_done: AtomicUsize,
     /// Those of this run.
     entities: AtomicU64,
-    /// What is done and what there is to do, in a unit of the command's own; nothing to do if only tables are counted.
+    /// The work of all tables in a unit that the command chooses, and how much is done. 0 if only tables are counted.
     work: AtomicU64,
-    work_total: AtomicU64,
+    work_done: AtomicU64,
     began: Instant,
+    /// Hidden if standard error is not a terminal.
+    bar: ProgressBar,
 }
 
 impl Progress {
-    /// The beginning.
-    pub(crate) fn new(what: &'static str, tables: usize) -> Self {
-        let (tables_done, entities) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let (work, work_total) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { what, tables: AtomicUsize::new(tables), tables_done, entities, work, work_total, began: Instant::now() }
+    /// The progress of an action that begins now.
+    pub(crate) fn new(action: &'static str, tables: usize) -> Self {
+        Self::drawn_to(ProgressDrawTarget::stderr(), action, tables)
     }
 
-    /// There is so much to do, in a finer unit than tables.
+    fn drawn_to(target: ProgressDrawTarget, action: &'static str, tables: usize) -> Self {
+        let style = ProgressStyle::with_template(BAR_TEMPLATE).expect("the template is valid").progress_chars("#.");
+        Self {
+            action,
+            tables: AtomicUsize::new(tables),
+            tables_done: AtomicUsize::new(0),
+            entities: AtomicU64::new(0),
+            work: AtomicU64::new(0),
+            work_done: AtomicU64::new(0),
+            began: Instant::now(),
+            bar: ProgressBar::with_draw_target(None, target).with_style(style).with_prefix(action),
+        }
+    }
+
+    /// Sets the work of all tables.
     pub(crate) fn expect_work(&self, work: u64) {
-        self.work_total.store(work, Ordering::Relaxed);
+        self.work.store(work, Ordering::Relaxed);
     }
 
-    /// So much more of it is done.
+    /// Adds work that is done.
     pub(crate) fn add_work(&self, work: u64) {
-        self.work.fetch_add(work, Ordering::Relaxed);
+        self.work_done.fetch_add(work, Ordering::Relaxed);
     }
 
-    /// How many tables there are, once that is known.
+    /// Sets the number of tables, once it is known.
     pub(crate) fn set_tables(&self, tables: usize) {
         self.tables.store(tables, Ordering::Relaxed);
+    }
+
+    /// Adds entities that are done.
+    pub(crate) fn add_entities(&self, count: u64) {
+        self.entities.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Adds a table that is done.
+    pub(crate) fn add_table(&self) {
+        self.tables_done.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many tables and entities are done.
@@ -57,116 +79,119 @@ impl Progress {
         (self.tables_done.load(Ordering::Relaxed) as u64, self.entities.load(Ordering::Relaxed))
     }
 
-    /// More entities are done.
-    pub(crate) fn add_entities(&self, count: u64) {
-        self.entities.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// Another table is done.
-    pub(crate) fn add_table(&self) {
-        self.tables_done.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// What is done, in words: tables, entities, time and rate.
+    /// What is done: tables, entities, time and rate.
     pub(crate) fn summary(&self) -> String {
-        let (tables, entities) = (self.tables_done.load(Ordering::Relaxed), self.entities.load(Ordering::Relaxed));
-        let elapsed = self.began.elapsed();
-        let tables = if tables == 1 { "1 table".to_owned() } else { format!("{} tables", grouped(tables as u64)) };
-        let seconds = elapsed.as_secs_f64();
-        format!("{tables}, {} entities in {seconds:.1} s ({}/s)", grouped(entities), grouped(rate(entities, elapsed)))
+        let (tables, entities) = self.done();
+        let tables = if tables == 1 { "1 table".to_owned() } else { format!("{} tables", HumanCount(tables)) };
+        let seconds = self.began.elapsed().as_secs_f64();
+        format!("{tables}, {} entities in {seconds:.1} s ({}/s)", HumanCount(entities), self.entities_per_second())
     }
 
-    /// Shows the progress for as long as the work goes on.
+    /// Shows the progress until the work ends.
     pub(crate) async fn show_during<T>(&self, work: impl Future<Output = T>) -> T {
-        let is_terminal = std::io::stderr().is_terminal();
-        let mut interval = tokio::time::interval(if is_terminal { TERMINAL_INTERVAL } else { PLAIN_INTERVAL });
-        // The first tick comes at once.
+        let mut interval = tokio::time::interval(if self.bar.is_hidden() { LINE_INTERVAL } else { BAR_INTERVAL });
+        // The first tick is immediate.
         interval.tick().await;
-        let _cleared = Clear(is_terminal);
+        let _bar = ClearedOnDrop(&self.bar);
         let mut work = pin!(work);
         loop {
             tokio::select! {
                 biased;
                 result = &mut work => return result,
-                _ = interval.tick() => self.show(is_terminal),
+                _ = interval.tick() => self.show(),
             }
         }
     }
 
-    fn show(&self, is_terminal: bool) {
-        let line = self.line();
-        let text = if is_terminal { format!("\r{line}\x1b[K") } else { format!("{line}\n") };
-        to_standard_error(&text);
+    /// Writes a line for people to standard error, above the bar.
+    pub(crate) fn notice(&self, line: impl Display) {
+        self.bar.suspend(|| notice(line));
     }
 
-    fn line(&self) -> String {
-        let (done, entities) = (self.tables_done.load(Ordering::Relaxed), self.entities.load(Ordering::Relaxed));
-        let tables = self.tables.load(Ordering::Relaxed);
-        let (work, total) = (self.work.load(Ordering::Relaxed), self.work_total.load(Ordering::Relaxed));
-        let percent = work.saturating_mul(100).checked_div(total).map(|percent| percent.min(100));
-        let filled = match percent {
-            Some(percent) => usize::try_from(percent).unwrap_or(100) * BAR_CHARS / 100,
-            None => (done * BAR_CHARS).checked_div(tables).unwrap_or(BAR_CHARS),
+    fn show(&self) {
+        if self.bar.is_hidden() {
+            notice(format_args!("{}: {}", self.action, self.status()));
+            return;
+        }
+        let (done, all) = match self.work.load(Ordering::Relaxed) {
+            0 => (self.done().0, self.tables.load(Ordering::Relaxed) as u64),
+            work => (self.work_done.load(Ordering::Relaxed).min(work), work),
         };
+        self.bar.update(|state| {
+            state.set_pos(done);
+            state.set_len(all);
+        });
+        self.bar.set_message(self.status());
+    }
+
+    fn status(&self) -> String {
+        let ((done, entities), tables) = (self.done(), self.tables.load(Ordering::Relaxed));
+        let (work_done, work) = (self.work_done.load(Ordering::Relaxed), self.work.load(Ordering::Relaxed));
+        let percent = work_done.saturating_mul(100).checked_div(work).map(|percent| percent.min(100));
         let percent = percent.map(|percent| format!("{percent} %, ")).unwrap_or_default();
-        let mut line = format!("{} [", self.what);
-        (0..BAR_CHARS).for_each(|at| line.push(if at < filled { '#' } else { '.' }));
-        let rate = grouped(rate(entities, self.began.elapsed()));
-        write!(line, "] {percent}{done} of {tables} tables, {} entities, {rate}/s", grouped(entities))
-            .expect("writing to memory does not fail");
-        line
+        let (entities, rate) = (HumanCount(entities), self.entities_per_second());
+        format!("{percent}{done} of {tables} tables, {entities} entities, {rate}/s")
+    }
+
+    fn entities_per_second(&self) -> HumanCount {
+        let milliseconds = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+        HumanCount(self.entities.load(Ordering::Relaxed).saturating_mul(1000) / milliseconds)
     }
 }
 
-/// Wipes the line of a terminal, also when the work is given up.
-struct Clear(bool);
+/// Clears the bar, also when the work is cancelled.
+struct ClearedOnDrop<'a>(&'a ProgressBar);
 
-impl Drop for Clear {
+impl Drop for ClearedOnDrop<'_> {
     fn drop(&mut self) {
-        if self.0 {
-            to_standard_error("\r\x1b[K");
-        }
+        self.0.finish_and_clear();
     }
-}
-
-fn rate(entities: u64, elapsed: Duration) -> u64 {
-    let milliseconds = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
-    entities.saturating_mul(1000) / milliseconds
-}
-
-/// A number with commas between the thousands.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use indicatif::InMemoryTerm;
+
+    fn progress(terminal: &InMemoryTerm, tables: usize) -> Progress {
+        Progress::drawn_to(ProgressDrawTarget::term_like(Box::new(terminal.clone())), "copying", tables)
+    }
 
     #[test]
     fn numbers_and_lines() {
-        for (number, expected) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_345_678, "12,345,678")] {
-            assert_eq!(grouped(number), expected);
-        }
-        assert_eq!(rate(500, Duration::from_millis(250)), 2000);
-        let progress = Progress::new("copying", 4);
+        let terminal = InMemoryTerm::new(5, 100);
+        let progress = progress(&terminal, 4);
         progress.add_table();
         progress.add_entities(1234);
-        let line = progress.line();
-        assert!(line.starts_with("copying [#####...............] 1 of 4 tables, 1,234 entities, "), "{line}");
+        assert!(progress.status().starts_with("1 of 4 tables, 1,234 entities, "), "{}", progress.status());
         assert!(progress.summary().starts_with("1 table, 1,234 entities in "), "{}", progress.summary());
+        progress.show();
+        let line = terminal.contents();
+        assert!(line.starts_with("copying [#####...............] 1 of 4 tables, 1,234 entities, "), "{line}");
         progress.expect_work(3000);
         progress.add_work(2000);
-        let line = progress.line();
+        progress.show();
+        let line = terminal.contents();
         assert!(line.starts_with("copying [#############.......] 66 %, 1 of 4 tables, 1,234 entities, "), "{line}");
-        assert!(Progress::new("copying", 0).line().contains("[####################] 0 of 0 tables"));
+        assert_eq!(line.lines().count(), 1);
+        let formatted = String::from_utf8(terminal.contents_formatted()).unwrap();
+        assert!(!formatted.contains("\u{1b}[3"), "no colours: {formatted:?}");
+    }
+
+    #[test]
+    fn a_bar_without_tables_is_full_and_a_narrow_terminal_cuts_the_message() {
+        let terminal = InMemoryTerm::new(5, 40);
+        let progress = progress(&terminal, 0);
+        progress.show();
+        assert_eq!(terminal.contents(), "copying [####################] 0 of 0 ta");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_bar_is_cleared_when_the_work_is_cancelled() {
+        let terminal = InMemoryTerm::new(5, 100);
+        let progress = progress(&terminal, 4);
+        let work = progress.show_during(std::future::pending::<()>());
+        assert!(tokio::time::timeout(BAR_INTERVAL * 3, work).await.is_err());
+        assert_eq!(terminal.contents(), "");
     }
 }
