@@ -1,34 +1,36 @@
 //! Entities as a table of aligned columns, no wider than the terminal.
 //!
-//! Each page is laid out by itself, so that the first entities are shown at once and no more than a page is in memory.
-//! The columns are named again where they change.
+//! Each page is laid out by itself, so that the first entities are shown at once and no more than a page is in memory. The
+//! header is repeated where the columns change. The library aligns and cuts cells by the width of their characters; which
+//! columns are shown is decided here, because it would rather wrap cells into columns of one character.
 
 use crate::formats::{Columns, write_value};
 use crate::terminal::escaped;
 use client::Entity;
+use comfy_table::{ColumnConstraint, Row, Table, Width, presets};
 use model::EdmValue;
 use model::limits::SHOWN_COLUMN_CHARS_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use std::fmt::Write as _;
 
-const GAP: &str = "  ";
-/// What stands for the rest of a value that is cut.
-const CUT: char = '…';
+/// The spaces between columns.
+const GAP: u16 = 2;
 
 /// Lays out entities page by page.
 #[derive(Debug, Default)]
 pub(super) struct EntityTable {
-    /// Nothing if the width does not matter.
+    /// `None` if the width does not matter.
     width: Option<usize>,
-    /// The columns that were named last, and how wide they are.
+    /// The names of the last header, and the widths of its columns.
     header: Vec<String>,
     widths: Vec<usize>,
+    /// The names of columns that were not shown.
     left_out: Vec<String>,
-    pub(super) entities: u64,
+    entities: u64,
 }
 
 impl EntityTable {
-    /// A table of so many characters.
+    /// A table of at most this width.
     pub(super) fn new(width: Option<usize>) -> Self {
         Self { width, ..Self::default() }
     }
@@ -42,34 +44,48 @@ impl EntityTable {
         for entity in entities {
             columns.add(&entity.properties);
         }
-        let mut names = vec![PARTITION_KEY, ROW_KEY];
-        names.extend(columns.names().iter().map(String::as_str));
-        names.push(TIMESTAMP);
-        let rows: Vec<Vec<String>> = entities.iter().map(|entity| cells(entity, &columns)).collect();
-        let widest = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| chars(cell)).max().unwrap_or(0);
-        let widths = names.iter().enumerate().map(|(at, name)| chars(name).max(widest(at)).min(SHOWN_COLUMN_CHARS_MAX));
-        let widths = self.fitting(&names, widths.collect());
-        let header: Vec<String> = names.iter().take(widths.len()).map(|name| (*name).to_owned()).collect();
-        if header == self.header {
-            // Columns never become narrower while they are the same, and are not named again when they become wider.
-            self.widths = widths.iter().zip(&self.widths).map(|(new, known)| *new.max(known)).collect();
-        } else {
+        let names = [PARTITION_KEY, ROW_KEY].into_iter().chain(columns.names().iter().map(String::as_str));
+        let mut names: Vec<String> = names.chain([TIMESTAMP]).map(|name| escaped(name).into_owned()).collect();
+        let mut table = Table::new();
+        // A delimiter that no cell has, so that a cell is not cut between words.
+        table.load_style(presets::NOTHING).set_delimiter('\0').add_row(names.clone());
+        for entity in entities {
+            let mut row = Row::from(cells(entity, &columns));
+            row.max_height(1);
+            table.add_row(row);
+        }
+        let widths = table.column_max_content_widths().into_iter();
+        let mut widths = widths.map(|width| usize::from(width).min(SHOWN_COLUMN_CHARS_MAX)).collect();
+        self.leave_out(&mut names, &mut widths);
+        let is_new_header = names != self.header;
+        if is_new_header {
             if !self.header.is_empty() {
                 out.push('\n');
             }
-            let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-            for row in [&header, &rule] {
-                let _ = writeln!(out, "{}", line(row.iter().map(String::as_str), &widths));
-            }
-            (self.header, self.widths) = (header, widths);
+            (self.header, self.widths) = (names, widths);
+        } else {
+            // Columns do not become narrower, and the header is not repeated for those that become wider.
+            self.widths.iter_mut().zip(widths).for_each(|(known, new)| *known = new.max(*known));
         }
-        for row in &rows {
-            let _ = writeln!(out, "{}", line(row.iter().map(String::as_str), &self.widths));
+        for (at, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, GAP)).set_constraint(match self.widths.get(at) {
+                Some(width) => {
+                    ColumnConstraint::Absolute(Width::Fixed(u16::try_from(*width).unwrap_or(u16::MAX) + GAP))
+                }
+                None => ColumnConstraint::Hidden,
+            });
+        }
+        let mut lines = table.lines();
+        let header = lines.next().filter(|_| is_new_header);
+        let rule = self.widths.iter().map(|width| "-".repeat(*width)).collect::<Vec<_>>().join("  ");
+        for line in header.into_iter().flat_map(|header| [header, rule.clone()]).chain(lines) {
+            out.push_str(line.trim_end());
+            out.push('\n');
         }
         self.entities += entities.len() as u64;
     }
 
-    /// What to say at the end.
+    /// The last line.
     pub(super) fn footer(&self) -> String {
         let entities = if self.entities == 1 { "1 entity".to_owned() } else { format!("{} entities", self.entities) };
         if self.left_out.is_empty() {
@@ -79,29 +95,24 @@ impl EntityTable {
         format!("({entities}; no room for {names}: --select chooses, --output jsonl shows all)\n")
     }
 
-    /// The widths of the columns from the left that have room; the keys always have.
-    fn fitting(&mut self, names: &[&str], widths: Vec<usize>) -> Vec<usize> {
-        let Some(room) = self.width else { return widths };
-        let mut used = 0;
-        let mut fitting = Vec::new();
-        for (at, width) in widths.into_iter().enumerate() {
-            let needed = width + if at > 0 { GAP.len() } else { 0 };
-            if at >= 2 && used + needed > room {
-                break;
-            }
-            used += needed;
-            fitting.push(width);
-        }
-        for name in names.iter().skip(fitting.len()) {
-            if !self.left_out.iter().any(|known| known == name) {
-                self.left_out.push((*name).to_owned());
+    /// Removes the columns from the first one on that does not fit the width. The keys are always shown.
+    fn leave_out(&mut self, names: &mut Vec<String>, widths: &mut Vec<usize>) {
+        let Some(width_max) = self.width else { return };
+        let ends = widths.iter().scan(0, |end, width| {
+            *end += width + usize::from(GAP);
+            Some(*end - usize::from(GAP))
+        });
+        let fitting = ends.take_while(|end| *end <= width_max).count().max(2);
+        widths.truncate(fitting);
+        for name in names.drain(fitting.min(names.len())..) {
+            if !self.left_out.contains(&name) {
+                self.left_out.push(name);
             }
         }
-        fitting
     }
 }
 
-/// One entity, a property a line: name, type and value.
+/// One entity, with a line for each property: name, type and value.
 pub(super) fn one_entity(entity: &Entity) -> String {
     let mut rows = vec![
         (PARTITION_KEY.to_owned(), "", escaped(entity.key.partition.as_str()).into_owned()),
@@ -114,11 +125,11 @@ pub(super) fn one_entity(entity: &Entity) -> String {
     }
     rows.push((TIMESTAMP.to_owned(), "", timestamp(entity)));
     rows.push(("ETag".to_owned(), "", escaped(entity.etag.as_deref().unwrap_or_default()).into_owned()));
-    let width = rows.iter().map(|(name, _, _)| chars(name)).max().unwrap_or(0);
+    let width = rows.iter().map(|(name, _, _)| name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for (name, edm_type, value) in rows {
-        let padded = format!("{name}{}{GAP}{edm_type:8}{GAP}{value}", " ".repeat(width - chars(&name)));
-        let _ = writeln!(text, "{}", padded.trim_end());
+        let line = format!("{name:width$}  {edm_type:8}  {value}");
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     text
 }
@@ -130,7 +141,8 @@ fn cells(entity: &Entity, columns: &Columns) -> Vec<String> {
     let values = arranged.iter().map(|property| property.as_ref().and_then(|property| property.value().ok()));
     cells.extend(values.map(|value| value.map(cell).unwrap_or_default()));
     cells.push(timestamp(entity));
-    cells
+    // One character too many is enough for the library to cut the cell, which it would do slowly with a long one.
+    cells.iter().map(|cell| cell.chars().take(SHOWN_COLUMN_CHARS_MAX + 1).collect()).collect()
 }
 
 fn timestamp(entity: &Entity) -> String {
@@ -139,35 +151,12 @@ fn timestamp(entity: &Entity) -> String {
 
 fn cell(value: EdmValue<'_>) -> String {
     if value == EdmValue::String("") {
-        // An entity without the property has nothing there.
+        // The cell of a missing property is empty.
         return "\"\"".to_owned();
     }
     let mut text = Vec::new();
     write_value(&mut text, value);
     escaped(&String::from_utf8_lossy(&text)).into_owned()
-}
-
-fn line<'t>(cells: impl Iterator<Item = &'t str>, widths: &[usize]) -> String {
-    let mut line = String::new();
-    for (cell, width) in cells.zip(widths) {
-        if !line.is_empty() {
-            line.push_str(GAP);
-        }
-        let length = chars(cell);
-        if length > *width {
-            line.extend(cell.chars().take(width.saturating_sub(1)));
-            line.push(CUT);
-        } else {
-            line.push_str(cell);
-            line.push_str(&" ".repeat(width - length));
-        }
-    }
-    line.truncate(line.trim_end().len());
-    line
-}
-
-fn chars(text: &str) -> usize {
-    text.chars().count()
 }
 
 #[cfg(test)]
@@ -213,7 +202,31 @@ p             22      \"\"    2031-04-01T06:30:00Z
     }
 
     #[test]
-    fn the_width_is_kept_and_what_has_no_room_is_told() {
+    fn wide_characters_are_aligned_and_nothing_controls_the_terminal() {
+        let one = entity("1", &[("A\u{1b}[2J", EdmValue::String("日本語")), ("B", EdmValue::String("a\r\n\u{202e}b"))]);
+        let shown = page(None, &[&[one, entity("2", &[("A\u{1b}[2J", EdmValue::String("xyz"))])]]);
+        let expected = "\
+PartitionKey  RowKey  A\\u{1b}[2J  B               Timestamp
+------------  ------  ----------  --------------  --------------------
+p             1       日本語      a\\r\\n\\u{202e}b  2031-04-01T06:30:00Z
+p             2       xyz                         2031-04-01T06:30:00Z
+(2 entities)
+";
+        assert_eq!(shown, expected);
+        let narrow = page(Some(30), &[&[entity("1", &[("A\u{1b}[2J", EdmValue::Int32(1))])]]);
+        assert!(!narrow.contains('\u{1b}') && narrow.contains("no room for A\\u{1b}[2J"), "{narrow}");
+    }
+
+    #[test]
+    fn a_value_is_cut_inside_of_a_word_and_its_rest_is_marked() {
+        let words = "kestrel wren ".repeat(5000);
+        let shown = page(None, &[&[entity("1", &[("Text", EdmValue::String(&words))])]]);
+        let cut: String = words.chars().take(SHOWN_COLUMN_CHARS_MAX - 1).collect();
+        assert!(shown.contains(&format!("  {cut}…  2031")), "{shown}");
+    }
+
+    #[test]
+    fn the_width_is_kept_and_columns_without_room_are_named() {
         let long = entity("1", &[("Text", EdmValue::String(&"x".repeat(100))), ("More", EdmValue::Int32(1))]);
         let shown = page(Some(72), &[&[long]]);
         assert!(shown.lines().take(3).all(|line| line.chars().count() <= 72), "{shown}");
