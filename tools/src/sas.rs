@@ -2,10 +2,11 @@
 //!
 //! Keys come from the same sources as those of the server, never from the command line. The caller passes the time.
 
+use crate::names::parse_table;
 use crate::terminal::print;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
-use model::{AccountName, DateTime, TableName};
+use model::{AccountName, DateTime};
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -195,8 +196,7 @@ pub fn run(args: SasArgs, accounts: &[SigningAccount], now: SystemTime) -> anyho
 fn make(args: SasArgs, accounts: &[SigningAccount], now: SystemTime) -> anyhow::Result<SasToken> {
     let (fields, common, table) = match args.kind {
         Kind::Table(args) => {
-            TableName::new(&args.table)
-                .map_err(|_| anyhow!("'{}' is not a table name: that has 3 to 63 letters and digits", args.table))?;
+            parse_table(&args.table)?;
             let (fields, common) = table_fields(args, now)?;
             let table = fields.table.clone().into_owned();
             (fields, common, Some(table))

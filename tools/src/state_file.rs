@@ -7,6 +7,7 @@
 //! 3. A command continues only with the options that the file was begun with.
 
 use crate::digest::sha256;
+use crate::file::{remove_file, replace_file};
 use crate::terminal::notice;
 use anyhow::Context;
 use model::limits::STATE_FILE_BYTES_MAX;
@@ -14,8 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -176,7 +176,7 @@ where
     fn save(&self, contents: &mut Contents<O, T>) -> anyhow::Result<()> {
         if let Some(path) = &self.path {
             let text = serde_json::to_vec_pretty(&contents.document).context("writing the state file")?;
-            replace_file(path, &text)?;
+            replace_file(path, &text, 0o600)?;
         }
         (contents.saved, contents.is_dirty) = (Some(Instant::now()), false);
         Ok(())
@@ -205,26 +205,4 @@ fn read<O: DeserializeOwned, T: DeserializeOwned>(
         format!("{} is not a state file of this version of rowhouse {name}; {advice}", path.display())
     })?;
     Ok(Some(document))
-}
-
-/// Replaces a file, or makes it; the new one is on disk when this returns.
-fn replace_file(path: &Path, text: &[u8]) -> anyhow::Result<()> {
-    let what = || format!("writing {}", path.display());
-    let mut name = path.file_name().context("the state file has no name")?.to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let mut options = File::options();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new).with_context(what)?;
-    file.write_all(text).and_then(|()| file.sync_data()).with_context(what)?;
-    std::fs::rename(&new, path).with_context(what)
-}
-
-/// Removes a file, if it exists.
-pub(crate) fn remove_file(path: &Path) -> anyhow::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("removing {}", path.display()))
-        }
-        _ => Ok(()),
-    }
 }

@@ -1,7 +1,8 @@
 //! The tables of a backup that are restored, and their new names.
 
 use super::repository::{BackupManifest, TableContent};
-use anyhow::{Context, bail, ensure};
+use crate::names::{parse_account, parse_table};
+use anyhow::{bail, ensure};
 use model::{AccountName, TableName};
 use std::collections::HashSet;
 use store::SnapshotTable;
@@ -29,20 +30,13 @@ pub(super) struct RestoredTable<'m> {
 impl RestoreSelection {
     /// Reads texts such as `Cars`, `Cars=Old` and `account/Cars=Old`.
     pub(super) fn parse(texts: &[String]) -> anyhow::Result<Self> {
-        let table = |name: &str| {
-            TableName::new(name)
-                .map_err(|_| anyhow::anyhow!("'{name}' is not a table name: that has 3 to 63 letters and digits"))
-        };
         let parse = |text: &String| {
             let (old, new) = text.split_once('=').unwrap_or((text, ""));
             let (account, name) = match old.split_once('/') {
-                Some((account, name)) => {
-                    let what = || format!("'{account}' is not an account name");
-                    (Some(AccountName::new(account).with_context(what)?), table(name)?)
-                }
-                None => (None, table(old)?),
+                Some((account, name)) => (Some(parse_account(account)?), parse_table(name)?),
+                None => (None, parse_table(old)?),
             };
-            let new_name = if text.contains('=') { table(new)? } else { name.clone() };
+            let new_name = if text.contains('=') { parse_table(new)? } else { name.clone() };
             anyhow::Ok(TableRequest { account, name, new_name })
         };
         texts.iter().map(parse).collect::<anyhow::Result<_>>().map(Self)

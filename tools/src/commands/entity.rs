@@ -4,7 +4,8 @@ use super::connection::{ConnectionArgs, connection_help};
 use super::input::{entity_key, parse_json, parse_properties};
 use super::output::{EntityOutput, OutputFormat, write_one, write_out};
 use super::service_error::{from_service, is_not_found};
-use super::table::{check_readable_name, parse_name};
+use super::table::check_readable_name;
+use crate::names::parse_table;
 use anyhow::{bail, ensure};
 use clap::{Args, Subcommand};
 use client::{Entity, Query, TableService, WriteMode};
@@ -197,7 +198,7 @@ pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
         }
         Action::Put(args) => put(&service, args).await,
         Action::Delete { address, if_match, if_exists } => {
-            let table = parse_name(&address.table)?;
+            let table = parse_table(&address.table)?;
             let key = entity_key(&address.partition, &address.row)?;
             check_condition(if_match)?;
             match service.delete(table.as_str(), &key, if_match).await.map_err(from_service(&service)) {
@@ -221,7 +222,7 @@ async fn get(
 }
 
 async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
-    let table = parse_name(&args.table)?;
+    let table = parse_table(&args.table)?;
     let key = args.partition.as_deref().zip(args.row.as_deref());
     let key = key.map(|(partition, row)| entity_key(partition, row)).transpose()?;
     let entities = match (&args.json, key) {

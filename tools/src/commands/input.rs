@@ -1,6 +1,7 @@
 //! Entities on the command line: properties as `NAME=VALUE` and `NAME:TYPE=VALUE`, and JSON.
 
 use crate::formats::{LineError, push_value, read_line};
+use crate::names::parse_type;
 use anyhow::{Context, anyhow, bail, ensure};
 use client::Entity;
 use model::limits::REQUEST_BODY_BYTES_MAX;
@@ -29,7 +30,12 @@ pub(super) fn parse_properties(texts: &[String]) -> anyhow::Result<RecordBuilder
             .with_context(|| format!("'{text}' is not a property: write Name=value or Age:Int32=5"))?;
         let (name, edm_type) = match name.split_once(':') {
             None => (name, EdmType::String),
-            Some((name, edm_type)) => (name, parse_type(edm_type)?),
+            Some((name, edm_type)) => {
+                let known = parse_type(edm_type).with_context(|| {
+                    format!("'{edm_type}' is not a type: there are String, Int32, Int64, Double, Boolean, DateTime, Guid and Binary")
+                })?;
+                (name, known)
+            }
         };
         let is_property = check_property_name(name).is_ok() && ![PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&name);
         ensure!(is_property, "'{name}' is not the name of a property");
@@ -38,13 +44,6 @@ pub(super) fn parse_properties(texts: &[String]) -> anyhow::Result<RecordBuilder
         push_value(&mut properties, name, edm_type, value).map_err(|reason| anyhow!(reason))?;
     }
     Ok(properties)
-}
-
-fn parse_type(text: &str) -> anyhow::Result<EdmType> {
-    let known = [text.to_owned(), format!("Edm.{text}")].into_iter().find_map(|name| EdmType::from_name(&name));
-    known.with_context(|| {
-        format!("'{text}' is not a type: there are String, Int32, Int64, Double, Boolean, DateTime, Guid and Binary")
-    })
 }
 
 /// Parses `--json`: an object, an array of objects, or one of these from standard input.

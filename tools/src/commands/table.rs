@@ -3,8 +3,8 @@
 use super::connection::{ConnectionArgs, connection_help};
 use super::output::{OutputFormat, write_out};
 use super::service_error::{from_service, is_not_found};
+use crate::names::parse_table;
 use crate::terminal::escaped;
-use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use client::TableService;
 use model::TableName;
@@ -106,14 +106,7 @@ pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
 
 /// Parses all names before the first one is used.
 fn parse_names(names: &[String]) -> anyhow::Result<Vec<TableName>> {
-    names.iter().map(|name| parse_name(name)).collect()
-}
-
-/// Parses the name of a table.
-pub(super) fn parse_name(name: &str) -> anyhow::Result<TableName> {
-    TableName::new(name).map_err(|_| {
-        anyhow!("'{name}' is not a table name: that has 3 to 63 letters and digits, and begins with a letter")
-    })
+    names.iter().map(|name| parse_table(name)).collect()
 }
 
 /// Checks the name of a table to read. It may be one of the service's own, such as `$MetricsCapacityBlob`, which no client can
@@ -121,7 +114,7 @@ pub(super) fn parse_name(name: &str) -> anyhow::Result<TableName> {
 pub(super) fn check_readable_name(name: &str) -> anyhow::Result<&str> {
     let is_own = name.strip_prefix('$').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_alphanumeric()));
     if !is_own {
-        parse_name(name)?;
+        parse_table(name)?;
     }
     Ok(name)
 }

@@ -12,7 +12,8 @@ mod verify;
 pub use args::{COPY_EXAMPLES, CopyArgs};
 pub(crate) use plan::TableCopy;
 
-use crate::endpoints::{Endpoint, EndpointOption, Source, TableSelection, open_endpoint, parse_account, read_location};
+use crate::endpoints::{Endpoint, EndpointOption, Source, TableSelection, open_endpoint, read_location};
+use crate::names::parse_account;
 use crate::runtime::{block_on, stop_signal, until_stopped};
 use crate::terminal::{Progress, print_line};
 use anyhow::{Context, ensure};

@@ -18,6 +18,6 @@ pub(crate) use endpoint::{Endpoint, Source, WriteOutcome};
 pub(crate) use engine::EngineEndpoint;
 pub(crate) use engine::{copy_entity, parse_filter};
 pub(crate) use location::{EndpointOption, Location};
-pub(crate) use open::{choose_account, list_accounts, open_endpoint, parse_account, read_location};
+pub(crate) use open::{choose_account, list_accounts, open_endpoint, read_location};
 pub(crate) use selection::{TableSelection, is_forbidden};
 pub(crate) use transactions::group_into_transactions;

@@ -22,12 +22,6 @@ const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
 /// Connections to a database for reading, in addition to those of transactions.
 const READING_CONNECTIONS: usize = 8;
 
-/// Reads the name of an account.
-pub(crate) fn parse_account(name: &str) -> anyhow::Result<AccountName> {
-    AccountName::new(name)
-        .with_context(|| format!("'{name}' is not an account name: that has 3 to 24 lower-case letters and digits"))
-}
-
 /// The wanted account of an endpoint; without a wanted one, the only account that it has.
 pub(crate) async fn choose_account(
     option: EndpointOption,

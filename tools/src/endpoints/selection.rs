@@ -1,7 +1,7 @@
 //! The tables of an account that a command works on.
 
 use super::endpoint::Source;
-use anyhow::bail;
+use crate::names::parse_table;
 use model::{AccountName, TableName};
 
 /// The wanted tables; all if none is named.
@@ -21,10 +21,7 @@ impl TableSelection {
                 Some(prefix) if prefix.bytes().all(|b| b.is_ascii_alphanumeric()) => {
                     selection.prefixes.push(prefix.to_ascii_lowercase());
                 }
-                _ => match TableName::new(text) {
-                    Ok(name) => selection.names.push(name),
-                    Err(_) => bail!("'{text}' is not a table name: that has 3 to 63 letters and digits"),
-                },
+                _ => selection.names.push(parse_table(text)?),
             }
         }
         Ok(selection)

@@ -3,8 +3,9 @@
 //! Parts hold JSON lines, whatever the format of the file. So the columns of CSV are known before the first record is
 //! written although the table is read once, and no more than one line is in memory.
 
-use super::layout::{part_path, with_suffix};
+use super::layout::part_path;
 use crate::digest::Sha256Writer;
+use crate::file::with_suffix;
 use crate::formats::{Columns, FileFormat, Framing, Lines, read_line, too_many_columns};
 use anyhow::{Context, anyhow, ensure};
 use client::Entity;

@@ -1,9 +1,9 @@
 //! The files that an export makes.
 
+use crate::file::with_suffix;
 use crate::formats::{FileFormat, MANIFEST_NAME, STATE_NAME};
 use anyhow::{Context, bail, ensure};
 use model::TableName;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Where an export is written to.
@@ -76,13 +76,6 @@ impl ExportTarget {
 /// The file that keeps one part of a table until all parts are complete.
 pub(super) fn part_path(file: &Path, number: usize) -> PathBuf {
     with_suffix(file, &format!(".part{number}"))
-}
-
-/// The path of a file with a suffix added to its name.
-pub(super) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(file.file_name().unwrap_or_default());
-    name.push(suffix);
-    file.with_file_name(name)
 }
 
 #[cfg(test)]

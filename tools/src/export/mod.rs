@@ -15,9 +15,11 @@ mod stream;
 pub use args::{EXPORT_EXAMPLES, ExportArgs};
 
 use crate::endpoints::{
-    EndpointOption, Source, TableSelection, choose_account, open_endpoint, parse_account, parse_filter, read_location,
+    EndpointOption, Source, TableSelection, choose_account, open_endpoint, parse_filter, read_location,
 };
+use crate::file::replace_file;
 use crate::formats::{ExportManifest, FileFormat, MANIFEST_FORMAT, MANIFEST_NAME};
+use crate::names::parse_account;
 use crate::runtime::{block_on, stop_signal, until_stopped};
 use crate::terminal::{HumanCount, Progress, print_line};
 use anyhow::{Context, bail, ensure};
@@ -29,9 +31,6 @@ use model::{AccountName, TableName};
 use read::{FileExport, TABLE_WORK};
 use state::{ExportOptions, ExportState};
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use store::TableKey;
@@ -147,7 +146,10 @@ impl ExportRun<'_> {
         let names: Vec<&TableName> = tables.iter().map(|table| &table.name).collect();
         let state = &export.state;
         if let ExportTarget::Folder(folder) = target {
-            write_manifest(folder, &manifest(state, options, &names))?;
+            let manifest = manifest(state, options, &names);
+            let text = serde_json::to_string_pretty(&manifest).context("writing the manifest")? + "\n";
+            // It has the mode of the other files, so that whoever may read them may read it.
+            replace_file(&folder.join(MANIFEST_NAME), text.as_bytes(), 0o666)?;
         }
         let all: u64 = names.iter().filter_map(|name| Some(state.table(name.as_str())?.done?.entities)).sum();
         let mut summary = progress.summary();
@@ -158,24 +160,12 @@ impl ExportRun<'_> {
     }
 }
 
-/// Writes the manifest, which appears once everything else is complete. It has the same permissions as the other files.
-fn write_manifest(folder: &Path, manifest: &ExportManifest) -> anyhow::Result<()> {
-    let (path, new) = (folder.join(MANIFEST_NAME), folder.join("export.json.new"));
-    let mut text = serde_json::to_vec_pretty(manifest).context("writing the manifest")?;
-    text.push(b'\n');
-    let mut file = File::create(&new).with_context(|| format!("writing {}", new.display()))?;
-    let written = file.write_all(&text).and_then(|()| file.sync_data()).and_then(|()| std::fs::rename(&new, &path));
-    written.with_context(|| format!("writing {}", path.display()))
-}
-
 fn manifest(state: &ExportState, options: ExportOptions, tables: &[&TableName]) -> ExportManifest {
-    let mut finished = Vec::new();
-    SystemClock.now().write_to(&mut finished);
     let ExportOptions { from, account, file_format, filter, select, with_timestamps, skip_policies: _ } = options;
     ExportManifest {
         format: MANIFEST_FORMAT,
         made_by: concat!("rowhouse ", env!("CARGO_PKG_VERSION")).to_owned(),
-        finished: String::from_utf8(finished).unwrap_or_default(),
+        finished: SystemClock.now().to_string(),
         from,
         account,
         file_format,

@@ -6,8 +6,9 @@
 //! 2. What a part holds beyond that is cut off when the export continues, so that no line is incomplete and none is twice
 //!    there.
 
+use crate::file::remove_file;
 use crate::formats::{ExportedTable, FileFormat};
-use crate::state_file::{Command, Save, StateFile, remove_file};
+use crate::state_file::{Command, Save, StateFile};
 use anyhow::ensure;
 use client::Continuation;
 use model::TableName;

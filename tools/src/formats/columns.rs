@@ -7,6 +7,7 @@ use super::LineError;
 use super::csv::{Field, write_field};
 use super::json::{check, forbidden_character};
 use super::value::{push_value, write_value};
+use crate::names::parse_type;
 use client::Entity;
 use model::key::KeyError;
 use model::limits::EXPORT_COLUMNS_MAX;
@@ -191,7 +192,10 @@ impl CsvHeader {
                 Column::Property { name, type_at, edm_type } => {
                     let declared = type_at.and_then(|at| fields.get(at)).filter(|declared| !declared.text.is_empty());
                     let edm_type = match declared {
-                        Some(declared) => type_named(declared)?,
+                        Some(declared) => parse_type(&declared.text).ok_or_else(|| {
+                            let reason = format!("'{}' is not a type such as Edm.Int32", declared.text);
+                            LineError::at(declared.column, reason)
+                        })?,
                         // Without a column of types, quotes tell an empty string from a missing property.
                         None if field.text.is_empty() && (type_at.is_some() || !field.is_quoted) => continue,
                         None => *edm_type,
@@ -208,13 +212,6 @@ impl CsvHeader {
         check(&entity)?;
         Ok(entity)
     }
-}
-
-/// A type with or without `Edm.`: versions of Azure Storage Explorer write both.
-fn type_named(field: &Field<'_>) -> Result<EdmType, LineError> {
-    let text = field.text.as_ref();
-    let found = EdmType::from_name(text).or_else(|| EdmType::from_name(&format!("Edm.{text}")));
-    found.ok_or_else(|| LineError::at(field.column, format!("'{text}' is not a type such as Edm.Int32")))
 }
 
 fn key(name: &str, field: &Field<'_>) -> Result<KeyText, LineError> {

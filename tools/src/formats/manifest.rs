@@ -64,15 +64,10 @@ pub(crate) struct ExportedPolicy {
 
 /// Policies as a manifest has them.
 pub(crate) fn encode_policies(policies: &StoredAccessPolicies) -> Vec<ExportedPolicy> {
-    let text = |instant: DateTime| {
-        let mut text = Vec::new();
-        instant.write_to(&mut text);
-        String::from_utf8(text).unwrap_or_default()
-    };
     let policies = policies.as_slice().iter().map(|policy| ExportedPolicy {
         id: policy.id().to_owned(),
-        start: policy.start.map(text),
-        expiry: policy.expiry.map(text),
+        start: policy.start.map(|time| time.to_string()),
+        expiry: policy.expiry.map(|time| time.to_string()),
         permissions: policy.permissions.map(|permissions| permissions.to_string()),
     });
     policies.collect()

@@ -3,7 +3,8 @@
 use crate::digest::Sha256Writer;
 use crate::endpoints::TableSelection;
 use crate::formats::{ExportManifest, ExportedTable, FileFormat, STATE_NAME, decode_policies};
-use anyhow::{Context, anyhow, bail, ensure};
+use crate::names::parse_table;
+use anyhow::{Context, bail, ensure};
 use model::{StoredAccessPolicies, TableName};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -44,7 +45,7 @@ impl ImportFiles {
         if from == Path::new("-") {
             let [table] = tables else { bail!("standard input is one table: name it with --table") };
             let format = format.unwrap_or(FileFormat::Jsonl);
-            let (table, input) = (table_name(table)?, Input::StandardInput);
+            let (table, input) = (parse_table(table)?, Input::StandardInput);
             let tables = vec![TableInput { table, input, format, policies: None, sha256: None }];
             return Ok(Self { name: "-".to_owned(), account: None, tables });
         }
@@ -53,7 +54,7 @@ impl ImportFiles {
         if !path.is_dir() {
             let table = match tables {
                 [] => table_of(&path)?,
-                [table] => table_name(table)?,
+                [table] => parse_table(table)?,
                 _ => bail!("--from {} is one table, and --table names several", from.display()),
             };
             let tables = vec![file_input(table, path, format)];
@@ -83,7 +84,7 @@ fn manifest_inputs(folder: &Path, manifest: &ExportManifest) -> anyhow::Result<V
     let input = |table: &ExportedTable| {
         let policies = table.policies.as_deref().map(decode_policies).transpose();
         anyhow::Ok(TableInput {
-            table: table_name(&table.name)?,
+            table: parse_table(&table.name)?,
             input: Input::File(folder.join(&table.file)),
             format: manifest.file_format,
             policies: policies
@@ -115,13 +116,10 @@ fn file_input(table: TableName, path: PathBuf, format: Option<FileFormat>) -> Ta
     TableInput { table, input: Input::File(path), format, policies: None, sha256: None }
 }
 
-fn table_name(name: &str) -> anyhow::Result<TableName> {
-    TableName::new(name).map_err(|_| anyhow!("'{name}' is not a table name: that has 3 to 63 letters and digits"))
-}
-
 fn table_of(file: &Path) -> anyhow::Result<TableName> {
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    table_name(stem).with_context(|| format!("{} does not say which table it is: name it with --table", file.display()))
+    parse_table(stem)
+        .with_context(|| format!("{} does not say which table it is: name it with --table", file.display()))
 }
 
 impl TableInput {

@@ -12,8 +12,9 @@ mod write;
 
 pub use args::{IMPORT_EXAMPLES, ImportArgs};
 
-use crate::endpoints::{Endpoint, EndpointOption, choose_account, open_endpoint, parse_account, read_location};
+use crate::endpoints::{Endpoint, EndpointOption, choose_account, open_endpoint, read_location};
 use crate::formats::FileFormat;
+use crate::names::{parse_account, parse_type};
 use crate::runtime::{block_on, stop_signal, until_stopped};
 use crate::terminal::{HumanCount, Progress, print_line};
 use anyhow::{Context, ensure};
@@ -37,7 +38,7 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
 
 async fn import(args: &ImportArgs) -> anyhow::Result<()> {
     let files = ImportFiles::find(&args.from, &args.tables, args.format)?;
-    let types = args.types.iter().map(|text| parse_type(text)).collect::<anyhow::Result<Vec<_>>>()?;
+    let types = args.types.iter().map(|text| parse_typed_name(text)).collect::<anyhow::Result<Vec<_>>>()?;
     ensure!(
         types.is_empty() || files.tables.iter().any(|table| table.format == FileFormat::Csv),
         "--types is for CSV, and {} is not: JSON lines have the types themselves",
@@ -161,10 +162,10 @@ async fn target_account(
 }
 
 /// Reads `NAME=Edm.Int32`.
-fn parse_type(text: &str) -> anyhow::Result<(String, EdmType)> {
+fn parse_typed_name(text: &str) -> anyhow::Result<(String, EdmType)> {
     let read = text.split_once('=').and_then(|(name, edm_type)| {
-        let known = EdmType::from_name(edm_type).or_else(|| EdmType::from_name(&format!("Edm.{edm_type}")))?;
-        check_property_name(name).is_ok().then(|| (name.to_owned(), known))
+        let edm_type = parse_type(edm_type)?;
+        check_property_name(name).is_ok().then(|| (name.to_owned(), edm_type))
     });
     read.with_context(|| format!("'{text}' in --types is not a name and a type such as Age=Edm.Int32"))
 }
