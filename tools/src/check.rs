@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use store::{CheckReport, OpenError, check_folder};
 
-/// Examples, for the end of the help.
+/// The examples at the end of the help of check.
 pub const CHECK_EXAMPLES: &str = "\
 Examples:
   rowhouse check --data /var/lib/rowhouse
@@ -22,13 +22,13 @@ Examples:
   rowhouse check --backup /mnt/backup/rowhouse
       every hash of all backups, as rowhouse backup --verify
 
-Nothing in the folder is changed, and it may be read-only. The check makes a temporary folder in TMPDIR, or where --scratch
-says, with copies of the journals (64 MiB and more) and links to the rest.
+Nothing in the folder is changed, and it may be read-only. The check makes a temporary folder in TMPDIR or in --scratch,
+with copies of the journals (64 MiB and more) and links to the other files.
 
 While a server runs on the folder, the check reads a snapshot through the server: every key and every record, with the
 checksums of what is read. Files are checked only when no server runs.
 
-The exit code is 0 if all is well, 1 if something is damaged, 2 if the folder could not be checked.";
+The exit code is 0 if nothing is damaged, 1 if something is, 2 if the folder could not be checked.";
 
 /// The exit code if nothing could be checked.
 const NOT_CHECKED: u8 = 2;
@@ -45,15 +45,15 @@ pub struct CheckArgs {
     #[arg(long, value_name = "REPOSITORY", conflicts_with = "scratch")]
     backup: Option<PathBuf>,
 
-    /// Folder in which the check may make a temporary one [default: that of the system]
+    /// Folder for the temporary files of the check [default: the one of the system]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
-    /// Say nothing unless something is wrong
+    /// Print nothing unless something is wrong
     #[arg(long, short)]
     quiet: bool,
 
-    /// Say what was found as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

@@ -39,10 +39,10 @@ Examples:
   rowhouse sas table Harvest --permissions rau --expiry 30d --from-partition north --to-partition north
       read and write one partition; both bounds belong to the range
   rowhouse sas table Harvest --policy mobile
-      what the table's stored access policy 'mobile' says; change or delete the policy to revoke the token
+      with the permissions and times of the table's stored access policy 'mobile'; change or delete it to revoke the token
 
-A token cannot be taken back: it is valid until it expires, the key that signed it is changed, or its policy goes.
-What a policy says, the token must leave open.";
+A token cannot be revoked alone: it is valid until it expires, the key that signed it is changed, or its policy is deleted.
+A token must not repeat what its policy says.";
 
 const ACCOUNT_TOKEN_EXAMPLES: &str = "\
 Examples:
@@ -60,11 +60,11 @@ struct TableTokenArgs {
     /// The table that the token is for
     table: String,
 
-    /// What may be done: letters of r (read), a (add), u (update), d (delete); inserting or replacing needs a and u
+    /// Permissions: letters of r (read), a (add), u (update), d (delete); inserting or replacing needs a and u
     #[arg(long, value_name = "LETTERS", required_unless_present = "policy")]
     permissions: Option<String>,
 
-    /// Stored access policy of the table that says what the token leaves open
+    /// Stored access policy of the table that has what the token does not say
     #[arg(long, value_name = "ID")]
     policy: Option<String>,
 
@@ -84,7 +84,8 @@ struct TableTokenArgs {
     #[arg(long, value_name = "KEY", requires = "to_partition", allow_hyphen_values = true)]
     to_row: Option<String>,
 
-    /// When the token ends: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or how long from now, such as 90m, 8h, 7d
+    /// When the token ends: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or how long from now, such as 90m, 8h,
+    /// 7d
     #[arg(long, value_name = "TIME", required_unless_present = "policy")]
     expiry: Option<String>,
 
@@ -94,16 +95,17 @@ struct TableTokenArgs {
 
 #[derive(Debug, Args)]
 struct AccountTokenArgs {
-    /// What may be done: letters of r (read), w (create tables, set properties), d (delete), l (list tables), a (add),
+    /// Permissions: letters of r (read), w (create tables, set properties), d (delete), l (list tables), a (add),
     /// c (create tables), u (update)
     #[arg(long, value_name = "LETTERS")]
     permissions: String,
 
-    /// With what: letters of s (service), c (tables), o (entities)
+    /// Resources: letters of s (service), c (tables), o (entities)
     #[arg(long, value_name = "LETTERS", default_value = "sco")]
     resources: String,
 
-    /// When the token ends: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or how long from now, such as 90m, 8h, 7d
+    /// When the token ends: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or how long from now, such as 90m, 8h,
+    /// 7d
     #[arg(long, value_name = "TIME")]
     expiry: String,
 
@@ -113,9 +115,9 @@ struct AccountTokenArgs {
 
 #[derive(Debug, Args)]
 struct CommonArgs {
-    /// When the token begins, as --expiry is given; without it, at once
+    /// When the token begins, in the form of --expiry [default: at once]
     ///
-    /// Clocks differ: a token that begins now may be refused for a while by a server whose clock is behind.
+    /// Clocks differ: a server whose clock is slow may refuse a token that begins now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     start: Option<String>,
 
@@ -131,15 +133,15 @@ struct CommonArgs {
     #[arg(long, value_name = "DATE", default_value = "2019-02-02")]
     signed_version: String,
 
-    /// Account that the token is for; may be left out if there is only one
+    /// Account that the token is for; not needed if there is only one
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
 
-    /// Which of the account's keys signs the token; changing that key ends it
+    /// Which key of the account signs the token; the token ends when that key is changed
     #[arg(long, value_name = "1|2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     key: u8,
 
-    /// File with account names and keys, as the server takes it; without it, and without keys in the environment,
+    /// File with account names and keys, as for the server; without it, and without keys in the environment,
     /// the token is for the development account
     #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
     accounts: Option<PathBuf>,

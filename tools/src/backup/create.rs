@@ -1,6 +1,7 @@
 //! Makes a backup of a snapshot: splits the entities into chunks, stores the new ones, and adds the manifest.
 //!
-//! Memory is bounded: a few chunks wait for the threads that hash, compress and write them, and the snapshot waits for these.
+//! Memory is bounded: a few chunks wait for the threads that hash, compress and write them, and the snapshot waits for
+//! these.
 
 use super::repository::{
     BackupManifest, ChunkContent, ChunkEntry, Chunker, ENTITY_OVERHEAD_BYTES, Repository, StoredChunk, TableContent,

@@ -1,9 +1,9 @@
-//! `rowhouse backup` and `rowhouse restore`: all data of a data folder at one instant, kept in a repository that grows by
-//! what has changed.
+//! `rowhouse backup` and `rowhouse restore`: all data of a data folder at one instant, kept in a repository that grows
+//! by what has changed.
 //!
-//! `snapshot/` gets a snapshot of the folder. `create.rs` splits it into chunks and stores them in `repository/`, of which
-//! `read.rs` reads them for `restore.rs`, and `endpoint.rs` for a copy. `docs/backup-format.md` describes what is on disk.
-//! This module must not know how an engine stores its data.
+//! `snapshot/` gets a snapshot of the folder. `create.rs` splits it into chunks and stores them in `repository/`, of
+//! which `read.rs` reads them for `restore.rs`, and `endpoint.rs` for a copy. `docs/backup-format.md` describes what is
+//! on disk. This module must not know how an engine stores its data.
 
 mod args;
 mod create;

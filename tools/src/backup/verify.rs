@@ -104,7 +104,8 @@ impl Verification<'_> {
         Ok(problems)
     }
 
-    /// Reads the chunks of a table that were not read yet. Damage is recorded; an error means that the command was stopped.
+    /// Reads the chunks of a table that were not read yet. Damage is recorded; an error means that the command was
+    /// stopped.
     fn read_chunks(&mut self, table: &TableContent) -> anyhow::Result<()> {
         for entry in &table.chunks {
             if !self.chunks.contains_key(&entry.sha256) {

@@ -18,11 +18,11 @@ macro_rules! connection_help {
         "\
 Which service: --endpoint, else --connection-string-file, else the variables ROWHOUSE_CONNECTION_STRING and
 AZURE_STORAGE_CONNECTION_STRING, else the development account on http://127.0.0.1:10002. The account key, or a shared
-access signature, goes into ROWHOUSE_KEY or the file of --key-file, never onto the command line; a signature may stand in
+access signature, goes into ROWHOUSE_KEY or the file of --key-file, never onto the command line; a signature may be part of
 the URL. The development account needs no key.
 
-Exit codes: 0 done; 1 not done; 2 the command line is wrong; 4 the table or the entity is not there; 5 it is there
-already, or its ETag is another one."
+Exit codes: 0 done; 1 not done; 2 the command line is wrong; 4 the table or the entity does not exist; 5 it exists
+already, or has another ETag."
     };
 }
 pub(super) use connection_help;
@@ -31,8 +31,8 @@ pub(super) use connection_help;
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "the comments are the help text, which shows no backticks")]
 pub(super) struct ConnectionArgs {
-    /// URL of a service with its account, such as http://127.0.0.1:10002/ACCOUNT, https://ACCOUNT.table.core.windows.net
-    /// or the URL of a shared access signature
+    /// URL of a service with its account, such as http://127.0.0.1:10002/ACCOUNT,
+    /// https://ACCOUNT.table.core.windows.net or the URL of a shared access signature
     #[arg(
         long,
         env = "ROWHOUSE_ENDPOINT",

@@ -13,7 +13,7 @@ use model::Condition;
 use model::limits::PAGE_RESULTS_MAX;
 use model::name::PARTITION_KEY;
 
-/// Examples, for the end of the help.
+/// The examples at the end of the help of entity.
 pub const ENTITY_EXAMPLES: &str = concat!(
     "\
 Examples:
@@ -28,7 +28,7 @@ Examples:
       sets this property and leaves the others
   rowhouse entity put cars --json '{\"PartitionKey\":\"kestrel\",\"RowKey\":\"0008\",\"Doors\":2}' --insert
   rowhouse entity put cars kestrel 0007 Doors:Int32=3 --merge --if-match \"$ETAG\"
-      only if nobody changed it meanwhile
+      only if it was not changed meanwhile
   rowhouse entity delete cars kestrel 0007
   rowhouse entity count cars --filter \"Ready eq true\"
 
@@ -58,15 +58,15 @@ enum Action {
         #[command(flatten)]
         address: Address,
 
-        /// These properties alone, separated by commas
+        /// Only these properties, separated by commas
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
         select: Vec<String>,
 
-        /// Form of the output [default: table on a terminal, else jsonl]
+        /// Format of the output [default: table on a terminal, else jsonl]
         #[arg(long, short, value_enum)]
         output: Option<OutputFormat>,
     },
-    /// Read the entities that match, however many pages they are
+    /// Read all entities that match, page by page
     #[command(after_long_help = ENTITY_EXAMPLES)]
     Query {
         /// The name of the table
@@ -75,7 +75,7 @@ enum Action {
         #[command(flatten)]
         filter: FilterArgs,
 
-        /// These properties alone, separated by commas; the keys are always there
+        /// Only these properties, separated by commas; the keys are always included
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
         select: Vec<String>,
 
@@ -83,11 +83,11 @@ enum Action {
         #[arg(long, value_name = "COUNT")]
         top: Option<u64>,
 
-        /// Form of the output [default: table on a terminal, else jsonl]
+        /// Format of the output [default: table on a terminal, else jsonl]
         #[arg(long, short, value_enum)]
         output: Option<OutputFormat>,
     },
-    /// Count the entities that match; all of them are read for it
+    /// Count the entities that match; this reads all of them
     #[command(after_long_help = ENTITY_EXAMPLES)]
     Count {
         /// The name of the table
@@ -105,11 +105,11 @@ enum Action {
         #[command(flatten)]
         address: Address,
 
-        /// Only if this is still its ETag [default: whatever it is]
+        /// Delete it only if it still has this ETag [default: with any ETag]
         #[arg(long, value_name = "ETAG", default_value = "*", hide_default_value = true)]
         if_match: String,
 
-        /// It is no error if the entity is not there
+        /// Do not fail if the entity does not exist
         #[arg(long)]
         if_exists: bool,
     },
@@ -121,18 +121,18 @@ struct Address {
     /// The name of the table
     table: String,
 
-    /// The partition key; behind -- it may begin with a hyphen
+    /// The partition key; after -- it may begin with a hyphen
     #[arg(allow_negative_numbers = true)]
     partition: String,
 
-    /// The row key; behind -- it may begin with a hyphen
+    /// The row key; after -- it may begin with a hyphen
     #[arg(allow_negative_numbers = true)]
     row: String,
 }
 
 #[derive(Debug, Args)]
 struct FilterArgs {
-    /// Those alone that match, such as \"PartitionKey eq 'north' and Count gt 5\"
+    /// Only entities that match, such as "PartitionKey eq 'north' and Count gt 5"
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
 }
@@ -142,11 +142,11 @@ struct PutArgs {
     /// The name of the table
     table: String,
 
-    /// The partition key; with --json it may stand in there
+    /// The partition key; with --json it may be in the JSON
     #[arg(requires = "row", allow_negative_numbers = true)]
     partition: Option<String>,
 
-    /// The row key; behind -- it may begin with a hyphen
+    /// The row key; after -- it may begin with a hyphen
     #[arg(allow_negative_numbers = true)]
     row: Option<String>,
 
@@ -158,19 +158,19 @@ struct PutArgs {
     #[arg(long, value_name = "JSON|-", allow_hyphen_values = true)]
     json: Option<String>,
 
-    /// It must not be there yet
+    /// Fail if the entity exists already
     #[arg(long, conflicts_with_all = ["replace", "merge"])]
     insert: bool,
 
-    /// All its properties are replaced; this is what happens unless something else is said
+    /// Replace all its properties; this is the default
     #[arg(long, conflicts_with = "merge")]
     replace: bool,
 
-    /// The properties that are given are set, the others stay
+    /// Set the given properties, and keep the others
     #[arg(long)]
     merge: bool,
 
-    /// Only if this is still its ETag; * asks that it is there
+    /// Write it only if it still has this ETag; * means that it must exist
     #[arg(long, value_name = "ETAG", conflicts_with = "insert")]
     if_match: Option<String>,
 }
@@ -249,7 +249,7 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
 fn check_condition(etag: &str) -> anyhow::Result<()> {
     ensure!(
         Condition::parse(etag).is_some(),
-        "'{etag}' is not an ETag: one looks like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", and * stands for any"
+        "'{etag}' is not an ETag: one looks like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", and * means any"
     );
     Ok(())
 }

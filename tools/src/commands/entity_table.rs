@@ -1,8 +1,8 @@
 //! Entities as a table of aligned columns, no wider than the terminal.
 //!
-//! Each page is laid out by itself, so that the first entities are shown at once and no more than a page is in memory. The
-//! header is repeated where the columns change. The library aligns and cuts cells by the width of their characters; which
-//! columns are shown is decided here, because it would rather wrap cells into columns of one character.
+//! Each page is laid out by itself, so that the first entities are shown at once and no more than a page is in memory.
+//! The header is repeated where the columns change. The library aligns and cuts cells by the width of their characters;
+//! which columns are shown is decided here, because it would rather wrap cells into columns of one character.
 
 use crate::formats::{Columns, write_value};
 use crate::terminal::escaped;

@@ -7,14 +7,14 @@ use clap::ValueEnum;
 use client::Entity;
 use std::io::{IsTerminal, Write};
 
-/// The form of the output.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum OutputFormat {
     /// Aligned columns, for people
     Table,
     /// One JSON array
     Json,
-    /// One JSON object a line, as export writes them
+    /// One JSON object per line, as export writes them
     Jsonl,
     /// Comma-separated values with types, as export writes them
     Csv,

@@ -37,9 +37,7 @@ impl ServiceError {
                 .then_some("is a server running there? 'rowhouse serve' starts one, and --endpoint names another one");
         };
         Some(match code {
-            "TableNotFound" => {
-                "'rowhouse table create' makes the table, and 'rowhouse table list' shows those there are"
-            }
+            "TableNotFound" => "'rowhouse table create' creates it, and 'rowhouse table list' lists those that exist",
             "AuthenticationFailed" => {
                 "the key or signature is not one of this account, has expired, or the clock of this machine is wrong"
             }

@@ -10,18 +10,18 @@ use client::TableService;
 use model::TableName;
 use wire::json::write_json_string;
 
-/// Examples, for the end of the help.
+/// The examples at the end of the help of table.
 pub const TABLE_EXAMPLES: &str = concat!(
     "\
 Examples:
   rowhouse table list
       the tables of the development account on this machine, one a line
   rowhouse table list 'log*' --output json
-      those whose names begin so
+      those whose names begin with 'log'
   rowhouse table create cars trucks
   rowhouse table create cars --if-not-exists
   rowhouse table delete cars --if-exists
-      with everything in it
+      the table and all its entities
   ROWHOUSE_KEY='<key>' rowhouse table list --endpoint https://orchard.table.core.windows.net
 
 ",
@@ -43,33 +43,33 @@ enum Action {
     /// List the tables of the account
     #[command(after_long_help = TABLE_EXAMPLES)]
     List {
-        /// Those whose names begin so alone; an asterisk may end it
+        /// Only tables whose names begin with this; it may end with an asterisk
         #[arg(value_name = "PREFIX")]
         prefix: Option<String>,
 
-        /// Form of the output: table is a name a line
+        /// Format of the output; table is one name per line
         #[arg(long, short, value_enum, default_value = "table")]
         output: OutputFormat,
     },
     /// Create tables
     #[command(after_long_help = TABLE_EXAMPLES)]
     Create {
-        /// Their names: 3 to 63 letters and digits
+        /// The names of the tables: 3 to 63 letters and digits
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
 
-        /// It is no error if a table is there already
+        /// Do not fail if a table exists already
         #[arg(long)]
         if_not_exists: bool,
     },
     /// Delete tables with everything in them
     #[command(after_long_help = TABLE_EXAMPLES)]
     Delete {
-        /// Their names
+        /// The names of the tables
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
 
-        /// It is no error if a table is not there
+        /// Do not fail if a table does not exist
         #[arg(long)]
         if_exists: bool,
     },
@@ -109,8 +109,8 @@ fn parse_names(names: &[String]) -> anyhow::Result<Vec<TableName>> {
     names.iter().map(|name| parse_table(name)).collect()
 }
 
-/// Checks the name of a table to read. It may be one of the service's own, such as `$MetricsCapacityBlob`, which no client can
-/// create.
+/// Checks the name of a table to read. It may be one of the service's own, such as `$MetricsCapacityBlob`, which no
+/// client can create.
 pub(super) fn check_readable_name(name: &str) -> anyhow::Result<&str> {
     let is_own = name.strip_prefix('$').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_alphanumeric()));
     if !is_own {

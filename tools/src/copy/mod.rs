@@ -1,7 +1,7 @@
 //! `rowhouse copy`: all data of one endpoint into another, between engines and services.
 //!
-//! `plan.rs` finds what there is, `transfer.rs` copies it, `state.rs` records how far that is, and `verify.rs` compares both
-//! sides at the end. This module must not know what kind of endpoint it works on.
+//! `plan.rs` finds what there is, `transfer.rs` copies it, `state.rs` records how far that is, and `verify.rs` compares
+//! both sides at the end. This module must not know what kind of endpoint it works on.
 
 mod args;
 mod plan;

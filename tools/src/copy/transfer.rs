@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 /// Most tables that an error names.
 const NAMED_TABLES_MAX: usize = 5;
 
-/// What all tables of a copy share.
+/// A copy of tables.
 pub(super) struct Transfer {
     pub(super) from: Arc<dyn Source>,
     pub(super) to: Arc<dyn Endpoint>,

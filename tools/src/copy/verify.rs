@@ -1,7 +1,7 @@
 //! Compares both sides: reads each table of both in order and merges the two.
 //!
-//! Everything counts except Timestamps and `ETags`. Entities that only the target has are differences; tables that only the
-//! target has are not.
+//! Everything counts except Timestamps and `ETags`. Entities that only the target has are differences; tables that only
+//! the target has are not.
 
 use super::plan::{Plan, TableCopy};
 use super::transfer::target_tables;

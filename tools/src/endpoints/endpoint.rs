@@ -52,6 +52,7 @@ pub(crate) trait Endpoint: Source {
 pub(crate) enum WriteOutcome {
     /// All are written.
     Done,
-    /// Some of the entities to insert exist already, perhaps from an earlier attempt. Some of the others may be written.
+    /// Some of the entities to insert exist already, perhaps from an earlier attempt. Some of the others may be
+    /// written.
     SomeExist,
 }

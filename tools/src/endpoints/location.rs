@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn refusals_say_what_to_do_and_show_no_secret() {
-        for (text, secret, told) in [
+        for (text, secret, expected) in [
             ("https://orchard.table.core.windows.net", None, "ROWHOUSE_FROM_KEY"),
             ("AccountName=orchard;EndpointSuffix=x.net", None, "--from-key-file"),
             ("http://h:1/orchard", Some("c2VjcmV0!"), "neither an account key"),
@@ -244,7 +244,7 @@ mod tests {
             ("./folder", Some("c2VjcmV0"), "needs no key"),
         ] {
             let error = format!("{:#}", parse(text, secret).unwrap_err());
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
             assert!(!error.contains("c2VjcmV0"), "{text}: {error}");
         }
     }

@@ -1,7 +1,7 @@
 //! Endpoints: data folders, databases and services alike, and what commands share that read and write them.
 //!
-//! `location.rs` reads the option that names an endpoint, `open.rs` opens it, and `endpoint.rs` is what commands see of it.
-//! This module must not know which command works on an endpoint.
+//! `location.rs` reads the option that names an endpoint, `open.rs` opens it, and `endpoint.rs` is what commands see of
+//! it. This module must not know which command works on an endpoint.
 
 mod compare;
 mod endpoint;

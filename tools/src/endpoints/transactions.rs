@@ -4,8 +4,8 @@ use client::Entity;
 use model::KeyText;
 use model::limits::{REQUEST_BODY_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 
-/// Most bytes of the entities of a transaction, by the size formula. As JSON they may be longer than a request can be; the
-/// client then splits the transaction.
+/// Most bytes of the entities of a transaction, by the size formula. As JSON they may be longer than a request can be;
+/// the client then splits the transaction.
 const TRANSACTION_ENTITY_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX / 2;
 
 /// Groups items in their order, so that the entities of each group can be one transaction. `entity` is that of an item.

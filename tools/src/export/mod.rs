@@ -1,8 +1,9 @@
 //! `rowhouse export`: tables as files.
 //!
-//! `ranges.rs` splits a table, `read.rs` reads the parts into files beside the target, `state.rs` records how far that is,
-//! and `assemble.rs` makes one file of the parts, so that entities are in the order of their keys however many ranges are
-//! read at the same time. `stream.rs` writes to standard output. This module must not know how a line is written.
+//! `ranges.rs` splits a table, `read.rs` reads the parts into files beside the target, `state.rs` records how far that
+//! is, and `assemble.rs` makes one file of the parts, so that entities are in the order of their keys however many
+//! ranges are read at the same time. `stream.rs` writes to standard output. This module must not know how a line is
+//! written.
 
 mod args;
 mod assemble;

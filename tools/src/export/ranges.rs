@@ -1,8 +1,8 @@
 //! Splits a table into key ranges that can be read at the same time.
 //!
-//! A service tells neither how many partitions there are nor which is the last. So it is asked for the first partition from a
-//! key in the middle of a range on, again and again, until there are enough ranges. Ranges have whole partitions, because a
-//! service finds the beginning of a partition at once, but not that of a row.
+//! A service tells neither how many partitions there are nor which is the last. So it is asked for the first partition
+//! from a key in the middle of a range on, again and again, until there are enough ranges. Ranges have whole
+//! partitions, because a service finds the beginning of a partition at once, but not that of a row.
 
 use super::state::TablePart;
 use crate::endpoints::Source;

@@ -144,7 +144,7 @@ impl FileExport {
     }
 }
 
-/// Appends entities, one a line.
+/// Appends entities, one per line.
 pub(super) fn write_lines(out: &mut Vec<u8>, entities: &[Entity], with_timestamps: bool) -> anyhow::Result<()> {
     for entity in entities {
         write_line(out, entity, with_timestamps).map_err(|_| anyhow!("an entity is damaged"))?;

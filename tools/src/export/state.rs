@@ -3,8 +3,8 @@
 //! Invariants:
 //!
 //! 1. What the file says of a part is on disk: the part was synced before.
-//! 2. What a part holds beyond that is cut off when the export continues, so that no line is incomplete and none is twice
-//!    there.
+//! 2. What a part holds beyond that is cut off when the export continues, so that no line is incomplete and none is
+//!    twice there.
 
 use crate::file::remove_file;
 use crate::formats::{ExportedTable, FileFormat};
@@ -80,8 +80,8 @@ impl ExportState {
     pub(super) fn open(path: PathBuf, options: ExportOptions) -> anyhow::Result<Self> {
         let shown = path.display().to_string();
         Self::read_or_new(COMMAND, Some(path), options, |known, given| {
-            // A signature cannot read policies, so an export that began with them may continue without them. The reverse
-            // would leave some tables without policies.
+            // A signature cannot read policies, so an export that began with them may continue without them. The
+            // reverse would leave some tables without policies.
             let skip_policies = given.skip_policies && known.skip_policies;
             ensure!(
                 known == ExportOptions { skip_policies, ..given.clone() },

@@ -15,8 +15,8 @@ pub(crate) struct Field<'a> {
     pub(crate) column: usize,
 }
 
-/// Appends a field, quoted if necessary. Fields that begin or end with a space are quoted, too, because some readers remove
-/// such spaces.
+/// Appends a field, quoted if necessary. Fields that begin or end with a space are quoted, too, because some readers
+/// remove such spaces.
 pub(crate) fn write_field(out: &mut Vec<u8>, text: &[u8]) {
     let needs_quotes = text.iter().any(|b| matches!(b, b'"' | b',' | b'\r' | b'\n'))
         || text.first().is_some_and(|b| *b == b' ' || *b == 0xEF)

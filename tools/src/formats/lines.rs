@@ -114,7 +114,8 @@ impl<R: BufRead> Lines<R> {
             is_within_line = end.is_none();
             if end.is_some() {
                 self.number += 1;
-                // A quote without its partner makes a record that is too long; it must not swallow the rest of the file.
+                // A quote without its partner makes a record that is too long; it must not swallow the rest of the
+                // file.
                 if state != CsvState::Quoted || is_too_long {
                     break;
                 }

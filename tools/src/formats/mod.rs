@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum FileFormat {
-    /// One JSON object a line, with types: exact
+    /// One JSON object per line, with types: exact
     Jsonl,
     /// Comma-separated values with a column for each property and one for its type
     Csv,

@@ -1,7 +1,7 @@
 //! `rowhouse import`: files into tables.
 //!
-//! `files.rs` finds the files, `read.rs` reads lines into windows, `write.rs` writes these, `bad_lines.rs` skips lines that
-//! are not entities, and `state.rs` records how far all that is. This module must not know how a line is parsed.
+//! `files.rs` finds the files, `read.rs` reads lines into windows, `write.rs` writes these, `bad_lines.rs` skips lines
+//! that are not entities, and `state.rs` records how far all that is. This module must not know how a line is parsed.
 
 mod args;
 mod bad_lines;

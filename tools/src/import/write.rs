@@ -1,7 +1,7 @@
 //! Writes windows: the transactions of one at the same time, while the next one is read.
 //!
-//! Memory is bounded: each table that is imported has at most three windows, one that is written, one that waits and one
-//! that is read.
+//! Memory is bounded: each table that is imported has at most three windows, one that is written, one that waits and
+//! one that is read.
 
 use super::bad_lines::{BadLine, BadLines};
 use super::files::TableInput;
@@ -161,8 +161,8 @@ impl FileImport {
         }
     }
 
-    /// Inserts the entities that are missing. Those that exist and are equal were written before: by an earlier run, or by
-    /// a request whose response was lost.
+    /// Inserts the entities that are missing. Those that exist and are equal were written before: by an earlier run, or
+    /// by a request whose response was lost.
     async fn write_singly(&self, table: &TableKey, lines: Vec<EntityLine>) -> anyhow::Result<Vec<BadLine>> {
         let mut refused = Vec::new();
         for EntityLine { entity, number, lines, raw } in lines {

@@ -1,7 +1,7 @@
 //! Chunks: where the entities of a table are split, and the format of a chunk's file.
 //!
-//! Where a chunk ends depends on its entities alone, so that entities that did not change since the last backup make chunks
-//! that exist already. `docs/backup-format.md` describes the format.
+//! Where a chunk ends depends on its entities alone, so that entities that did not change since the last backup make
+//! chunks that exist already. `docs/backup-format.md` describes the format.
 
 use super::entity_bytes::{ENTITY_BYTES_MAX, push_entity};
 use crate::digest::sha256;
@@ -54,7 +54,8 @@ impl Chunker {
     }
 }
 
-/// Whether a chunk may end after an entity. It depends on the hash of the key, with a probability in proportion to the bytes.
+/// Whether a chunk may end after an entity. It depends on the hash of the key, with a probability in proportion to the
+/// bytes.
 fn is_boundary(key: &[u8], bytes: usize) -> bool {
     let share = u64::MAX / CHUNK_BYTES_AVERAGE as u64;
     xxh3_64(key) < share.saturating_mul(bytes as u64)

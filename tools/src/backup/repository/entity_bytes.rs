@@ -12,8 +12,8 @@ use model::{DateTime, EntityView, KeyText};
 
 /// Most bytes of a key: three of UTF-8 for each unit of both keys, and the separator.
 const KEY_BYTES_MAX: usize = 2 * 3 * KEY_UTF16_UNITS_MAX + 1;
-/// Most bytes of a record. An entity has at most 1 MiB by the size formula, in which each UTF-16 unit counts two bytes; in
-/// UTF-8 a unit may have three.
+/// Most bytes of a record. An entity has at most 1 MiB by the size formula, in which each UTF-16 unit counts two bytes;
+/// in UTF-8 a unit may have three.
 const RECORD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The bytes of an entity without its key and its record.

@@ -174,8 +174,8 @@ impl std::fmt::Display for TableEntry {
     }
 }
 
-/// The beginning of the name of a backup. It has no punctuation, so that it can be a file name everywhere, and all digits, so
-/// that names sort by time.
+/// The beginning of the name of a backup. It has no punctuation, so that it can be a file name everywhere, and all
+/// digits, so that names sort by time.
 pub(in crate::backup) fn name_of_time(instant: DateTime) -> String {
     seven_digits(instant).chars().filter(char::is_ascii_alphanumeric).collect()
 }

@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //!
-//! 1. A manifest is written after all its chunks are on disk. So an interrupted backup never looks complete, and the next
-//!    one uses its chunks.
+//! 1. A manifest is written after all its chunks are on disk. So an interrupted backup never looks complete, and the
+//!    next one uses its chunks.
 //! 2. A chunk is removed after every manifest that names it, and only by a process that has the exclusive lock.
 //! 3. Only the owner may read the files.
 
@@ -174,10 +174,11 @@ impl Repository {
 
     /// Keeps the newest `count` backups, and removes the others and the chunks that no kept backup needs.
     ///
-    /// It may be interrupted at any point: the next call removes the rest. It is an error, and nothing is removed, if the
-    /// backup just made would be removed, or if a kept one cannot be read.
+    /// It may be interrupted at any point: the next call removes the rest. It is an error, and nothing is removed, if
+    /// the backup just made would be removed, or if a kept one cannot be read.
     pub(super) fn remove_old(self, count: usize, made: &str) -> anyhow::Result<RemovedData> {
-        // Both locks are on the same file, so the shared one is released first. Another process in between does no harm.
+        // Both locks are on the same file, so the shared one is released first. Another process in between does no
+        // harm.
         self.lock.unlock().context("unlocking the repository")?;
         wait_for(|| self.lock.try_lock()).with_context(|| {
             format!(

@@ -1,7 +1,7 @@
 //! The control socket: in the data folder, for commands that need the process that has the folder open.
 //!
-//! The socket belongs to the owner of the server, with mode 0600, and is reached through the file system only. A request is
-//! one line. There is one so far:
+//! The socket belongs to the owner of the server, with mode 0600, and is reached through the file system only. A
+//! request is one line. There is one so far:
 //!
 //! ```text
 //! rowhouse control 1 snapshot      answered by a snapshot, as `frames.rs` describes
@@ -187,8 +187,8 @@ fn serve(stream: &UnixStream, snapshots: &Snapshots, stop: &AtomicBool, is_refus
             send_snapshot(&mut out, &snapshot).map_err(|error| (error, out.into_parts().1.unwrap_or_default()))
         });
         if let Err((error, rest)) = sent {
-            // What is buffered comes first, so that the client finds the beginning of the message. A client that went away
-            // misses it.
+            // What is buffered comes first, so that the client finds the beginning of the message. A client that went
+            // away misses it.
             let _ = plain().write_all(&rest).and_then(|()| send_failure(&mut plain(), &error));
             return Err(error.into());
         }
