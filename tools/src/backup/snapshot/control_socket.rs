@@ -105,7 +105,7 @@ impl Clients {
     }
 
     /// Serves a client, or refuses it if there are too many, or disconnects it if too many are being refused.
-    fn add(self: &Arc<Self>, stream: UnixStream, snapshots: &Snapshots) -> io::Result<()> {
+    fn add(self: &Arc<Self>, stream: UnixStream, snapshots: &Arc<dyn Snapshots>) -> io::Result<()> {
         let mut threads = self.threads();
         let Threads { serving, refusing } = &mut *threads;
         serving.retain(|thread| !thread.is_finished());
@@ -114,8 +114,8 @@ impl Clients {
         if is_refused && refusing.len() >= REFUSALS_MAX {
             return Ok(());
         }
-        let (clients, snapshots) = (Arc::clone(self), snapshots.clone());
-        let serve = move || serve(&stream, &snapshots, &clients.stop, is_refused);
+        let (clients, snapshots) = (Arc::clone(self), Arc::clone(snapshots));
+        let serve = move || serve(&stream, &*snapshots, &clients.stop, is_refused);
         let threads = if is_refused { refusing } else { serving };
         threads.push(std::thread::Builder::new().name("rowhouse snapshot".to_owned()).spawn(serve)?);
         Ok(())
@@ -149,7 +149,7 @@ fn with_short_path<T>(folder: &Path, open: impl FnOnce(&Path) -> io::Result<T>) 
 }
 
 /// Accepts clients until the task is aborted.
-async fn accept(listener: tokio::net::UnixListener, snapshots: Snapshots, clients: Arc<Clients>) {
+async fn accept(listener: tokio::net::UnixListener, snapshots: Arc<dyn Snapshots>, clients: Arc<Clients>) {
     loop {
         let accepted = listener.accept().await;
         let served = accepted.and_then(|(stream, _)| clients.add(stream.into_std()?, &snapshots));
@@ -160,7 +160,7 @@ async fn accept(listener: tokio::net::UnixListener, snapshots: Snapshots, client
     }
 }
 
-fn serve(stream: &UnixStream, snapshots: &Snapshots, stop: &AtomicBool, is_refused: bool) {
+fn serve(stream: &UnixStream, snapshots: &dyn Snapshots, stop: &AtomicBool, is_refused: bool) {
     let served = || -> anyhow::Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
@@ -182,9 +182,9 @@ fn serve(stream: &UnixStream, snapshots: &Snapshots, stop: &AtomicBool, is_refus
         let began = Instant::now();
         let taken = snapshots.take().map_err(|fault| (SnapshotError::Fault(fault), Vec::new()));
         let sent = taken.and_then(|snapshot| {
-            let writer = ClientWriter { stream, stop, snapshot: Some(&snapshot) };
+            let writer = ClientWriter { stream, stop, snapshot: Some(&*snapshot) };
             let mut out = BufWriter::with_capacity(WRITE_BYTES, writer);
-            send_snapshot(&mut out, &snapshot).map_err(|error| (error, out.into_parts().1.unwrap_or_default()))
+            send_snapshot(&mut out, &*snapshot).map_err(|error| (error, out.into_parts().1.unwrap_or_default()))
         });
         if let Err((error, rest)) = sent {
             // What is buffered comes first, so that the client finds the beginning of the message. A client that went

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, Read, Write};
-use store::{EmbeddedSnapshot, Fault, SnapshotError};
+use store::{Fault, Snapshot, SnapshotError};
 
 /// Entities are sent once they have this many bytes.
 const ENTITIES_BYTES: usize = 256 * 1024;
@@ -60,7 +60,7 @@ pub(in crate::backup) enum Frame {
 }
 
 /// Sends a snapshot.
-pub(super) fn send_snapshot(out: &mut impl Write, snapshot: &EmbeddedSnapshot) -> Result<(), SnapshotError> {
+pub(super) fn send_snapshot(out: &mut impl Write, snapshot: &dyn Snapshot) -> Result<(), SnapshotError> {
     let contents = snapshot.contents();
     let header = SnapshotHeader {
         time: seven_digits(SystemClock.now()),
@@ -78,7 +78,7 @@ pub(super) fn send_snapshot(out: &mut impl Write, snapshot: &EmbeddedSnapshot) -
     for (index, table) in contents.tables.iter().enumerate() {
         write_json(out, b'T', &TableEntry::new(table)).map_err(failed)?;
         totals.tables += 1;
-        snapshot.entities(index, |key, record| {
+        snapshot.entities(index, &mut |key, record| {
             totals.entities += 1;
             push_entity(&mut entities, key, record).ok_or_else(|| io::Error::other("an entity is too large"))?;
             if entities.len() < ENTITIES_BYTES {

@@ -78,7 +78,7 @@ fn from_engine(engine: Embedded) -> anyhow::Result<IncomingSnapshot> {
     let send = move || {
         let mut out = BufWriter::with_capacity(64 * 1024, &output);
         let sent = engine.snapshots().take().map_err(SnapshotError::Fault);
-        let sent = sent.and_then(|snapshot| send_snapshot(&mut out, &snapshot));
+        let sent = sent.and_then(|snapshot| send_snapshot(&mut out, &*snapshot));
         if let Err(error) = &sent {
             // The other end is closed if the backup has failed.
             let _ = send_failure(&mut out, error);
