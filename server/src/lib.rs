@@ -10,6 +10,7 @@
 mod accounts;
 mod admin;
 mod authorization;
+mod clock;
 mod connection;
 mod limits;
 mod operations;

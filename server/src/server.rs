@@ -3,6 +3,7 @@
 use crate::accounts::Accounts;
 use crate::admin::{self, Admin, Watched};
 use crate::authorization::oauth::OAuth;
+use crate::clock;
 use crate::connection::listener::{self, Listening};
 use crate::connection::tls;
 use crate::limits::admission::Admission;
@@ -21,7 +22,7 @@ use model::limits::{ANALYTICS_STOP_SECONDS_MIN, TRACE_STOP_SECONDS_MAX};
 use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 use store::Engine;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -98,7 +99,7 @@ impl<E: Engine> Server<E> {
         };
         let analytics = settings.has_analytics.then(|| {
             engine.set_fresh_properties(ServiceProperties::measured());
-            Arc::new(Analytics::new(settings.secondary == Secondary::Mirror, SystemTime::now()))
+            Arc::new(Analytics::new(settings.secondary == Secondary::Mirror, clock::now()))
         });
         let service = Arc::new(Service {
             engine: Arc::new(engine),
@@ -107,7 +108,7 @@ impl<E: Engine> Server<E> {
             domains: settings.domains,
             query_time: settings.query_time,
             admission: Admission::new(settings.requests_max, settings.body_bytes),
-            throttle: settings.targets.map(|targets| Throttle::new(targets, Instant::now())),
+            throttle: settings.targets.map(|targets| Throttle::new(targets, clock::instant())),
             quotas: Arc::new(Quotas::new(settings.quota)),
             analytics,
             secondary: settings.secondary,
@@ -131,7 +132,7 @@ impl<E: Engine> Server<E> {
         let stop = async move {
             stop.await;
             // It is received at the end of this function.
-            let _received = stopped.send(Instant::now());
+            let _received = stopped.send(clock::instant());
             if let Some((admin, _)) = admin {
                 admin.stop();
             }
@@ -146,7 +147,7 @@ impl<E: Engine> Server<E> {
         });
         let listening = Listening { listener, tls, connections_max, connections, shutdown_time };
         listener::serve(listening, Arc::clone(&service), stop).await;
-        let stopping_for = stopped_at.await.map_or(Duration::ZERO, |at: Instant| at.elapsed());
+        let stopping_for = stopped_at.await.map_or(Duration::ZERO, clock::elapsed_since);
         if let Some((writer, running)) = analytics {
             analytics::stop(&writer, running, time_for_analytics(shutdown_time, stopping_for)).await;
         }

@@ -5,6 +5,7 @@
 use crate::accounts::Accounts;
 use crate::authorization::oauth::OAuth;
 use crate::authorization::{authenticate, authorize};
+use crate::clock;
 use crate::limits::admission::{self, Admission, MemoryPermit, PAGE_BYTES};
 use crate::limits::quota::Quotas;
 use crate::limits::throttle::Throttle;
@@ -30,7 +31,7 @@ use model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_TIMEOUT_SECONDS_MAX, XML_BOD
 use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 use store::Engine;
 use tracing::{debug, error, info};
 use wire::negotiation::{DataServiceVersion, FormatPreferences, Preference};
@@ -120,7 +121,7 @@ impl<E: Engine> Service<E> {
             Err(BodyFailure::Failed(failure) | BodyFailure::FailedForGood(failure)) => {
                 log_failure(&failure, &context);
                 let code = failure.error.code;
-                let now = DateTime::from_system_time(SystemTime::now());
+                let now = DateTime::from_system_time(clock::now());
                 let outcome = Outcome::Answered { status: code.status(), code: Some(code) };
                 (Some(response::of_failure(&failure, &context, now)), outcome)
             }
@@ -333,9 +334,9 @@ impl<E: Engine> Service<E> {
         if has_format {
             preferences.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
         }
-        let waiting = self.is_watched().then(Instant::now);
+        let waiting = self.is_watched().then(clock::instant);
         let body = traces::step("receive body", pin!(body::read(body, incoming.started))).await;
-        context.receiving = waiting.map(|waiting| waiting.elapsed()).unwrap_or_default();
+        context.receiving = waiting.map(clock::elapsed_since).unwrap_or_default();
         let body = body?;
         context.request_bytes = body.len();
         if info.request == PayloadKind::Xml && body.len() > XML_BODY_BYTES_MAX {

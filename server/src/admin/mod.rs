@@ -11,6 +11,7 @@ mod watched;
 
 pub(crate) use listener::serve;
 
+use crate::clock;
 use crate::limits::admission::AdmissionFigures;
 use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::{ConnectionCounters, Metrics, MetricsSnapshot};
@@ -132,6 +133,7 @@ impl Admin {
         let (stage, service) = (self.stage(), self.figures().await);
         let takes_writes = service.as_ref().is_some_and(|(figures, _)| figures.refusal.is_none());
         MetricsSnapshot {
+            now: clock::now(),
             metrics: Arc::clone(&self.metrics),
             connections: Arc::clone(&self.connections),
             service,

@@ -4,6 +4,7 @@
 //! next look of [`watched`]. So a head may take longer than its deadline by the time between two looks, and a request
 //! costs no entry in the timers that all threads share.
 
+use crate::clock;
 use hyper::rt::{Sleep, Timer};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -24,7 +25,7 @@ impl Timer for IdleTimeout {
     }
 
     fn now(&self) -> Instant {
-        tokio::time::Instant::now().into_std()
+        clock::instant()
     }
 }
 

@@ -1,13 +1,13 @@
 //! Clients that do not read their answers: how long a connection has been unable to send.
 
+use crate::clock;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Instant;
 
 /// Since when a connection cannot send: milliseconds after it began, plus one; zero while it can.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Stall {
 
 impl Stall {
     fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
+        u64::try_from(clock::elapsed_since(self.began).as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
 
     /// Whether the client has taken nothing for this long.
@@ -48,7 +48,7 @@ pub(crate) struct WatchedStream<S> {
 
 impl<S> WatchedStream<S> {
     pub(crate) fn new(stream: S) -> (Self, Arc<Stall>) {
-        let stall = Arc::new(Stall { began: Instant::now(), since: AtomicU64::new(0) });
+        let stall = Arc::new(Stall { began: clock::instant(), since: AtomicU64::new(0) });
         (Self { stream, stall: Arc::clone(&stall) }, stall)
     }
 }

@@ -94,8 +94,8 @@ fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
     }
     // For users the program is one part, of however many crates it is made.
     let of_program = directives.iter().filter_map(|directive| directive.trim().strip_prefix("rowhouse="));
-    let crates = of_program.map(|level| format!(",server={level},tools={level}")).collect::<String>();
-    EnvFilter::try_new(format!("{LIBRARIES},{}{crates}", directives.join(",")))
+    let crates: Vec<String> = of_program.map(|level| format!(",server={level},tools={level}")).collect();
+    EnvFilter::try_new(format!("{LIBRARIES},{}{}", directives.join(","), crates.concat()))
         .map_err(|error| anyhow!("'{levels}' {FORM}: {error}"))
 }
 

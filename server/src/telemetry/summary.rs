@@ -3,6 +3,7 @@
 //! It is made in one place (`service.rs`), only if one of them is on, and it borrows everything from the context of the
 //! request. It never holds a credential, a signature, or the query part of the address, which may hold a signature.
 
+use crate::clock;
 use crate::request::{CredentialKind, OperationKind, RequestContext};
 use http::HeaderValue;
 use model::AccountName;
@@ -90,7 +91,7 @@ impl<'a> RequestSummary<'a> {
         let incoming = context.incoming;
         Self {
             began_at: incoming.now,
-            duration: incoming.started.elapsed(),
+            duration: clock::elapsed_since(incoming.started),
             receiving: context.receiving,
             operation: context.operation,
             account,

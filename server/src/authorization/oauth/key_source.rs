@@ -11,6 +11,7 @@ use super::fetch::{FetchError, Fetcher};
 use super::key_set::{Key, KeySet};
 use super::settings::Source;
 use super::token_error::TokenError;
+use crate::clock;
 use bytes::Bytes;
 use http::Uri;
 use serde::Deserialize;
@@ -160,10 +161,11 @@ impl KeySource {
         let source = Arc::clone(self);
         let refresh = tokio::spawn(async move {
             let mut last = source.turn.lock().await;
-            if source.current().generation != seen || last.is_some_and(|last| last.elapsed() < DEMAND_PAUSE) {
+            if source.current().generation != seen || last.is_some_and(|last| clock::elapsed_since(last) < DEMAND_PAUSE)
+            {
                 return;
             }
-            *last = Some(Instant::now());
+            *last = Some(clock::instant());
             if let Err(error) = source.load().await {
                 warn!(issuer = source.name(), "the keys could not be refreshed: {error}");
             }
@@ -212,7 +214,7 @@ impl KeySource {
             current.generation += 1;
             current.keys = Arc::new(keys);
         }
-        current.fetched = Some(Instant::now());
+        current.fetched = Some(clock::instant());
     }
 
     fn current(&self) -> Current {
@@ -222,7 +224,7 @@ impl KeySource {
 
 impl Current {
     fn is_usable(&self) -> bool {
-        self.fetched.is_some_and(|fetched| fetched.elapsed() < STALE_TIME_MAX)
+        self.fetched.is_some_and(|fetched| clock::elapsed_since(fetched) < STALE_TIME_MAX)
     }
 
     fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<(Key, u64), TokenError> {

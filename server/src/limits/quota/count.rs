@@ -3,6 +3,7 @@
 use super::Quotas;
 use super::usage::{AccountUsage, Amount, entity_bytes};
 use crate::accounts::Accounts;
+use crate::clock;
 use crate::reload::Live;
 use model::limits::{
     QUOTA_COUNT_SECONDS, QUOTA_COUNT_SHARE, QUOTA_COUNTS_MAX, QUOTA_DOUBT_SHARE, QUOTA_LOOK_MILLISECONDS,
@@ -31,6 +32,12 @@ pub(super) struct Count {
 }
 
 impl Count {
+    /// A count that began then and ends now.
+    fn since(began: Instant) -> Self {
+        let at = clock::instant();
+        Self { at, took: at.saturating_duration_since(began) }
+    }
+
     /// Whether it is time to count again.
     pub(super) fn is_due(self, is_doubtful: bool, now: Instant) -> bool {
         let (least, share) = if is_doubtful {
@@ -51,7 +58,7 @@ pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>
         counts.end_others(&bounded);
         // Where nothing is bounded, nothing is looked at until there are other accounts.
         while !bounded.is_empty() {
-            for account in bounded.iter().filter(|account| quotas.is_due(account, Instant::now())) {
+            for account in bounded.iter().filter(|account| quotas.is_due(account, clock::instant())) {
                 counts.start(account, count(Arc::clone(&engine), Arc::clone(&quotas), account.clone()));
             }
             tokio::time::sleep(Duration::from_millis(QUOTA_LOOK_MILLISECONDS)).await;
@@ -105,13 +112,12 @@ impl Counts {
 }
 
 async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountName) {
-    let began = Instant::now();
+    let began = clock::instant();
     match tables(&*engine, &account).await {
         Ok(tables) => {
             let usage = AccountUsage::counted(tables);
             let Amount { entities, bytes } = usage.whole();
-            let took = began.elapsed();
-            if quotas.set(&account, usage, Count { at: Instant::now(), took }) {
+            if quotas.set(&account, usage, Count::since(began)) {
                 info!(target: TARGET, %account, entities, bytes, "counted for the quota, which is in force from now on");
             } else {
                 debug!(target: TARGET, %account, entities, bytes, "counted for the quota");
@@ -119,7 +125,7 @@ async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountN
         }
         Err(Fault::Closed) => {}
         Err(fault) => {
-            quotas.set_failed(&account, Count { at: Instant::now(), took: began.elapsed() });
+            quotas.set_failed(&account, Count::since(began));
             warn!(target: TARGET, %account, "what it keeps could not be counted for its quota: {fault}");
         }
     }
@@ -143,7 +149,7 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
     let table = TableKey { account: account.clone(), name };
     let (mut amount, mut from) = (Amount::default(), None);
     loop {
-        let began = Instant::now();
+        let began = clock::instant();
         let scan = Scan {
             ranges: vec![KeyRange::all()],
             from: from.take(),
@@ -161,7 +167,7 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
         let Some(next) = end.next else { return Ok(amount) };
         from = Some(next);
         // Half of the time belongs to the others.
-        tokio::time::sleep(began.elapsed()).await;
+        tokio::time::sleep(clock::elapsed_since(began)).await;
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod buckets;
 
+use crate::clock;
 use crate::request::Failure;
 use buckets::Buckets;
 use model::key::encode_ordinal;
@@ -94,7 +95,7 @@ impl Throttle {
 
     /// Counts a request that is not about entities.
     pub(crate) fn admit_request(&self, account: &AccountName) -> Result<(), Failure> {
-        self.admit(self.payer(account, None), 1, Instant::now())
+        self.admit(self.payer(account, None), 1, clock::instant())
     }
 
     /// Counts entities of one partition, which are read or written by their keys.
@@ -102,13 +103,13 @@ impl Throttle {
         let mut key = Vec::with_capacity(partition.len());
         encode_ordinal(partition, &mut key);
         let payer = self.payer(&table.account, Some((table, &key)));
-        self.admit(payer, u64::try_from(entities).unwrap_or(u64::MAX), Instant::now())
+        self.admit(payer, u64::try_from(entities).unwrap_or(u64::MAX), clock::instant())
     }
 
     /// Admits a query of these ranges. At least one entity is counted; the rest of what it examines is added later.
     pub(crate) fn admit_query(&self, table: &TableKey, ranges: &[KeyRange]) -> Result<Examination<'_>, Failure> {
         let payer = self.payer(&table.account, common_partition(ranges).map(|key| (table, key)));
-        self.admit(payer, 1, Instant::now())?;
+        self.admit(payer, 1, clock::instant())?;
         Ok(Examination { throttle: self, payer })
     }
 
@@ -121,7 +122,7 @@ impl Examination<'_> {
     /// Counts what the query examined, beyond the one entity that was counted when it was let in.
     pub(crate) fn examined(self, entities: u64) {
         if entities > 1 {
-            self.throttle.add(self.payer, entities - 1, Instant::now());
+            self.throttle.add(self.payer, entities - 1, clock::instant());
         }
     }
 }

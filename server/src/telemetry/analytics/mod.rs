@@ -16,6 +16,7 @@ mod tally;
 mod writer;
 
 use crate::accounts::Accounts;
+use crate::clock;
 use crate::reload::Live;
 use crate::request::OperationKind;
 use crate::telemetry::summary::RequestSummary;
@@ -23,7 +24,7 @@ use accumulator::{Accumulator, IntervalKey, IntervalTotals, Origin, Sample};
 use model::service_properties::Metrics;
 use model::{AccountName, DateTime, MetricsTable, ServiceProperties};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use store::Engine;
 use tally::{Counted, Ending, Party};
 use tokio::sync::Notify;
@@ -89,7 +90,7 @@ impl Analytics {
             server_milliseconds: milliseconds,
         };
         let sample = Sample { account, is_secondary: false, origin: Origin::System, operation, counted };
-        self.accumulator().record(&sample, properties, DateTime::from_system_time(SystemTime::now()));
+        self.accumulator().record(&sample, properties, DateTime::from_system_time(clock::now()));
     }
 }
 
@@ -116,7 +117,7 @@ pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
     let analytics = &*writer.analytics;
     let mut cleaned_hour = None;
     loop {
-        let now = SystemTime::now();
+        let now = clock::now();
         let into_minute =
             now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() % MINUTE.as_millis();
         let into_minute = Duration::from_millis(u64::try_from(into_minute).unwrap_or_default());
@@ -125,7 +126,7 @@ pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
             () = tokio::time::sleep(MINUTE.saturating_sub(into_minute) + AFTER_MINUTE) => {}
             () = analytics.stopping.notified() => return,
         }
-        let now = DateTime::from_system_time(SystemTime::now());
+        let now = DateTime::from_system_time(clock::now());
         write_finished(&writer, now).await;
         // Retention is in days, so an hour more or less does not matter.
         let hour = now.unix_seconds() / 3600;
@@ -175,13 +176,14 @@ async fn write_all<E: Engine>(writer: &AnalyticsWriter<E>) {
 }
 
 async fn write(engine: &impl Engine, analytics: &Analytics, key: IntervalKey, page: IntervalTotals) {
-    let began = Instant::now();
+    let began = clock::instant();
     let (account, partition) = (key.account.clone(), key.interval.partition());
     match writer::write(engine, &key, &page).await {
         Ok(()) => {
             debug!(target: "rowhouse::analytics", %account, table = key.table.name(), partition, "figures are written");
             if let Ok(properties) = engine.service_properties(&account) {
-                analytics.record_own(&account, OperationKind::EntityGroupTransaction, began.elapsed(), &properties);
+                let time = clock::elapsed_since(began);
+                analytics.record_own(&account, OperationKind::EntityGroupTransaction, time, &properties);
             }
         }
         Err(WriteError::NotYet(why)) => {

@@ -6,6 +6,7 @@
 
 use super::accumulator::{IntervalKey, IntervalTotals, partition_of};
 use super::tally::Tally;
+use crate::clock;
 use model::limits::{
     ANALYTICS_SWEEP_STEPS_MAX, ANALYTICS_WRITE_ATTEMPTS_MAX, PAGE_RESULTS_MAX, TRANSACTION_OPERATIONS_MAX,
 };
@@ -17,7 +18,7 @@ use model::{
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, TableKey};
 
 /// Ticks of 100 ns of a day.
@@ -122,7 +123,7 @@ impl EntitySink for Rows {
 }
 
 fn scan_of(range: KeyRange) -> Scan {
-    let deadline = Instant::now() + SCAN_TIME;
+    let deadline = clock::instant() + SCAN_TIME;
     let (limit, byte_budget) = (PAGE_RESULTS_MAX, usize::MAX);
     Scan { ranges: vec![range], from: None, filter: None, limit, byte_budget, deadline }
 }

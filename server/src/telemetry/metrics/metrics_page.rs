@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use store::Figures;
 use store::figures::Distributed;
 
@@ -21,6 +21,7 @@ const NANOS: f64 = 1e9;
 /// Everything that the page is made of, at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct MetricsSnapshot {
+    pub(crate) now: SystemTime,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) connections: Arc<ConnectionCounters>,
     /// `None` until the engine is open.

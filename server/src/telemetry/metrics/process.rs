@@ -1,13 +1,14 @@
 //! Figures of the process, under the names that every exporter gives them.
 
 use super::metrics_page::MetricsPage;
+use crate::clock;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// When the process began to serve.
-static STARTED: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
+static STARTED: LazyLock<SystemTime> = LazyLock::new(clock::now);
 
 /// Remembers when the process began.
 pub fn begin() {

@@ -7,7 +7,6 @@ use crate::request::{CredentialKind, OperationKind};
 use crate::telemetry::version;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
 pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
     build(page, snapshot)?;
@@ -15,7 +14,7 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) 
     connections(page, snapshot)?;
     admission(page, snapshot)?;
     spans(page, snapshot)?;
-    snapshot.metrics.by_table.age(SystemTime::now());
+    snapshot.metrics.by_table.age(snapshot.now);
     accounts(page, &snapshot.metrics)?;
     tables(page, &snapshot.metrics)
 }

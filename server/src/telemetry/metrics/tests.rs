@@ -96,6 +96,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         database: Some(database),
     };
     MetricsSnapshot {
+        now: SystemTime::now(),
         metrics: Arc::new(metrics),
         connections: Arc::default(),
         service: Some((figures, AdmissionFigures::default())),

@@ -12,6 +12,7 @@ mod settings;
 
 pub(crate) use settings::Settings;
 
+use crate::clock;
 use crate::request::random_number;
 use crate::telemetry::summary::RequestSummary;
 use context::Remote;
@@ -150,11 +151,16 @@ pub(crate) async fn step<F: Future>(name: &'static str, work: Pin<&mut F>) -> F:
         return work.await;
     }
     let Ok(trace) = CURRENT.try_with(Arc::clone) else { return work.await };
-    let began = Instant::now();
+    let began = clock::instant();
     let done = work.await;
     let mut steps = trace.steps.lock().unwrap_or_else(PoisonError::into_inner);
     if steps.len() < TRACE_STEPS_MAX {
-        steps.push(Step { name, id: new_span_id(), offset: began - trace.began, duration: began.elapsed() });
+        steps.push(Step {
+            name,
+            id: new_span_id(),
+            offset: began - trace.began,
+            duration: clock::elapsed_since(began),
+        });
     }
     done
 }
