@@ -14,9 +14,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-/// How often the files are looked at. A change is taken when two looks in a row find the same, so that a file which is
+/// How often the files are looked at. A change is taken when two detector in a row find the same, so that a file which is
 /// still being written, or a certificate whose key is yet to come, is left alone.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Most bytes of one file: room for tens of thousands of accounts.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -107,17 +107,17 @@ pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
     let mut hangup = signal(SignalKind::hangup()).context("listening for SIGHUP")?;
     warn_if_exposed(&files);
     let (paths, is_secret) = (files.paths.clone(), files.is_secret);
-    let mut looks = Looks::new(Ok(files));
+    let mut detector = ChangeDetector::new(Ok(files));
     tokio::spawn(async move {
         loop {
             let is_requested = tokio::select! {
                 _ = hangup.recv() => true,
-                () = tokio::time::sleep(LOOK_INTERVAL) => false,
+                () = tokio::time::sleep(POLL_INTERVAL) => false,
             };
             let paths = paths.clone();
             let look = tokio::task::spawn_blocking(move || look(paths, is_secret)).await;
             let look = look.unwrap_or_else(|error| Err(error.to_string()));
-            if looks.is_due(&look, is_requested) {
+            if detector.is_due(&look, is_requested) {
                 take(what, &look, &live, &make);
             }
         }
@@ -126,21 +126,21 @@ pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
 }
 
 /// What the files hold, or why they cannot be read.
-type Look<const N: usize> = Result<Files<N>, String>;
+type FilesResult<const N: usize> = Result<Files<N>, String>;
 
-/// The looks at files that decide when they are taken.
-struct Looks<const N: usize> {
-    taken: Look<N>,
-    last: Look<N>,
+/// The detector at files that decide when they are taken.
+struct ChangeDetector<const N: usize> {
+    taken: FilesResult<N>,
+    last: FilesResult<N>,
 }
 
-impl<const N: usize> Looks<N> {
-    fn new(taken: Look<N>) -> Self {
+impl<const N: usize> ChangeDetector<N> {
+    fn new(taken: FilesResult<N>) -> Self {
         Self { last: taken.clone(), taken }
     }
 
     /// Whether this look is to be taken: because somebody asks for it, or because it shows a change that stays.
-    fn is_due(&mut self, look: &Look<N>, is_requested: bool) -> bool {
+    fn is_due(&mut self, look: &FilesResult<N>, is_requested: bool) -> bool {
         let is_settled = *look == self.last;
         if !is_settled {
             self.last.clone_from(look);
@@ -153,7 +153,7 @@ impl<const N: usize> Looks<N> {
     }
 }
 
-fn look<const N: usize>(paths: [PathBuf; N], is_secret: bool) -> Look<N> {
+fn look<const N: usize>(paths: [PathBuf; N], is_secret: bool) -> FilesResult<N> {
     // A pipe can be read once only, and another look would wait for its writer for ever.
     match paths.iter().find(|path| std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())) {
         Some(path) => Err(format!("{} is not a regular file, so it is read at the start only", path.display())),
@@ -161,7 +161,12 @@ fn look<const N: usize>(paths: [PathBuf; N], is_secret: bool) -> Look<N> {
     }
 }
 
-fn take<T, const N: usize>(what: &str, look: &Look<N>, live: &Live<T>, make: &impl Fn(&Files<N>) -> anyhow::Result<T>) {
+fn take<T, const N: usize>(
+    what: &str,
+    look: &FilesResult<N>,
+    live: &Live<T>,
+    make: &impl Fn(&Files<N>) -> anyhow::Result<T>,
+) {
     let made = match look {
         Ok(files) => make(files).map(|value| (files, value)),
         Err(error) => Err(anyhow!("{error}")),
@@ -198,8 +203,8 @@ mod tests {
 
     #[test]
     fn a_change_is_taken_once_it_stays() {
-        let mut looks = Looks::new(Ok(files("old")));
-        let mut due = |look: Look<1>| looks.is_due(&look, false);
+        let mut detector = ChangeDetector::new(Ok(files("old")));
+        let mut due = |look: FilesResult<1>| detector.is_due(&look, false);
         assert!(!due(Ok(files("old"))));
         assert!(!due(Ok(files("ne"))), "still being written");
         assert!(!due(Ok(files("new"))));
@@ -214,10 +219,10 @@ mod tests {
 
     #[test]
     fn a_request_takes_what_is_there() {
-        let mut looks = Looks::new(Ok(files("old")));
-        assert!(looks.is_due(&Ok(files("old")), true));
-        assert!(looks.is_due(&Ok(files("new")), true));
-        assert!(!looks.is_due(&Ok(files("new")), false), "taken already");
+        let mut detector = ChangeDetector::new(Ok(files("old")));
+        assert!(detector.is_due(&Ok(files("old")), true));
+        assert!(detector.is_due(&Ok(files("new")), true));
+        assert!(!detector.is_due(&Ok(files("new")), false), "taken already");
     }
 
     #[test]

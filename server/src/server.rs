@@ -1,10 +1,10 @@
 //! A server: put together from its settings and an engine, run until it is asked to stop, and stopped in order.
 
 use crate::accounts::Accounts;
-use crate::admin::{self, Admin, Watched};
+use crate::admin::{self, Admin, ObservedService};
 use crate::authorization::oauth::OAuth;
 use crate::clock;
-use crate::connection::listener::{self, Listening};
+use crate::connection::listener::{self, ListenerSettings};
 use crate::connection::tls;
 use crate::limits::admission::Admission;
 use crate::limits::quota::{self, Quotas};
@@ -15,7 +15,7 @@ use crate::settings::{Secondary, Settings};
 use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
 use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::{ConnectionCounters, Metrics};
-use crate::telemetry::traces::{self, Tracer};
+use crate::telemetry::traces::{TraceSettings, Tracer};
 use anyhow::Context;
 use model::ServiceProperties;
 use model::limits::{ANALYTICS_STOP_SECONDS_MIN, TRACE_STOP_SECONDS_MAX};
@@ -42,7 +42,7 @@ impl Observers {
     ///
     /// Must be called on the runtime of the server.
     pub fn start(admin: Option<TcpListener>, log: LogControl, metrics_per_table: bool) -> anyhow::Result<Self> {
-        let tracer = match traces::Settings::from_environment()? {
+        let tracer = match TraceSettings::from_environment()? {
             None => None,
             Some(settings) => {
                 info!("traces of requests go to {}", settings.place());
@@ -117,7 +117,7 @@ impl<E: Engine> Server<E> {
             tracer: observers.tracer.clone(),
         });
         if let Some((admin, _)) = &observers.admin {
-            admin.serve(Arc::clone(&service) as Arc<dyn Watched>);
+            admin.serve(Arc::clone(&service) as Arc<dyn ObservedService>);
         }
         let (connections_max, shutdown_time) = (settings.connections_max, settings.shutdown_time);
         Ok(Self { service, observers, tls, connections_max, shutdown_time })
@@ -145,7 +145,7 @@ impl<E: Engine> Server<E> {
             let writer = AnalyticsWriter { engine, accounts, analytics: Arc::clone(analytics) };
             (writer.clone(), tokio::spawn(analytics::run(writer)))
         });
-        let listening = Listening { listener, tls, connections_max, connections, shutdown_time };
+        let listening = ListenerSettings { listener, tls, connections_max, connections, shutdown_time };
         listener::serve(listening, Arc::clone(&service), stop).await;
         let stopping_for = stopped_at.await.map_or(Duration::ZERO, clock::elapsed_since);
         if let Some((writer, running)) = analytics {

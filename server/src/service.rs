@@ -72,15 +72,15 @@ pub(crate) struct Service<E> {
 
 /// The client went away or was too slow; there is nobody to respond to.
 #[derive(Debug)]
-pub(crate) struct Abort;
+pub(crate) struct RequestAborted;
 
-impl std::fmt::Display for Abort {
+impl std::fmt::Display for RequestAborted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the client did not send its request")
     }
 }
 
-impl std::error::Error for Abort {}
+impl std::error::Error for RequestAborted {}
 
 /// What a request asks for, before its body is read.
 struct RequestedOperation<'r> {
@@ -101,7 +101,7 @@ impl<E: Engine> Service<E> {
         self: Arc<Self>,
         request: http::Request<Incoming>,
         connection: ConnectionInfo,
-    ) -> Result<Response<Segments>, Abort> {
+    ) -> Result<Response<Segments>, RequestAborted> {
         let in_flight = self.metrics.as_deref().map(Metrics::begin);
         let (parts, body) = request.into_parts();
         let incoming = IncomingRequest::new(&parts, connection, &self.domains);
@@ -115,14 +115,14 @@ impl<E: Engine> Service<E> {
         let is_last = matches!(result, Err(BodyFailure::FailedForGood(_)));
         let (response, outcome) = match result {
             Ok((answer, memory)) => {
-                let outcome = Outcome::Answered { status: answer.status, code: answer.failed_by };
+                let outcome = Outcome::Responded { status: answer.status, code: answer.failed_by };
                 (Some(response::of_success(answer, memory, &context)), outcome)
             }
             Err(BodyFailure::Failed(failure) | BodyFailure::FailedForGood(failure)) => {
                 log_failure(&failure, &context);
                 let code = failure.error.code;
                 let now = DateTime::from_system_time(clock::now());
-                let outcome = Outcome::Answered { status: code.status(), code: Some(code) };
+                let outcome = Outcome::Responded { status: code.status(), code: Some(code) };
                 (Some(response::of_failure(&failure, &context, now)), outcome)
             }
             Err(BodyFailure::Aborted) => (None, Outcome::Aborted),
@@ -137,7 +137,7 @@ impl<E: Engine> Service<E> {
             }
             response
         });
-        if trace.is_some() || self.is_watched() {
+        if trace.is_some() || self.records_every_request() {
             let account = incoming.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
             // A response to `HEAD` is sent without its body.
             let sent = response.as_ref().filter(|_| parts.method != Method::HEAD);
@@ -145,11 +145,11 @@ impl<E: Engine> Service<E> {
             let summary = RequestSummary::new(&context, account, outcome, sent_bytes);
             self.record(&summary, in_flight, trace.as_deref());
         }
-        response.ok_or(Abort)
+        response.ok_or(RequestAborted)
     }
 
     /// Whether every request is recorded. With traces alone, only those that are traced are.
-    fn is_watched(&self) -> bool {
+    fn records_every_request(&self) -> bool {
         self.metrics.is_some() || self.analytics.is_some() || access_log::is_on()
     }
 
@@ -334,7 +334,7 @@ impl<E: Engine> Service<E> {
         if has_format {
             preferences.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
         }
-        let waiting = self.is_watched().then(clock::instant);
+        let waiting = self.records_every_request().then(clock::instant);
         let body = traces::step("receive body", pin!(body::read(body, incoming.started))).await;
         context.receiving = waiting.map(clock::elapsed_since).unwrap_or_default();
         let body = body?;

@@ -5,7 +5,7 @@
 
 mod quota;
 
-pub(crate) use quota::Ceiling;
+pub(crate) use quota::ContentLimit;
 pub use quota::{Quota, QuotaSection};
 
 use crate::reload::Files;

@@ -28,19 +28,19 @@ pub struct QuotaSection {
 pub struct Quota {
     pub(crate) tables: Option<u64>,
     /// Of all tables together.
-    pub(crate) account: Ceiling,
+    pub(crate) account: ContentLimit,
     /// Of each table.
-    pub(crate) table: Ceiling,
+    pub(crate) table: ContentLimit,
 }
 
 /// Most entities and bytes of something.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Ceiling {
+pub(crate) struct ContentLimit {
     pub(crate) entities: Option<u64>,
     pub(crate) bytes: Option<u64>,
 }
 
-impl Ceiling {
+impl ContentLimit {
     pub(crate) fn is_none(self) -> bool {
         self.entities.is_none() && self.bytes.is_none()
     }
@@ -77,8 +77,8 @@ impl QuotaSection {
         let bytes = |mib: Option<u64>| mib.map(|mib| mib.saturating_mul(MIB));
         Quota {
             tables: self.max_tables,
-            account: Ceiling { entities: self.max_entities, bytes: bytes(self.max_data_mib) },
-            table: Ceiling { entities: self.max_table_entities, bytes: bytes(self.max_table_data_mib) },
+            account: ContentLimit { entities: self.max_entities, bytes: bytes(self.max_data_mib) },
+            table: ContentLimit { entities: self.max_table_entities, bytes: bytes(self.max_table_data_mib) },
         }
     }
 }

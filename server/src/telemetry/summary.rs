@@ -15,7 +15,7 @@ use wire::ErrorCode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The client gets a response.
-    Answered {
+    Responded {
         status: u16,
         /// The error code of the response. The response to a batch is 202 whatever becomes of its operations; this is then
         /// the code of the operation that failed it.
@@ -29,7 +29,7 @@ impl Outcome {
     /// The status of the response; 0 if there is none.
     pub(crate) fn status(self) -> u16 {
         match self {
-            Self::Answered { status, .. } => status,
+            Self::Responded { status, .. } => status,
             Self::Aborted => 0,
         }
     }
@@ -37,7 +37,7 @@ impl Outcome {
     /// The error code of the response.
     pub(crate) fn code(self) -> Option<ErrorCode> {
         match self {
-            Self::Answered { code, .. } => code,
+            Self::Responded { code, .. } => code,
             Self::Aborted => None,
         }
     }

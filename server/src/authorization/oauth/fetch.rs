@@ -23,14 +23,14 @@ const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
 const REDIRECTS_MAX: usize = 3;
 
 /// Fetches documents of issuers.
-pub(crate) struct Fetcher {
+pub(crate) struct IssuerClient {
     tls: TlsConnector,
     allow_http_on_loopback: bool,
 }
 
 /// A document and how long it may be kept.
 #[derive(Debug)]
-pub(crate) struct Document {
+pub(crate) struct IssuerDocument {
     pub(crate) body: Bytes,
     /// The `max-age` that came with it.
     pub(crate) max_age: Option<Duration>,
@@ -71,12 +71,12 @@ impl fmt::Display for FetchError {
 impl std::error::Error for FetchError {}
 
 /// What one request came to.
-enum Step {
-    Done(Document),
+enum FetchStep {
+    Done(IssuerDocument),
     Elsewhere(Uri),
 }
 
-impl Fetcher {
+impl IssuerClient {
     /// Trusts the certificate authorities of the system (or of `SSL_CERT_FILE`).
     pub(crate) fn new(allow_http_on_loopback: bool) -> Result<Self, rustls::Error> {
         let roots = outbound::system_authorities();
@@ -98,22 +98,22 @@ impl Fetcher {
     }
 
     /// Fetches a document.
-    pub(crate) async fn get(&self, uri: &Uri) -> Result<Document, FetchError> {
+    pub(crate) async fn get(&self, uri: &Uri) -> Result<IssuerDocument, FetchError> {
         tokio::time::timeout(FETCH_TIME, self.follow(uri.clone())).await.map_err(|_| FetchError::TimedOut)?
     }
 
-    async fn follow(&self, mut uri: Uri) -> Result<Document, FetchError> {
+    async fn follow(&self, mut uri: Uri) -> Result<IssuerDocument, FetchError> {
         for _ in 0..=REDIRECTS_MAX {
             match self.ask(&uri).await? {
-                Step::Done(document) => return Ok(document),
-                Step::Elsewhere(next) if next.scheme() == uri.scheme() => uri = next,
-                Step::Elsewhere(_) => return Err(FetchError::Redirect),
+                FetchStep::Done(document) => return Ok(document),
+                FetchStep::Elsewhere(next) if next.scheme() == uri.scheme() => uri = next,
+                FetchStep::Elsewhere(_) => return Err(FetchError::Redirect),
             }
         }
         Err(FetchError::Redirect)
     }
 
-    async fn ask(&self, uri: &Uri) -> Result<Step, FetchError> {
+    async fn ask(&self, uri: &Uri) -> Result<FetchStep, FetchError> {
         Self::check(uri, self.allow_http_on_loopback)?;
         let is_https = uri.scheme() == Some(&Scheme::HTTPS);
         let request = Request::get("/").header(ACCEPT, "application/json").body(Empty::<Bytes>::new());
@@ -125,14 +125,14 @@ impl Fetcher {
             SendError::Http(error) => FetchError::Http(error),
         })?;
         if response.status().is_redirection() {
-            return elsewhere(uri, response.headers()).map(Step::Elsewhere).ok_or(FetchError::Redirect);
+            return elsewhere(uri, response.headers()).map(FetchStep::Elsewhere).ok_or(FetchError::Redirect);
         }
         if response.status() != StatusCode::OK {
             return Err(FetchError::Status(response.status()));
         }
         let max_age = max_age(response.headers());
         let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX).collect().await.map_err(FetchError::Body)?;
-        Ok(Step::Done(Document { body: body.to_bytes(), max_age }))
+        Ok(FetchStep::Done(IssuerDocument { body: body.to_bytes(), max_age }))
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
             ("ftp://127.0.0.1/keys", true, false),
             ("/keys", true, false),
         ] {
-            assert_eq!(Fetcher::check(&address.parse().unwrap(), plain).is_ok(), allowed, "{address} {plain}");
+            assert_eq!(IssuerClient::check(&address.parse().unwrap(), plain).is_ok(), allowed, "{address} {plain}");
         }
     }
 

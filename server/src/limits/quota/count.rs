@@ -1,7 +1,7 @@
 //! Counting what the accounts keep that have a quota on it: at the start, and again as it becomes doubtful or old.
 
 use super::Quotas;
-use super::usage::{AccountUsage, Amount, entity_bytes};
+use super::usage::{AccountUsage, ContentSize, entity_bytes};
 use crate::accounts::Accounts;
 use crate::clock;
 use crate::reload::Live;
@@ -26,12 +26,12 @@ const STEP_TIME: Duration = Duration::from_millis(200);
 
 /// When an account was counted, and how long that took.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Count {
+pub(super) struct CountRecord {
     pub(super) at: Instant,
     pub(super) took: Duration,
 }
 
-impl Count {
+impl CountRecord {
     /// A count that began then and ends now.
     fn since(began: Instant) -> Self {
         let at = clock::instant();
@@ -52,7 +52,7 @@ impl Count {
 /// Counts for as long as the server runs.
 pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>, quotas: Arc<Quotas>) {
     let mut accounts = accounts.watch();
-    let mut counts = Counts::new();
+    let mut counts = RunningCounts::new();
     loop {
         let bounded = quotas.keep_bounded(&accounts.borrow_and_update());
         counts.end_others(&bounded);
@@ -75,14 +75,14 @@ pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>
 /// The counts that are under way: each in a task of its own, so that none waits until a large account was counted, and no
 /// more at one time than leave the engine its readers.
 #[derive(Debug)]
-struct Counts {
+struct RunningCounts {
     running: HashMap<AccountName, JoinHandle<()>>,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Counts {
+impl RunningCounts {
     fn new() -> Self {
-        Self { running: HashMap::new(), turns: Arc::new(Semaphore::new(QUOTA_COUNTS_MAX)) }
+        Self { running: HashMap::new(), permits: Arc::new(Semaphore::new(QUOTA_COUNTS_MAX)) }
     }
 
     /// Starts the count of an account, unless one is under way.
@@ -90,10 +90,10 @@ impl Counts {
         if self.running.get(account).is_some_and(|running| !running.is_finished()) {
             return;
         }
-        let turns = Arc::clone(&self.turns);
+        let permits = Arc::clone(&self.permits);
         let running = tokio::spawn(async move {
             // It is never closed.
-            let _turn = turns.acquire().await;
+            let _permit = permits.acquire().await;
             count.await;
         });
         self.running.insert(account.clone(), running);
@@ -116,8 +116,8 @@ async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountN
     match tables(&*engine, &account).await {
         Ok(tables) => {
             let usage = AccountUsage::counted(tables);
-            let Amount { entities, bytes } = usage.whole();
-            if quotas.set(&account, usage, Count::since(began)) {
+            let ContentSize { entities, bytes } = usage.whole();
+            if quotas.set(&account, usage, CountRecord::since(began)) {
                 info!(target: TARGET, %account, entities, bytes, "counted for the quota, which is in force from now on");
             } else {
                 debug!(target: TARGET, %account, entities, bytes, "counted for the quota");
@@ -125,14 +125,14 @@ async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountN
         }
         Err(Fault::Closed) => {}
         Err(fault) => {
-            quotas.set_failed(&account, Count::since(began));
+            quotas.set_failed(&account, CountRecord::since(began));
             warn!(target: TARGET, %account, "what it keeps could not be counted for its quota: {fault}");
         }
     }
 }
 
 /// What the tables of an account hold, by their folded names.
-async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<str>, Amount)>, Fault> {
+async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<str>, ContentSize)>, Fault> {
     let mut counted = Vec::new();
     let mut pages = TablePages::new(engine, account, String::new());
     while let Some(listed) = pages.next().await? {
@@ -145,9 +145,9 @@ async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<
 }
 
 /// What one table holds; nothing if it has gone meanwhile.
-async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -> Result<Amount, Fault> {
+async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -> Result<ContentSize, Fault> {
     let table = TableKey { account: account.clone(), name };
-    let (mut amount, mut from) = (Amount::default(), None);
+    let (mut size, mut from) = (ContentSize::default(), None);
     loop {
         let began = clock::instant();
         let scan = Scan {
@@ -158,13 +158,13 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
             byte_budget: usize::MAX,
             deadline: began + STEP_TIME,
         };
-        let (sum, end) = match engine.scan(&table, scan, Sum::default()).await {
+        let (sum, end) = match engine.scan(&table, scan, ContentSum::default()).await {
             Ok(page) => page,
-            Err(ReadError::TableNotFound) => return Ok(Amount::default()),
+            Err(ReadError::TableNotFound) => return Ok(ContentSize::default()),
             Err(ReadError::Fault(fault)) => return Err(fault),
         };
-        amount.add(sum.0);
-        let Some(next) = end.next else { return Ok(amount) };
+        size.add(sum.0);
+        let Some(next) = end.next else { return Ok(size) };
         from = Some(next);
         // Half of the time belongs to the others.
         tokio::time::sleep(clock::elapsed_since(began)).await;
@@ -173,12 +173,12 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
 
 /// Adds entities up.
 #[derive(Debug, Default)]
-struct Sum(Amount);
+struct ContentSum(ContentSize);
 
-impl EntitySink for Sum {
+impl EntitySink for ContentSum {
     fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
         let bytes = entity_bytes(&entity.key.partition, &entity.key.row, entity.record.record_bytes());
-        self.0.add(Amount { entities: 1, bytes });
+        self.0.add(ContentSize { entities: 1, bytes });
         ControlFlow::Continue(())
     }
 }
@@ -196,7 +196,7 @@ mod tests {
         let (quotas, account, at) =
             (Quotas::new(Quota::default()), AccountName::new("orchard").unwrap(), Instant::now());
         let is_due = |seconds| quotas.is_due(&account, at + Duration::from_secs(seconds));
-        let count = Count { at, took: Duration::from_millis(1) };
+        let count = CountRecord { at, took: Duration::from_millis(1) };
         assert!(is_due(0), "never counted");
         quotas.set_failed(&account, count);
         assert!(!is_due(59) && is_due(60));
@@ -212,7 +212,7 @@ mod tests {
     async fn a_large_account_holds_up_nobody() {
         let account = |name| AccountName::new(name).unwrap();
         let (large, small) = (account("orchard"), account("meadow"));
-        let mut counts = Counts::new();
+        let mut counts = RunningCounts::new();
         let (large_counts, mut ended) = mpsc::channel::<()>(1);
         counts.start(&large, async move {
             // Never done.
@@ -237,7 +237,7 @@ mod tests {
     fn counting_takes_a_small_share_of_the_time() {
         let at = Instant::now();
         let due = |took, is_doubtful, later| {
-            Count { at, took: Duration::from_millis(took) }.is_due(is_doubtful, at + Duration::from_millis(later))
+            CountRecord { at, took: Duration::from_millis(took) }.is_due(is_doubtful, at + Duration::from_millis(later))
         };
         for (took, is_doubtful, not_yet, then) in
             [(1, false, 59_999, 60_000), (2_000, false, 99_999, 100_000), (1, true, 3, 4), (2_000, true, 7_999, 8_000)]

@@ -15,7 +15,7 @@ pub(crate) use count::run;
 
 use crate::accounts::{Accounts, Quota};
 use crate::request::Failure;
-use count::Count;
+use count::CountRecord;
 use model::{AccountName, Mutation};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use store::{CommitError, Engine, TableKey, TablePages};
 use tokio::sync::OwnedMutexGuard;
-use usage::{AccountUsage, Growth, Outcome, Verdict};
+use usage::{AccountUsage, QuotaDecision, TransactionOutcome, UsageChange};
 use wire::{ErrorCode, ServiceError};
 
 /// The quotas of all accounts, and what is known of what they keep.
@@ -31,22 +31,22 @@ use wire::{ErrorCode, ServiceError};
 pub(crate) struct Quotas {
     /// What an account may keep that has no quota of its own.
     default: Quota,
-    counted: Mutex<HashMap<AccountName, Counted>>,
-    /// The next number of a [`Counted`].
+    counted: Mutex<HashMap<AccountName, CountedUsage>>,
+    /// The next number of a [`CountedUsage`].
     next: AtomicU64,
     /// The counts that failed since the account was counted last, so that they are not repeated without a pause.
-    failed: Mutex<HashMap<AccountName, Count>>,
+    failed: Mutex<HashMap<AccountName, CountRecord>>,
     /// Whoever creates a table, by account; of those with a quota on tables that did.
     creation: Mutex<HashMap<AccountName, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// What is known of an account.
 #[derive(Debug)]
-struct Counted {
+struct CountedUsage {
     /// Changes whenever the usage is replaced, so that a reservation made in an earlier one is not given back to it.
     number: u64,
     usage: AccountUsage,
-    count: Count,
+    count: CountRecord,
     is_doubtful: bool,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct QuotaReservation<'a>(Option<Reserved<'a>>);
 struct Reserved<'a> {
     quotas: &'a Quotas,
     table: &'a TableKey,
-    growth: Growth,
+    change: UsageChange,
     /// The number of what it was taken from; `None` if the account was not counted yet.
     from: Option<u64>,
 }
@@ -91,13 +91,13 @@ impl Quotas {
         accounts.quota(account).or(self.default)
     }
 
-    /// The quota of an account; `None` if it may keep any amount.
+    /// The quota of an account; `None` if it may keep any size.
     pub(crate) fn of_account(&self, accounts: &Accounts, account: &AccountName) -> Option<AccountQuota<'_>> {
         let quota = self.of(accounts, account);
         (!quota.is_none()).then_some(AccountQuota { quotas: self, quota })
     }
 
-    fn counted(&self) -> MutexGuard<'_, HashMap<AccountName, Counted>> {
+    fn counted(&self) -> MutexGuard<'_, HashMap<AccountName, CountedUsage>> {
         // Nothing that is done to it can panic half-way.
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -106,7 +106,7 @@ impl Quotas {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn failed(&self) -> MutexGuard<'_, HashMap<AccountName, Count>> {
+    fn failed(&self) -> MutexGuard<'_, HashMap<AccountName, CountRecord>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,7 +115,7 @@ impl Quotas {
     }
 
     /// What only one at a time has who creates a table of an account.
-    fn creation_turn(&self, account: &AccountName) -> Arc<tokio::sync::Mutex<()>> {
+    fn creation_lock(&self, account: &AccountName) -> Arc<tokio::sync::Mutex<()>> {
         Arc::clone(self.creation().entry(account.clone()).or_default())
     }
 
@@ -128,14 +128,14 @@ impl Quotas {
     }
 
     /// Takes what was counted; answers whether it is the first time.
-    fn set(&self, account: &AccountName, usage: AccountUsage, count: Count) -> bool {
+    fn set(&self, account: &AccountName, usage: AccountUsage, count: CountRecord) -> bool {
         self.failed().remove(account);
-        let counted = Counted { number: self.next(), usage, count, is_doubtful: false };
+        let counted = CountedUsage { number: self.next(), usage, count, is_doubtful: false };
         self.counted().insert(account.clone(), counted).is_none()
     }
 
     /// Remembers that counting failed.
-    fn set_failed(&self, account: &AccountName, count: Count) {
+    fn set_failed(&self, account: &AccountName, count: CountRecord) {
         self.failed().insert(account.clone(), count);
     }
 
@@ -150,21 +150,21 @@ impl Quotas {
     }
 
     /// Reserves what a transaction adds, or refuses it. Until the account was counted for the first time nothing is refused.
-    fn reserve<'a>(&'a self, quota: Quota, table: &'a TableKey, growth: Growth) -> Result<Reserved<'a>, Failure> {
+    fn reserve<'a>(&'a self, quota: Quota, table: &'a TableKey, change: UsageChange) -> Result<Reserved<'a>, Failure> {
         let mut counted = self.counted();
-        let reserved = |from| Reserved { quotas: self, table, growth, from };
-        let Some(Counted { number, usage, is_doubtful, .. }) = counted.get_mut(&table.account) else {
+        let reserved = |from| Reserved { quotas: self, table, change, from };
+        let Some(CountedUsage { number, usage, is_doubtful, .. }) = counted.get_mut(&table.account) else {
             return Ok(reserved(None));
         };
-        match usage.verdict(quota, table.name.folded(), &growth) {
-            Verdict::Allowed => {}
-            Verdict::AllowedAndDoubtful => *is_doubtful = true,
-            Verdict::Refused => {
+        match usage.decide(quota, table.name.folded(), &change) {
+            QuotaDecision::Allowed => {}
+            QuotaDecision::AllowedAndDoubtful => *is_doubtful = true,
+            QuotaDecision::Refused => {
                 *is_doubtful |= usage.may_be_less();
                 return Err(over_quota());
             }
         }
-        usage.reserve(table.name.folded(), &growth);
+        usage.reserve(table.name.folded(), &change);
         Ok(reserved(Some(*number)))
     }
 
@@ -186,7 +186,7 @@ impl<'a> AccountQuota<'a> {
         table: &TableKey,
     ) -> Result<Option<OwnedMutexGuard<()>>, Failure> {
         let Some(max) = self.quota.tables else { return Ok(None) };
-        let turn = self.quotas.creation_turn(&table.account).lock_owned().await;
+        let turn = self.quotas.creation_lock(&table.account).lock_owned().await;
         let mut count = 0;
         let mut pages = TablePages::new(engine, &table.account, String::new());
         while count < max
@@ -212,7 +212,7 @@ impl<'a> AccountQuota<'a> {
         if !self.quota.is_of_content() {
             return Ok(None);
         }
-        let reserved = self.quotas.reserve(self.quota, table, Growth::of(mutations))?;
+        let reserved = self.quotas.reserve(self.quota, table, UsageChange::of(mutations))?;
         Ok(Some(QuotaReservation(Some(reserved))))
     }
 
@@ -227,9 +227,9 @@ impl QuotaReservation<'_> {
     pub(crate) fn settle<T>(mut self, result: &Result<T, CommitError>) {
         if let Some(reserved) = self.0.take() {
             reserved.settle(match result {
-                Ok(_) => Outcome::Happened,
-                Err(error) if error.is_without_effect() => Outcome::LeftNothing,
-                Err(_) => Outcome::Unknown,
+                Ok(_) => TransactionOutcome::Happened,
+                Err(error) if error.is_without_effect() => TransactionOutcome::LeftNothing,
+                Err(_) => TransactionOutcome::Unknown,
             });
         }
     }
@@ -238,18 +238,18 @@ impl QuotaReservation<'_> {
 impl Drop for QuotaReservation<'_> {
     fn drop(&mut self) {
         if let Some(reserved) = self.0.take() {
-            reserved.settle(Outcome::Unknown);
+            reserved.settle(TransactionOutcome::Unknown);
         }
     }
 }
 
 impl Reserved<'_> {
-    fn settle(self, outcome: Outcome) {
-        let Self { quotas, table, growth, from } = self;
+    fn settle(self, outcome: TransactionOutcome) {
+        let Self { quotas, table, change, from } = self;
         if let Some(counted) = quotas.counted().get_mut(&table.account) {
             // A count that came in between saw the transaction or did not.
-            let outcome = if from == Some(counted.number) { outcome } else { Outcome::Unknown };
-            counted.usage.settle(table.name.folded(), &growth, outcome);
+            let outcome = if from == Some(counted.number) { outcome } else { TransactionOutcome::Unknown };
+            counted.usage.settle(table.name.folded(), &change, outcome);
         }
     }
 }
@@ -264,7 +264,7 @@ fn over_quota() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::Ceiling;
+    use crate::accounts::ContentLimit;
     use model::{Condition, EntityKey, KeyText, MutationError, RecordBuilder, TableName};
     use std::sync::Barrier;
     use std::time::Duration;
@@ -274,21 +274,21 @@ mod tests {
         TableKey { account: AccountName::new("orchard").unwrap(), name: TableName::new(name).unwrap() }
     }
 
-    fn inserts(count: usize) -> Growth {
+    fn inserts(count: usize) -> UsageChange {
         let insert = |row: usize| {
             let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&row.to_string()).unwrap() };
             Mutation::Insert { key, properties: RecordBuilder::default() }
         };
-        Growth::of(&(0..count).map(insert).collect::<Vec<_>>())
+        UsageChange::of(&(0..count).map(insert).collect::<Vec<_>>())
     }
 
-    fn deletion() -> Growth {
+    fn deletion() -> UsageChange {
         let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
-        Growth::of(&[Mutation::Delete { key, condition: Condition::Any }])
+        UsageChange::of(&[Mutation::Delete { key, condition: Condition::Any }])
     }
 
     fn quota(entities: u64) -> Quota {
-        Quota { account: Ceiling { entities: Some(entities), bytes: None }, ..Quota::default() }
+        Quota { account: ContentLimit { entities: Some(entities), bytes: None }, ..Quota::default() }
     }
 
     /// Quotas of an account that was counted and keeps some entities.
@@ -299,12 +299,12 @@ mod tests {
     }
 
     fn count_again(quotas: &Quotas, entities: u64) {
-        let usage = AccountUsage::counted(vec![("harvest".into(), usage::Amount { entities, bytes: 0 })]);
-        quotas.set(&table("harvest").account, usage, Count { at: Instant::now(), took: Duration::ZERO });
+        let usage = AccountUsage::counted(vec![("harvest".into(), usage::ContentSize { entities, bytes: 0 })]);
+        quotas.set(&table("harvest").account, usage, CountRecord { at: Instant::now(), took: Duration::ZERO });
     }
 
-    fn take<'a>(quotas: &'a Quotas, table: &'a TableKey, growth: Growth) -> Option<QuotaReservation<'a>> {
-        quotas.reserve(quota(1000), table, growth).ok().map(|taken| QuotaReservation(Some(taken)))
+    fn take<'a>(quotas: &'a Quotas, table: &'a TableKey, change: UsageChange) -> Option<QuotaReservation<'a>> {
+        quotas.reserve(quota(1000), table, change).ok().map(|taken| QuotaReservation(Some(taken)))
     }
 
     #[test]
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn accounts_do_not_wait_for_each_other_to_create_tables() {
         let quotas = Quotas::new(Quota::default());
-        let turn = |name| quotas.creation_turn(&AccountName::new(name).unwrap()).try_lock_owned();
+        let turn = |name| quotas.creation_lock(&AccountName::new(name).unwrap()).try_lock_owned();
         let _creating = turn("orchard").unwrap();
         assert!(turn("orchard").is_err() && turn("meadow").is_ok());
     }

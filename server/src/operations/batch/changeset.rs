@@ -116,7 +116,7 @@ async fn execute<'a, E: Engine>(
         note_table(tables, batch, first);
     }
     let options: Vec<QueryOptions<'_>> = parts.iter().map(|part| options(batch, part)).collect();
-    let Decoded { steps, mutations, refused: undecodable } = decode_all(batch, parts, &options);
+    let DecodedOperations { operations, mutations, refused: undecodable } = decode_all(batch, parts, &options);
     // An operation after one that breaks a rule is not checked, so the rules are checked on what was decoded.
     let transaction = match Transaction::new(mutations) {
         Ok(transaction) => Some(transaction),
@@ -126,7 +126,7 @@ async fn execute<'a, E: Engine>(
     if let Some(undecodable) = undecodable {
         return refused(undecodable);
     }
-    let (Some(transaction), Some(first)) = (transaction, steps.first()) else { return Ok(()) };
+    let (Some(transaction), Some(first)) = (transaction, operations.first()) else { return Ok(()) };
     let written = tables.commit(first.context.table(), transaction).await.map_err(|failure| match failure {
         CommitFailure::Fault(failure) => ChangesetFailure::Fault(failure),
         CommitFailure::Refused { index, failure, was_executed: true } => {
@@ -136,9 +136,9 @@ async fn execute<'a, E: Engine>(
             ChangesetFailure::Refused(RefusedOperation::early(index, failure))
         }
     })?;
-    for ((part, step), written) in parts.iter().zip(steps).zip(written) {
-        let version = step.context.data_service_version;
-        let answer = step.response(written).map_err(ChangesetFailure::Fault)?;
+    for ((part, operation), written) in parts.iter().zip(operations).zip(written) {
+        let version = operation.context.data_service_version;
+        let answer = operation.response(written).map_err(ChangesetFailure::Fault)?;
         response.success(part.content_id, version, answer);
     }
     Ok(())
@@ -156,13 +156,13 @@ fn broken_rule(error: TransactionError) -> RefusedOperation {
 }
 
 /// An operation that was decoded, until it is known what it did.
-struct Step<'a> {
+struct DecodedOperation<'a> {
     context: OperationContext<'a>,
     /// `None` for operations other than inserts.
     inserted: Option<Inserted>,
 }
 
-impl Step<'_> {
+impl DecodedOperation<'_> {
     fn response(self, written: Written) -> Result<OperationResponse, Failure> {
         match (self.inserted, written) {
             (Some(inserted), Written::Stored(timestamp)) => inserted.response(&self.context, timestamp),
@@ -175,8 +175,8 @@ impl Step<'_> {
 }
 
 /// The operations of a change set up to the first that is refused.
-struct Decoded<'a> {
-    steps: Vec<Step<'a>>,
+struct DecodedOperations<'a> {
+    operations: Vec<DecodedOperation<'a>>,
     mutations: Vec<Mutation>,
     /// The first operation that cannot be decoded, or that names another table than the first of all.
     refused: Option<RefusedOperation>,
@@ -189,19 +189,23 @@ fn decode_all<'a>(
     batch: &OperationContext<'a>,
     parts: &'a [PartRequest<'a>],
     options: &'a [QueryOptions<'a>],
-) -> Decoded<'a> {
-    let mut decoded =
-        Decoded { steps: Vec::with_capacity(parts.len()), mutations: Vec::with_capacity(parts.len()), refused: None };
+) -> DecodedOperations<'a> {
+    let mut decoded = DecodedOperations {
+        operations: Vec::with_capacity(parts.len()),
+        mutations: Vec::with_capacity(parts.len()),
+        refused: None,
+    };
     for (index, (part, options)) in parts.iter().zip(options).enumerate() {
         match open(batch, part, options).and_then(decode) {
-            Ok((step, mutation)) => {
-                let table = decoded.steps.first().map_or_else(|| step.context.table(), |first| first.context.table());
-                if !step.context.table().eq_ignore_ascii_case(table) {
+            Ok((operation, mutation)) => {
+                let table =
+                    decoded.operations.first().map_or_else(|| operation.context.table(), |first| first.context.table());
+                if !operation.context.table().eq_ignore_ascii_case(table) {
                     let code = ErrorCode::CommandsInBatchActOnDifferentPartitions;
                     decoded.refused = Some(RefusedOperation::late(index, code));
                     break;
                 }
-                decoded.steps.push(step);
+                decoded.operations.push(operation);
                 decoded.mutations.push(mutation);
             }
             Err(failure) => {
@@ -213,7 +217,7 @@ fn decode_all<'a>(
     decoded
 }
 
-fn decode(context: OperationContext<'_>) -> Result<(Step<'_>, Mutation), Failure> {
+fn decode(context: OperationContext<'_>) -> Result<(DecodedOperation<'_>, Mutation), Failure> {
     let (mutation, inserted) = match context.kind {
         OperationKind::InsertEntity => {
             let (mutation, inserted) = insert_entity::decode(&context)?;
@@ -228,5 +232,5 @@ fn decode(context: OperationContext<'_>) -> Result<(Step<'_>, Mutation), Failure
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
     context.allow(Action::of(&mutation, context.table()))?;
-    Ok((Step { context, inserted }, mutation))
+    Ok((DecodedOperation { context, inserted }, mutation))
 }

@@ -3,7 +3,7 @@
 //! A pure function of what is noted and of the times that are passed in. Its size follows the number of accounts, not that
 //! of requests.
 
-use super::tally::{Counted, Tally};
+use super::request_totals::{RequestFigures, RequestTotals};
 use crate::request::OperationKind;
 use model::limits::{ANALYTICS_PAGES_MAX, MINUTES_OF_HOUR};
 use model::service_properties::MetricsLevel;
@@ -35,7 +35,7 @@ pub(super) enum Origin {
 
 /// The figures of an interval, by what stands in the row key: the origin, and the operation or `None` for all.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct IntervalTotals(BTreeMap<(Origin, Option<OperationKind>), Tally>);
+pub(super) struct IntervalTotals(BTreeMap<(Origin, Option<OperationKind>), RequestTotals>);
 
 /// A request to be counted.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(super) struct Sample<'a> {
     pub(super) is_secondary: bool,
     pub(super) origin: Origin,
     pub(super) operation: OperationKind,
-    pub(super) counted: Counted,
+    pub(super) figures: RequestFigures,
 }
 
 /// The pages that were not written yet.
@@ -92,39 +92,42 @@ pub(super) fn partition_of(at: DateTime) -> String {
 impl Default for IntervalTotals {
     /// No requests, which is worth a row for each origin.
     fn default() -> Self {
-        Self(BTreeMap::from([((Origin::User, None), Tally::default()), ((Origin::System, None), Tally::default())]))
+        Self(BTreeMap::from([
+            ((Origin::User, None), RequestTotals::default()),
+            ((Origin::System, None), RequestTotals::default()),
+        ]))
     }
 }
 
 impl IntervalTotals {
     fn add(&mut self, note: &Sample<'_>, level: MetricsLevel) {
-        self.0.entry((note.origin, None)).or_default().add(&note.counted);
+        self.0.entry((note.origin, None)).or_default().add(&note.figures);
         if level == MetricsLevel::ServiceAndApi && note.operation != OperationKind::Unknown {
-            self.0.entry((note.origin, Some(note.operation))).or_default().add(&note.counted);
+            self.0.entry((note.origin, Some(note.operation))).or_default().add(&note.figures);
         }
     }
 
     fn merge(&mut self, other: &Self) {
-        for (row, tally) in &other.0 {
-            self.0.entry(*row).or_default().merge(tally);
+        for (row, totals) in &other.0 {
+            self.0.entry(*row).or_default().merge(totals);
         }
     }
 
     /// Row keys and what belongs into each row.
     ///
     /// UNVERIFIED (10 §8): the spelling of `All`.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (String, &Tally)> {
-        self.0.iter().map(|((origin, operation), tally)| {
+    pub(super) fn rows(&self) -> impl Iterator<Item = (String, &RequestTotals)> {
+        self.0.iter().map(|((origin, operation), totals)| {
             let origin = match origin {
                 Origin::User => "user",
                 Origin::System => "system",
             };
-            (format!("{origin};{}", operation.map_or("All", OperationKind::name)), tally)
+            (format!("{origin};{}", operation.map_or("All", OperationKind::name)), totals)
         })
     }
 }
 
-/// The tables that an account's requests are counted in, and how much is counted.
+/// The tables that an account's requests are counted in, and how much is figures.
 fn measured(properties: &ServiceProperties, is_secondary: bool) -> impl Iterator<Item = (MetricsTable, MetricsLevel)> {
     let (hour, minute) = (properties.hour_metrics.level, properties.minute_metrics.level);
     MetricsTable::ALL
@@ -194,7 +197,7 @@ impl Accumulator {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::{Ending, Party};
+    use super::super::request_totals::{CallerKind, ResultKind};
     use super::*;
     use model::service_properties::Metrics;
 
@@ -212,16 +215,16 @@ mod tests {
     }
 
     fn record(accumulator: &mut Accumulator, operation: OperationKind, properties: &ServiceProperties, when: &str) {
-        let counted = Counted {
-            ending: Ending::Success,
-            party: Party::Authenticated,
+        let figures = RequestFigures {
+            result: ResultKind::Success,
+            caller: CallerKind::Authenticated,
             ingress_bytes: 1,
             egress_bytes: 2,
             end_to_end_milliseconds: 1.0,
             server_milliseconds: 1.0,
         };
         let account = account();
-        let sample = Sample { account: &account, is_secondary: false, origin: Origin::User, operation, counted };
+        let sample = Sample { account: &account, is_secondary: false, origin: Origin::User, operation, figures };
         accumulator.record(&sample, properties, at(when));
     }
 
@@ -230,7 +233,7 @@ mod tests {
         let rows = pages.iter().flat_map(|(key, page)| {
             let place = format!("{:?} {}", key.table, key.interval.partition());
             page.rows()
-                .filter(|(_, tally)| !tally.is_empty())
+                .filter(|(_, totals)| !totals.is_empty())
                 .map(move |(row, _)| format!("{place} {row}"))
                 .collect::<Vec<_>>()
         });

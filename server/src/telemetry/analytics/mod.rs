@@ -11,8 +11,8 @@
 //! 3. Nobody waits for analytics but the stop of the server.
 
 mod accumulator;
-mod ending;
-mod tally;
+mod request_figures;
+mod request_totals;
 mod writer;
 
 use crate::accounts::Accounts;
@@ -23,10 +23,10 @@ use crate::telemetry::summary::RequestSummary;
 use accumulator::{Accumulator, IntervalKey, IntervalTotals, Origin, Sample};
 use model::service_properties::Metrics;
 use model::{AccountName, DateTime, MetricsTable, ServiceProperties};
+use request_totals::{CallerKind, RequestFigures, ResultKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use store::Engine;
-use tally::{Counted, Ending, Party};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
@@ -66,7 +66,7 @@ impl Analytics {
             is_secondary: summary.is_secondary,
             origin: Origin::User,
             operation: summary.operation,
-            counted: Counted::of(summary),
+            figures: RequestFigures::of(summary),
         };
         let at = DateTime::from_system_time(summary.began_at + summary.duration);
         self.accumulator().record(&sample, properties, at);
@@ -81,15 +81,15 @@ impl Analytics {
         properties: &ServiceProperties,
     ) {
         let milliseconds = time.as_secs_f64() * 1000.0;
-        let counted = Counted {
-            ending: Ending::Success,
-            party: Party::Authenticated,
+        let figures = RequestFigures {
+            result: ResultKind::Success,
+            caller: CallerKind::Authenticated,
             ingress_bytes: 0,
             egress_bytes: 0,
             end_to_end_milliseconds: milliseconds,
             server_milliseconds: milliseconds,
         };
-        let sample = Sample { account, is_secondary: false, origin: Origin::System, operation, counted };
+        let sample = Sample { account, is_secondary: false, origin: Origin::System, operation, figures };
         self.accumulator().record(&sample, properties, DateTime::from_system_time(clock::now()));
     }
 }

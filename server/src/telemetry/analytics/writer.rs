@@ -5,7 +5,7 @@
 //! done again.
 
 use super::accumulator::{IntervalKey, IntervalTotals, partition_of};
-use super::tally::Tally;
+use super::request_totals::RequestTotals;
 use crate::clock;
 use model::limits::{
     ANALYTICS_SWEEP_STEPS_MAX, ANALYTICS_WRITE_ATTEMPTS_MAX, PAGE_RESULTS_MAX, TRANSACTION_OPERATIONS_MAX,
@@ -74,15 +74,19 @@ pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, page: &Interv
 }
 
 /// What must be done so that the table has what it has and the page together.
-fn mutations(page: &IntervalTotals, partition: &str, stored: &HashMap<String, (DateTime, Tally)>) -> Vec<Mutation> {
-    let mutation = |(row, tally): (String, &Tally)| {
+fn mutations(
+    page: &IntervalTotals,
+    partition: &str,
+    stored: &HashMap<String, (DateTime, RequestTotals)>,
+) -> Vec<Mutation> {
+    let mutation = |(row, totals): (String, &RequestTotals)| {
         let key = EntityKey { partition: key_text(partition), row: key_text(&row) };
         match stored.get(&row) {
-            None => Some(Mutation::Insert { key, properties: tally.to_properties() }),
-            Some(_) if tally.is_empty() => None,
+            None => Some(Mutation::Insert { key, properties: totals.to_properties() }),
+            Some(_) if totals.is_empty() => None,
             Some((timestamp, stored)) => {
                 let mut sum = stored.clone();
-                sum.merge(tally);
+                sum.merge(totals);
                 let condition = Condition::parse(&ETag::of(*timestamp).to_string()).expect("an ETag is a condition");
                 Some(Mutation::Replace { key, properties: sum.to_properties(), condition })
             }
@@ -106,18 +110,18 @@ async fn create(engine: &impl Engine, table: &TableKey) -> Result<(), WriteError
 
 /// Collects the rows of a partition.
 #[derive(Default)]
-struct Rows {
-    rows: HashMap<String, (DateTime, Tally)>,
+struct StoredRows {
+    rows: HashMap<String, (DateTime, RequestTotals)>,
     is_damaged: bool,
 }
 
-impl EntitySink for Rows {
+impl EntitySink for StoredRows {
     fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
-        let Ok(tally) = Tally::of_record(&entity.record) else {
+        let Ok(totals) = RequestTotals::of_record(&entity.record) else {
             self.is_damaged = true;
             return ControlFlow::Break(());
         };
-        self.rows.insert(entity.key.row.clone().into_owned(), (entity.record.timestamp(), tally));
+        self.rows.insert(entity.key.row.clone().into_owned(), (entity.record.timestamp(), totals));
         ControlFlow::Continue(())
     }
 }
@@ -133,9 +137,9 @@ async fn stored_rows(
     engine: &impl Engine,
     table: &TableKey,
     partition: &str,
-) -> Result<Option<HashMap<String, (DateTime, Tally)>>, WriteError> {
+) -> Result<Option<HashMap<String, (DateTime, RequestTotals)>>, WriteError> {
     let scan = scan_of(KeyRange::rows(partition, Edge::Open, Edge::Open));
-    match engine.scan(table, scan, Rows::default()).await {
+    match engine.scan(table, scan, StoredRows::default()).await {
         Ok((rows, end)) if end.next.is_none() && !rows.is_damaged => Ok(Some(rows.rows)),
         Ok(_) => Err(WriteError::NotYet("the rows of before cannot be read".to_owned())),
         Err(ReadError::TableNotFound) => Ok(None),
@@ -145,9 +149,9 @@ async fn stored_rows(
 
 /// Collects keys, by partition.
 #[derive(Default)]
-struct Keys(BTreeMap<String, Vec<EntityKey>>);
+struct KeysByPartition(BTreeMap<String, Vec<EntityKey>>);
 
-impl EntitySink for Keys {
+impl EntitySink for KeysByPartition {
     fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
         let (partition, row) = (entity.key.partition.as_ref(), entity.key.row.as_ref());
         if let (Ok(partition_key), Ok(row)) = (KeyText::new(partition), KeyText::new(row)) {
@@ -171,7 +175,7 @@ pub(super) async fn delete_old(
     let oldest = partition_of(DateTime::from_ticks(oldest).unwrap_or(DateTime::MIN));
     for _ in 0..ANALYTICS_SWEEP_STEPS_MAX {
         let scan = scan_of(KeyRange::partitions(Edge::Open, Edge::Excluding(&oldest)));
-        let (keys, end) = match engine.scan(&table, scan, Keys::default()).await {
+        let (keys, end) = match engine.scan(&table, scan, KeysByPartition::default()).await {
             Ok(page) => page,
             Err(ReadError::TableNotFound) => return Ok(()),
             Err(ReadError::Fault(fault)) => return Err(fault.to_string()),
@@ -201,7 +205,7 @@ async fn delete(engine: &impl Engine, table: &TableKey, keys: &[EntityKey]) -> R
 #[cfg(test)]
 mod tests {
     use super::super::accumulator::{Accumulator, Origin, Sample};
-    use super::super::tally::{Counted, Ending, Party};
+    use super::super::request_totals::{CallerKind, RequestFigures, ResultKind};
     use super::*;
     use crate::request::OperationKind;
     use model::clock::SystemClock;
@@ -222,16 +226,16 @@ mod tests {
     fn page(requests: usize, when: &str) -> (IntervalKey, IntervalTotals) {
         let hour_metrics = Metrics { level: MetricsLevel::ServiceAndApi, retention: None };
         let properties = ServiceProperties { hour_metrics, ..ServiceProperties::default() };
-        let counted = Counted {
-            ending: Ending::Success,
-            party: Party::Authenticated,
+        let figures = RequestFigures {
+            result: ResultKind::Success,
+            caller: CallerKind::Authenticated,
             ingress_bytes: 3,
             egress_bytes: 5,
             end_to_end_milliseconds: 4.0,
             server_milliseconds: 1.0,
         };
         let (account, operation) = (account(), OperationKind::InsertEntity);
-        let sample = Sample { account: &account, is_secondary: false, origin: Origin::User, operation, counted };
+        let sample = Sample { account: &account, is_secondary: false, origin: Origin::User, operation, figures };
         let mut accumulator = Accumulator::default();
         (0..requests).for_each(|_| accumulator.record(&sample, &properties, at(when)));
         accumulator.take_all().pop().unwrap()

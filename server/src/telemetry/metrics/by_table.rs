@@ -27,13 +27,13 @@ const CACHED: usize = 32;
 
 /// The counters of an account or a table.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct RequestCounters {
     pub(super) outcomes: [AtomicU64; OUTCOMES.len()],
     pub(super) request_bytes: AtomicU64,
     pub(super) response_bytes: AtomicU64,
 }
 
-impl Tally {
+impl RequestCounters {
     fn count(&self, summary: &RequestSummary<'_>) {
         super::add(self.outcomes.get(outcome(summary.outcome)), 1);
         super::add(Some(&self.request_bytes), summary.request_bytes);
@@ -43,13 +43,13 @@ impl Tally {
 
 /// A table of an account, or with an empty name the account itself.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct TableCounters {
     owner: u64,
     pub(super) account: AccountName,
     /// In lower case, since names of tables are compared without regard to case.
     pub(super) table: Box<str>,
-    pub(super) tally: Tally,
-    of_account: Arc<Tally>,
+    pub(super) counters: RequestCounters,
+    of_account: Arc<RequestCounters>,
     is_gone: AtomicBool,
     /// In seconds of Unix time.
     used_at: AtomicU64,
@@ -61,27 +61,27 @@ pub(super) struct ByTable {
     /// Tells the counters of one server from those of another one in the same process, as in tests.
     id: u64,
     has_tables: bool,
-    known: RwLock<Known>,
-    other_tables: Tally,
+    known: RwLock<CountersByName>,
+    other_tables: RequestCounters,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    accounts: BTreeMap<AccountName, Arc<Tally>>,
-    other_accounts: Arc<Tally>,
-    entries: BTreeMap<AccountName, BTreeMap<Box<str>, Arc<Entry>>>,
+struct CountersByName {
+    accounts: BTreeMap<AccountName, Arc<RequestCounters>>,
+    other_accounts: Arc<RequestCounters>,
+    entries: BTreeMap<AccountName, BTreeMap<Box<str>, Arc<TableCounters>>>,
     tables: usize,
 }
 
 thread_local! {
-    static CACHE: RefCell<[Option<Arc<Entry>>; CACHED]> = const { RefCell::new([const { None }; CACHED]) };
+    static CACHE: RefCell<[Option<Arc<TableCounters>>; CACHED]> = const { RefCell::new([const { None }; CACHED]) };
 }
 
 impl ByTable {
     pub(super) fn new(has_tables: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, has_tables, known: RwLock::default(), other_tables: Tally::default() }
+        Self { id, has_tables, known: RwLock::default(), other_tables: RequestCounters::default() }
     }
 
     /// Counts a request for its account, if this server has it, and for its table.
@@ -156,41 +156,41 @@ impl ByTable {
     }
 
     /// The counters of the accounts; of those beyond the bound together at the end, if there are any.
-    pub(super) fn accounts(&self) -> Vec<(String, Arc<Tally>)> {
+    pub(super) fn accounts(&self) -> Vec<(String, Arc<RequestCounters>)> {
         let known = self.read();
-        let named = known.accounts.iter().map(|(name, tally)| (name.to_string(), Arc::clone(tally)));
+        let named = known.accounts.iter().map(|(name, counters)| (name.to_string(), Arc::clone(counters)));
         let other = (OTHER.to_owned(), Arc::clone(&known.other_accounts));
-        named.chain(Some(other).filter(|(_, tally)| !tally.is_untouched())).collect()
+        named.chain(Some(other).filter(|(_, counters)| !counters.are_zero())).collect()
     }
 
     /// The counters of the tables.
-    pub(super) fn tables(&self) -> Vec<Arc<Entry>> {
+    pub(super) fn tables(&self) -> Vec<Arc<TableCounters>> {
         let known = self.read();
         let entries = known.entries.values().flat_map(BTreeMap::values);
         entries.filter(|entry| !entry.table.is_empty()).cloned().collect()
     }
 
     /// The counters of the tables beyond the bound, if there are any.
-    pub(super) fn other_tables(&self) -> Option<&Tally> {
-        Some(&self.other_tables).filter(|tally| !tally.is_untouched())
+    pub(super) fn other_tables(&self) -> Option<&RequestCounters> {
+        Some(&self.other_tables).filter(|counters| !counters.are_zero())
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
+    fn read(&self) -> RwLockReadGuard<'_, CountersByName> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+    fn write(&self) -> RwLockWriteGuard<'_, CountersByName> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Tally {
-    fn is_untouched(&self) -> bool {
+impl RequestCounters {
+    fn are_zero(&self) -> bool {
         self.outcomes.iter().all(|count| count.load(Ordering::Relaxed) == 0)
     }
 }
 
-impl Entry {
+impl TableCounters {
     fn is(&self, owner: u64, account: &AccountName, table: &str) -> bool {
         self.owner == owner
             && self.account == *account
@@ -201,7 +201,7 @@ impl Entry {
     fn count(&self, summary: &RequestSummary<'_>, now: u64) {
         self.of_account.count(summary);
         if !self.table.is_empty() {
-            self.tally.count(summary);
+            self.counters.count(summary);
         }
         if self.used_at.load(Ordering::Relaxed) != now {
             self.used_at.store(now, Ordering::Relaxed);
@@ -209,8 +209,8 @@ impl Entry {
     }
 }
 
-impl Known {
-    fn find(&self, account: &AccountName, folded: &str) -> Option<Arc<Entry>> {
+impl CountersByName {
+    fn find(&self, account: &AccountName, folded: &str) -> Option<Arc<TableCounters>> {
         self.entries.get(account)?.get(folded).cloned()
     }
 
@@ -220,7 +220,7 @@ impl Known {
     }
 
     /// Adds a table, or with an empty name an account; `None` if there is no room for another table.
-    fn add(&mut self, owner: u64, account: &AccountName, folded: &str, now: u64) -> Option<Arc<Entry>> {
+    fn add(&mut self, owner: u64, account: &AccountName, folded: &str, now: u64) -> Option<Arc<TableCounters>> {
         if let Some(entry) = self.find(account, folded) {
             return Some(entry);
         }
@@ -228,15 +228,15 @@ impl Known {
             return None;
         }
         let of_account = match self.accounts.get(account) {
-            Some(tally) => Arc::clone(tally),
+            Some(counters) => Arc::clone(counters),
             None if self.accounts.len() >= METRICS_ACCOUNTS_MAX => Arc::clone(&self.other_accounts),
             None => Arc::clone(self.accounts.entry(account.clone()).or_default()),
         };
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(TableCounters {
             owner,
             account: account.clone(),
             table: folded.into(),
-            tally: Tally::default(),
+            counters: RequestCounters::default(),
             of_account,
             is_gone: AtomicBool::new(false),
             used_at: AtomicU64::new(now),
@@ -260,16 +260,16 @@ fn seconds(time: SystemTime) -> u64 {
 }
 
 fn is_success(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Answered { code: None, .. })
+    matches!(outcome, Outcome::Responded { code: None, .. })
 }
 
 /// The place of an outcome among [`OUTCOMES`].
 fn outcome(outcome: Outcome) -> usize {
     match outcome {
-        Outcome::Answered { code: None, .. } => 0,
-        Outcome::Answered { code: Some(ErrorCode::ServerBusy), .. } => 2,
-        Outcome::Answered { code: Some(code), .. } if code.status() < 500 => 1,
-        Outcome::Answered { code: Some(_), .. } => 3,
+        Outcome::Responded { code: None, .. } => 0,
+        Outcome::Responded { code: Some(ErrorCode::ServerBusy), .. } => 2,
+        Outcome::Responded { code: Some(code), .. } if code.status() < 500 => 1,
+        Outcome::Responded { code: Some(_), .. } => 3,
         Outcome::Aborted => 4,
     }
 }

@@ -9,7 +9,7 @@ pub(crate) struct ConnectionCounters {
     pub(crate) open: AtomicU64,
     pub(crate) accepted: AtomicU64,
     pub(crate) failed_handshakes: AtomicU64,
-    pub(crate) stalled: AtomicU64,
+    pub(crate) slow_readers: AtomicU64,
 }
 
 /// A connection that is open, as long as this lives.
@@ -30,8 +30,8 @@ impl ConnectionCounters {
     }
 
     /// A client took nothing of its answer for so long that it was cut off.
-    pub(crate) fn cut_off(&self) {
-        self.stalled.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_slow_reader(&self) {
+        self.slow_readers.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -143,9 +143,9 @@ fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
 /// The place of an outcome among the ways in which a request may end.
 fn end(outcome: Outcome) -> usize {
     match outcome {
-        Outcome::Answered { status, code: Some(code) } if status == code.status() => code as usize,
-        Outcome::Answered { code: Some(code), .. } => CODES + SUCCESSES.len() + code as usize,
-        Outcome::Answered { status, code: None } => {
+        Outcome::Responded { status, code: Some(code) } if status == code.status() => code as usize,
+        Outcome::Responded { code: Some(code), .. } => CODES + SUCCESSES.len() + code as usize,
+        Outcome::Responded { status, code: None } => {
             CODES + SUCCESSES.iter().position(|success| *success == status).unwrap_or(SUCCESSES.len() - 1)
         }
         Outcome::Aborted => ENDS - 1,

@@ -39,10 +39,10 @@ fn completed<'a>(
     }
 }
 
-const DONE: Outcome = Outcome::Answered { status: 204, code: None };
+const DONE: Outcome = Outcome::Responded { status: 204, code: None };
 
 fn failed(code: ErrorCode) -> Outcome {
-    Outcome::Answered { status: code.status(), code: Some(code) }
+    Outcome::Responded { status: code.status(), code: Some(code) }
 }
 
 fn account(name: &str) -> AccountName {
@@ -167,12 +167,12 @@ fn every_end_of_a_request_has_a_place_of_its_own() {
     };
     for code in ErrorCode::ALL {
         place(failed(*code), (code.status(), code.as_str()));
-        place(Outcome::Answered { status: 202, code: Some(*code) }, (202, code.as_str()));
+        place(Outcome::Responded { status: 202, code: Some(*code) }, (202, code.as_str()));
     }
     for status in [200, 201, 202, 204] {
-        place(Outcome::Answered { status, code: None }, (status, ""));
+        place(Outcome::Responded { status, code: None }, (status, ""));
     }
-    place(Outcome::Answered { status: 299, code: None }, (0, ""));
+    place(Outcome::Responded { status: 299, code: None }, (0, ""));
     place(Outcome::Aborted, (0, "aborted"));
     assert_eq!(expected.len(), ENDS);
     assert_eq!(ends().count(), ENDS);
@@ -190,11 +190,13 @@ fn a_request_is_in_flight_until_its_end_or_until_its_task_is_gone() {
 
 /// Tables and accounts with the number of their requests.
 fn lines(metrics: &Metrics, start: &str) -> Vec<String> {
-    let sum = |tally: &by_table::Tally| tally.outcomes.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
+    let sum = |counters: &by_table::RequestCounters| {
+        counters.outcomes.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>()
+    };
     let tables = metrics.by_table.tables();
-    let tables = tables.iter().map(|entry| format!("{}/{} {}", entry.account, entry.table, sum(&entry.tally)));
+    let tables = tables.iter().map(|entry| format!("{}/{} {}", entry.account, entry.table, sum(&entry.counters)));
     let accounts = metrics.by_table.accounts();
-    let accounts = accounts.iter().map(|(account, tally)| format!("{account} {}", sum(tally)));
+    let accounts = accounts.iter().map(|(account, counters)| format!("{account} {}", sum(counters)));
     tables.chain(accounts).filter(|line| line.starts_with(start)).collect()
 }
 

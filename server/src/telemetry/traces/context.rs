@@ -5,7 +5,7 @@ use model::limits::TRACE_STATE_BYTES_MAX;
 
 /// The span of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Remote {
+pub(super) struct ClientSpan {
     pub(super) trace_id: u128,
     pub(super) span_id: u64,
     pub(super) is_sampled: bool,
@@ -13,7 +13,7 @@ pub(super) struct Remote {
     pub(super) state: Option<String>,
 }
 
-impl Remote {
+impl ClientSpan {
     /// What the headers say; `None` if they say nothing, or nothing that can be read.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut parents = headers.get_all("traceparent").iter();
@@ -69,7 +69,7 @@ mod tests {
                 http::HeaderName::from_static("traceparent"),
                 HeaderValue::from_str(&parent).unwrap(),
             )]);
-            let remote = Remote::of(&headers);
+            let remote = ClientSpan::of(&headers);
             assert_eq!(remote.as_ref().map(|remote| remote.is_sampled), expected, "{parent}");
             if let Some(remote) = remote {
                 assert_eq!(

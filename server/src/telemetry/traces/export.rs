@@ -3,8 +3,8 @@
 //! A batch that the collector cannot take now is tried again a few times; meanwhile the queue fills, and what finds no
 //! place in it is thrown away and counted. What is wrong is said once, until it works again.
 
-use super::settings::Settings;
-use super::{Counts, Span, otlp};
+use super::settings::TraceSettings;
+use super::{Span, SpanCounts, otlp};
 use crate::outbound::{self, SendError};
 use anyhow::{Context, Error, anyhow, bail};
 use bytes::Bytes;
@@ -26,20 +26,20 @@ const RETRY_WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(
 
 /// Hands spans to the collector.
 pub(super) struct Exporter {
-    settings: Settings,
+    settings: TraceSettings,
     tls: Option<TlsConnector>,
-    counts: Arc<Counts>,
+    counts: Arc<SpanCounts>,
 }
 
 /// Why a batch was not taken.
-enum Refusal {
+enum ExportError {
     /// Another try may succeed.
     Passing(anyhow::Error),
     Final(anyhow::Error),
 }
 
 impl Exporter {
-    pub(super) fn new(settings: Settings, counts: Arc<Counts>) -> anyhow::Result<Self> {
+    pub(super) fn new(settings: TraceSettings, counts: Arc<SpanCounts>) -> anyhow::Result<Self> {
         let tls = match settings.endpoint.scheme_str() {
             Some("https") => Some(tls(&settings)?),
             _ => None,
@@ -108,14 +108,14 @@ impl Exporter {
         let body = Bytes::from(otlp::batch(&self.settings.resource, batch));
         let waits: &[Duration] = if is_last { &[] } else { &RETRY_WAITS };
         let mut waits = waits.iter();
-        let refusal = loop {
+        let error = loop {
             match (self.send(body.clone()).await, waits.next()) {
                 (Ok(()), _) => break None,
-                (Err(Refusal::Passing(_)), Some(wait)) => tokio::time::sleep(*wait).await,
-                (Err(Refusal::Passing(error) | Refusal::Final(error)), _) => break Some(error),
+                (Err(ExportError::Passing(_)), Some(wait)) => tokio::time::sleep(*wait).await,
+                (Err(ExportError::Passing(error) | ExportError::Final(error)), _) => break Some(error),
             }
         };
-        match refusal {
+        match error {
             None => {
                 self.counts.exported.fetch_add(count, Ordering::Relaxed);
                 if !std::mem::replace(works, true) {
@@ -131,14 +131,14 @@ impl Exporter {
         }
     }
 
-    async fn send(&self, body: Bytes) -> Result<(), Refusal> {
+    async fn send(&self, body: Bytes) -> Result<(), ExportError> {
         match tokio::time::timeout(self.settings.timeout, self.post(body)).await {
             Ok(sent) => sent,
-            Err(_) => Err(Refusal::Passing(anyhow!("no answer within {} ms", self.settings.timeout.as_millis()))),
+            Err(_) => Err(ExportError::Passing(anyhow!("no answer within {} ms", self.settings.timeout.as_millis()))),
         }
     }
 
-    async fn post(&self, body: Bytes) -> Result<(), Refusal> {
+    async fn post(&self, body: Bytes) -> Result<(), ExportError> {
         let mut request = Request::post("/")
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))
@@ -148,10 +148,10 @@ impl Exporter {
         }
         let sent = outbound::send(&self.settings.endpoint, self.tls.as_ref(), request).await;
         let response = sent.map_err(|error| match error {
-            SendError::Connection(error) => Refusal::Passing(Error::new(error).context("connecting")),
-            SendError::Name(error) => Refusal::Final(Error::new(error).context("the name of the collector")),
-            SendError::Tls(error) => Refusal::Passing(Error::new(error).context("TLS")),
-            SendError::Http(error) => Refusal::Passing(error.into()),
+            SendError::Connection(error) => ExportError::Passing(Error::new(error).context("connecting")),
+            SendError::Name(error) => ExportError::Final(Error::new(error).context("the name of the collector")),
+            SendError::Tls(error) => ExportError::Passing(Error::new(error).context("TLS")),
+            SendError::Http(error) => ExportError::Passing(error.into()),
         })?;
         let status = response.status();
         // What it says does not matter, but an answer that was not read would look like a client that broke off.
@@ -162,14 +162,14 @@ impl Exporter {
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT => Err(Refusal::Passing(error())),
-            _ => Err(Refusal::Final(error())),
+            | StatusCode::GATEWAY_TIMEOUT => Err(ExportError::Passing(error())),
+            _ => Err(ExportError::Final(error())),
         }
     }
 }
 
 /// Trusts the certificate authorities of the system (or of `SSL_CERT_FILE`) and those that the settings name.
-fn tls(settings: &Settings) -> anyhow::Result<TlsConnector> {
+fn tls(settings: &TraceSettings) -> anyhow::Result<TlsConnector> {
     let mut roots = outbound::system_authorities();
     if let Some(path) = &settings.certificate {
         let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);

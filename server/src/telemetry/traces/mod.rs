@@ -10,15 +10,15 @@ mod export;
 mod otlp;
 mod settings;
 
-pub(crate) use settings::Settings;
+pub(crate) use settings::TraceSettings;
 
 use crate::clock;
 use crate::request::random_number;
 use crate::telemetry::summary::RequestSummary;
-use context::Remote;
+use context::ClientSpan;
 use http::HeaderMap;
 use model::limits::TRACE_STEPS_MAX;
-use otlp::{Span, Step};
+use otlp::{Span, StepSpan};
 use settings::Sampler;
 use std::fmt;
 use std::future::poll_fn;
@@ -41,7 +41,7 @@ tokio::task_local! {
 pub(crate) struct Tracer {
     sampler: Sampler,
     queue: mpsc::Sender<Span>,
-    counts: Arc<Counts>,
+    counts: Arc<SpanCounts>,
     /// Asks the task that sends for its end.
     stop: Mutex<Option<oneshot::Sender<()>>>,
     ended: Mutex<Option<oneshot::Receiver<()>>>,
@@ -49,7 +49,7 @@ pub(crate) struct Tracer {
 
 /// What became of spans.
 #[derive(Debug, Default)]
-struct Counts {
+struct SpanCounts {
     exported: AtomicU64,
     dropped: AtomicU64,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Trace {
     parent: Option<u64>,
     state: Option<String>,
     began: Instant,
-    steps: Mutex<Vec<Step>>,
+    steps: Mutex<Vec<StepSpan>>,
 }
 
 impl fmt::Debug for Tracer {
@@ -75,10 +75,10 @@ impl fmt::Debug for Tracer {
 
 impl Tracer {
     /// Begins to hand spans to the collector.
-    pub(crate) fn start(settings: Settings) -> anyhow::Result<Self> {
+    pub(crate) fn start(settings: TraceSettings) -> anyhow::Result<Self> {
         let (queue, spans) = mpsc::channel(settings.queue_spans_max);
         let (counts, (stop, stopped), (end, ended)) =
-            (Arc::new(Counts::default()), oneshot::channel(), oneshot::channel());
+            (Arc::new(SpanCounts::default()), oneshot::channel(), oneshot::channel());
         let sampler = settings.sampler;
         let exporter = export::Exporter::new(settings, Arc::clone(&counts))?;
         tokio::spawn(async move {
@@ -92,7 +92,7 @@ impl Tracer {
 
     /// The trace of a request that begins; `None` if it is not to be traced.
     pub(crate) fn begin(&self, headers: &HeaderMap, began: Instant) -> Option<Arc<Trace>> {
-        let remote = Remote::of(headers);
+        let remote = ClientSpan::of(headers);
         let trace_id = remote.as_ref().map_or_else(new_trace_id, |remote| remote.trace_id);
         if !self.sampler.samples(trace_id, remote.as_ref().map(|remote| remote.is_sampled)) {
             return None;
@@ -118,7 +118,7 @@ impl Tracer {
     }
 
     /// Sends what is still here, but no longer than this.
-    pub(crate) async fn stop(&self, patience: Duration) {
+    pub(crate) async fn stop(&self, timeout: Duration) {
         let take = |stop: &Mutex<Option<_>>| stop.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(stop) = take(&self.stop) {
             // A task that has ended has nothing to send.
@@ -126,7 +126,7 @@ impl Tracer {
         }
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(ended) = ended {
-            let _late_or_ended = tokio::time::timeout(patience, ended).await;
+            let _late_or_ended = tokio::time::timeout(timeout, ended).await;
         }
     }
 }
@@ -155,7 +155,7 @@ pub(crate) async fn step<F: Future>(name: &'static str, work: Pin<&mut F>) -> F:
     let done = work.await;
     let mut steps = trace.steps.lock().unwrap_or_else(PoisonError::into_inner);
     if steps.len() < TRACE_STEPS_MAX {
-        steps.push(Step {
+        steps.push(StepSpan {
             name,
             id: new_span_id(),
             offset: began - trace.began,

@@ -19,12 +19,12 @@ pub(super) struct Span {
     /// What went wrong, if the server is to blame.
     error: Option<&'static str>,
     attributes: Vec<Value>,
-    steps: Vec<Step>,
+    steps: Vec<StepSpan>,
 }
 
 /// A part of the work for a request.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct StepSpan {
     pub(super) name: &'static str,
     pub(super) id: u64,
     /// How long after the request it began.
@@ -37,10 +37,10 @@ const KIND_SERVER: u8 = 2;
 const STATUS_ERROR: u8 = 2;
 
 impl Span {
-    pub(super) fn new(trace: &Trace, steps: Vec<Step>, summary: &RequestSummary<'_>) -> Self {
+    pub(super) fn new(trace: &Trace, steps: Vec<StepSpan>, summary: &RequestSummary<'_>) -> Self {
         let error = match summary.outcome {
-            Outcome::Answered { status, code: Some(code) } if status >= 500 => Some(code.as_str()),
-            Outcome::Answered { .. } => None,
+            Outcome::Responded { status, code: Some(code) } if status >= 500 => Some(code.as_str()),
+            Outcome::Responded { .. } => None,
             Outcome::Aborted => Some("aborted"),
         };
         Self {
@@ -141,7 +141,7 @@ fn attributes(summary: &RequestSummary<'_>) -> Vec<Value> {
         ("error.type", summary.outcome.code().map(wire::ErrorCode::as_str)),
     ];
     attributes.extend(optional.into_iter().filter_map(|(name, value)| Some(client_text(name, value?))));
-    if let Outcome::Answered { status, .. } = summary.outcome {
+    if let Outcome::Responded { status, .. } = summary.outcome {
         attributes.push(number("http.response.status_code", status.into()));
     }
     attributes

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tracing::warn;
 
 /// How traces are made and where they go.
-pub(crate) struct Settings {
+pub(crate) struct TraceSettings {
     /// Where batches of spans are sent.
     pub(super) endpoint: Uri,
     /// Headers of each batch; they often hold a credential, so they are never shown.
@@ -27,9 +27,9 @@ pub(crate) struct Settings {
     pub(super) batch_spans_max: usize,
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for TraceSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("sampler", &self.sampler).finish_non_exhaustive()
+        f.debug_struct("TraceSettings").field("sampler", &self.sampler).finish_non_exhaustive()
     }
 }
 
@@ -82,7 +82,7 @@ impl Sampler {
     }
 }
 
-impl Settings {
+impl TraceSettings {
     /// What the variables say; `None` if there are to be no traces.
     pub(crate) fn from_environment() -> anyhow::Result<Option<Self>> {
         Self::new(|name| std::env::var(name).ok())
@@ -211,8 +211,10 @@ fn resource(service: Option<String>, text: Option<&str>) -> anyhow::Result<Vec<(
 mod tests {
     use super::*;
 
-    fn settings(variables: &[(&str, &str)]) -> anyhow::Result<Option<Settings>> {
-        Settings::new(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+    fn settings(variables: &[(&str, &str)]) -> anyhow::Result<Option<TraceSettings>> {
+        TraceSettings::new(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[test]

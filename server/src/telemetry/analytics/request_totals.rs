@@ -1,6 +1,6 @@
 //! What is counted of requests, and the figures that follow from it (specification 10 §8).
 //!
-//! A tally holds sums only, so that two can be added: those of several servers, and those from before and after a restart.
+//! Totals hold sums only, so that two can be added: those of several servers, and those from before and after a restart.
 //! It can be had back from the columns that it becomes.
 //!
 //! This module must not know where figures are kept, nor read a clock.
@@ -10,7 +10,7 @@ use model::{EdmValue, RecordBuilder, RecordView};
 
 /// How a request ended, as the columns have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum ResultKind {
     Success,
     ThrottlingError,
     ClientTimeoutError,
@@ -23,7 +23,7 @@ pub(super) enum Ending {
 
 /// By which kind of credential a request came, as the columns have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Party {
+pub(super) enum CallerKind {
     /// The key of the account, or a token.
     Authenticated,
     Anonymous,
@@ -32,9 +32,9 @@ pub(super) enum Party {
 
 /// One request, as far as it is counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Counted {
-    pub(super) ending: Ending,
-    pub(super) party: Party,
+pub(super) struct RequestFigures {
+    pub(super) result: ResultKind,
+    pub(super) caller: CallerKind,
     pub(super) ingress_bytes: u64,
     pub(super) egress_bytes: u64,
     /// From the first byte of the request that was seen to the answer.
@@ -45,8 +45,8 @@ pub(super) struct Counted {
 
 /// Sums over requests.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Tally {
-    /// By ending and party.
+pub(super) struct RequestTotals {
+    /// By result and caller.
     counts: [[u64; 3]; 8],
     ingress_bytes: u64,
     egress_bytes: u64,
@@ -56,7 +56,7 @@ pub(super) struct Tally {
     server_milliseconds: f64,
 }
 
-impl Ending {
+impl ResultKind {
     const ALL: [Self; 8] = [
         Self::Success,
         Self::ThrottlingError,
@@ -68,7 +68,7 @@ impl Ending {
         Self::NetworkError,
     ];
 
-    /// The names of the columns for requests that ended so, by party.
+    /// The names of the columns for requests that ended so, by caller.
     fn columns(self) -> [&'static str; 3] {
         match self {
             Self::Success => ["Success", "AnonymousSuccess", "SASSuccess"],
@@ -83,33 +83,33 @@ impl Ending {
     }
 
     /// Whether the account would be charged for a request that ended so.
-    fn is_billable(self, party: Party) -> bool {
+    fn is_billable(self, caller: CallerKind) -> bool {
         match self {
             Self::Success | Self::ClientTimeoutError | Self::ClientOtherError | Self::NetworkError => true,
-            Self::AuthorizationError => party != Party::Anonymous,
+            Self::AuthorizationError => caller != CallerKind::Anonymous,
             Self::ThrottlingError | Self::ServerTimeoutError | Self::ServerOtherError => false,
         }
     }
 
     /// Whether a request that ended so says something about availability.
-    fn counts_for_availability(self, party: Party) -> bool {
-        self.is_billable(party) || matches!(self, Self::ServerTimeoutError | Self::ServerOtherError)
+    fn counts_for_availability(self, caller: CallerKind) -> bool {
+        self.is_billable(caller) || matches!(self, Self::ServerTimeoutError | Self::ServerOtherError)
     }
 }
 
-impl Party {
+impl CallerKind {
     const ALL: [Self; 3] = [Self::Authenticated, Self::Anonymous, Self::Sas];
 }
 
-impl Tally {
+impl RequestTotals {
     /// Adds one request.
-    pub(super) fn add(&mut self, counted: &Counted) {
-        *self.count_mut(counted.ending, counted.party) += 1;
-        self.ingress_bytes = self.ingress_bytes.saturating_add(counted.ingress_bytes);
-        self.egress_bytes = self.egress_bytes.saturating_add(counted.egress_bytes);
-        if counted.ending == Ending::Success {
-            self.end_to_end_milliseconds += counted.end_to_end_milliseconds;
-            self.server_milliseconds += counted.server_milliseconds;
+    pub(super) fn add(&mut self, figures: &RequestFigures) {
+        *self.count_mut(figures.result, figures.caller) += 1;
+        self.ingress_bytes = self.ingress_bytes.saturating_add(figures.ingress_bytes);
+        self.egress_bytes = self.egress_bytes.saturating_add(figures.egress_bytes);
+        if figures.result == ResultKind::Success {
+            self.end_to_end_milliseconds += figures.end_to_end_milliseconds;
+            self.server_milliseconds += figures.server_milliseconds;
         }
     }
 
@@ -129,18 +129,18 @@ impl Tally {
         self.requests(|_, _| true) == 0
     }
 
-    fn count_mut(&mut self, ending: Ending, party: Party) -> &mut u64 {
-        let of_ending = self.counts.get_mut(ending as usize).expect("there is a row for each ending");
-        of_ending.get_mut(party as usize).expect("there is a place for each party")
+    fn count_mut(&mut self, result: ResultKind, caller: CallerKind) -> &mut u64 {
+        let of_result = self.counts.get_mut(result as usize).expect("there is a row for each result");
+        of_result.get_mut(caller as usize).expect("there is a place for each caller")
     }
 
     /// How many requests ended in one of some ways.
-    fn requests(&self, belongs: impl Fn(Ending, Party) -> bool) -> u64 {
-        let rows = Ending::ALL.into_iter().zip(&self.counts);
-        let all = rows.flat_map(|(ending, row)| {
-            Party::ALL.into_iter().zip(row).map(move |(party, count)| (ending, party, *count))
+    fn requests(&self, belongs: impl Fn(ResultKind, CallerKind) -> bool) -> u64 {
+        let rows = ResultKind::ALL.into_iter().zip(&self.counts);
+        let all = rows.flat_map(|(result, row)| {
+            CallerKind::ALL.into_iter().zip(row).map(move |(caller, count)| (result, caller, *count))
         });
-        all.filter(|(ending, party, _)| belongs(*ending, *party)).map(|(_, _, count)| count).sum()
+        all.filter(|(result, caller, _)| belongs(*result, *caller)).map(|(_, _, count)| count).sum()
     }
 
     /// The columns that the sums become.
@@ -150,30 +150,30 @@ impl Tally {
             properties.push(name, EdmValue::Int64(i64::try_from(value).unwrap_or(i64::MAX)));
         };
         let total = self.requests(|_, _| true);
-        let billable = self.requests(Ending::is_billable);
+        let billable = self.requests(ResultKind::is_billable);
         count("TotalIngress", self.ingress_bytes);
         count("TotalEgress", self.egress_bytes);
         count("TotalRequests", total);
         count("TotalBillableRequests", billable);
-        for (ending, row) in Ending::ALL.into_iter().zip(&self.counts) {
-            for (name, value) in ending.columns().into_iter().zip(row) {
+        for (result, row) in ResultKind::ALL.into_iter().zip(&self.counts) {
+            for (name, value) in result.columns().into_iter().zip(row) {
                 count(name, *value);
             }
         }
-        let of = |wanted: &'static [Ending]| percent(self.requests(|ending, _| wanted.contains(&ending)), total);
-        let successes = self.requests(|ending, _| ending == Ending::Success);
-        let counting = self.requests(Ending::counts_for_availability);
+        let of = |wanted: &'static [ResultKind]| percent(self.requests(|result, _| wanted.contains(&result)), total);
+        let successes = self.requests(|result, _| result == ResultKind::Success);
+        let counting = self.requests(ResultKind::counts_for_availability);
         let rates = [
             (AVAILABILITY, availability(billable, counting)),
             (AVERAGE_END_TO_END, average(self.end_to_end_milliseconds, successes)),
             (AVERAGE_SERVER, average(self.server_milliseconds, successes)),
-            ("PercentSuccess", of(&[Ending::Success])),
-            ("PercentThrottlingError", of(&[Ending::ThrottlingError])),
-            ("PercentTimeoutError", of(&[Ending::ClientTimeoutError, Ending::ServerTimeoutError])),
-            ("PercentServerOtherError", of(&[Ending::ServerOtherError])),
-            ("PercentClientOtherError", of(&[Ending::ClientOtherError])),
-            ("PercentAuthorizationError", of(&[Ending::AuthorizationError])),
-            ("PercentNetworkError", of(&[Ending::NetworkError])),
+            ("PercentSuccess", of(&[ResultKind::Success])),
+            ("PercentThrottlingError", of(&[ResultKind::ThrottlingError])),
+            ("PercentTimeoutError", of(&[ResultKind::ClientTimeoutError, ResultKind::ServerTimeoutError])),
+            ("PercentServerOtherError", of(&[ResultKind::ServerOtherError])),
+            ("PercentClientOtherError", of(&[ResultKind::ClientOtherError])),
+            ("PercentAuthorizationError", of(&[ResultKind::AuthorizationError])),
+            ("PercentNetworkError", of(&[ResultKind::NetworkError])),
         ];
         for (name, value) in rates {
             properties.push(name, EdmValue::Double(value));
@@ -195,18 +195,18 @@ impl Tally {
                 _ => 0.0,
             })
         };
-        let mut tally = Self::default();
-        for ending in Ending::ALL {
-            for (party, name) in Party::ALL.into_iter().zip(ending.columns()) {
-                *tally.count_mut(ending, party) = count(name)?;
+        let mut totals = Self::default();
+        for result in ResultKind::ALL {
+            for (caller, name) in CallerKind::ALL.into_iter().zip(result.columns()) {
+                *totals.count_mut(result, caller) = count(name)?;
             }
         }
-        let successes = as_number(tally.requests(|ending, _| ending == Ending::Success));
-        tally.ingress_bytes = count("TotalIngress")?;
-        tally.egress_bytes = count("TotalEgress")?;
-        tally.end_to_end_milliseconds = rate(AVERAGE_END_TO_END)? * successes;
-        tally.server_milliseconds = rate(AVERAGE_SERVER)? * successes;
-        Ok(tally)
+        let successes = as_number(totals.requests(|result, _| result == ResultKind::Success));
+        totals.ingress_bytes = count("TotalIngress")?;
+        totals.egress_bytes = count("TotalEgress")?;
+        totals.end_to_end_milliseconds = rate(AVERAGE_END_TO_END)? * successes;
+        totals.server_milliseconds = rate(AVERAGE_SERVER)? * successes;
+        Ok(totals)
     }
 }
 
@@ -240,29 +240,36 @@ mod tests {
     use super::*;
     use model::DateTime;
 
-    pub(crate) fn counted(ending: Ending, party: Party) -> Counted {
+    pub(crate) fn figures(result: ResultKind, caller: CallerKind) -> RequestFigures {
         let (end_to_end_milliseconds, server_milliseconds) = (8.0, 2.0);
-        Counted { ending, party, ingress_bytes: 10, egress_bytes: 1000, end_to_end_milliseconds, server_milliseconds }
-    }
-
-    fn tally(requests: &[(Ending, Party, usize)]) -> Tally {
-        let mut tally = Tally::default();
-        for (ending, party, times) in requests {
-            (0..*times).for_each(|_| tally.add(&counted(*ending, *party)));
+        RequestFigures {
+            result,
+            caller,
+            ingress_bytes: 10,
+            egress_bytes: 1000,
+            end_to_end_milliseconds,
+            server_milliseconds,
         }
-        tally
     }
 
-    fn int(tally: &Tally, name: &str) -> i64 {
-        let record = tally.to_properties().finish(DateTime::MIN);
+    fn totals(requests: &[(ResultKind, CallerKind, usize)]) -> RequestTotals {
+        let mut totals = RequestTotals::default();
+        for (result, caller, times) in requests {
+            (0..*times).for_each(|_| totals.add(&figures(*result, *caller)));
+        }
+        totals
+    }
+
+    fn int(totals: &RequestTotals, name: &str) -> i64 {
+        let record = totals.to_properties().finish(DateTime::MIN);
         match record.view().unwrap().get(name).unwrap() {
             Some(EdmValue::Int64(value)) => value,
             other => panic!("{name} is {other:?}"),
         }
     }
 
-    fn double(tally: &Tally, name: &str) -> f64 {
-        let record = tally.to_properties().finish(DateTime::MIN);
+    fn double(totals: &RequestTotals, name: &str) -> f64 {
+        let record = totals.to_properties().finish(DateTime::MIN);
         match record.view().unwrap().get(name).unwrap() {
             Some(EdmValue::Double(value)) => value,
             other => panic!("{name} is {other:?}"),
@@ -275,58 +282,58 @@ mod tests {
 
     #[test]
     fn every_request_stands_in_one_column_and_in_the_totals() {
-        for (number, ending) in Ending::ALL.into_iter().enumerate() {
-            for (place, party) in Party::ALL.into_iter().enumerate() {
-                let tally = tally(&[(ending, party, 3)]);
-                let own = ending.columns()[place];
-                for other in Ending::ALL.into_iter().flat_map(Ending::columns) {
-                    assert_eq!(int(&tally, other), if other == own { 3 } else { 0 }, "{other} of {own}");
+        for (number, result) in ResultKind::ALL.into_iter().enumerate() {
+            for (place, caller) in CallerKind::ALL.into_iter().enumerate() {
+                let totals = totals(&[(result, caller, 3)]);
+                let own = result.columns()[place];
+                for other in ResultKind::ALL.into_iter().flat_map(ResultKind::columns) {
+                    assert_eq!(int(&totals, other), if other == own { 3 } else { 0 }, "{other} of {own}");
                 }
-                assert!(own.ends_with(Ending::ALL[number].columns()[0]));
-                assert_eq!((int(&tally, "TotalRequests"), int(&tally, "TotalIngress")), (3, 30));
-                assert_eq!(int(&tally, "TotalEgress"), 3000);
-                let latency = if ending == Ending::Success { (8.0, 2.0) } else { (0.0, 0.0) };
-                assert!(is(double(&tally, "AverageE2ELatency"), latency.0), "{own}");
-                assert!(is(double(&tally, "AverageServerLatency"), latency.1), "{own}");
+                assert!(own.ends_with(ResultKind::ALL[number].columns()[0]));
+                assert_eq!((int(&totals, "TotalRequests"), int(&totals, "TotalIngress")), (3, 30));
+                assert_eq!(int(&totals, "TotalEgress"), 3000);
+                let latency = if result == ResultKind::Success { (8.0, 2.0) } else { (0.0, 0.0) };
+                assert!(is(double(&totals, "AverageE2ELatency"), latency.0), "{own}");
+                assert!(is(double(&totals, "AverageServerLatency"), latency.1), "{own}");
             }
         }
         // 4 totals, 24 counts, 10 rates.
-        assert_eq!(Tally::default().to_properties().len(), 38);
+        assert_eq!(RequestTotals::default().to_properties().len(), 38);
     }
 
     #[test]
     fn what_is_billable_and_what_counts_for_availability() {
-        // The table of 10 §8: ending, billable, counts for availability; for all parties but one.
-        for (ending, is_billable, counts) in [
-            (Ending::Success, true, true),
-            (Ending::ThrottlingError, false, false),
-            (Ending::ClientTimeoutError, true, true),
-            (Ending::ServerTimeoutError, false, true),
-            (Ending::ClientOtherError, true, true),
-            (Ending::ServerOtherError, false, true),
-            (Ending::AuthorizationError, true, true),
-            (Ending::NetworkError, true, true),
+        // The table of 10 §8: result, billable, counts for availability; for all parties but one.
+        for (result, is_billable, counts) in [
+            (ResultKind::Success, true, true),
+            (ResultKind::ThrottlingError, false, false),
+            (ResultKind::ClientTimeoutError, true, true),
+            (ResultKind::ServerTimeoutError, false, true),
+            (ResultKind::ClientOtherError, true, true),
+            (ResultKind::ServerOtherError, false, true),
+            (ResultKind::AuthorizationError, true, true),
+            (ResultKind::NetworkError, true, true),
         ] {
-            for party in Party::ALL {
-                let is_stranger = (ending, party) == (Ending::AuthorizationError, Party::Anonymous);
+            for caller in CallerKind::ALL {
+                let is_stranger = (result, caller) == (ResultKind::AuthorizationError, CallerKind::Anonymous);
                 let (is_billable, counts) = (is_billable && !is_stranger, counts && !is_stranger);
-                let tally = tally(&[(ending, party, 1)]);
-                assert_eq!(int(&tally, "TotalBillableRequests"), i64::from(is_billable), "{ending:?} {party:?}");
+                let totals = totals(&[(result, caller, 1)]);
+                assert_eq!(int(&totals, "TotalBillableRequests"), i64::from(is_billable), "{result:?} {caller:?}");
                 let expected = if is_billable || !counts { 100.0 } else { 0.0 };
-                assert!(is(double(&tally, "Availability"), expected), "{ending:?} {party:?}");
+                assert!(is(double(&totals, "Availability"), expected), "{result:?} {caller:?}");
             }
         }
     }
 
     #[test]
     fn shares_and_averages() {
-        let mixed = tally(&[
-            (Ending::Success, Party::Authenticated, 5),
-            (Ending::Success, Party::Sas, 1),
-            (Ending::ThrottlingError, Party::Authenticated, 1),
-            (Ending::ServerTimeoutError, Party::Authenticated, 1),
-            (Ending::ClientTimeoutError, Party::Anonymous, 1),
-            (Ending::AuthorizationError, Party::Anonymous, 1),
+        let mixed = totals(&[
+            (ResultKind::Success, CallerKind::Authenticated, 5),
+            (ResultKind::Success, CallerKind::Sas, 1),
+            (ResultKind::ThrottlingError, CallerKind::Authenticated, 1),
+            (ResultKind::ServerTimeoutError, CallerKind::Authenticated, 1),
+            (ResultKind::ClientTimeoutError, CallerKind::Anonymous, 1),
+            (ResultKind::AuthorizationError, CallerKind::Anonymous, 1),
         ]);
         for (name, expected) in [
             ("PercentSuccess", 60.0),
@@ -342,22 +349,26 @@ mod tests {
         ] {
             assert!(is(double(&mixed, name), expected), "{name} is {}", double(&mixed, name));
         }
-        assert!(is(double(&Tally::default(), "PercentSuccess"), 0.0));
+        assert!(is(double(&RequestTotals::default(), "PercentSuccess"), 0.0));
     }
 
     #[test]
     fn sums_are_had_back_from_the_columns_and_can_be_added() {
-        let one = tally(&[(Ending::Success, Party::Authenticated, 2), (Ending::NetworkError, Party::Sas, 1)]);
+        let one = totals(&[
+            (ResultKind::Success, CallerKind::Authenticated, 2),
+            (ResultKind::NetworkError, CallerKind::Sas, 1),
+        ]);
         let record = one.to_properties().finish(DateTime::MIN);
-        let mut both = Tally::of_record(&record.view().unwrap()).unwrap();
+        let mut both = RequestTotals::of_record(&record.view().unwrap()).unwrap();
         assert_eq!(both, one);
-        let slow = Counted { end_to_end_milliseconds: 20.0, ..counted(Ending::Success, Party::Anonymous) };
-        let mut other = Tally::default();
+        let slow =
+            RequestFigures { end_to_end_milliseconds: 20.0, ..figures(ResultKind::Success, CallerKind::Anonymous) };
+        let mut other = RequestTotals::default();
         other.add(&slow);
         both.merge(&other);
         assert_eq!((int(&both, "TotalRequests"), int(&both, "Success")), (4, 2));
         assert_eq!((int(&both, "AnonymousSuccess"), int(&both, "TotalEgress")), (1, 4000));
         assert!(is(double(&both, "AverageE2ELatency"), 12.0));
-        assert!(!both.is_empty() && Tally::default().is_empty());
+        assert!(!both.is_empty() && RequestTotals::default().is_empty());
     }
 }
