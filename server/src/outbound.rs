@@ -1,4 +1,6 @@
-//! Requests of the server itself to other services, over HTTPS or plain HTTP: one connection for each, no proxy, no cookie.
+//! Requests that the server itself sends to token issuers and collectors, over HTTPS or plain HTTP.
+//!
+//! Each has a connection of its own; there are no proxies and no cookies. This module must not know what is sent.
 
 use http::header::{CONNECTION, HOST, USER_AGENT};
 use http::{HeaderValue, Request, Response, Uri};
@@ -13,11 +15,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug)]
 pub(crate) enum SendError {
     Connection(std::io::Error),
-    /// No certificate can be for this host.
+    /// The host is not a name that a certificate can have.
     Name(InvalidDnsNameError),
     Tls(std::io::Error),
     Http(hyper::Error),
@@ -40,8 +42,8 @@ pub(crate) fn connector(roots: RootCertStore) -> Result<TlsConnector, rustls::Er
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Sends a request to an address, over TLS if there is a connector for it. The path is that of the address, and what the
-/// request does not say about host, connection and sender is filled in.
+/// Sends a request to an address, over TLS if a connector is given. The path is that of the address; the headers `Host`,
+/// `Connection` and `User-Agent` are filled in where the request has none.
 pub(crate) async fn send<B>(
     uri: &Uri,
     tls: Option<&TlsConnector>,
@@ -55,7 +57,7 @@ where
     let authority = uri.authority().map_or("", http::uri::Authority::as_str);
     let headers = request.headers_mut();
     headers.entry(HOST).or_insert_with(|| {
-        HeaderValue::from_str(authority).expect("an address that was parsed has no other characters")
+        HeaderValue::from_str(authority).expect("the authority of a parsed address is a header value")
     });
     headers.entry(CONNECTION).or_insert(HeaderValue::from_static("close"));
     let sender = HeaderValue::from_static(concat!("Rowhouse/", env!("CARGO_PKG_VERSION")));
@@ -80,7 +82,7 @@ where
     B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(SendError::Http)?;
-    // Ends by itself when the answer was read or is no longer wanted.
+    // Ends by itself when the response was read or dropped.
     tokio::spawn(connection);
     sender.send_request(request).await.map_err(SendError::Http)
 }

@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tracing::info;
 
-/// What operators and collectors get to know, from before the engine is opened until the process ends.
+/// The admin listener and traces, which run from before the engine is opened until the process ends.
 #[derive(Debug)]
 pub struct Observers {
     /// The admin listener and its address; `None` if there is none.
@@ -45,7 +45,7 @@ impl Observers {
         let tracer = match TraceSettings::from_environment()? {
             None => None,
             Some(settings) => {
-                info!("traces of requests go to {}", settings.place());
+                info!("traces of requests go to {}", settings.endpoint_text());
                 Some(Arc::new(Tracer::start(settings)?))
             }
         };
@@ -63,7 +63,7 @@ impl Observers {
         Ok(Self { admin, connections, tracer })
     }
 
-    /// Where operators are answered; `None` if nowhere.
+    /// The address of the admin listener; `None` if there is none.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(|(_, address)| *address)
     }
@@ -80,7 +80,7 @@ pub struct Server<E> {
 }
 
 impl<E: Engine> Server<E> {
-    /// Puts a server together. From now on it says that it is ready.
+    /// Puts a server together. From then on the admin listener reports it as ready.
     pub async fn start(settings: Settings, observers: Observers, engine: E) -> anyhow::Result<Self> {
         let accounts = Arc::new(Live::new(settings.accounts));
         if let Some(files) = settings.account_file {
@@ -138,7 +138,7 @@ impl<E: Engine> Server<E> {
             }
         };
         let (engine, accounts) = (&service.engine, &service.accounts);
-        // It reads and no more, so it ends with the runtime.
+        // It only reads, so it may end with the runtime.
         tokio::spawn(quota::run(Arc::clone(engine), Arc::clone(accounts), Arc::clone(&service.quotas)));
         let analytics = service.analytics.as_ref().map(|analytics| {
             let (engine, accounts) = (Arc::clone(engine), Arc::clone(accounts));
@@ -152,7 +152,7 @@ impl<E: Engine> Server<E> {
             analytics::stop(&writer, running, time_for_analytics(shutdown_time, stopping_for)).await;
         }
         let closed = service.engine.close().await.context("closing the storage");
-        // The last spans may say why it could not be closed in order.
+        // Sent after closing, because the last spans may show why closing failed.
         if let Some(tracer) = tracer {
             tracer.stop(Duration::from_secs(TRACE_STOP_SECONDS_MAX)).await;
         }
@@ -162,7 +162,7 @@ impl<E: Engine> Server<E> {
     }
 }
 
-/// What TLS connections are accepted with, which follows its files.
+/// The TLS settings of new connections, kept as their files have them.
 fn live_tls(tls: Option<(Files<2>, ServerConfig)>) -> anyhow::Result<Option<Arc<Live<ServerConfig>>>> {
     let Some((files, tls)) = tls else { return Ok(None) };
     let live = Arc::new(Live::new(tls));
@@ -170,7 +170,7 @@ fn live_tls(tls: Option<(Files<2>, ServerConfig)>) -> anyhow::Result<Option<Arc<
     Ok(Some(live))
 }
 
-/// What the requests have left of the time to shut down, but always some.
+/// The part of the shutdown time that the requests have left, but never less than the minimum.
 fn time_for_analytics(shutdown_time: Duration, stopping_for: Duration) -> Duration {
     shutdown_time.saturating_sub(stopping_for).max(Duration::from_secs(ANALYTICS_STOP_SECONDS_MIN))
 }

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-/// The bytes of a MiB, in which sizes are given.
+/// Bytes of a MiB, the unit of sizes in settings.
 const MIB: u64 = 1024 * 1024;
 
 /// The section `[account.quota]` of an account, and the options of the same names.
@@ -51,7 +51,7 @@ impl ContentLimit {
 }
 
 impl Quota {
-    /// Fills what is not said from another one.
+    /// Fills limits that are not set from another quota.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             tables: self.tables.or(other.tables),
@@ -60,12 +60,12 @@ impl Quota {
         }
     }
 
-    /// Whether nothing is bounded.
+    /// Whether there is no limit at all.
     pub(crate) fn is_none(self) -> bool {
         self.tables.is_none() && !self.is_of_content()
     }
 
-    /// Whether entities or bytes are bounded, so that they must be counted.
+    /// Whether entities or bytes are limited, so that they must be counted.
     pub(crate) fn is_of_content(self) -> bool {
         !(self.account.is_none() && self.table.is_none())
     }

@@ -1,4 +1,4 @@
-//! A request as it came in: what its address and its head say, before anything of it is trusted.
+//! A request as it came in: its address and its head, before authentication.
 
 use super::{ConnectionInfo, Failure, Head, Layer};
 use crate::clock;
@@ -16,7 +16,7 @@ pub(crate) struct IncomingRequest<'r> {
     pub(crate) connection: ConnectionInfo,
     /// When the head had been read.
     pub(crate) started: Instant,
-    /// The same moment by the clock of the machine.
+    /// The same moment as the time of day.
     pub(crate) now: SystemTime,
     /// The host that is addressed; empty if none is named.
     pub(crate) host: &'r str,

@@ -1,4 +1,4 @@
-//! The way of operations to the engine.
+//! The access of operations to the engine.
 
 use super::metrics_tables::{MetricsTables, check_mutations, written_by_server};
 use crate::limits::quota::AccountQuota;
@@ -27,10 +27,10 @@ pub(crate) struct AccountTables<'a, E> {
     metrics_tables: Option<MetricsTables>,
 }
 
-/// Why a transaction did not happen.
+/// Why a transaction was not committed.
 #[derive(Debug)]
 pub(crate) enum CommitFailure {
-    /// The server cannot carry it out.
+    /// The server failed.
     Fault(Failure),
     /// The mutation at this index was refused.
     Refused {

@@ -1,4 +1,4 @@
-//! Counting what the accounts keep that have a quota on it: at the start, and again as it becomes doubtful or old.
+//! Counting the entities and bytes of accounts with a quota on them: at the start, and again when a count is doubtful or old.
 
 use super::Quotas;
 use super::usage::{AccountUsage, ContentSize, entity_bytes};
@@ -18,9 +18,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
-/// The part of the log that says what was counted.
+/// The log target of counts.
 const TARGET: &str = "rowhouse::quota";
-/// Most entities that are counted in one step. The engine's readers are bounded in number, so none is kept for long.
+/// Most entities that are counted in one scan. The engine has a bounded number of readers, so none is held for long.
 const STEP_ENTITIES: usize = 10_000;
 const STEP_TIME: Duration = Duration::from_millis(200);
 
@@ -56,7 +56,7 @@ pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>
     loop {
         let bounded = quotas.keep_bounded(&accounts.borrow_and_update());
         counts.end_others(&bounded);
-        // Where nothing is bounded, nothing is looked at until there are other accounts.
+        // Without any limited account, nothing is done until the accounts change.
         while !bounded.is_empty() {
             for account in bounded.iter().filter(|account| quotas.is_due(account, clock::instant())) {
                 counts.start(account, count(Arc::clone(&engine), Arc::clone(&quotas), account.clone()));
@@ -72,8 +72,8 @@ pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>
     }
 }
 
-/// The counts that are under way: each in a task of its own, so that none waits until a large account was counted, and no
-/// more at one time than leave the engine its readers.
+/// The counts in progress. Each has a task of its own, so that a large account does not delay others, and few run at one
+/// time, so that requests have enough readers of the engine.
 #[derive(Debug)]
 struct RunningCounts {
     running: HashMap<AccountName, JoinHandle<()>>,
@@ -92,14 +92,14 @@ impl RunningCounts {
         }
         let permits = Arc::clone(&self.permits);
         let running = tokio::spawn(async move {
-            // It is never closed.
+            // The semaphore is never closed.
             let _permit = permits.acquire().await;
             count.await;
         });
         self.running.insert(account.clone(), running);
     }
 
-    /// Ends the counts of accounts that need none any more.
+    /// Ends the counts of accounts that no longer need one.
     fn end_others(&mut self, bounded: &HashSet<AccountName>) {
         self.running.retain(|account, running| {
             let is_bounded = bounded.contains(account);
@@ -118,7 +118,7 @@ async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountN
             let usage = AccountUsage::counted(tables);
             let ContentSize { entities, bytes } = usage.whole();
             if quotas.set(&account, usage, CountRecord::since(began)) {
-                info!(target: TARGET, %account, entities, bytes, "counted for the quota, which is in force from now on");
+                info!(target: TARGET, %account, entities, bytes, "counted for the quota, which is enforced from now on");
             } else {
                 debug!(target: TARGET, %account, entities, bytes, "counted for the quota");
             }
@@ -126,7 +126,7 @@ async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountN
         Err(Fault::Closed) => {}
         Err(fault) => {
             quotas.set_failed(&account, CountRecord::since(began));
-            warn!(target: TARGET, %account, "what it keeps could not be counted for its quota: {fault}");
+            warn!(target: TARGET, %account, "the account could not be counted for its quota, and is counted again later: {fault}");
         }
     }
 }
@@ -144,7 +144,7 @@ async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<
     Ok(counted)
 }
 
-/// What one table holds; nothing if it has gone meanwhile.
+/// What one table holds; nothing if it was deleted meanwhile.
 async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -> Result<ContentSize, Fault> {
     let table = TableKey { account: account.clone(), name };
     let (mut size, mut from) = (ContentSize::default(), None);
@@ -166,7 +166,7 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
         size.add(sum.0);
         let Some(next) = end.next else { return Ok(size) };
         from = Some(next);
-        // Half of the time belongs to the others.
+        // Half of the time is left to requests.
         tokio::time::sleep(clock::elapsed_since(began)).await;
     }
 }
@@ -192,7 +192,7 @@ mod tests {
     use tokio::sync::{mpsc, oneshot};
 
     #[test]
-    fn a_count_that_fails_has_its_pause_too() {
+    fn a_failed_count_is_repeated_after_a_pause_too() {
         let (quotas, account, at) =
             (Quotas::new(Quota::default()), AccountName::new("orchard").unwrap(), Instant::now());
         let is_due = |seconds| quotas.is_due(&account, at + Duration::from_secs(seconds));
@@ -203,13 +203,13 @@ mod tests {
         let _first = quotas.set(&account, AccountUsage::default(), count);
         assert!(quotas.failed().is_empty());
         quotas.set_failed(&account, count);
-        // The quota of the development account is none.
+        // The development account has no quota.
         assert!(quotas.keep_bounded(&Accounts::development()).is_empty());
         assert!(is_due(0), "forgotten");
     }
 
     #[tokio::test]
-    async fn a_large_account_holds_up_nobody() {
+    async fn a_large_account_delays_no_other() {
         let account = |name| AccountName::new(name).unwrap();
         let (large, small) = (account("orchard"), account("meadow"));
         let mut counts = RunningCounts::new();

@@ -1,11 +1,11 @@
-//! How much an account keeps, as far as is known, and whether more may come.
+//! How much an account keeps, as far as is known, and whether a transaction fits into its quota.
 //!
-//! Counting everything for each write would cost a read for each upsert. So what is kept is counted by looking at all of it
-//! now and then, and in between what is known for sure is added: inserts and deletions say what they did. An upsert or an
-//! update may have made more or not; what it may have made is kept aside, and says when it is time to count again.
+//! An exact count would cost a read for each upsert. So everything is counted from time to time, and in between only certain
+//! changes are added: those of inserts and deletions. What an upsert or an update may have added is summed up separately, and
+//! decides when to count again.
 //!
-//! What a transaction adds is added before it is done, so that those which come at the same time have no more room together
-//! than one after another.
+//! What a transaction adds is reserved before it is executed, so that concurrent transactions together cannot exceed the
+//! quota.
 //!
 //! This module must not know the engine, nor read a clock.
 
@@ -38,19 +38,19 @@ impl ContentSize {
     }
 }
 
-/// The bytes of an entity: its two keys with what stands between them, and its record.
+/// The bytes of an entity: its two keys with a separator, and its record.
 pub(super) fn entity_bytes(partition: &str, row: &str, record_bytes: usize) -> u64 {
     u64::try_from(partition.len() + 1 + row.len() + record_bytes).unwrap_or(u64::MAX)
 }
 
-/// What a transaction does to the amounts if it happens.
+/// How a transaction changes the usage if it is committed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct UsageChange {
-    /// What is there afterwards that was not there before.
+    /// What it certainly adds.
     inserted: ContentSize,
-    /// What may be there afterwards beyond what was there before.
+    /// What it may add.
     possible: ContentSize,
-    /// How many entities are gone afterwards; what they took is not known.
+    /// How many entities it deletes; their size is not known.
     deleted: u64,
 }
 
@@ -72,33 +72,33 @@ impl UsageChange {
         change
     }
 
-    /// Whether nothing but deletions is asked for.
+    /// Whether the transaction has deletions only.
     fn only_deletes(self) -> bool {
         self.inserted == ContentSize::default() && self.possible == ContentSize::default()
     }
 }
 
-/// What became of a transaction.
+/// The result of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransactionOutcome {
     Happened,
     LeftNothing,
-    /// It may have happened, or what was known when it began is no longer what is known.
+    /// It may have been committed, or the account was counted in the meantime.
     Unknown,
 }
 
-/// What is known of an account or of a table.
+/// The known usage of an account or of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Usage {
     known: ContentSize,
     possible: ContentSize,
 }
 
-/// Whether a transaction may happen.
+/// Whether a transaction is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QuotaDecision {
     Allowed,
-    /// It may happen, but it is time to count.
+    /// It is allowed, but it is time to count again.
     AllowedAndDoubtful,
     Refused,
 }
@@ -107,7 +107,7 @@ impl Usage {
     fn decide(&self, limit: ContentLimit, change: &UsageChange) -> QuotaDecision {
         let UsageChange { inserted, possible, .. } = change;
         let is_beyond = |max: Option<u64>, now: u64, sure: u64, maybe: u64| {
-            // Who may not need room is refused when there is none at all.
+            // A change that may need no room is refused only if the limit is reached.
             max.is_some_and(|max| (sure > 0 && now.saturating_add(sure) > max) || (maybe > 0 && now >= max))
         };
         let known = self.known;
@@ -118,7 +118,7 @@ impl Usage {
         }
         let mut most = known;
         most.add(self.possible);
-        // What has reached its limit for sure need not be counted to know that.
+        // If the limit is certainly reached, a new count is not needed.
         let is_doubtful = |max: Option<u64>, known: u64, most: u64| max.is_some_and(|max| known < max && most >= max);
         if is_doubtful(limit.entities, known.entities, most.entities)
             || is_doubtful(limit.bytes, known.bytes, most.bytes)
@@ -146,17 +146,18 @@ impl Usage {
     }
 }
 
-/// What is known of an account and of its tables, by their folded names.
+/// The known usage of an account and of its tables, by their folded names.
 #[derive(Debug, Default)]
 pub(super) struct AccountUsage {
     whole: Usage,
     tables: HashMap<Box<str>, Usage>,
-    /// Something was deleted since it was counted, or may not have been written, so that there is less than is known.
+    /// Whether the real usage may be less than the known one: something was deleted since the count, or may not have been
+    /// written.
     may_be_less: bool,
 }
 
 impl AccountUsage {
-    /// What was counted.
+    /// The usage of tables that were counted.
     pub(super) fn counted(tables: Vec<(Box<str>, ContentSize)>) -> Self {
         let mut usage = Self::default();
         for (name, known) in tables {
@@ -173,7 +174,7 @@ impl AccountUsage {
         self.whole.known
     }
 
-    /// Whether a transaction on a table may happen. Deletions always may.
+    /// Whether a transaction on a table is allowed. Deletions always are.
     pub(super) fn decide(&self, quota: Quota, table: &str, change: &UsageChange) -> QuotaDecision {
         if change.only_deletes() {
             return QuotaDecision::Allowed;
@@ -187,12 +188,12 @@ impl AccountUsage {
         }
     }
 
-    /// Whether counting again would show that there is less than is known.
+    /// Whether a new count may find less than is known.
     pub(super) fn may_be_less(&self) -> bool {
         self.may_be_less
     }
 
-    /// Sets aside what a transaction needs.
+    /// Reserves what a transaction adds.
     pub(super) fn reserve(&mut self, table: &str, change: &UsageChange) {
         self.whole.reserve(change);
         let has_room = self.tables.len() < QUOTA_TABLES_COUNTED_MAX;
@@ -203,12 +204,12 @@ impl AccountUsage {
         }
     }
 
-    /// Takes what became of a transaction for which something was set aside.
+    /// Ends a reservation by the result of its transaction.
     pub(super) fn settle(&mut self, table: &str, change: &UsageChange, outcome: TransactionOutcome) {
         self.whole.settle(change, outcome);
         if let Some(usage) = self.tables.get_mut(table) {
             usage.settle(change, outcome);
-            // There may be no such table.
+            // The table may not exist.
             if *usage == Usage::default() {
                 self.tables.remove(table);
             }
@@ -217,7 +218,7 @@ impl AccountUsage {
             outcome == TransactionOutcome::Unknown || (outcome == TransactionOutcome::Happened && change.deleted > 0);
     }
 
-    /// A table is gone.
+    /// Subtracts a deleted table.
     pub(super) fn forget(&mut self, table: &str) {
         if let Some(gone) = self.tables.remove(table) {
             self.whole.known.subtract(gone.known);
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_is_taken_until_it_is_known_that_nothing_came_of_it() {
+    fn a_reservation_counts_until_the_transaction_certainly_changed_nothing() {
         let three = quota(ContentLimit { entities: Some(3), bytes: None }, NONE);
         let mut usage = AccountUsage::default();
         usage.reserve("one", &insert(&["1", "2"]));
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_stop_everything_but_deletions() {
+    fn a_limit_of_bytes_refuses_everything_except_deletions() {
         let entity = insert(&["1"]).inserted.bytes;
         assert!((1000..1100).contains(&entity));
         let bytes = quota(ContentLimit { entities: None, bytes: Some(3 * entity) }, NONE);
@@ -317,7 +318,7 @@ mod tests {
             assert_eq!(usage.decide(bytes, "one", &change), QuotaDecision::Refused);
         }
         assert_eq!(usage.decide(bytes, "one", &delete()), QuotaDecision::Allowed);
-        // What was freed is known only when it is counted.
+        // Only a new count shows how much was freed.
         happened(&mut usage, "one", &delete());
         assert_eq!(usage.decide(bytes, "one", &upsert()), QuotaDecision::Refused);
         assert!(usage.may_be_less());

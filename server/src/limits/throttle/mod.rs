@@ -1,12 +1,12 @@
-//! The targets of the real service, beyond which requests are told that the server is busy.
+//! The targets of the real service, beyond which requests are refused as "server busy".
 //!
-//! What counts are entities: each that is written, deleted, or examined by a query (`docs/throttling.md`). A server
-//! counts for itself; servers that share a database do not know of each other.
+//! Entities are counted: each one that is written, deleted, or examined by a query (`docs/throttling.md`). Each server
+//! counts only its own requests, even if several share a database.
 //!
 //! Invariants:
 //!
 //! 1. A request that is refused has done nothing and is not counted.
-//! 2. Nothing waits here: no lock is held for longer than one look at a map.
+//! 2. Nothing waits here: a lock is held for one look-up in a map.
 
 mod buckets;
 
@@ -38,7 +38,7 @@ pub(crate) struct Throttle {
     started: Instant,
 }
 
-/// Whose targets a request counts against.
+/// The buckets that a request counts against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ThrottleKeys {
     account: u64,
@@ -55,7 +55,7 @@ pub(crate) struct AdmittedQuery<'a> {
 }
 
 impl Throttle {
-    /// Nobody has taken anything yet.
+    /// Starts with full buckets.
     pub(crate) fn new(targets: Targets, started: Instant) -> Self {
         Self {
             accounts: Buckets::new(targets.account_entities_per_second),
@@ -65,7 +65,7 @@ impl Throttle {
         }
     }
 
-    /// Whose targets count, by the account and the encoded partition key in a table.
+    /// The buckets of an account, and of a partition of a table by its encoded key.
     fn keys(&self, account: &AccountName, partition: Option<(&TableKey, &[u8])>) -> ThrottleKeys {
         let partition = partition.map(|(table, key)| self.seed.hash_one((&table.account, table.name.folded(), key)));
         ThrottleKeys { account: self.seed.hash_one(account), partition }
@@ -84,7 +84,7 @@ impl Throttle {
         Ok(())
     }
 
-    /// Counts what an admitted request turned out to need.
+    /// Counts entities of an admitted request afterwards.
     fn add(&self, keys: ThrottleKeys, entities: u64, now: Instant) {
         let now = self.nanos(now);
         self.accounts.overdraw(keys.account, entities, now);
@@ -119,7 +119,7 @@ impl Throttle {
 }
 
 impl AdmittedQuery<'_> {
-    /// Counts what the query examined, beyond the one entity that was counted when it was let in.
+    /// Counts what the query examined, beyond the one entity that was counted when it was admitted.
     pub(crate) fn examined(self, entities: u64) {
         if entities > 1 {
             self.throttle.add(self.keys, entities - 1, clock::instant());

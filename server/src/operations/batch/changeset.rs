@@ -1,4 +1,4 @@
-//! Change sets: one transaction each.
+//! Change sets, each executed as one transaction.
 
 use super::part::{note_table, open, options};
 use super::response::{BatchResponse, FailureForm};
@@ -16,7 +16,7 @@ use wire::batch::{Changeset, PartRequest};
 use wire::error::TOO_MANY_CHANGES;
 use wire::{ErrorCode, QueryOptions, ServiceError};
 
-/// Why a change set did not happen.
+/// Why a change set was not committed.
 enum ChangesetFailure {
     /// One of its operations was refused.
     Refused(RefusedOperation),
@@ -35,7 +35,7 @@ struct RefusedOperation {
 impl RefusedOperation {
     /// An operation that could not be decoded, or that has no table.
     fn early(index: usize, failure: Failure) -> Self {
-        // The length of a key is judged with the operation, but counts as a matter of the transaction (05 §5.1).
+        // The length of a key is judged with the operation, but counts as an error of the transaction (05 §5.1).
         let was_executed = is_of_execution(failure.error.code);
         Self { index, failure, was_executed }
     }
@@ -79,7 +79,7 @@ pub(super) async fn run<'a, E: Engine>(
     Ok(())
 }
 
-/// Writes the one part that answers a change set which did not happen.
+/// Writes the one part of the response to a change set that was refused.
 fn respond_refused(
     batch: &OperationContext<'_>,
     parts: &[PartRequest<'_>],
@@ -94,12 +94,13 @@ fn respond_refused(
     response.failure(&error, failure.layer, FailureForm { was_executed: *was_executed, ..form });
 }
 
-/// Executes a change set as one transaction, and writes the answers if it happened. The checks are in the order of 06 §6: the
+/// Executes a change set as one transaction, and writes the responses if it was committed. The checks are in the order of 06 §6: the
 /// count; operation by operation its head and body, its table, its partition, and whether its entity came before; the table;
 /// the entities.
 ///
 /// UNVERIFIED (05 §5.2, 06 §6): that the count comes before the partitions, and partitions and duplicates are found
-/// operation by operation; and that the headers of the hundredth operation shape the answer to a change set of more.
+/// operation by operation; and that the headers of the hundredth operation decide the form of the response to a longer
+/// change set.
 async fn execute<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,
@@ -138,8 +139,8 @@ async fn execute<'a, E: Engine>(
     })?;
     for ((part, operation), written) in parts.iter().zip(operations).zip(written) {
         let version = operation.context.data_service_version;
-        let answer = operation.response(written).map_err(ChangesetFailure::Fault)?;
-        response.success(part.content_id, version, answer);
+        let response_part = operation.response(written).map_err(ChangesetFailure::Fault)?;
+        response.success(part.content_id, version, response_part);
     }
     Ok(())
 }
@@ -155,7 +156,7 @@ fn broken_rule(error: TransactionError) -> RefusedOperation {
     }
 }
 
-/// An operation that was decoded, until it is known what it did.
+/// An operation that was decoded and not yet committed.
 struct DecodedOperation<'a> {
     context: OperationContext<'a>,
     /// `None` for operations other than inserts.
@@ -178,7 +179,7 @@ impl DecodedOperation<'_> {
 struct DecodedOperations<'a> {
     operations: Vec<DecodedOperation<'a>>,
     mutations: Vec<Mutation>,
-    /// The first operation that cannot be decoded, or that names another table than the first of all.
+    /// The first operation that cannot be decoded, or that names another table than the first operation.
     refused: Option<RefusedOperation>,
 }
 

@@ -139,7 +139,7 @@ impl TraceSettings {
     }
 
     /// Where traces go, for the log.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn endpoint_text(&self) -> String {
         let host = self.endpoint.host().unwrap_or_default();
         let port = self.endpoint.port().map_or(String::new(), |port| format!(":{port}"));
         format!("{}://{host}{port}{}", self.endpoint.scheme_str().unwrap_or_default(), self.endpoint.path())
@@ -224,9 +224,9 @@ mod tests {
         assert!(settings(&[("OTEL_SERVICE_NAME", "x"), ("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]).unwrap().is_none());
         assert!(settings(&[ENDPOINT, ("OTEL_SDK_DISABLED", "True")]).unwrap().is_none());
         assert!(settings(&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")]).unwrap().is_none());
-        let place = |variables: &[_]| settings(variables).unwrap().unwrap().place();
-        assert_eq!(place(&[ENDPOINT]), "http://c:4318/v1/traces");
-        assert_eq!(place(&[ENDPOINT, ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://t/x")]), "https://t/x");
+        let endpoint = |variables: &[_]| settings(variables).unwrap().unwrap().endpoint_text();
+        assert_eq!(endpoint(&[ENDPOINT]), "http://c:4318/v1/traces");
+        assert_eq!(endpoint(&[ENDPOINT, ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://t/x")]), "https://t/x");
     }
 
     #[test]
