@@ -1,4 +1,4 @@
-//! In which column a request is counted (specification 10 §8).
+//! What is counted of a request, and in which column (specification 10 §8).
 
 use super::request_totals::{CallerKind, RequestFigures, ResultKind};
 use crate::request::{CredentialKind, OperationKind};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use wire::ErrorCode;
 
 impl RequestFigures {
-    /// What is counted of a request.
+    /// The figures of a request.
     pub(super) fn of(summary: &RequestSummary<'_>) -> Self {
         Self {
             result: result(summary.outcome, summary.operation, summary.has_own_timeout),
@@ -22,8 +22,8 @@ impl RequestFigures {
 
 /// How a request ended.
 ///
-/// UNVERIFIED (10 §8): that a batch whose operations were refused counts as the operation that was at fault, since its own
-/// status is always 202; and that a preflight request which is refused is no matter of authorization.
+/// UNVERIFIED (10 §8): that a batch whose operations were refused counts by the error of the operation that failed, since
+/// its own status is always 202; and that a preflight request which is refused does not count as an authorization error.
 fn result(outcome: Outcome, operation: OperationKind, has_own_timeout: bool) -> ResultKind {
     let Outcome::Responded { status, code } = outcome else { return ResultKind::NetworkError };
     match (code.map_or(status, ErrorCode::status), code) {

@@ -1,14 +1,14 @@
-//! What is counted of requests, and the figures that follow from it (specification 10 §8).
+//! The sums over requests, and the columns that are computed from them (specification 10 §8).
 //!
 //! Totals hold sums only, so that two can be added: those of several servers, and those from before and after a restart.
-//! It can be had back from the columns that it becomes.
+//! They can be computed back from the columns.
 //!
 //! This module must not know where figures are kept, nor read a clock.
 
 use model::record::DamagedRecord;
 use model::{EdmValue, RecordBuilder, RecordView};
 
-/// How a request ended, as the columns have it.
+/// How a request ended, as the columns distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResultKind {
     Success,
@@ -21,7 +21,7 @@ pub(super) enum ResultKind {
     NetworkError,
 }
 
-/// By which kind of credential a request came, as the columns have it.
+/// Who sent a request, as the columns distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallerKind {
     /// The key of the account, or a token.
@@ -37,9 +37,9 @@ pub(super) struct RequestFigures {
     pub(super) caller: CallerKind,
     pub(super) ingress_bytes: u64,
     pub(super) egress_bytes: u64,
-    /// From the first byte of the request that was seen to the answer.
+    /// From the head of the request to the response.
     pub(super) end_to_end_milliseconds: f64,
-    /// The part of it in which the server was at work.
+    /// The same without waiting for the body of the request.
     pub(super) server_milliseconds: f64,
 }
 
@@ -91,7 +91,7 @@ impl ResultKind {
         }
     }
 
-    /// Whether a request that ended so says something about availability.
+    /// Whether a request that ended so counts for availability.
     fn counts_for_availability(self, caller: CallerKind) -> bool {
         self.is_billable(caller) || matches!(self, Self::ServerTimeoutError | Self::ServerOtherError)
     }
@@ -113,7 +113,7 @@ impl RequestTotals {
         }
     }
 
-    /// Adds all that another one holds.
+    /// Adds other totals.
     pub(super) fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().flatten().zip(other.counts.iter().flatten()) {
             *mine = mine.saturating_add(*theirs);
@@ -124,17 +124,17 @@ impl RequestTotals {
         self.server_milliseconds += other.server_milliseconds;
     }
 
-    /// Whether no request is in it.
+    /// Whether no request was counted.
     pub(super) fn is_empty(&self) -> bool {
         self.requests(|_, _| true) == 0
     }
 
     fn count_mut(&mut self, result: ResultKind, caller: CallerKind) -> &mut u64 {
         let of_result = self.counts.get_mut(result as usize).expect("there is a row for each result");
-        of_result.get_mut(caller as usize).expect("there is a place for each caller")
+        of_result.get_mut(caller as usize).expect("there is a column for each caller")
     }
 
-    /// How many requests ended in one of some ways.
+    /// How many requests have a result and a caller that belong.
     fn requests(&self, belongs: impl Fn(ResultKind, CallerKind) -> bool) -> u64 {
         let rows = ResultKind::ALL.into_iter().zip(&self.counts);
         let all = rows.flat_map(|(result, row)| {
@@ -143,7 +143,7 @@ impl RequestTotals {
         all.filter(|(result, caller, _)| belongs(*result, *caller)).map(|(_, _, count)| count).sum()
     }
 
-    /// The columns that the sums become.
+    /// The columns for these sums.
     pub(super) fn to_properties(&self) -> RecordBuilder {
         let mut properties = RecordBuilder::with_capacity(1536);
         let mut count = |name, value: u64| {
@@ -181,7 +181,7 @@ impl RequestTotals {
         properties
     }
 
-    /// The sums that columns were made of. A column that is missing, or of another type, counts as zero.
+    /// The sums from which columns were computed. A column that is missing, or of another type, counts as zero.
     pub(super) fn of_record(record: &RecordView<'_>) -> Result<Self, DamagedRecord> {
         let count = |name| {
             Ok(match record.get(name)? {
@@ -218,7 +218,7 @@ fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * as_number(part) / as_number(whole) }
 }
 
-/// UNVERIFIED (10 §8): the availability while nobody asks for anything.
+/// UNVERIFIED (10 §8): the availability while there are no requests.
 fn availability(billable: u64, counting: u64) -> f64 {
     if counting == 0 { 100.0 } else { percent(billable, counting) }
 }
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_had_back_from_the_columns_and_can_be_added() {
+    fn sums_are_computed_back_from_the_columns_and_can_be_added() {
         let one = totals(&[
             (ResultKind::Success, CallerKind::Authenticated, 2),
             (ResultKind::NetworkError, CallerKind::Sas, 1),

@@ -1,8 +1,7 @@
-//! Pages of figures go into the tables of metrics, and old ones go out of them.
+//! Writes totals into the tables of metrics, and deletes old ones.
 //!
-//! Other servers may write the same rows at the same time, and this one may have written a part of an hour before it was
-//! started again. So a page is added to what is there, under the condition that it is still there; if it is not, all is
-//! done again.
+//! Other servers may write the same rows at the same time, and this one may have written a part of an hour before a restart.
+//! So totals are added to the stored ones, under the condition that these have not changed; if they have, all is done again.
 
 use super::accumulator::{IntervalKey, IntervalTotals, partition_of};
 use super::request_totals::RequestTotals;
@@ -23,20 +22,20 @@ use store::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Sca
 
 /// Ticks of 100 ns of a day.
 const DAY_TICKS: i64 = 24 * 60 * 60 * 10_000_000;
-/// How long one look at a table may take.
+/// How long one scan of a table may take.
 const SCAN_TIME: Duration = Duration::from_secs(5);
 
-/// Why a page was not written.
+/// Why totals were not written.
 #[derive(Debug)]
 pub(super) enum WriteError {
-    /// Nothing of it was written; it may be tried again.
+    /// Nothing was written, so they may be written again.
     NotYet(String),
-    /// Whether it was written is not known, so it must not be written again.
+    /// It is not known whether they were written, so they must not be written again.
     Unknown(String),
 }
 
 impl WriteError {
-    /// A fault of a write. Those that leave nothing behind are known.
+    /// The error for a fault of a write.
     fn of_write(fault: &Fault) -> Self {
         if fault.is_without_effect() { Self::NotYet(fault.to_string()) } else { Self::Unknown(fault.to_string()) }
     }
@@ -47,20 +46,20 @@ pub(super) fn table_key(account: &AccountName, table: MetricsTable) -> TableKey 
     TableKey { account: account.clone(), name: TableName::of_metrics(table) }
 }
 
-/// Adds a page to what its table has of the interval. All its rows are written, or none.
-pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, page: &IntervalTotals) -> Result<(), WriteError> {
+/// Adds totals to those that the table has of the interval. All rows are written, or none.
+pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, totals: &IntervalTotals) -> Result<(), WriteError> {
     let (table, partition) = (table_key(&key.account, key.table), key.interval.partition());
     for _ in 0..ANALYTICS_WRITE_ATTEMPTS_MAX {
         let Some(stored) = stored_rows(engine, &table, &partition).await? else {
             create(engine, &table).await?;
             continue;
         };
-        let mutations = mutations(page, &partition, &stored);
-        // A page has fewer rows than a transaction may have operations.
+        let mutations = mutations(totals, &partition, &stored);
+        // An interval has fewer rows than a transaction may have operations.
         let Ok(transaction) = Transaction::new(mutations) else { return Ok(()) };
         match engine.commit(&table, transaction).await {
             Ok(_) => return Ok(()),
-            // Another server was faster, or somebody deleted what was there.
+            // Another server was faster, or somebody deleted the rows.
             Err(CommitError::TableNotFound) => {}
             Err(CommitError::Refused(
                 _,
@@ -70,12 +69,12 @@ pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, page: &Interv
             Err(CommitError::Fault(fault)) => return Err(WriteError::of_write(&fault)),
         }
     }
-    Err(WriteError::NotYet("others write the same rows all the time".to_owned()))
+    Err(WriteError::NotYet("other servers kept changing the same rows".to_owned()))
 }
 
-/// What must be done so that the table has what it has and the page together.
+/// The mutations that add totals to the stored rows.
 fn mutations(
-    page: &IntervalTotals,
+    totals: &IntervalTotals,
     partition: &str,
     stored: &HashMap<String, (DateTime, RequestTotals)>,
 ) -> Vec<Mutation> {
@@ -92,7 +91,7 @@ fn mutations(
             }
         }
     };
-    page.rows().filter_map(mutation).collect()
+    totals.rows().filter_map(mutation).collect()
 }
 
 fn key_text(text: &str) -> KeyText {
@@ -102,7 +101,7 @@ fn key_text(text: &str) -> KeyText {
 async fn create(engine: &impl Engine, table: &TableKey) -> Result<(), WriteError> {
     match engine.create_table(table).await {
         Ok(()) | Err(CatalogError::AlreadyExists) => Ok(()),
-        // No figures are in doubt, only the table.
+        // No figures were written yet.
         Err(CatalogError::Fault(fault)) => Err(WriteError::NotYet(fault.to_string())),
         Err(CatalogError::NotFound) => Err(WriteError::NotYet("the table cannot be created".to_owned())),
     }
@@ -141,7 +140,7 @@ async fn stored_rows(
     let scan = scan_of(KeyRange::rows(partition, Edge::Open, Edge::Open));
     match engine.scan(table, scan, StoredRows::default()).await {
         Ok((rows, end)) if end.next.is_none() && !rows.is_damaged => Ok(Some(rows.rows)),
-        Ok(_) => Err(WriteError::NotYet("the rows of before cannot be read".to_owned())),
+        Ok(_) => Err(WriteError::NotYet("the stored rows cannot be read".to_owned())),
         Err(ReadError::TableNotFound) => Ok(None),
         Err(ReadError::Fault(fault)) => Err(WriteError::NotYet(fault.to_string())),
     }
@@ -162,7 +161,7 @@ impl EntitySink for KeysByPartition {
     }
 }
 
-/// Deletes what is older than it is to be kept. What is left, if it is very much, is for the next time.
+/// Deletes figures that are older than the days to keep. If there are very many, the next call deletes the rest.
 pub(super) async fn delete_old(
     engine: &impl Engine,
     account: &AccountName,
@@ -196,7 +195,7 @@ async fn delete(engine: &impl Engine, table: &TableKey, keys: &[EntityKey]) -> R
     let delete = |key: &EntityKey| Mutation::Delete { key: key.clone(), condition: Condition::Any };
     let Ok(transaction) = Transaction::new(keys.iter().map(delete).collect()) else { return Ok(()) };
     match engine.commit(table, transaction).await {
-        // Somebody else deletes the same; the next time finds what is left.
+        // Another server deletes the same; the next call finds the rest.
         Ok(_) | Err(CommitError::TableNotFound | CommitError::Refused(..)) => Ok(()),
         Err(CommitError::Fault(fault)) => Err(fault.to_string()),
     }

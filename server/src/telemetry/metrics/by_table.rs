@@ -1,11 +1,10 @@
 //! Counters for each account and each table, bounded in number.
 //!
-//! What is beyond the bound counts under [`OTHER`], of tables only what succeeds. A table comes in with its first request that succeeds, and goes when
-//! it is deleted, or when nobody has used it for a day. Names that do not exist, and accounts that this server does not
-//! have, never come in, so nobody can fill the page with made-up names.
+//! Accounts and tables beyond the bounds are counted under [`OTHER`], tables only by their successes. A table gets its counters
+//! with its first request that succeeds, and loses them when it is deleted or was not used for a day. Tables that do not
+//! exist, and accounts that this server does not have, get none, so no client can fill the page with made-up names.
 //!
-//! The counters of a table are found in a small cache that each thread has for itself; only what is not in it is looked
-//! up under a lock.
+//! Each thread has a small cache of counters; only tables that are not in it are looked up under a lock.
 
 use crate::request::OperationKind;
 use crate::telemetry::summary::{Outcome, RequestSummary};
@@ -18,11 +17,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 use wire::ErrorCode;
 
-/// The label of what is beyond the bound; no account and no table can have this name.
+/// The label of everything beyond the bounds; no account and no table can have this name.
 pub(super) const OTHER: &str = "(other)";
-/// The outcomes of requests as this module tells them apart.
+/// The outcomes of requests that have counters of their own.
 pub(super) const OUTCOMES: [&str; 5] = ["success", "client_error", "throttled", "server_error", "aborted"];
-/// Tables that a thread finds without a lock.
+/// How many tables the cache of a thread holds.
 const CACHED: usize = 32;
 
 /// The counters of an account or a table.
@@ -41,7 +40,7 @@ impl RequestCounters {
     }
 }
 
-/// A table of an account, or with an empty name the account itself.
+/// The counters of a table of an account, or, with an empty name, of the account itself.
 #[derive(Debug)]
 pub(super) struct TableCounters {
     owner: u64,
@@ -58,7 +57,7 @@ pub(super) struct TableCounters {
 /// The counters of all accounts and tables.
 #[derive(Debug)]
 pub(super) struct ByTable {
-    /// Tells the counters of one server from those of another one in the same process, as in tests.
+    /// Distinguishes servers in one process, as in tests.
     id: u64,
     has_tables: bool,
     known: RwLock<CountersByName>,
@@ -111,7 +110,7 @@ impl ByTable {
             let known = self.read();
             (known.find(account, &folded), known.has_room(&folded))
         };
-        // A name that nothing was found under may be anything, so only what exists comes in.
+        // A name without counters may be made up; a success shows that the table exists.
         if found.is_none() && (table.is_empty() || is_success(summary.outcome)) {
             if has_room {
                 found = self.write().add(self.id, account, &folded, now);
@@ -126,8 +125,8 @@ impl ByTable {
         };
         entry.count(summary, now);
         CACHE.with_borrow_mut(|cache| {
-            if let Some(place) = cache.get_mut(slot) {
-                *place = Some(entry);
+            if let Some(cached) = cache.get_mut(slot) {
+                *cached = Some(entry);
             }
         });
     }
@@ -139,7 +138,7 @@ impl ByTable {
         }
     }
 
-    /// Forgets the tables that nobody has used for long.
+    /// Forgets the tables that were not used for a day.
     pub(super) fn age(&self, now: SystemTime) {
         let oldest = seconds(now).saturating_sub(METRICS_TABLE_IDLE_SECONDS_MAX);
         let mut known = self.write();
@@ -155,7 +154,7 @@ impl ByTable {
         }
     }
 
-    /// The counters of the accounts; of those beyond the bound together at the end, if there are any.
+    /// The counters of the accounts; those beyond the bound come last, as one.
     pub(super) fn accounts(&self) -> Vec<(String, Arc<RequestCounters>)> {
         let known = self.read();
         let named = known.accounts.iter().map(|(name, counters)| (name.to_string(), Arc::clone(counters)));
@@ -248,7 +247,7 @@ impl CountersByName {
 
     fn remove(&mut self, account: &AccountName, folded: &str) {
         if let Some(entry) = self.entries.get_mut(account).and_then(|tables| tables.remove(folded)) {
-            // Threads have it in their caches.
+            // Threads may still have it in their caches.
             entry.is_gone.store(true, Ordering::Relaxed);
             self.tables -= 1;
         }
@@ -263,7 +262,7 @@ fn is_success(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Responded { code: None, .. })
 }
 
-/// The place of an outcome among [`OUTCOMES`].
+/// The index of an outcome in [`OUTCOMES`].
 fn outcome(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Responded { code: None, .. } => 0,
@@ -274,7 +273,7 @@ fn outcome(outcome: Outcome) -> usize {
     }
 }
 
-/// The place in the cache of a thread (FNV-1a over the names).
+/// The index in the cache of a thread (FNV-1a over the names).
 fn slot(account: &AccountName, table: &str) -> usize {
     let bytes = account.as_str().bytes().chain([b'/']).chain(table.bytes().map(|byte| byte.to_ascii_lowercase()));
     let hash = bytes

@@ -1,3 +1,5 @@
+//! Tests of the counters and of the page of metrics.
+
 use super::*;
 use crate::limits::admission::AdmissionFigures;
 use model::AccountName;
@@ -8,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use store::Figures;
 use store::figures::{CommitterFigures, DatabaseFigures, DiskFigures, Distribution, TreeFigures};
 
-/// A request as it came to its end.
+/// A completed request.
 fn completed<'a>(
     account: &'a AccountName,
     table: &'a str,
@@ -109,7 +111,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
 /// Kind and labels of a metric, by its name.
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
 
-/// What a page has; the labels of histograms without those of their buckets.
+/// The families of a page; the labels of histograms without those of their buckets.
 fn families(page: &str) -> Families {
     let mut families = Families::new();
     for line in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
@@ -127,7 +129,7 @@ fn families(page: &str) -> Families {
     families
 }
 
-/// What the documentation lists.
+/// The families that the documentation lists.
 fn documented() -> Families {
     let page = include_str!("../../../../docs/observability.md");
     let rows = page.lines().filter(|line| line.starts_with("| `rowhouse_") || line.starts_with("| `process_"));
@@ -224,7 +226,7 @@ fn tables_come_with_a_success_and_go_with_their_deletion_or_with_age() {
 }
 
 #[test]
-fn what_is_beyond_the_bounds_counts_together() {
+fn accounts_and_tables_beyond_the_bounds_count_together() {
     use model::limits::{METRICS_ACCOUNTS_MAX, METRICS_TABLES_MAX};
     let (metrics, orchard) = (Metrics::new(true), account("orchard"));
     for number in 0..METRICS_TABLES_MAX + 5 {
@@ -244,7 +246,7 @@ fn what_is_beyond_the_bounds_counts_together() {
 }
 
 #[test]
-fn without_tables_only_accounts_are_told_apart() {
+fn without_tables_only_accounts_have_counters() {
     let metrics = Metrics::new(false);
     metrics.count(&completed(&account("orchard"), "trees", OperationKind::InsertEntity, DONE));
     assert_eq!(lines(&metrics, ""), ["orchard 1"]);

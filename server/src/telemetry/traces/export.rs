@@ -1,7 +1,7 @@
-//! The task that hands spans to the collector, batch by batch.
+//! The task that sends spans to the collector, batch by batch.
 //!
-//! A batch that the collector cannot take now is tried again a few times; meanwhile the queue fills, and what finds no
-//! place in it is thrown away and counted. What is wrong is said once, until it works again.
+//! A batch that the collector cannot accept now is sent again a few times; meanwhile the queue fills, and spans beyond it are
+//! dropped and counted. An error is logged once, until a batch succeeds again.
 
 use super::settings::TraceSettings;
 use super::{Span, SpanCounts, otlp};
@@ -24,16 +24,16 @@ use tracing::{info, warn};
 /// The waits before a batch is tried again.
 const RETRY_WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 
-/// Hands spans to the collector.
+/// Sends spans to the collector.
 pub(super) struct Exporter {
     settings: TraceSettings,
     tls: Option<TlsConnector>,
     counts: Arc<SpanCounts>,
 }
 
-/// Why a batch was not taken.
+/// Why a batch was not accepted.
 enum ExportError {
-    /// Another try may succeed.
+    /// Another attempt may succeed.
     Passing(anyhow::Error),
     Final(anyhow::Error),
 }
@@ -47,7 +47,7 @@ impl Exporter {
         Ok(Self { settings, tls, counts })
     }
 
-    /// Sends spans until there can be no more, or somebody asks for the end; then what is still there.
+    /// Sends spans until the queue is closed or the exporter is stopped, and then what is still queued.
     pub(super) async fn run(self, mut spans: mpsc::Receiver<Span>, mut stop: oneshot::Receiver<()>) {
         let mut works = true;
         let mut is_stopping = false;
@@ -79,7 +79,7 @@ impl Exporter {
         }
     }
 
-    /// Adds spans until the batch is full or its time has come; answers whether the end was asked for.
+    /// Adds spans until the batch is full or due; returns whether the exporter is to stop.
     async fn fill(
         &self,
         spans: &mut mpsc::Receiver<Span>,
@@ -119,13 +119,13 @@ impl Exporter {
             None => {
                 self.counts.exported.fetch_add(count, Ordering::Relaxed);
                 if !std::mem::replace(works, true) {
-                    info!("the OpenTelemetry collector takes traces again");
+                    info!("the OpenTelemetry collector accepts traces again");
                 }
             }
             Some(error) => {
                 self.counts.dropped.fetch_add(count, Ordering::Relaxed);
                 if std::mem::replace(works, false) {
-                    warn!("traces are thrown away, since the OpenTelemetry collector does not take them: {error:#}");
+                    warn!("traces are dropped, because the OpenTelemetry collector does not accept them: {error:#}");
                 }
             }
         }
@@ -134,7 +134,7 @@ impl Exporter {
     async fn send(&self, body: Bytes) -> Result<(), ExportError> {
         match tokio::time::timeout(self.settings.timeout, self.post(body)).await {
             Ok(sent) => sent,
-            Err(_) => Err(ExportError::Passing(anyhow!("no answer within {} ms", self.settings.timeout.as_millis()))),
+            Err(_) => Err(ExportError::Passing(anyhow!("no response within {} ms", self.settings.timeout.as_millis()))),
         }
     }
 
@@ -154,9 +154,9 @@ impl Exporter {
             SendError::Http(error) => ExportError::Passing(error.into()),
         })?;
         let status = response.status();
-        // What it says does not matter, but an answer that was not read would look like a client that broke off.
+        // The body does not matter, but closing the connection without reading it would look like an aborted request.
         let _unread = Limited::new(response.into_body(), TRACE_ANSWER_BYTES_MAX).collect().await;
-        let error = || anyhow!("it answers {status}");
+        let error = || anyhow!("it responds with {status}");
         match status {
             _ if status.is_success() => Ok(()),
             StatusCode::TOO_MANY_REQUESTS

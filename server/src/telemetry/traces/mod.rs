@@ -1,9 +1,9 @@
 //! OpenTelemetry traces: a span for each request, with spans in it for the client's body and for the engine, handed to a
 //! collector by OTLP over HTTP in the JSON form.
 //!
-//! They are on only if the environment names a collector (`settings.rs`). What a request costs is the question whether
-//! it is sampled; one that is not costs nothing more. Spans go through a bounded queue to a task that sends them, so a
-//! collector that is slow or gone costs spans and never a request.
+//! They are on only if the environment names a collector (`settings.rs`). A request that is not sampled costs only that
+//! decision. Spans go through a bounded queue to a task that sends them, so a collector that is slow or gone costs spans
+//! and never a request.
 
 mod context;
 mod export;
@@ -29,11 +29,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
-/// Whether anybody traces in this process, so that a step asks nothing else if nobody does.
+/// Whether traces are on in this process, so that a step costs only this check if they are off.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 tokio::task_local! {
-    /// The request that the task at hand works for, if it is traced.
+    /// The trace of the request that the current task works for, if it is traced.
     static CURRENT: Arc<Trace>;
 }
 
@@ -42,12 +42,12 @@ pub(crate) struct Tracer {
     sampler: Sampler,
     queue: mpsc::Sender<Span>,
     counts: Arc<SpanCounts>,
-    /// Asks the task that sends for its end.
+    /// Asks the exporter to stop.
     stop: Mutex<Option<oneshot::Sender<()>>>,
     ended: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
-/// What became of spans.
+/// How many spans were exported and how many were dropped.
 #[derive(Debug, Default)]
 struct SpanCounts {
     exported: AtomicU64,
@@ -74,7 +74,7 @@ impl fmt::Debug for Tracer {
 }
 
 impl Tracer {
-    /// Begins to hand spans to the collector.
+    /// Starts the task that exports spans.
     pub(crate) fn start(settings: TraceSettings) -> anyhow::Result<Self> {
         let (queue, spans) = mpsc::channel(settings.queue_spans_max);
         let (counts, (stop, stopped), (end, ended)) =
@@ -83,14 +83,14 @@ impl Tracer {
         let exporter = export::Exporter::new(settings, Arc::clone(&counts))?;
         tokio::spawn(async move {
             exporter.run(spans, stopped).await;
-            // Whoever asked for the end may have gone away.
-            let _nobody_waits = end.send(());
+            // The receiver may have been dropped.
+            let _is_received = end.send(());
         });
         IS_ON.store(true, Ordering::Relaxed);
         Ok(Self { sampler, queue, counts, stop: Mutex::new(Some(stop)), ended: Mutex::new(Some(ended)) })
     }
 
-    /// The trace of a request that begins; `None` if it is not to be traced.
+    /// The trace of a request that begins; `None` if it is not sampled.
     pub(crate) fn begin(&self, headers: &HeaderMap, began: Instant) -> Option<Arc<Trace>> {
         let remote = ClientSpan::of(headers);
         let trace_id = remote.as_ref().map_or_else(new_trace_id, |remote| remote.trace_id);
@@ -101,27 +101,27 @@ impl Tracer {
         Some(Arc::new(Trace { id: trace_id, span: new_span_id(), parent, state, began, steps: Mutex::default() }))
     }
 
-    /// Hands over the span of a request that came to its end.
+    /// Queues the span of a completed request.
     pub(crate) fn end(&self, trace: &Trace, summary: &RequestSummary<'_>) {
-        // The place comes first: a span that nobody takes is not worth making.
-        let Ok(place) = self.queue.try_reserve() else {
+        // First of all, so that no span is made if the queue is full.
+        let Ok(permit) = self.queue.try_reserve() else {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         };
         let steps = std::mem::take(&mut *trace.steps.lock().unwrap_or_else(PoisonError::into_inner));
-        place.send(Span::new(trace, steps, summary));
+        permit.send(Span::new(trace, steps, summary));
     }
 
-    /// Spans that the collector has taken, and those that were thrown away.
+    /// How many spans the collector has accepted, and how many were dropped.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.counts.exported.load(Ordering::Relaxed), self.counts.dropped.load(Ordering::Relaxed))
     }
 
-    /// Sends what is still here, but no longer than this.
+    /// Exports what is still queued, but waits no longer than this.
     pub(crate) async fn stop(&self, timeout: Duration) {
         let take = |stop: &Mutex<Option<_>>| stop.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(stop) = take(&self.stop) {
-            // A task that has ended has nothing to send.
+            // If the task has ended, nothing is queued.
             let _ended = stop.send(());
         }
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -132,10 +132,10 @@ impl Tracer {
 }
 
 impl Trace {
-    /// Works for a request, so that steps on the way become spans in its span.
+    /// Runs the work for a request, so that its steps become spans within its span.
     ///
-    /// The work stays where the caller has it: a future that takes another one by value has room for it twice, and that
-    /// of a request is large.
+    /// It takes the work pinned: a future that takes another one by value has room for it twice, and that of a request is
+    /// large.
     pub(crate) async fn follow<F: Future>(trace: Option<&Arc<Self>>, mut work: Pin<&mut F>) -> F::Output {
         match trace {
             Some(trace) => poll_fn(|cx| CURRENT.sync_scope(Arc::clone(trace), || work.as_mut().poll(cx))).await,
@@ -144,8 +144,7 @@ impl Trace {
     }
 }
 
-/// A part of the work for a request, which becomes a span if the request is traced. It stays where the caller has it, as in
-/// [`Trace::follow`].
+/// A part of the work for a request, which becomes a span if the request is traced. It is taken pinned, as in [`Trace::follow`].
 pub(crate) async fn step<F: Future>(name: &'static str, work: Pin<&mut F>) -> F::Output {
     if !IS_ON.load(Ordering::Relaxed) {
         return work.await;

@@ -16,7 +16,7 @@ pub(super) struct Span {
     name: &'static str,
     began_at: SystemTime,
     duration: Duration,
-    /// What went wrong, if the server is to blame.
+    /// The error, if the server is the cause.
     error: Option<&'static str>,
     attributes: Vec<Value>,
     steps: Vec<StepSpan>,
@@ -27,7 +27,7 @@ pub(super) struct Span {
 pub(super) struct StepSpan {
     pub(super) name: &'static str,
     pub(super) id: u64,
-    /// How long after the request it began.
+    /// From the beginning of the request to that of the step.
     pub(super) offset: Duration,
     pub(super) duration: Duration,
 }
@@ -87,7 +87,7 @@ impl Span {
     }
 }
 
-/// A batch of spans of a server that is described by these attributes.
+/// A batch of spans. The resource attributes describe the server.
 pub(super) fn batch(resource: &[(String, String)], spans: Vec<Span>) -> Vec<u8> {
     let resource: Vec<_> = resource.iter().map(|(name, value)| text(name, value)).collect();
     let mut written = Vec::with_capacity(2 * spans.len());
@@ -119,7 +119,7 @@ fn number(name: &str, value: u64) -> Value {
     json!({"key": name, "value": {"intValue": value.to_string()}})
 }
 
-/// What the conventions of OpenTelemetry say about a request, and what this server knows beside it.
+/// The attributes of a request by the conventions of OpenTelemetry, and those of this server.
 fn attributes(summary: &RequestSummary<'_>) -> Vec<Value> {
     let mut attributes = vec![
         client_text("http.request.method", summary.method),
