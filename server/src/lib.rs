@@ -1,15 +1,16 @@
-//! The server of Rowhouse: the path of a request from the socket to the response, what limits it, who may do what, and what
-//! operators see.
+//! The server of Rowhouse: the path of a request from the socket to the response, its limits, authorization, and what
+//! operators see of it.
 //!
 //! [`Server::start`] puts a server together from [`Settings`] and an engine, and [`Server::run`] serves connections. The flow
-//! of a request is `service.rs`; each folder has one job, which its `mod.rs` states. `tests/structure.rs` holds that no
-//! folder depends on itself by way of others.
+//! of a request is `service.rs`; each folder has one job, which its `mod.rs` states. `tests/structure.rs` of the program
+//! fails if folders depend on each other in a cycle.
 //!
 //! This crate must not know how an engine stores anything, nor the command line, nor where settings come from.
 
 mod accounts;
 mod admin;
 mod authorization;
+mod clock;
 mod connection;
 mod limits;
 mod operations;

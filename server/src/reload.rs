@@ -1,7 +1,7 @@
 //! Files that are read again while the server runs: when they change, and on SIGHUP.
 //!
-//! What is made of them is replaced as a whole. Whoever uses the old value goes on with it; whoever asks from then on
-//! gets the new one. Files that are missing or broken change nothing.
+//! The value made of them is replaced as a whole: code that holds the old value keeps it, and [`Live::current`] returns the
+//! new one. If the files are missing or broken, the value stays as it is. This module must not know what the files hold.
 
 use anyhow::{Context, anyhow, ensure};
 use std::fmt;
@@ -14,10 +14,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-/// How often the files are looked at. A change is taken when two looks in a row find the same, so that a file which is
-/// still being written, or a certificate whose key is yet to come, is left alone.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Most bytes of one file: room for tens of thousands of accounts.
+/// How often the files are read. A change is applied when two reads in a row find the same content, so that a file which is
+/// still being written, or a certificate whose key has not been replaced yet, is left alone.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Most bytes of one file; that is enough for tens of thousands of accounts.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A value that is replaced as a whole while others use it.
@@ -35,7 +35,7 @@ impl<T> Live<T> {
         Arc::clone(&self.0.borrow())
     }
 
-    /// For those who are to know when the value is replaced.
+    /// A receiver that is notified when the value is replaced.
     pub(crate) fn watch(&self) -> watch::Receiver<Arc<T>> {
         self.0.subscribe()
     }
@@ -45,14 +45,14 @@ impl<T> Live<T> {
     }
 }
 
-/// Files that are read together, with what was in them.
+/// Files that are read together, with their contents.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Files<const N: usize> {
-    /// Where they are.
+    /// The paths of the files.
     pub paths: [PathBuf; N],
-    /// What was in them.
+    /// Their contents.
     pub contents: [Vec<u8>; N],
-    /// Whether the last one holds secrets, so that it is for the server's own eyes.
+    /// Whether the last one holds secrets, so that other users should not be able to read it.
     pub is_secret: bool,
 }
 
@@ -69,7 +69,7 @@ impl<const N: usize> Files<N> {
         Self::read_as(paths, true)
     }
 
-    /// Reads files that everybody may see.
+    /// Reads files without secrets.
     pub fn read_public(paths: [PathBuf; N]) -> anyhow::Result<Self> {
         Self::read_as(paths, false)
     }
@@ -95,7 +95,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Keeps a value as the files have it, for as long as the server runs.
+/// Keeps a value as its files have it, for as long as the server runs.
 ///
 /// `make` must not put secrets into its errors: they are logged.
 pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
@@ -107,62 +107,67 @@ pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
     let mut hangup = signal(SignalKind::hangup()).context("listening for SIGHUP")?;
     warn_if_exposed(&files);
     let (paths, is_secret) = (files.paths.clone(), files.is_secret);
-    let mut looks = Looks::new(Ok(files));
+    let mut detector = ChangeDetector::new(Ok(files));
     tokio::spawn(async move {
         loop {
             let is_requested = tokio::select! {
                 _ = hangup.recv() => true,
-                () = tokio::time::sleep(LOOK_INTERVAL) => false,
+                () = tokio::time::sleep(POLL_INTERVAL) => false,
             };
             let paths = paths.clone();
-            let look = tokio::task::spawn_blocking(move || look(paths, is_secret)).await;
-            let look = look.unwrap_or_else(|error| Err(error.to_string()));
-            if looks.is_due(&look, is_requested) {
-                take(what, &look, &live, &make);
+            let found = tokio::task::spawn_blocking(move || read_again(paths, is_secret)).await;
+            let found = found.unwrap_or_else(|error| Err(error.to_string()));
+            if detector.is_due(&found, is_requested) {
+                apply(what, &found, &live, &make);
             }
         }
     });
     Ok(())
 }
 
-/// What the files hold, or why they cannot be read.
-type Look<const N: usize> = Result<Files<N>, String>;
+/// The files with their contents, or why they cannot be read.
+type FilesResult<const N: usize> = Result<Files<N>, String>;
 
-/// The looks at files that decide when they are taken.
-struct Looks<const N: usize> {
-    taken: Look<N>,
-    last: Look<N>,
+/// Decides when what was read is applied.
+struct ChangeDetector<const N: usize> {
+    applied: FilesResult<N>,
+    last: FilesResult<N>,
 }
 
-impl<const N: usize> Looks<N> {
-    fn new(taken: Look<N>) -> Self {
-        Self { last: taken.clone(), taken }
+impl<const N: usize> ChangeDetector<N> {
+    fn new(applied: FilesResult<N>) -> Self {
+        Self { last: applied.clone(), applied }
     }
 
-    /// Whether this look is to be taken: because somebody asks for it, or because it shows a change that stays.
-    fn is_due(&mut self, look: &Look<N>, is_requested: bool) -> bool {
-        let is_settled = *look == self.last;
+    /// Whether what was found is to be applied: because SIGHUP asks for it, or because it is a change that was found twice.
+    fn is_due(&mut self, found: &FilesResult<N>, is_requested: bool) -> bool {
+        let is_settled = *found == self.last;
         if !is_settled {
-            self.last.clone_from(look);
+            self.last.clone_from(found);
         }
-        let is_due = is_requested || (is_settled && *look != self.taken);
+        let is_due = is_requested || (is_settled && *found != self.applied);
         if is_due {
-            self.taken.clone_from(look);
+            self.applied.clone_from(found);
         }
         is_due
     }
 }
 
-fn look<const N: usize>(paths: [PathBuf; N], is_secret: bool) -> Look<N> {
-    // A pipe can be read once only, and another look would wait for its writer for ever.
+fn read_again<const N: usize>(paths: [PathBuf; N], is_secret: bool) -> FilesResult<N> {
+    // A pipe can be read only once; a second read would wait for its writer for ever.
     match paths.iter().find(|path| std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())) {
         Some(path) => Err(format!("{} is not a regular file, so it is read at the start only", path.display())),
         None => Files::read_as(paths, is_secret).map_err(|error| format!("{error:#}")),
     }
 }
 
-fn take<T, const N: usize>(what: &str, look: &Look<N>, live: &Live<T>, make: &impl Fn(&Files<N>) -> anyhow::Result<T>) {
-    let made = match look {
+fn apply<T, const N: usize>(
+    what: &str,
+    found: &FilesResult<N>,
+    live: &Live<T>,
+    make: &impl Fn(&Files<N>) -> anyhow::Result<T>,
+) {
+    let made = match found {
         Ok(files) => make(files).map(|value| (files, value)),
         Err(error) => Err(anyhow!("{error}")),
     };
@@ -197,27 +202,27 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_taken_once_it_stays() {
-        let mut looks = Looks::new(Ok(files("old")));
-        let mut due = |look: Look<1>| looks.is_due(&look, false);
+    fn a_change_is_applied_once_it_was_found_twice() {
+        let mut detector = ChangeDetector::new(Ok(files("old")));
+        let mut due = |found: FilesResult<1>| detector.is_due(&found, false);
         assert!(!due(Ok(files("old"))));
         assert!(!due(Ok(files("ne"))), "still being written");
         assert!(!due(Ok(files("new"))));
         assert!(due(Ok(files("new"))));
-        assert!(!due(Ok(files("new"))), "taken once");
+        assert!(!due(Ok(files("new"))), "applied once");
         assert!(!due(Err("missing".into())));
         assert!(!due(Ok(files("new"))), "being replaced by a file of the same content");
         assert!(!due(Err("missing".into())));
-        assert!(due(Err("missing".into())), "said once");
+        assert!(due(Err("missing".into())), "reported once");
         assert!(!due(Err("missing".into())));
     }
 
     #[test]
-    fn a_request_takes_what_is_there() {
-        let mut looks = Looks::new(Ok(files("old")));
-        assert!(looks.is_due(&Ok(files("old")), true));
-        assert!(looks.is_due(&Ok(files("new")), true));
-        assert!(!looks.is_due(&Ok(files("new")), false), "taken already");
+    fn a_request_applies_what_is_there() {
+        let mut detector = ChangeDetector::new(Ok(files("old")));
+        assert!(detector.is_due(&Ok(files("old")), true));
+        assert!(detector.is_due(&Ok(files("new")), true));
+        assert!(!detector.is_due(&Ok(files("new")), false), "applied already");
     }
 
     #[test]
@@ -228,19 +233,19 @@ mod tests {
             let [content] = &files.contents;
             Ok(std::str::from_utf8(content)?.parse()?)
         };
-        for (look, in_force) in
+        for (found, in_force) in
             [(Ok(files("2")), 2), (Ok(files("x")), 2), (Err("missing".into()), 2), (Ok(files("3")), 3)]
         {
-            take("a number", &look, &live, &make);
+            apply("a number", &found, &live, &make);
             assert_eq!(*live.current(), in_force);
         }
-        assert_eq!(*held, 1, "whoever uses the old value keeps it");
+        assert_eq!(*held, 1, "code that holds the old value keeps it");
     }
 
     #[test]
     fn only_regular_files_of_a_bounded_size_are_read_again() {
-        assert!(look([PathBuf::from("/dev/zero")], true).unwrap_err().contains("regular"));
-        assert!(look([PathBuf::from("/nowhere/at/all")], true).unwrap_err().contains("/nowhere/at/all"));
+        assert!(read_again([PathBuf::from("/dev/zero")], true).unwrap_err().contains("regular"));
+        assert!(read_again([PathBuf::from("/nowhere/at/all")], true).unwrap_err().contains("/nowhere/at/all"));
         assert!(read(Path::new("/dev/zero")).unwrap_err().to_string().contains("larger"));
     }
 

@@ -1,9 +1,10 @@
 //! A server: put together from its settings and an engine, run until it is asked to stop, and stopped in order.
 
 use crate::accounts::Accounts;
-use crate::admin::{self, Admin, Watched};
+use crate::admin::{self, Admin, ObservedService};
 use crate::authorization::oauth::OAuth;
-use crate::connection::listener::{self, Listening};
+use crate::clock;
+use crate::connection::listener::{self, ListenerSettings};
 use crate::connection::tls;
 use crate::limits::admission::Admission;
 use crate::limits::quota::{self, Quotas};
@@ -14,20 +15,20 @@ use crate::settings::{Secondary, Settings};
 use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
 use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::{ConnectionCounters, Metrics};
-use crate::telemetry::traces::{self, Tracer};
+use crate::telemetry::traces::{TraceSettings, Tracer};
 use anyhow::Context;
 use model::ServiceProperties;
 use model::limits::{ANALYTICS_STOP_SECONDS_MIN, TRACE_STOP_SECONDS_MAX};
 use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 use store::Engine;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tracing::info;
 
-/// What operators and collectors get to know, from before the engine is opened until the process ends.
+/// The admin listener and traces, which run from before the engine is opened until the process ends.
 #[derive(Debug)]
 pub struct Observers {
     /// The admin listener and its address; `None` if there is none.
@@ -41,10 +42,10 @@ impl Observers {
     ///
     /// Must be called on the runtime of the server.
     pub fn start(admin: Option<TcpListener>, log: LogControl, metrics_per_table: bool) -> anyhow::Result<Self> {
-        let tracer = match traces::Settings::from_environment()? {
+        let tracer = match TraceSettings::from_environment()? {
             None => None,
             Some(settings) => {
-                info!("traces of requests go to {}", settings.place());
+                info!("traces of requests go to {}", settings.endpoint_text());
                 Some(Arc::new(Tracer::start(settings)?))
             }
         };
@@ -62,7 +63,7 @@ impl Observers {
         Ok(Self { admin, connections, tracer })
     }
 
-    /// Where operators are answered; `None` if nowhere.
+    /// The address of the admin listener; `None` if there is none.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(|(_, address)| *address)
     }
@@ -79,7 +80,7 @@ pub struct Server<E> {
 }
 
 impl<E: Engine> Server<E> {
-    /// Puts a server together. From now on it says that it is ready.
+    /// Puts a server together. From then on the admin listener reports it as ready.
     pub async fn start(settings: Settings, observers: Observers, engine: E) -> anyhow::Result<Self> {
         let accounts = Arc::new(Live::new(settings.accounts));
         if let Some(files) = settings.account_file {
@@ -98,7 +99,7 @@ impl<E: Engine> Server<E> {
         };
         let analytics = settings.has_analytics.then(|| {
             engine.set_fresh_properties(ServiceProperties::measured());
-            Arc::new(Analytics::new(settings.secondary == Secondary::Mirror, SystemTime::now()))
+            Arc::new(Analytics::new(settings.secondary == Secondary::Mirror, clock::now()))
         });
         let service = Arc::new(Service {
             engine: Arc::new(engine),
@@ -107,7 +108,7 @@ impl<E: Engine> Server<E> {
             domains: settings.domains,
             query_time: settings.query_time,
             admission: Admission::new(settings.requests_max, settings.body_bytes),
-            throttle: settings.targets.map(|targets| Throttle::new(targets, Instant::now())),
+            throttle: settings.targets.map(|targets| Throttle::new(targets, clock::instant())),
             quotas: Arc::new(Quotas::new(settings.quota)),
             analytics,
             secondary: settings.secondary,
@@ -116,7 +117,7 @@ impl<E: Engine> Server<E> {
             tracer: observers.tracer.clone(),
         });
         if let Some((admin, _)) = &observers.admin {
-            admin.serve(Arc::clone(&service) as Arc<dyn Watched>);
+            admin.serve(Arc::clone(&service) as Arc<dyn ObservedService>);
         }
         let (connections_max, shutdown_time) = (settings.connections_max, settings.shutdown_time);
         Ok(Self { service, observers, tls, connections_max, shutdown_time })
@@ -131,27 +132,27 @@ impl<E: Engine> Server<E> {
         let stop = async move {
             stop.await;
             // It is received at the end of this function.
-            let _received = stopped.send(Instant::now());
+            let _received = stopped.send(clock::instant());
             if let Some((admin, _)) = admin {
                 admin.stop();
             }
         };
         let (engine, accounts) = (&service.engine, &service.accounts);
-        // It reads and no more, so it ends with the runtime.
+        // It only reads, so it may end with the runtime.
         tokio::spawn(quota::run(Arc::clone(engine), Arc::clone(accounts), Arc::clone(&service.quotas)));
         let analytics = service.analytics.as_ref().map(|analytics| {
             let (engine, accounts) = (Arc::clone(engine), Arc::clone(accounts));
             let writer = AnalyticsWriter { engine, accounts, analytics: Arc::clone(analytics) };
             (writer.clone(), tokio::spawn(analytics::run(writer)))
         });
-        let listening = Listening { listener, tls, connections_max, connections, shutdown_time };
+        let listening = ListenerSettings { listener, tls, connections_max, connections, shutdown_time };
         listener::serve(listening, Arc::clone(&service), stop).await;
-        let stopping_for = stopped_at.await.map_or(Duration::ZERO, |at: Instant| at.elapsed());
+        let stopping_for = stopped_at.await.map_or(Duration::ZERO, clock::elapsed_since);
         if let Some((writer, running)) = analytics {
             analytics::stop(&writer, running, time_for_analytics(shutdown_time, stopping_for)).await;
         }
         let closed = service.engine.close().await.context("closing the storage");
-        // The last spans may say why it could not be closed in order.
+        // Sent after closing, because the last spans may show why closing failed.
         if let Some(tracer) = tracer {
             tracer.stop(Duration::from_secs(TRACE_STOP_SECONDS_MAX)).await;
         }
@@ -161,7 +162,7 @@ impl<E: Engine> Server<E> {
     }
 }
 
-/// What TLS connections are accepted with, which follows its files.
+/// The TLS settings of new connections, kept as their files have them.
 fn live_tls(tls: Option<(Files<2>, ServerConfig)>) -> anyhow::Result<Option<Arc<Live<ServerConfig>>>> {
     let Some((files, tls)) = tls else { return Ok(None) };
     let live = Arc::new(Live::new(tls));
@@ -169,7 +170,7 @@ fn live_tls(tls: Option<(Files<2>, ServerConfig)>) -> anyhow::Result<Option<Arc<
     Ok(Some(live))
 }
 
-/// What the requests have left of the time to shut down, but always some.
+/// The part of the shutdown time that the requests have left, but never less than the minimum.
 fn time_for_analytics(shutdown_time: Duration, stopping_for: Duration) -> Duration {
     shutdown_time.saturating_sub(stopping_for).max(Duration::from_secs(ANALYTICS_STOP_SECONDS_MIN))
 }

@@ -5,6 +5,7 @@
 use crate::accounts::Accounts;
 use crate::authorization::oauth::OAuth;
 use crate::authorization::{authenticate, authorize};
+use crate::clock;
 use crate::limits::admission::{self, Admission, MemoryPermit, PAGE_BYTES};
 use crate::limits::quota::Quotas;
 use crate::limits::throttle::Throttle;
@@ -30,14 +31,14 @@ use model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_TIMEOUT_SECONDS_MAX, XML_BOD
 use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 use store::Engine;
 use tracing::{debug, error, info};
 use wire::negotiation::{DataServiceVersion, FormatPreferences, Preference};
 use wire::target::{Resource, Target};
 use wire::{ErrorCode, Format, MetadataLevel, ServiceError, Version};
 
-/// How long a query that ends at its deadline may take to respond with its page.
+/// How long a query may take after its deadline to respond with its page.
 const QUERY_GRACE: Duration = Duration::from_secs(1);
 const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 
@@ -51,17 +52,17 @@ pub(crate) struct Service<E> {
     /// The domains under which accounts are addressed host style.
     pub(crate) domains: Vec<String>,
     pub(crate) query_time: Duration,
-    /// How much is taken on at one time.
+    /// How much is admitted at one time.
     pub(crate) admission: Admission,
     /// `None` if nothing is throttled.
     pub(crate) throttle: Option<Throttle>,
-    /// What accounts may keep.
+    /// How much accounts may keep.
     pub(crate) quotas: Arc<Quotas>,
     /// `None` if the server keeps no metrics for accounts.
     pub(crate) analytics: Option<Arc<Analytics>>,
     /// What the secondary endpoint serves.
     pub(crate) secondary: Secondary,
-    /// Whether the primary endpoint answers statistics in path style.
+    /// Whether the primary endpoint serves statistics too, in path style.
     pub(crate) stats_on_primary: bool,
     /// `None` if there is no admin listener.
     pub(crate) metrics: Option<Arc<Metrics>>,
@@ -69,17 +70,17 @@ pub(crate) struct Service<E> {
     pub(crate) tracer: Option<Arc<Tracer>>,
 }
 
-/// The client went away or was too slow; there is nobody to respond to.
+/// The client went away or was too slow, so no response is sent.
 #[derive(Debug)]
-pub(crate) struct Abort;
+pub(crate) struct RequestAborted;
 
-impl std::fmt::Display for Abort {
+impl std::fmt::Display for RequestAborted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the client did not send its request")
     }
 }
 
-impl std::error::Error for Abort {}
+impl std::error::Error for RequestAborted {}
 
 /// What a request asks for, before its body is read.
 struct RequestedOperation<'r> {
@@ -100,7 +101,7 @@ impl<E: Engine> Service<E> {
         self: Arc<Self>,
         request: http::Request<Incoming>,
         connection: ConnectionInfo,
-    ) -> Result<Response<Segments>, Abort> {
+    ) -> Result<Response<Segments>, RequestAborted> {
         let in_flight = self.metrics.as_deref().map(Metrics::begin);
         let (parts, body) = request.into_parts();
         let incoming = IncomingRequest::new(&parts, connection, &self.domains);
@@ -113,15 +114,15 @@ impl<E: Engine> Service<E> {
         };
         let is_last = matches!(result, Err(BodyFailure::FailedForGood(_)));
         let (response, outcome) = match result {
-            Ok((answer, memory)) => {
-                let outcome = Outcome::Answered { status: answer.status, code: answer.failed_by };
-                (Some(response::of_success(answer, memory, &context)), outcome)
+            Ok((response, memory)) => {
+                let outcome = Outcome::Responded { status: response.status, code: response.failed_by };
+                (Some(response::of_success(response, memory, &context)), outcome)
             }
             Err(BodyFailure::Failed(failure) | BodyFailure::FailedForGood(failure)) => {
                 log_failure(&failure, &context);
                 let code = failure.error.code;
-                let now = DateTime::from_system_time(SystemTime::now());
-                let outcome = Outcome::Answered { status: code.status(), code: Some(code) };
+                let now = DateTime::from_system_time(clock::now());
+                let outcome = Outcome::Responded { status: code.status(), code: Some(code) };
                 (Some(response::of_failure(&failure, &context, now)), outcome)
             }
             Err(BodyFailure::Aborted) => (None, Outcome::Aborted),
@@ -136,7 +137,7 @@ impl<E: Engine> Service<E> {
             }
             response
         });
-        if trace.is_some() || self.is_watched() {
+        if trace.is_some() || self.records_every_request() {
             let account = incoming.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
             // A response to `HEAD` is sent without its body.
             let sent = response.as_ref().filter(|_| parts.method != Method::HEAD);
@@ -144,11 +145,11 @@ impl<E: Engine> Service<E> {
             let summary = RequestSummary::new(&context, account, outcome, sent_bytes);
             self.record(&summary, in_flight, trace.as_deref());
         }
-        response.ok_or(Abort)
+        response.ok_or(RequestAborted)
     }
 
     /// Whether every request is recorded. With traces alone, only those that are traced are.
-    fn is_watched(&self) -> bool {
+    fn records_every_request(&self) -> bool {
         self.metrics.is_some() || self.analytics.is_some() || access_log::is_on()
     }
 
@@ -162,14 +163,14 @@ impl<E: Engine> Service<E> {
             tracer.end(trace, summary);
         }
         if let (Some(analytics), Some(account)) = (&self.analytics, summary.account) {
-            // An engine that is closing has none; the request failed for the same reason.
+            // An engine that is closing returns an error here; the request failed for the same reason.
             if let Ok(properties) = self.engine.service_properties(account) {
                 analytics.record(summary, &properties);
             }
         }
     }
 
-    /// The way of a request up to its result.
+    /// Processes a request up to its result.
     async fn process(
         &self,
         context: &mut RequestContext<'_>,
@@ -195,7 +196,7 @@ impl<E: Engine> Service<E> {
         let accept = joined_accept(&incoming.parts.headers, &incoming.head);
         let accept = accept.map_err(|error| Failure::at(Layer::FrontEnd, error))?;
         let version = version.unwrap_or(Version::OLDEST);
-        let requested = self.understand(context, version, accept.as_deref(), &grant)?;
+        let requested = self.interpret(context, version, accept.as_deref(), &grant)?;
         let tables = AccountTables::new(
             &*self.engine,
             &grant.account,
@@ -206,8 +207,8 @@ impl<E: Engine> Service<E> {
         self.execute(context, requested, &grant, &tables, body).await
     }
 
-    /// Finds out what a request asks for, whether that is allowed, and how the response is to be written.
-    fn understand<'a, 'r: 'a>(
+    /// Determines the operation, whether it is allowed, and the format of the response.
+    fn interpret<'a, 'r: 'a>(
         &self,
         context: &mut RequestContext<'r>,
         version: Version,
@@ -222,7 +223,7 @@ impl<E: Engine> Service<E> {
         let data_service_version = data_service_version.map_err(|code| front_end(code.into()))?;
         let (accept, format) = (headers.accept, options.format.as_deref());
         let preferences = FormatPreferences { version, data_service_version, accept, format };
-        // Errors about the address come before those about the format, and are already written in it.
+        // Errors about the address come before those about the format, but are written in the format.
         let expects_body = matches!(parts.method, Method::GET | Method::POST);
         let expected = if expects_body { preferences.response_format() } else { preferences.empty_response_format() };
         context.format = expected.ok();
@@ -246,7 +247,7 @@ impl<E: Engine> Service<E> {
             // The client does not choose the format of XML documents.
             _ if info.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if info.responds_with_body() == expects_body => resolved(expected)?,
-            // The method on the wire is not the one that counts.
+            // Here the effective method differs from the one on the wire.
             _ if info.responds_with_body() => resolved(preferences.response_format())?,
             _ => resolved(preferences.empty_response_format())?,
         };
@@ -270,7 +271,7 @@ impl<E: Engine> Service<E> {
         let base = incoming.base();
         let memory = self.admission.memory(expected_bytes(kind, &body)).await?;
         let (body, body_format) = self.read_body(kind, context, body, headers.content_type, &preferences).await?;
-        // Taken when the body is there, so that no client keeps it by sending slowly.
+        // Acquired after the body was read, so that a client that sends slowly does not hold it.
         let _permit = self.admission.request().await?;
         if info.throttle_unit == ThrottleUnit::Request {
             tables.admit_request()?;
@@ -294,21 +295,21 @@ impl<E: Engine> Service<E> {
         };
         let run = pin!(operations::run(tables, &operation));
         match tokio::time::timeout_at((incoming.started + timeout + QUERY_GRACE).into(), run).await {
-            Ok(Ok(answer)) => {
-                let bytes = answer.content.as_ref().map_or(0, |(_, segments)| admission::size(segments));
-                let memory = if info.may_write() && !answer.is_of_query {
+            Ok(Ok(response)) => {
+                let bytes = response.content.as_ref().map_or(0, |(_, segments)| admission::size(segments));
+                let memory = if info.may_write() && !response.is_of_query {
                     self.admission.settle_written(memory, bytes)
                 } else {
                     self.admission.settle(memory, bytes).await?
                 };
-                Ok((answer, memory))
+                Ok((response, memory))
             }
             Ok(Err(failure)) => Err(failure.into()),
             Err(_) => Err(Failure::service(ErrorCode::OperationTimedOut).into()),
         }
     }
 
-    /// Reads and checks the body of an operation that has one, and says in which format it is.
+    /// Reads and checks the body of an operation that has one, and returns it with its format.
     async fn read_body(
         &self,
         kind: OperationKind,
@@ -333,9 +334,9 @@ impl<E: Engine> Service<E> {
         if has_format {
             preferences.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
         }
-        let waiting = self.is_watched().then(Instant::now);
+        let waiting = self.records_every_request().then(clock::instant);
         let body = traces::step("receive body", pin!(body::read(body, incoming.started))).await;
-        context.receiving = waiting.map(|waiting| waiting.elapsed()).unwrap_or_default();
+        context.receiving = waiting.map(clock::elapsed_since).unwrap_or_default();
         let body = body?;
         context.request_bytes = body.len();
         if info.request == PayloadKind::Xml && body.len() > XML_BODY_BYTES_MAX {
@@ -349,7 +350,7 @@ impl<E: Engine> Service<E> {
 
     /// The properties of an account of this server, if it has CORS rules.
     fn properties_with_rules(&self, accounts: &Accounts, account: &AccountName) -> Option<Arc<ServiceProperties>> {
-        // An engine that is closing has no say in CORS; the operation says what is wrong.
+        // If the engine is closing, the operation itself fails with the reason.
         let properties = self.engine.service_properties(account).ok()?;
         (!properties.cors.is_empty() && accounts.keys(account).is_some()).then_some(properties)
     }
@@ -373,7 +374,7 @@ impl<E: Engine> Service<E> {
     }
 }
 
-/// Responds to what a browser asks before it sends a request to another origin.
+/// Responds to a preflight request.
 fn preflight(context: &mut RequestContext<'_>) -> Result<OperationResponse, Failure> {
     context.is_front_end = true;
     // Taken, so that nothing is added to the response.
@@ -383,8 +384,7 @@ fn preflight(context: &mut RequestContext<'_>) -> Result<OperationResponse, Fail
     cors::preflight(rules, &context.incoming.parts.headers)
 }
 
-/// The memory that a request needs before its result is known: a body and the record or records that it becomes, or a
-/// page.
+/// The memory that a request needs before its result is known: a body and the records made of it, or a page.
 fn expected_bytes(kind: OperationKind, body: &Incoming) -> usize {
     if kind == OperationKind::QueryEntities {
         return PAGE_BYTES;
@@ -396,7 +396,7 @@ fn expected_bytes(kind: OperationKind, body: &Incoming) -> usize {
     2 * announced.map_or(REQUEST_BODY_BYTES_MAX, |bytes| bytes.min(REQUEST_BODY_BYTES_MAX))
 }
 
-/// Logs what the client does not get to know.
+/// Logs the cause of a failure, which is not sent to the client.
 fn log_failure(failure: &Failure, context: &RequestContext<'_>) {
     let (code, id) = (failure.error.code.as_str(), context.id.as_str());
     match &failure.source {

@@ -1,4 +1,4 @@
-//! What the server is told by whoever starts it: checked values, without any trace of where they came from.
+//! The settings of a server: checked values, whatever source they came from.
 
 use crate::accounts::{Accounts, Quota};
 use crate::authorization::oauth::OAuthConfig;
@@ -24,11 +24,12 @@ pub type AccountCheck = Box<dyn Fn(&Accounts) -> anyhow::Result<()> + Send + Syn
 pub struct Settings {
     /// The accounts at the start.
     pub accounts: Accounts,
-    /// The file that the accounts were read from, which is followed; `None` if they are from elsewhere.
+    /// The file that the accounts were read from, and are read from again when it changes; `None` if there is no file.
     pub account_file: Option<Files<1>>,
-    /// What accounts of a changed file must pass.
+    /// The check that accounts of a changed file must pass.
     pub check_accounts: AccountCheck,
-    /// The files of certificate and key, which are followed, and the settings made of them; `None` for plain HTTP.
+    /// The files of certificate and key, which are read again when they change, and the settings made of them; `None` for
+    /// plain HTTP.
     pub tls: Option<(Files<2>, ServerConfig)>,
     /// Who may use bearer tokens; `None` if nobody may.
     pub oauth: Option<OAuthConfig>,
@@ -38,7 +39,7 @@ pub struct Settings {
     pub query_time: Duration,
     /// What the secondary endpoint serves.
     pub secondary: Secondary,
-    /// Whether the primary endpoint answers statistics in path style.
+    /// Whether the primary endpoint serves statistics too, in path style.
     pub stats_on_primary: bool,
     /// Most connections at one time.
     pub connections_max: usize,
@@ -46,11 +47,11 @@ pub struct Settings {
     pub requests_max: usize,
     /// Memory for bodies of requests and responses, in bytes; at least [`crate::MEMORY_BYTES_MIN`].
     pub body_bytes: usize,
-    /// How many entities are served in a second; `None` for as many as possible.
+    /// How many entities are served in a second; `None` for no limit.
     pub targets: Option<Targets>,
-    /// What an account may keep that has no quota of its own.
+    /// The quota of accounts that have none of their own.
     pub quota: Quota,
-    /// Whether the server keeps metrics for accounts, in tables of theirs.
+    /// Whether the server keeps metrics for accounts, in tables of each account.
     pub has_analytics: bool,
     /// How long requests may go on after the server was asked to stop.
     pub shutdown_time: Duration,

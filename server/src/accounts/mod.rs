@@ -1,11 +1,11 @@
-//! Accounts and their keys: where they come from, and the development account.
+//! Accounts: their keys and quotas, read from a file or from the environment, and the development account.
 //!
-//! Keys come from a file or from the environment, never from the command line, where other users of the
-//! machine could read them.
+//! Keys never come from the command line, where other users of the machine could read them. No error shows a key. This
+//! folder must not know requests or engines.
 
 mod quota;
 
-pub(crate) use quota::Ceiling;
+pub(crate) use quota::ContentLimit;
 pub use quota::{Quota, QuotaSection};
 
 use crate::reload::Files;
@@ -58,10 +58,10 @@ impl Accounts {
     /// Reads a file of `[[account]]` sections with `name`, `key1` and, optionally, `key2` and a section `quota`.
     pub fn from_file(files: &Files<1>) -> anyhow::Result<Self> {
         let ([path], [content]) = (&files.paths, &files.contents);
-        // The parser's error would quote the line at fault, and with it a key.
+        // The parser's error would quote the wrong line, and with it a key.
         let Ok(file) = toml::from_slice::<AccountFile>(content) else {
             bail!(
-                "{} is not an account file; it holds sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"",
+                "{} is not an account file; write sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"",
                 path.display()
             );
         };
@@ -89,19 +89,17 @@ impl Accounts {
         let mut accounts = HashMap::new();
         for ((name, texts), number) in entries.zip(1..) {
             let Some(account) = AccountName::new(&name) else {
-                // What stands in the place of a name may be a key.
-                bail!(
-                    "the name of account {number} is not an account name: that has 3 to 24 lower-case letters and digits"
-                );
+                // The text may be a key that was written in place of the name.
+                bail!("the name of account {number} is invalid: give it 3 to 24 lower-case letters and digits");
             };
-            ensure!((1..=2).contains(&texts.len()), "account '{name}' needs one or two keys");
+            ensure!((1..=2).contains(&texts.len()), "account '{name}' has {} keys; give it one or two", texts.len());
             let keys: Option<Vec<AccountKey>> = texts.iter().map(|text| AccountKey::parse(text)).collect();
             let Some(keys) = keys else {
-                bail!("a key of account '{name}' is not Base64 of at least 16 bytes");
+                bail!("a key of account '{name}' is invalid: give at least 16 bytes in Base64");
             };
-            ensure!(accounts.insert(account, keys).is_none(), "account '{name}' is given twice");
+            ensure!(accounts.insert(account, keys).is_none(), "account '{name}' is given twice: remove one of them");
         }
-        ensure!(!accounts.is_empty(), "there is no account");
+        ensure!(!accounts.is_empty(), "there is no account: give at least one");
         Ok(Self { keys: accounts, quotas: HashMap::new(), is_development: false })
     }
 
@@ -110,7 +108,7 @@ impl Accounts {
         self.keys.get(account).map(Vec::as_slice)
     }
 
-    /// The quota that an account has of its own.
+    /// The account's own quota, without the default.
     pub(crate) fn quota(&self, account: &AccountName) -> Quota {
         self.quotas.get(account).copied().unwrap_or_default()
     }
@@ -120,14 +118,14 @@ impl Accounts {
         self.keys.iter().map(|(account, keys)| (account, keys.as_slice()))
     }
 
-    /// Whether a key of some account is the well-known one, so that everybody can sign.
+    /// Whether a key of some account is the well-known one, with which everybody can sign.
     pub fn have_well_known_key(&self) -> bool {
         let well_known = AccountKey::parse(DEVELOPMENT_KEY).expect("the key is Base64").sign("");
         self.keys.values().flatten().any(|key| key.sign("") == well_known)
     }
 
-    /// The line that a client library takes as its connection string. The key is shown for the development
-    /// account only.
+    /// The connection string for client libraries. It shows a key only if that is the well-known one of the development
+    /// account.
     pub fn connection_string(&self, endpoint: &str) -> String {
         let name = self.keys.keys().min().map_or("", AccountName::as_str);
         let (protocol, _) = endpoint.split_once(':').unwrap_or(("http", ""));

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-/// The bytes of a MiB, in which sizes are given.
+/// Bytes of a MiB, the unit of sizes in settings.
 const MIB: u64 = 1024 * 1024;
 
 /// The section `[account.quota]` of an account, and the options of the same names.
@@ -28,19 +28,19 @@ pub struct QuotaSection {
 pub struct Quota {
     pub(crate) tables: Option<u64>,
     /// Of all tables together.
-    pub(crate) account: Ceiling,
+    pub(crate) account: ContentLimit,
     /// Of each table.
-    pub(crate) table: Ceiling,
+    pub(crate) table: ContentLimit,
 }
 
 /// Most entities and bytes of something.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Ceiling {
+pub(crate) struct ContentLimit {
     pub(crate) entities: Option<u64>,
     pub(crate) bytes: Option<u64>,
 }
 
-impl Ceiling {
+impl ContentLimit {
     pub(crate) fn is_none(self) -> bool {
         self.entities.is_none() && self.bytes.is_none()
     }
@@ -51,7 +51,7 @@ impl Ceiling {
 }
 
 impl Quota {
-    /// Fills what is not said from another one.
+    /// Fills limits that are not set from another quota.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             tables: self.tables.or(other.tables),
@@ -60,12 +60,12 @@ impl Quota {
         }
     }
 
-    /// Whether nothing is bounded.
+    /// Whether there is no limit at all.
     pub(crate) fn is_none(self) -> bool {
         self.tables.is_none() && !self.is_of_content()
     }
 
-    /// Whether entities or bytes are bounded, so that they must be counted.
+    /// Whether entities or bytes are limited, so that they must be counted.
     pub(crate) fn is_of_content(self) -> bool {
         !(self.account.is_none() && self.table.is_none())
     }
@@ -77,8 +77,8 @@ impl QuotaSection {
         let bytes = |mib: Option<u64>| mib.map(|mib| mib.saturating_mul(MIB));
         Quota {
             tables: self.max_tables,
-            account: Ceiling { entities: self.max_entities, bytes: bytes(self.max_data_mib) },
-            table: Ceiling { entities: self.max_table_entities, bytes: bytes(self.max_table_data_mib) },
+            account: ContentLimit { entities: self.max_entities, bytes: bytes(self.max_data_mib) },
+            table: ContentLimit { entities: self.max_table_entities, bytes: bytes(self.max_table_data_mib) },
         }
     }
 }

@@ -1,8 +1,8 @@
-//! By which name a request calls the admin listener.
+//! Which host names a request to the admin listener may use.
 //!
-//! A web page may give its own name the address of this machine and then ask, through the browser of somebody who works
-//! here, whatever listens on it: the browser takes the answers for the page's own. But it sends the name of the page, so
-//! on an address that only this machine reaches no name is taken but `localhost`.
+//! A web page may let its own host name resolve to the address of this machine and then, from a browser that runs here, read
+//! what is served on it as if it were the page's own (DNS rebinding). The browser sends the host name of the page, so
+//! a listener that only this machine reaches refuses every name except `localhost`.
 
 use http::Request;
 use http::header::HOST;
@@ -13,8 +13,8 @@ pub(super) const REFUSAL: &str = "\
 this address is for programs of this machine: the Host header is to be an IP address or localhost, and no other name
 ";
 
-/// Whether all that the request says about its host is an IP address or `localhost`, with any port. Whoever says nothing is
-/// no browser.
+/// Whether every host that the request names is an IP address or `localhost`, with any port. Browsers always name a host, so
+/// a request without one is allowed.
 pub(super) fn is_local<B>(request: &Request<B>) -> bool {
     let is_named_locally = |host: &http::HeaderValue| {
         host.to_str().ok().and_then(|host| host.parse().ok()).is_some_and(|authority| is_local_name(&authority))
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_but_localhost_is_taken() {
+    fn every_name_except_localhost_is_refused() {
         let with = |hosts: &[&str]| {
             let request = hosts.iter().fold(Request::get("/log"), |request, host| request.header(HOST, *host));
             is_local(&request.body(()).unwrap())

@@ -1,8 +1,10 @@
-//! Connections to the admin listener: few, short, and nobody waits for them.
+//! Connections to the admin listener: few and short.
+//!
+//! They have limits of their own, so that operators can connect while clients use up theirs.
 
 use super::{Admin, routes};
-use crate::connection::idle_timeout::{IdleTimeout, watched};
-use crate::connection::slow_reader::WatchedStream;
+use crate::connection::idle_timeout::{IdleTimeout, poll_in_intervals};
+use crate::connection::slow_reader::MonitoredStream;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -15,29 +17,29 @@ use tracing::{debug, warn};
 
 /// How long a client may take for the head of a request, and a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(ADMIN_IDLE_SECONDS_MAX);
-/// How long a client may take nothing of its answer.
-const STALL_TIME: Duration = Duration::from_secs(ADMIN_REQUEST_SECONDS_MAX);
-/// How often it is looked whether a connection takes too long with any of this.
-const LOOKS: Duration = Duration::from_secs(5);
+/// How long a client may leave its response unread.
+const BLOCKED_TIME_MAX: Duration = Duration::from_secs(ADMIN_REQUEST_SECONDS_MAX);
+/// How often these limits are checked on each connection.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// How long to wait when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves connections until the process ends.
 pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
-    let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
     let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     loop {
-        let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
+        let permit = Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
         match listener.accept().await {
             Ok((stream, _)) => {
                 let admin = Arc::clone(&admin);
                 tokio::spawn(async move {
                     serve_one(stream, admin, is_local).await;
-                    drop(place);
+                    drop(permit);
                 });
             }
             Err(error) => {
-                warn!("accepting a connection of an admin failed: {error}");
+                warn!("accepting an admin connection failed: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -47,16 +49,16 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
 async fn serve_one(stream: TcpStream, admin: Arc<Admin>, is_local: bool) {
     let handler = service_fn(move |request| {
         let admin = Arc::clone(&admin);
-        async move { routes::answer(&admin, is_local, request).await }
+        async move { routes::handle(&admin, is_local, request).await }
     });
-    let (stream, stall) = WatchedStream::new(stream);
+    let (stream, monitor) = MonitoredStream::new(stream);
     let connection = http1::Builder::new()
         .timer(IdleTimeout)
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(ADMIN_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), handler);
-    match watched(connection, LOOKS, || stall.is_longer_than(STALL_TIME)).await {
+    match poll_in_intervals(connection, POLL_INTERVAL, || monitor.is_blocked_longer_than(BLOCKED_TIME_MAX)).await {
         Some(Ok(())) | None => {}
-        Some(Err(error)) => debug!("a connection of an admin ended: {error}"),
+        Some(Err(error)) => debug!("an admin connection ended: {error}"),
     }
 }

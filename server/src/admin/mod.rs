@@ -1,16 +1,18 @@
-//! The admin listener: what operators and their tools ask, on a port of its own, so that it can be kept from clients.
+//! The admin listener: health, readiness, metrics and the log filter, on a port of its own, so that clients can be kept
+//! away from it.
 //!
-//! It is there before the data are open and until the process ends, and needs nothing of the path of a request.
-//! It has no credentials: whoever reaches it may read the figures and change what is logged, but no data.
+//! It runs from before the data are opened until the process ends, and shares nothing with the request path. It asks for no
+//! credential: everyone who can connect may read the figures and change the log filter, but not the data.
 
-mod checks;
 mod host;
 mod listener;
+mod observed_service;
+mod readiness;
 mod routes;
-mod watched;
 
 pub(crate) use listener::serve;
 
+use crate::clock;
 use crate::limits::admission::AdmissionFigures;
 use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::{ConnectionCounters, Metrics, MetricsSnapshot};
@@ -25,8 +27,8 @@ use store::Figures;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// How long the storage may take to answer.
-const PATIENCE: Duration = Duration::from_secs(READINESS_SECONDS_MAX);
+/// How long the storage may take to respond.
+const STORAGE_TIME_MAX: Duration = Duration::from_secs(READINESS_SECONDS_MAX);
 
 /// What the admin listener knows of the server.
 pub(crate) struct Admin {
@@ -34,24 +36,24 @@ pub(crate) struct Admin {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) connections: Arc<ConnectionCounters>,
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// There once the data are open.
-    service: OnceLock<Arc<dyn Watched>>,
-    /// Whoever takes the figures of the service.
-    figures_turn: Arc<Semaphore>,
+    /// Set once the data are open.
+    service: OnceLock<Arc<dyn ObservedService>>,
+    /// Held by the one task that reads the figures of the service.
+    figures_permit: Arc<Semaphore>,
     is_stopping: AtomicBool,
 }
 
-/// The part of its life that the server is in.
+/// The stage of its life that the server is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum ServerStage {
     /// The data are being opened.
     Opening,
     Serving,
-    /// Somebody asked for an end; what is under way is finished.
+    /// The server was asked to stop, and finishes the requests in work.
     Stopping,
 }
 
-impl Stage {
+impl ServerStage {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Opening => "opening",
@@ -61,13 +63,13 @@ impl Stage {
     }
 }
 
-/// A service, whatever engine it is on, as the admin listener sees it.
-pub(crate) trait Watched: Send + Sync {
-    /// What there is to say about it. May block for a moment, and on a disk that hangs for as long as it hangs.
+/// What the admin listener reads of a service, whatever its engine.
+pub(crate) trait ObservedService: Send + Sync {
+    /// The figures of the engine and of admission. May block: for a moment, or for as long as the disk hangs.
     fn figures(&self) -> (Figures, AdmissionFigures);
 
-    /// Asks the storage something small.
-    fn reach(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
+    /// Makes one small read of the storage.
+    fn probe(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
 }
 
 impl fmt::Debug for Admin {
@@ -84,59 +86,60 @@ impl Admin {
         tracer: Option<Arc<Tracer>>,
     ) -> Self {
         let (service, is_stopping) = (OnceLock::new(), AtomicBool::new(false));
-        Self { log, metrics, connections, tracer, service, figures_turn: Arc::new(Semaphore::new(1)), is_stopping }
+        Self { log, metrics, connections, tracer, service, figures_permit: Arc::new(Semaphore::new(1)), is_stopping }
     }
 
-    /// From now on requests are served.
-    pub(crate) fn serve(&self, service: Arc<dyn Watched>) {
-        // It is said once.
+    /// Records that requests are served from now on.
+    pub(crate) fn serve(&self, service: Arc<dyn ObservedService>) {
+        // It is called once.
         let _first = self.service.set(service);
     }
 
-    /// From now on nothing new is to come.
+    /// Records that the server was asked to stop.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
     }
 
-    fn stage(&self) -> Stage {
+    fn stage(&self) -> ServerStage {
         if self.is_stopping.load(Ordering::Acquire) {
-            Stage::Stopping
+            ServerStage::Stopping
         } else if self.service.get().is_some() {
-            Stage::Serving
+            ServerStage::Serving
         } else {
-            Stage::Opening
+            ServerStage::Opening
         }
     }
 
-    /// The figures of the service; `None` if there is no service yet, or if it does not tell them in time.
+    /// The figures of the service; `None` if there is no service yet, or if they take too long.
     ///
-    /// They are taken on a thread that may block, by one at a time: of a disk that hangs there is one thread that waits
-    /// for it, however often somebody asks.
+    /// They are read on a thread that may block, by one task at a time: while a disk hangs, one thread waits for it, however
+    /// many requests come.
     async fn figures(&self) -> Option<(Figures, AdmissionFigures)> {
         let service = Arc::clone(self.service.get()?);
-        let taken = timeout(PATIENCE, async {
-            let turn = Arc::clone(&self.figures_turn).acquire_owned().await.ok()?;
-            let taking = tokio::task::spawn_blocking(move || {
+        let figures = timeout(STORAGE_TIME_MAX, async {
+            let permit = Arc::clone(&self.figures_permit).acquire_owned().await.ok()?;
+            let reading = tokio::task::spawn_blocking(move || {
                 let figures = service.figures();
-                // Given back here, since whoever asked may have gone.
-                drop(turn);
+                // Released here, because the request may have been dropped by now.
+                drop(permit);
                 figures
             });
-            taking.await.ok()
+            reading.await.ok()
         });
-        taken.await.ok().flatten()
+        figures.await.ok().flatten()
     }
 
-    /// What the page of metrics is made of.
+    /// The values of the page of metrics.
     async fn snapshot(&self) -> MetricsSnapshot {
         let (stage, service) = (self.stage(), self.figures().await);
         let takes_writes = service.as_ref().is_some_and(|(figures, _)| figures.refusal.is_none());
         MetricsSnapshot {
+            now: clock::now(),
             metrics: Arc::clone(&self.metrics),
             connections: Arc::clone(&self.connections),
             service,
             stage: stage.name(),
-            is_ready: stage == Stage::Serving && takes_writes,
+            is_ready: stage == ServerStage::Serving && takes_writes,
             spans: self.tracer.as_ref().map(|tracer| tracer.counts()),
         }
     }

@@ -1,6 +1,6 @@
-//! What the admin listener answers.
+//! The addresses of the admin listener and their responses.
 
-use super::checks::Checks;
+use super::readiness::ReadinessReport;
 use super::{Admin, host};
 use crate::telemetry::metrics;
 use crate::telemetry::version;
@@ -18,7 +18,7 @@ use tracing::error;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
-/// How long an answer may take.
+/// How long a response may take.
 const TIME: Duration = Duration::from_secs(ADMIN_REQUEST_SECONDS_MAX);
 
 const INDEX: &str = "\
@@ -30,9 +30,9 @@ const INDEX: &str = "\
 /log      what is logged; PUT changes it, and with an empty body sets it back
 ";
 
-/// Answers one request. On an address that only this machine reaches, it is to be called by an address or `localhost`: a
-/// page in a browser on this machine may come by a name of its own that leads here (DNS rebinding).
-pub(super) async fn answer(
+/// Handles one request. If the listener is reachable from this machine only, the request must name an IP address or
+/// `localhost` as its host (`host.rs`).
+pub(super) async fn handle(
     admin: &Admin,
     is_local: bool,
     request: Request<Incoming>,
@@ -40,8 +40,8 @@ pub(super) async fn answer(
     if is_local && !host::is_local(&request) {
         return Ok(text(StatusCode::FORBIDDEN, host::REFUSAL));
     }
-    let answered = timeout(TIME, route(admin, request)).await;
-    Ok(answered.unwrap_or_else(|_| text(StatusCode::SERVICE_UNAVAILABLE, "the answer took too long\n")))
+    let response = timeout(TIME, route(admin, request)).await;
+    Ok(response.unwrap_or_else(|_| text(StatusCode::SERVICE_UNAVAILABLE, "the answer took too long\n")))
 }
 
 async fn route(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes>> {
@@ -65,8 +65,8 @@ async fn route(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes
 }
 
 async fn readiness(admin: &Admin, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    let checks = Checks::of(admin).await;
-    let status = if checks.are_good() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let checks = ReadinessReport::of(admin).await;
+    let status = if checks.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains(JSON));
     let is_verbose = request.uri().query().is_some_and(|query| {
         query.split('&').any(|option| matches!(option.split_once('=').map_or(option, |(name, _)| name), "verbose"))

@@ -1,16 +1,17 @@
 //! How long the HTTP library waits for the head of a request, without a timer of the runtime for each request.
 //!
-//! A deadline here is only compared with the clock when its connection is polled, which happens at the latest with the
-//! next look of [`watched`]. So a head may take longer than its deadline by the time between two looks, and a request
-//! costs no entry in the timers that all threads share.
+//! A deadline here is compared with the clock only when its connection is polled, at the latest by the next tick of
+//! [`poll_in_intervals`]. So a head may take longer than its deadline by one interval, and a request costs no entry in the
+//! timers that all threads share.
 
+use crate::clock;
 use hyper::rt::{Sleep, Timer};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// Deadlines for a connection that is [`watched`].
+/// Deadlines for a connection that [`poll_in_intervals`] drives.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdleTimeout;
 
@@ -24,7 +25,7 @@ impl Timer for IdleTimeout {
     }
 
     fn now(&self) -> Instant {
-        tokio::time::Instant::now().into_std()
+        clock::instant()
     }
 }
 
@@ -40,19 +41,19 @@ impl Future for Deadline {
     }
 }
 
-/// Drives a connection, and polls it in intervals also when nothing happens on it; `None` if it is given up.
-pub(crate) async fn watched<C: Future>(
+/// Drives a connection, and polls it in intervals even if nothing happens on it; `None` if it is given up.
+pub(crate) async fn poll_in_intervals<C: Future>(
     connection: C,
     interval: Duration,
     is_given_up: impl Fn() -> bool,
 ) -> Option<C::Output> {
     let mut connection = pin!(connection);
-    let mut looks = tokio::time::interval(interval);
+    let mut ticks = tokio::time::interval(interval);
     loop {
         tokio::select! {
             biased;
             ended = &mut connection => return Some(ended),
-            _ = looks.tick() => if is_given_up() {
+            _ = ticks.tick() => if is_given_up() {
                 return None;
             }
         }
@@ -73,19 +74,20 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     const HEAD_TIME: Duration = Duration::from_secs(60);
-    const LOOKS: Duration = Duration::from_secs(5);
+    const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-    /// How long a connection lives on which this was sent, and what was answered; the clock is the test's own.
+    /// How long a connection lives on which this was sent, and the response; the clock is the test's own.
     async fn life(sent: &'static [u8]) -> (Duration, Vec<u8>) {
         let (mut client, server) = duplex(1024);
-        let answer = |_: Request<Incoming>| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
+        let respond = |_: Request<Incoming>| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
         let connection = http1::Builder::new()
             .timer(IdleTimeout)
             .header_read_timeout(HEAD_TIME)
-            .serve_connection(TokioIo::new(server), service_fn(answer));
+            .serve_connection(TokioIo::new(server), service_fn(respond));
         let began = tokio::time::Instant::now();
-        let served =
-            tokio::spawn(async move { watched(connection, LOOKS, || false).await.is_some_and(|ended| ended.is_ok()) });
+        let served = tokio::spawn(async move {
+            poll_in_intervals(connection, POLL_INTERVAL, || false).await.is_some_and(|ended| ended.is_ok())
+        });
         client.write_all(sent).await.unwrap();
         let mut answered = Vec::new();
         client.read_to_end(&mut answered).await.unwrap();
@@ -94,8 +96,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_head_that_does_not_come_ends_the_connection_at_the_look_behind_its_deadline() {
-        let expected = HEAD_TIME..=HEAD_TIME + LOOKS + Duration::from_millis(10);
+    async fn a_head_that_does_not_come_ends_the_connection_at_the_first_poll_after_its_deadline() {
+        let expected = HEAD_TIME..=HEAD_TIME + POLL_INTERVAL + Duration::from_millis(10);
         for (sent, is_answered) in [
             (&b""[..], false),
             (&b"GET / HTTP/1.1\r\nHost: "[..], false),

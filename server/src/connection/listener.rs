@@ -1,10 +1,10 @@
-//! Connections: accepted, bounded in number and in patience, and ended in order.
+//! Connections: accepted, bounded in number and in time, and ended in order.
 //!
-//! A TLS handshake runs beside the loop that accepts: a client that is slow at it, or fails, holds up nobody. It has its
-//! place among the connections from the first packet on.
+//! A TLS handshake runs in a task of its own, so a client that is slow or fails delays no other. It counts as a connection
+//! from the first packet on.
 
-use crate::connection::idle_timeout::{IdleTimeout, watched};
-use crate::connection::slow_reader::WatchedStream;
+use crate::connection::idle_timeout::{IdleTimeout, poll_in_intervals};
+use crate::connection::slow_reader::MonitoredStream;
 use crate::reload::Live;
 use crate::request::ConnectionInfo;
 use crate::service::Service;
@@ -29,10 +29,10 @@ use tracing::{debug, warn};
 
 /// How long a client may take to send the head of a request, and how long a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(120);
-/// How long a client may take nothing of its answer.
-const STALL_TIME: Duration = Duration::from_secs(60);
-/// How often it is looked whether a connection takes too long with any of this.
-const LOOKS: Duration = Duration::from_secs(15);
+/// How long a client may leave its response unread.
+const BLOCKED_TIME_MAX: Duration = Duration::from_secs(60);
+/// How often these limits are checked on each connection.
+const POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Most bytes of a request's head: the longest target and as much again for headers.
@@ -41,33 +41,37 @@ const HEAD_BYTES_MAX: usize = 2 * model::limits::REQUEST_TARGET_BYTES_MAX;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How connections are accepted.
-pub(crate) struct Listening {
+pub(crate) struct ListenerSettings {
     pub(crate) listener: TcpListener,
-    /// What TLS connections are accepted with; `None` for plain HTTP. One that is accepted keeps what it began with.
+    /// The TLS settings of new connections; `None` for plain HTTP. An accepted connection keeps those it began with.
     pub(crate) tls: Option<Arc<Live<ServerConfig>>>,
     pub(crate) connections_max: usize,
     pub(crate) connections: Arc<ConnectionCounters>,
     pub(crate) shutdown_time: Duration,
 }
 
-/// A connection that was accepted, with its place among those that may be.
-struct Accepted<S> {
+/// A connection that was accepted, with its permit.
+struct AcceptedConnection<S> {
     stream: S,
     peer: SocketAddr,
-    place: (OwnedSemaphorePermit, OpenConnection),
+    permit: (OwnedSemaphorePermit, OpenConnection),
 }
 
 /// Serves connections until `stop` is done; then lets requests finish, but no longer than the shutdown time.
-pub(crate) async fn serve<E: Engine>(listening: Listening, service: Arc<Service<E>>, stop: impl Future<Output = ()>) {
-    let Listening { listener, tls, connections_max, connections, shutdown_time } = listening;
-    let places = Arc::new(Semaphore::new(connections_max.min(Semaphore::MAX_PERMITS)));
+pub(crate) async fn serve<E: Engine>(
+    listening: ListenerSettings,
+    service: Arc<Service<E>>,
+    stop: impl Future<Output = ()>,
+) {
+    let ListenerSettings { listener, tls, connections_max, connections, shutdown_time } = listening;
+    let permits = Arc::new(Semaphore::new(connections_max.min(Semaphore::MAX_PERMITS)));
     let graceful = GracefulShutdown::new();
     let mut handshakes = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
         tokio::select! {
             () = &mut stop => break,
-            accepted = accept(&listener, &places, &connections) => match &tls {
+            accepted = accept(&listener, &permits, &connections) => match &tls {
                 None => serve_one(accepted, false, &service, &graceful, &connections),
                 Some(tls) => {
                     let acceptor = TlsAcceptor::from(tls.current());
@@ -79,20 +83,20 @@ pub(crate) async fn serve<E: Engine>(listening: Listening, service: Arc<Service<
             },
         }
     }
-    // No request that came over these has been looked at.
+    // No request was read from these.
     drop((listener, handshakes));
     if tokio::time::timeout(shutdown_time, graceful.shutdown()).await.is_err() {
-        warn!("requests that did not finish in {} s are cut off", shutdown_time.as_secs());
+        warn!("requests that did not finish within {} s are aborted", shutdown_time.as_secs());
     }
 }
 
-/// The next connection, once there is a place for it; until then it waits in the system's queue.
+/// The next connection, once a permit is free; until then it waits in the queue of the operating system.
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
     connections: &Arc<ConnectionCounters>,
-) -> Accepted<TcpStream> {
-    let place = Arc::clone(places).acquire_owned().await.expect("the semaphore is never closed");
+) -> AcceptedConnection<TcpStream> {
+    let permit = Arc::clone(permits).acquire_owned().await.expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -100,7 +104,7 @@ async fn accept(
                 if let Err(error) = stream.set_nodelay(true) {
                     debug!("the connection from {peer} is lost: {error}");
                 }
-                return Accepted { stream, peer, place: (place, connections.accept()) };
+                return AcceptedConnection { stream, peer, permit: (permit, connections.accept()) };
             }
             Err(error) => {
                 warn!("accepting a connection failed: {error}");
@@ -110,15 +114,15 @@ async fn accept(
     }
 }
 
-/// The encrypted connection; `None`, and its place free again, if the client cannot or does not do its part.
+/// The encrypted connection; `None` if the handshake fails, which also frees the permit.
 async fn handshake(
     acceptor: TlsAcceptor,
-    accepted: Accepted<TcpStream>,
+    accepted: AcceptedConnection<TcpStream>,
     connections: Arc<ConnectionCounters>,
-) -> Option<Accepted<TlsStream<TcpStream>>> {
-    let Accepted { stream, peer, place } = accepted;
+) -> Option<AcceptedConnection<TlsStream<TcpStream>>> {
+    let AcceptedConnection { stream, peer, permit } = accepted;
     match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => return Some(Accepted { stream, peer, place }),
+        Ok(Ok(stream)) => return Some(AcceptedConnection { stream, peer, permit }),
         Ok(Err(error)) => debug!("the TLS handshake with {peer} failed: {error}"),
         Err(_) => debug!("the TLS handshake with {peer} took longer than {} s", HANDSHAKE_TIME.as_secs()),
     }
@@ -127,7 +131,7 @@ async fn handshake(
 }
 
 fn serve_one<S, E>(
-    accepted: Accepted<S>,
+    accepted: AcceptedConnection<S>,
     is_tls: bool,
     service: &Arc<Service<E>>,
     graceful: &GracefulShutdown,
@@ -136,30 +140,29 @@ fn serve_one<S, E>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     E: Engine,
 {
-    let Accepted { stream, peer, place } = accepted;
+    let AcceptedConnection { stream, peer, permit } = accepted;
     let info = ConnectionInfo { peer, is_tls };
     let service = Arc::clone(service);
-    // In a place of its own while there is one: the HTTP library moves what it is given, and has room for it in every
-    // connection, idle or not.
+    // Boxed, because the HTTP library keeps room for the whole future in every connection, idle or not.
     let handler = service_fn(move |request| Box::pin(Arc::clone(&service).handle(request, info)));
-    let (stream, stall) = WatchedStream::new(stream);
+    let (stream, monitor) = MonitoredStream::new(stream);
     let connection = http1::Builder::new()
         .timer(IdleTimeout)
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), handler);
-    // In one place of its own: a task that takes a future by value, and hands it on, has room for it in every hand.
+    // Boxed, because every function that passes a future on by value has room for all of it.
     let connection = Box::pin(graceful.watch(connection));
     let connections = Arc::clone(connections);
     tokio::spawn(async move {
-        match watched(connection, LOOKS, || stall.is_longer_than(STALL_TIME)).await {
+        match poll_in_intervals(connection, POLL_INTERVAL, || monitor.is_blocked_longer_than(BLOCKED_TIME_MAX)).await {
             Some(Ok(())) => {}
             Some(Err(error)) => debug!("a connection ended: {error}"),
             None => {
-                connections.cut_off();
-                debug!("the client {peer} takes nothing of its answer");
+                connections.count_slow_reader();
+                debug!("the connection of {peer} is closed, because the client does not read its response");
             }
         }
-        drop(place);
+        drop(permit);
     });
 }

@@ -1,4 +1,4 @@
-//! TLS: a certificate and its key become what connections are accepted with.
+//! TLS: a certificate and its key become the TLS settings of the listener.
 //!
 //! TLS 1.2 and 1.3 with the cipher suites that rustls considers safe, HTTP/1.1 only, no early data, no client
 //! certificates. Errors name the files and never show what is in the key.
@@ -36,8 +36,8 @@ fn chain(path: &Path, content: &[u8]) -> anyhow::Result<Vec<CertificateDer<'stat
     match chain {
         Ok(chain) if !chain.is_empty() => Ok(chain),
         _ => bail!(
-            "{} holds no readable certificate: it is to be a PEM file that begins with -----BEGIN CERTIFICATE-----, \
-             the server's own certificate first and those that vouch for it after",
+            "{} holds no readable certificate: give a PEM file that begins with -----BEGIN CERTIFICATE-----, with the \
+             server's own certificate first, followed by the intermediate certificates",
             path.display()
         ),
     }
@@ -48,15 +48,15 @@ fn private_key(path: &Path, content: &[u8]) -> anyhow::Result<PrivateKeyDer<'sta
     let path = path.display();
     if has(ENCRYPTED_KEY) || has(ENCRYPTED_KEY_HEADER) {
         bail!(
-            "the key in {path} is encrypted, and nobody is there to type its password: decrypt it \
+            "the key in {path} is encrypted, and the server cannot ask for its password: decrypt it \
              (openssl pkey -in {path} -out NEW) and protect the new file by its permissions (chmod 600 NEW)"
         );
     }
-    // The parser's error would quote the line at fault, and with it a part of the key.
+    // The parser's error would quote the wrong line, and with it a part of the key.
     PrivateKeyDer::from_pem_slice(content).map_err(|_| {
         anyhow!(
-            "{path} holds no readable private key: it is to be a PEM file with a section PRIVATE KEY, EC PRIVATE KEY \
-             or RSA PRIVATE KEY"
+            "{path} holds no readable private key: give a PEM file with a section PRIVATE KEY, EC PRIVATE KEY or RSA \
+             PRIVATE KEY"
         )
     })
 }
@@ -70,8 +70,8 @@ fn unusable(error: &Error, certificate_path: &Path, key_path: &Path) -> anyhow::
         ),
         Error::InvalidCertificate(_) => anyhow!("the first certificate in {certificate} cannot be read: {error}"),
         error => anyhow!(
-            "the key in {key} cannot be used ({error}): it is to be RSA from 2048 bits on, ECDSA on P-256 or P-384, \
-             or Ed25519"
+            "the key in {key} cannot be used ({error}): give an RSA key of at least 2048 bits, an ECDSA key on P-256 or \
+             P-384, or an Ed25519 key"
         ),
     }
 }

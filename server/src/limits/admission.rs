@@ -1,8 +1,8 @@
-//! How much the server takes on at one time: requests in work, and memory for bodies on their way in and out.
+//! How much the server admits at one time: requests in work, and memory for the bodies of requests and responses.
 //!
-//! What is beyond waits a little, in the order in which it came, and is then told that the server is busy. So neither
-//! a burst of requests nor clients that read slowly can make the server take more memory than it was given, and those
-//! that it serves are served as fast as ever. Only the answer to what may have written goes beyond the bound.
+//! Requests beyond these limits wait a little, in the order of their arrival, and are then refused as "server busy". So
+//! neither a burst of requests nor clients that read slowly can make the server use more memory than configured. Only the
+//! response to a write may exceed the limit.
 
 use crate::request::Failure;
 use bytes::Bytes;
@@ -13,20 +13,20 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::ErrorCode;
 
-/// How long a request waits for its turn before it is refused.
+/// How long a request waits for a permit before it is refused.
 const WAIT: Duration = Duration::from_secs(1);
 /// Bodies up to this size are not counted, in bytes. A connection has one at most.
 const UNCOUNTED_BYTES: usize = 16 * 1024;
-/// What a page is counted as until its size is known, in bytes: its entities, and as much again for names and escapes.
+/// The size that a page is counted as until it is known, in bytes: its entities, and as much again for names and escapes.
 pub(crate) const PAGE_BYTES: usize = 2 * PAGE_ENTITY_BYTES_MAX;
-/// Least memory for bodies, in bytes: one page, or one body with what it becomes.
+/// Least memory for bodies, in bytes: enough for one page, or for one body and the records made of it.
 pub const MEMORY_BYTES_MIN: usize = 2 * PAGE_BYTES;
-/// Memory is counted in units of this many bytes, so that all of it can be counted.
+/// Memory is counted in units of this many bytes, because a semaphore has a bounded number of permits.
 const UNIT_BYTES: usize = 1024;
 
 const _: () = assert!(2 * REQUEST_BODY_BYTES_MAX <= MEMORY_BYTES_MIN);
 
-/// What the server may take on.
+/// The permits for requests and for memory.
 #[derive(Debug)]
 pub(crate) struct Admission {
     requests: Arc<Semaphore>,
@@ -37,7 +37,7 @@ pub(crate) struct Admission {
     refused_memory: AtomicU64,
 }
 
-/// How much is taken on at one moment, and what was refused so far.
+/// The permits in use at one moment, and how many requests were refused so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct AdmissionFigures {
     pub(crate) requests: u64,
@@ -48,13 +48,13 @@ pub(crate) struct AdmissionFigures {
     pub(crate) refused_memory: u64,
 }
 
-/// A request in work, as long as this lives.
+/// Permission for one request to be in work; released when dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPermit {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Memory that a request holds, as long as this lives.
+/// Memory that a request holds; released when dropped.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryPermit(Option<OwnedSemaphorePermit>);
 
@@ -72,7 +72,7 @@ impl Admission {
         }
     }
 
-    /// What is taken on, and what was refused.
+    /// The figures at this moment.
     pub(crate) fn figures(&self) -> AdmissionFigures {
         AdmissionFigures {
             requests: used(self.requests_max, &self.requests) as u64,
@@ -84,7 +84,7 @@ impl Admission {
         }
     }
 
-    /// A place among the requests in work.
+    /// A permit for a request.
     pub(crate) async fn request(&self) -> Result<RequestPermit, Failure> {
         take(&self.requests, 1, &self.refused_requests).await.map(|permit| RequestPermit { _permit: permit })
     }
@@ -98,39 +98,38 @@ impl Admission {
         take(&self.memory, units, &self.refused_memory).await.map(|permit| MemoryPermit(Some(permit)))
     }
 
-    /// Makes a share fit what is held in the end: gives back what is too much, or takes what is missing.
-    pub(crate) async fn settle(&self, mut share: MemoryPermit, bytes: usize) -> Result<MemoryPermit, Failure> {
-        let missing = share.fit(self.units_of(bytes));
+    /// Makes a permit fit the size of the response: releases what is too much, or acquires what is missing.
+    pub(crate) async fn settle(&self, mut permit: MemoryPermit, bytes: usize) -> Result<MemoryPermit, Failure> {
+        let missing = permit.fit(self.units_of(bytes));
         if missing > 0 {
-            share.add(take(&self.memory, missing, &self.refused_memory).await?);
+            permit.add(take(&self.memory, missing, &self.refused_memory).await?);
         }
-        Ok(share)
+        Ok(permit)
     }
 
-    /// As [`Self::settle`], for the answer to what may have written: to be told that the server is busy would mean that
-    /// nothing happened, and the client would write again. So it takes what is free of what is missing, and goes without
-    /// the rest.
+    /// As [`Self::settle`], for the response to a request that may have written. It never fails: "server busy" would mean
+    /// that nothing was written, and the client would write again. It acquires as much of the missing memory as is free.
     ///
-    /// What is beyond the bound stays in proportion to it: twice the body was set aside before the operation began, and
-    /// an answer that shows what was written is a few times as long as the body.
-    pub(crate) fn settle_written(&self, mut share: MemoryPermit, bytes: usize) -> MemoryPermit {
-        let missing = share.fit(self.units_of(bytes));
+    /// The excess is bounded: twice the size of the body was acquired before the operation began, and a response that shows
+    /// what was written is a few times as long as the body.
+    pub(crate) fn settle_written(&self, mut permit: MemoryPermit, bytes: usize) -> MemoryPermit {
+        let missing = permit.fit(self.units_of(bytes));
         if missing > 0
             && let Some(free) = take_free(&self.memory, missing)
         {
-            share.add(free);
+            permit.add(free);
         }
-        share
+        permit
     }
 
-    /// How much these bytes count for. An answer may be larger than all that there is; it then has the memory for itself.
+    /// The units for a number of bytes. A response that is larger than all memory for bodies counts as all of it.
     fn units_of(&self, bytes: usize) -> usize {
         if bytes <= UNCOUNTED_BYTES { 0 } else { bytes.div_ceil(UNIT_BYTES).min(self.units) }
     }
 }
 
 impl MemoryPermit {
-    /// Gives back what is more than this many units; answers how many are missing.
+    /// Releases units beyond this number; returns how many are missing.
     fn fit(&mut self, units: usize) -> usize {
         let held = self.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         if let Some(permit) = &mut self.0 {
@@ -160,24 +159,25 @@ async fn take(semaphore: &Arc<Semaphore>, count: usize, refused: &AtomicU64) -> 
         return Ok(permit);
     }
     refused.fetch_add(1, Ordering::Relaxed);
-    Err(Failure::service(ErrorCode::ServerBusy).because("more requests or bodies than the server takes on"))
+    Err(Failure::service(ErrorCode::ServerBusy)
+        .because("the limit of requests in work (--max-requests) or of memory for bodies (--body-mib) is reached"))
 }
 
-/// As much of the count as is free at this moment; `None` if nothing is.
+/// Acquires as much of the count as is free at this moment; `None` if nothing is.
 fn take_free(semaphore: &Arc<Semaphore>, count: usize) -> Option<OwnedSemaphorePermit> {
     loop {
         let free = u32::try_from(count.min(semaphore.available_permits())).unwrap_or(u32::MAX);
         if free == 0 {
             return None;
         }
-        // Somebody else may have been faster, and then less is free.
+        // Another task may have acquired some in between, so that less is free.
         if let Ok(permit) = Arc::clone(semaphore).try_acquire_many_owned(free) {
             return Some(permit);
         }
     }
 }
 
-/// How many bytes a body has.
+/// The size of a body in bytes.
 pub(crate) fn size(segments: &[Bytes]) -> usize {
     segments.iter().map(Bytes::len).sum()
 }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_beyond_waits_and_is_refused() {
+    async fn requests_beyond_the_limit_wait_and_are_refused() {
         let admission = Admission::new(1, 64 * 1024);
         let place = admission.request().await.unwrap();
         assert!(is_busy(&admission.request().await));
@@ -208,16 +208,19 @@ mod tests {
         let other = admission.memory(40 * 1024).await.unwrap();
         assert!(is_busy(&admission.settle(share, 30 * 1024).await));
         drop(other);
-        assert!(admission.memory(10 * 1024 * 1024).await.is_ok(), "one that is too large has all of it");
+        assert!(
+            admission.memory(10 * 1024 * 1024).await.is_ok(),
+            "a body that is larger than all memory counts as all of it"
+        );
         let figures = admission.figures();
         assert_eq!((figures.refused_requests, figures.refused_memory), (1, 2));
-        assert_eq!((figures.memory_bytes, figures.memory_bytes_max), (0, 64 * 1024), "everything was given back");
+        assert_eq!((figures.memory_bytes, figures.memory_bytes_max), (0, 64 * 1024), "everything was released");
         let _place = admission.request().await;
         assert_eq!((admission.figures().requests, admission.figures().requests_max), (1, 1));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_to_a_write_takes_what_is_free_without_waiting_and_is_never_refused() {
+    async fn the_response_to_a_write_takes_what_is_free_without_waiting_and_is_never_refused() {
         let admission = Admission::new(1, 64 * 1024);
         let began = tokio::time::Instant::now();
         let share = admission.memory(20 * 1024).await.unwrap();
@@ -227,9 +230,9 @@ mod tests {
         let beyond = admission.settle_written(MemoryPermit::default(), 60 * 1024);
         drop(beyond);
         drop(share);
-        assert_eq!(admission.figures().memory_bytes, 40 * 1024, "what was not taken is not given back");
+        assert_eq!(admission.figures().memory_bytes, 40 * 1024, "what was not acquired is not released");
         let share = admission.settle_written(admission.memory(20 * 1024).await.unwrap(), 18 * 1024);
-        assert_eq!(admission.figures().memory_bytes, 58 * 1024, "what was too much is given back at once");
+        assert_eq!(admission.figures().memory_bytes, 58 * 1024, "what is too much is released at once");
         drop((share, other));
         assert_eq!(admission.figures(), Admission::new(1, 64 * 1024).figures());
         assert_eq!(began.elapsed(), Duration::ZERO);

@@ -6,7 +6,7 @@ use crate::tables::AccountTables;
 use store::Engine;
 use wire::service_stats::{self, GeoReplication};
 
-/// Says that the secondary endpoint is up to date: it reads what the primary one writes.
+/// Responds that the secondary endpoint is up to date, because it reads the data of the primary one.
 #[allow(clippy::unused_async, reason = "the table of operations calls all of them alike")]
 pub(super) async fn run<E: Engine>(
     _: &AccountTables<'_, E>,

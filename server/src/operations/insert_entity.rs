@@ -22,7 +22,7 @@ pub(super) async fn run<E: Engine>(
     inserted.response(context, timestamp)
 }
 
-/// What the response to an insert needs of the entity, once it is stored.
+/// The data of the entity that the response to an insert needs.
 #[derive(Debug)]
 pub(super) struct Inserted {
     key: EntityKey,

@@ -1,7 +1,7 @@
 //! The operations of the Table service, one a file; the four ways to update an entity share one.
 //!
 //! Each has a function `run`, and the table of operations (`request/operation.rs`) says which one runs. An operation decodes
-//! what the request says, asks [`AccountTables`] for it, and makes an [`OperationResponse`]. It must not know engines,
+//! the request, calls [`AccountTables`], and makes an [`OperationResponse`]. It must not know engines,
 //! throttling, quotas, or how a response becomes HTTP.
 
 mod batch;

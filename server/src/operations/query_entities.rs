@@ -1,7 +1,7 @@
 //! Query Entities (specification 04).
 //!
-//! The scan gives each entity to a [`PageWriter`], borrowed from where the engine keeps it, and the writer encodes it into the
-//! segments of the response body. So a page is in memory once, as the bytes that will be sent. When the client goes away
+//! The scan passes each entity to a [`PageWriter`] as a borrow of the engine's memory, and the writer encodes it into the
+//! segments of the response body. So a page is in memory once, as the bytes that will be sent. When the client goes away,
 //! the future of the request is dropped, and the scan with it.
 
 use crate::request::{Failure, OperationContext};
@@ -27,7 +27,7 @@ pub(super) async fn run<E: Engine>(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let (options, table) = (&context.options, context.table());
-    // `$top` is judged before the filter (04 §7).
+    // `$top` is checked before the filter (04 §7).
     let limit = options.top().map_err(Failure::service)?;
     options.check_supported().map_err(Failure::service)?;
     let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default()).map_err(filter_failure)?;
@@ -45,7 +45,7 @@ pub(super) async fn run<E: Engine>(
         table, plan = %kind, ranges = range_count, examined = end.examined, answered = writer.entities, complete = end.next.is_none(),
     );
     let segments = writer.finish()?;
-    // A page of no entities that was asked for ends the query (04 §5, UNVERIFIED).
+    // `$top=0` ends the query (04 §5, UNVERIFIED).
     let next = end.next.filter(|_| limit > 0);
     Ok(OperationResponse {
         continuation: next.as_ref().map_or_else(Vec::new, tokens),
@@ -53,7 +53,7 @@ pub(super) async fn run<E: Engine>(
     })
 }
 
-/// A filter that asks for what the service does not have is refused as late as an operation is.
+/// A filter with a function that the service does not have is refused where operations are executed.
 fn filter_failure(error: filter::FilterError) -> Failure {
     match error.code {
         filter::FilterErrorCode::InvalidInput => Failure::query(error),
@@ -61,7 +61,7 @@ fn filter_failure(error: filter::FilterError) -> Failure {
     }
 }
 
-/// Where the client wants to go on.
+/// The position at which the client continues.
 ///
 /// UNVERIFIED (04 §6): the code for a row key without a partition key and for a malformed token.
 fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, Failure> {

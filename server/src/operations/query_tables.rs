@@ -32,7 +32,8 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse { continuation, ..response })
 }
 
-/// The service answers 500 to a filter on another property (04 §7); the request is at fault, so this answers 400.
+/// The service responds with 500 to a filter on another property (04 §7). The request is wrong, so this server responds
+/// with 400.
 fn check_properties(filter: Option<&Filter>) -> Result<(), Failure> {
     if filter.is_none_or(Filter::names_only_table_name) {
         return Ok(());
@@ -70,9 +71,9 @@ async fn page<E: Engine>(
     Ok((found, None))
 }
 
-/// The folded name at which the client wants to go on.
+/// The folded name at which the client continues.
 ///
-/// After the name, the service's own tokens have a control character and the time of creation, which is not needed here.
+/// Tokens of the real service have a control character and the time of creation after the name; they are ignored.
 fn start(options: &QueryOptions<'_>) -> Result<String, Failure> {
     let Some(token) = options.next_table_name.as_deref().filter(|token| !token.is_empty()) else {
         return Ok(String::new());

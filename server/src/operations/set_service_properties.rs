@@ -16,10 +16,10 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse::accepted())
 }
 
-/// One code for whatever is wrong with the document; the log says what it is.
+/// Every error of the document has the same code; the log shows the cause.
 ///
 /// UNVERIFIED (10 §1): recorded are too many rules, bad `Days`, missing elements and an empty root; that every other
-/// fault, and a body without a byte, is answered alike.
+/// error, and an empty body, has this code too.
 fn refusal(refusal: service_properties::ServicePropertiesError) -> Failure {
     Failure { source: Some(Box::new(refusal)), ..Failure::service(ErrorCode::InvalidXmlDocument) }
 }

@@ -21,7 +21,7 @@ pub(super) async fn run<E: Engine>(
 
 /// The mutation that the request describes.
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
-    // A key that is too long names no entity, but an upsert cannot fail to find one (01 §3, UNVERIFIED for upserts).
+    // No entity has a key that is too long; an upsert does not look for one (01 §3, UNVERIFIED for upserts).
     let too_long = match context.headers.if_match {
         Some(_) => ErrorCode::ResourceNotFound,
         None => ErrorCode::PropertyValueTooLarge,

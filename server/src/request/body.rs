@@ -14,17 +14,17 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout_at;
 use wire::{ErrorCode, ServiceError};
 
-/// How long a client may take to send a request with its body. A sender that is slower is cut off without an answer.
+/// How long a client may take to send a request with its body. The connection of a slower one is closed without a response.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// How much of a too large body is read and dropped, so that the client comes to read the answer, in bytes.
+/// How much of a too large body is read and dropped, so that the client gets to read the response, in bytes.
 const DRAINED_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
 
-/// Why there is no body to work on.
+/// Why a body could not be read.
 #[derive(Debug)]
 pub(crate) enum BodyFailure {
     /// The client gets an error.
     Failed(Failure),
-    /// The client gets an error, and the connection is closed: it is not known where the next request begins.
+    /// The client gets an error, and the connection is closed, since it is not known where the next request begins.
     FailedForGood(Failure),
     /// The client stopped sending or was too slow: the connection is closed without a response.
     Aborted,
@@ -63,7 +63,7 @@ async fn read_bounded(mut body: Incoming) -> Result<Bytes, BodyFailure> {
 /// The failure of a request whose body breaks off. The HTTP library reports a malformed chunk as the standard library does bad
 /// data, and passes on the error of the connection if the client is gone.
 ///
-/// UNVERIFIED (06 §6): the code, where the service answers with a page.
+/// UNVERIFIED (06 §6): the code, where the service responds with an HTML page.
 fn unreadable(error: &hyper::Error) -> BodyFailure {
     let kind = error.source().and_then(|source| source.downcast_ref()).map(io::Error::kind);
     match kind {

@@ -1,4 +1,4 @@
-//! What is known about the connection that a request came over.
+//! The connection that a request came over.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 pub(crate) struct ConnectionInfo {
     /// The other end of the connection: the client, or the last proxy before this server.
     pub(crate) peer: SocketAddr,
-    /// Whether requests and answers are encrypted between the peer and this server.
+    /// Whether requests and responses are encrypted between the peer and this server.
     pub(crate) is_tls: bool,
 }
 

@@ -1,7 +1,7 @@
 //! One request, from the socket to the log.
 //!
-//! The steps of the request path fill in what they find out, so it is known however the request ends: the response takes
-//! its headers from here, and log, metrics, analytics and traces what they say about the request.
+//! The steps of the request path fill it in, so that it is complete however the request ends. The headers of the response,
+//! the log, metrics, analytics and traces are made from it.
 
 use super::{CredentialKind, Failure, IncomingRequest, Layer, OperationKind, RequestId};
 use http::HeaderValue;
@@ -14,10 +14,10 @@ use wire::negotiation::Preference;
 use wire::target::Resource;
 use wire::{ErrorCode, Format, Version};
 
-/// A request, and what is known about it so far.
+/// A request, and what the steps of the request path have found out about it.
 #[derive(Debug)]
 pub(crate) struct RequestContext<'r> {
-    /// What came in.
+    /// The request as it came in.
     pub(crate) incoming: &'r IncomingRequest<'r>,
     /// The id of the request, new for each.
     pub(crate) id: RequestId,
@@ -28,18 +28,18 @@ pub(crate) struct RequestContext<'r> {
     pub(crate) credential: CredentialKind,
     /// Whether the credential is valid. What it allows is another matter.
     pub(crate) is_authenticated: bool,
-    /// Where to get a token, for those who need one.
+    /// Where clients get tokens: the value of `WWW-Authenticate`.
     pub(crate) challenge: Option<HeaderValue>,
-    /// The version that the response names, once the request was authenticated.
+    /// The version that the response names; set once the request is authenticated.
     pub(crate) version: Option<Version>,
     pub(crate) operation: OperationKind,
     /// The table that the address names.
     pub(crate) table: Option<Cow<'r, str>>,
     /// The table that the body names: the one to create, or that of the first operation of a batch.
     pub(crate) table_in_body: OnceLock<TableName>,
-    /// Whether the front end responds, which speaks XML: operations on the account and on policies, preflight requests.
+    /// Whether the front end responds, whose errors are XML: operations on the account and on policies, preflight requests.
     pub(crate) is_front_end: bool,
-    /// The format of the response, once it was negotiated; errors take it too.
+    /// The format of the response and of errors; set once it was negotiated.
     pub(crate) format: Option<Format>,
     /// What the `Prefer` header asked for; errors repeat it.
     pub(crate) preference: Option<Preference>,
@@ -52,7 +52,7 @@ pub(crate) struct RequestContext<'r> {
 }
 
 impl<'r> RequestContext<'r> {
-    /// A request about which nothing is known but what came in.
+    /// The context of a request of which only the head is known.
     pub(crate) fn new(incoming: &'r IncomingRequest<'r>) -> Self {
         Self {
             id: RequestId::new(),

@@ -1,4 +1,6 @@
-//! The boundary error: what the client is told, how, and what only the log gets.
+//! The error of a request: the code and message for the client, the form of the response, and the cause for the log.
+//!
+//! The errors of engines, bodies and grants become a [`Failure`] here and nowhere else.
 
 use model::record::DamagedRecord;
 use model::{Denial, MutationError};
@@ -8,7 +10,7 @@ use store::{CatalogError, CommitError, Fault, ReadError};
 use wire::entity_body::BodyError;
 use wire::{ErrorCode, ServiceError};
 
-/// Which part of the service found the error; it decides form and headers of the answer (06 §1).
+/// Which part of the service found the error; it decides form and headers of the response (06 §1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
     /// Signature, date or account.
@@ -17,7 +19,7 @@ pub(crate) enum Layer {
     FrontEnd,
     /// No format could be resolved.
     Format,
-    /// Address, query options and table look-up: the answer carries no `Cache-Control`.
+    /// Address, query options and table look-up: the response has no `Cache-Control`.
     Query,
     /// Body and storage.
     Service,
@@ -26,11 +28,11 @@ pub(crate) enum Layer {
 /// An operation that did not succeed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// What the client is told.
+    /// The code and the message for the client.
     pub(crate) error: ServiceError,
     /// Which part of the service found it.
     pub(crate) layer: Layer,
-    /// What only the log is told.
+    /// The cause, which is logged and never sent to a client.
     pub(crate) source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -84,7 +86,7 @@ impl Failure {
     }
 }
 
-/// A reason that stands in the log.
+/// A reason that is logged.
 #[derive(Debug)]
 struct Reason(String);
 
@@ -99,16 +101,15 @@ impl Error for Reason {}
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         match fault {
-            // The server is stopping, or its database cannot be reached: another server, or this one later, will take
-            // the request. Nothing happened.
+            // The server is stopping, or its database cannot be reached. Nothing was done, so the client may try again.
             Fault::Closed | Fault::Unavailable(_) => {
                 Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) }
             }
-            // The engine says in the log when this begins and when it ends, and not once for every request.
+            // The engine logs when this begins and when it ends; logging every request would add nothing.
             Fault::Full | Fault::Suspended => Self::service(ErrorCode::ServerBusy),
-            // Here, too: the write was that of many requests, and its error stands in the log.
+            // The engine logged the error of the write, which was that of many requests.
             Fault::Interrupted => Self::service(ErrorCode::InternalError),
-            // It may have happened, as with any operation that ran out of time. Clients know that of this code.
+            // The write may have been done, and clients expect that of this code.
             Fault::Unknown(_) => Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::OperationTimedOut) },
             Fault::Damaged(_) | Fault::Storage(_) => Self::internal(fault),
         }

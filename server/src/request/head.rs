@@ -1,4 +1,4 @@
-//! The headers of a request that decide what becomes of it.
+//! The headers that decide how a request is handled.
 //!
 //! [`Head`] finds all of them in one pass: a look-up by name would hash each name, whether the header is there or not.
 //! [`Headers`] are those that an operation depends on, as text; a part of a batch has its own.

@@ -1,6 +1,7 @@
-//! A request as it came in: what its address and its head say, before anything of it is trusted.
+//! A request as it came in: its address and its head, before authentication.
 
 use super::{ConnectionInfo, Failure, Head, Layer};
+use crate::clock;
 use http::HeaderValue;
 use http::request::Parts;
 use std::time::{Instant, SystemTime};
@@ -15,7 +16,7 @@ pub(crate) struct IncomingRequest<'r> {
     pub(crate) connection: ConnectionInfo,
     /// When the head had been read.
     pub(crate) started: Instant,
-    /// The same moment by the clock of the machine.
+    /// The same moment as the time of day.
     pub(crate) now: SystemTime,
     /// The host that is addressed; empty if none is named.
     pub(crate) host: &'r str,
@@ -27,7 +28,7 @@ pub(crate) struct IncomingRequest<'r> {
 impl<'r> IncomingRequest<'r> {
     /// A request whose head has just been read. `domains` are those under which accounts are addressed host style.
     pub(crate) fn new(parts: &'r Parts, connection: ConnectionInfo, domains: &[String]) -> Self {
-        let (started, now) = (Instant::now(), SystemTime::now());
+        let (started, now) = (clock::instant(), clock::now());
         let head = Head::of(&parts.headers);
         let (host, raw_query) = (host(parts, &head), parts.uri.query().unwrap_or_default());
         let options = QueryOptions::parse(raw_query);

@@ -1,4 +1,4 @@
-//! A request: what came in, what is found out about it on the way, and which operation it asks for.
+//! A request: its head and body, what the steps of the request path learn about it, and the operation that it asks for.
 //!
 //! [`RequestContext`] describes a request from the socket to the log. [`OperationContext`] is what one operation works
 //! with; the context of a part of a batch is made from that of the batch in one place. `operation.rs` has the one table of

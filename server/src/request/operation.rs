@@ -1,7 +1,7 @@
 //! The table of operations. Routing, authorization, throttling, metrics, analytics and `docs/operations.md` follow from it.
 //!
 //! An operation is one row here, one file in `operations/`, and its tests. Dispatch (`operations/mod.rs`) is made from the
-//! same rows, so that no operation can be routed and not run.
+//! same rows, so every operation that can be routed has a function that runs it.
 
 use http::Method;
 use model::Action;
@@ -28,7 +28,7 @@ pub(crate) enum Address {
     ServiceStats,
 }
 
-/// What stands in a body that matters.
+/// What a body holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PayloadKind {
     /// No body, or one that is not read.
@@ -46,9 +46,9 @@ pub(crate) enum PayloadKind {
 pub(crate) enum IfMatch {
     /// The operation is the same with it and without it.
     Any,
-    /// The operation that an address and a method mean with the header.
+    /// The operation for the same method and address with the header.
     Present,
-    /// The operation that the same address and method mean without the header.
+    /// The operation for the same method and address without the header.
     Absent,
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum ThrottleUnit {
 /// Method and address of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route {
-    /// The methods that mean the operation.
+    /// The methods of the operation.
     pub(crate) methods: &'static [&'static str],
     pub(crate) address: Address,
     pub(crate) if_match: IfMatch,
@@ -75,9 +75,9 @@ pub(crate) struct Route {
 pub(crate) struct OperationInfo {
     /// The name in logs, metrics and analytics, as the service names its operations (10 §8).
     pub(crate) name: &'static str,
-    /// `None` for what is no operation of the table: requests that were refused early, and preflight requests.
+    /// `None` for requests that were refused before routing, and for preflight requests.
     pub(crate) route: Option<Route>,
-    /// What a credential must allow, by the table of the address; `None` if that is asked for each part of the body.
+    /// What a credential must allow, by the table of the address; `None` if each part of the body is checked by itself.
     pub(crate) action: for<'t> fn(&'t str) -> Option<Action<'t>>,
     /// Whether the operation changes something, so that the secondary endpoint refuses it.
     pub(crate) is_write: bool,
@@ -92,7 +92,7 @@ pub(crate) struct OperationInfo {
 /// Hands the table of operations to a macro.
 ///
 /// A row: the kind and its name, the module of `operations/` that runs it, methods and address, what a credential must
-/// allow, whether it writes, the bodies of request and response, and what is particular about it.
+/// allow, whether it writes, the bodies of request and response, whether it follows `Prefer`, and its throttling unit.
 macro_rules! operation_table {
     ($callback:ident) => {
         $callback! {
@@ -179,7 +179,7 @@ fn entities(table: &str, access: EntityAccess) -> Action<'_> {
     Action::Entities { table, access, key: None }
 }
 
-/// A row of what is no operation of the table.
+/// The row of a kind that is not routed.
 const fn without_route(name: &'static str) -> OperationInfo {
     OperationInfo {
         name,
@@ -201,10 +201,10 @@ macro_rules! define_operations {
         /// An operation without its parameters.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub(crate) enum OperationKind {
-            /// The request was refused before it was known what it asks for.
+            /// The request was refused before its operation was known.
             #[default]
             Unknown,
-            /// What a browser asks before it sends a request to another origin.
+            /// The question of a browser before it sends a request to another origin (CORS).
             PreflightRequest,
             $(#[doc = concat!("`", $name, "`")] $kind,)+
         }
@@ -243,7 +243,7 @@ macro_rules! define_operations {
 operation_table!(define_operations);
 
 impl OperationKind {
-    /// The place of the kind among all.
+    /// The index of the kind in [`Self::ALL`].
     pub(crate) fn index(self) -> usize {
         self as usize
     }

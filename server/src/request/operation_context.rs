@@ -1,4 +1,4 @@
-//! What one operation works with: a request that came alone, or a part of a batch.
+//! The input of one operation: a request, or a part of a batch.
 
 use super::{Failure, Headers, Layer, OperationKind, RequestContext};
 use model::key::KeyError;
@@ -33,11 +33,11 @@ pub(crate) struct OperationContext<'a> {
     pub(crate) options: &'a QueryOptions<'a>,
     /// The format of the response.
     pub(crate) format: Format,
-    /// The format of the body; without meaning where there is none, or one of another kind.
+    /// The format of the body; without meaning if there is no body of entities or tables.
     pub(crate) body_format: Format,
     /// What the `Prefer` header asks for.
     pub(crate) preference: Option<Preference>,
-    /// A query responds by then, with a continuation token if it is not done.
+    /// When a query must respond, with a continuation token if it is not done.
     pub(crate) query_deadline: Instant,
 }
 
@@ -60,12 +60,12 @@ impl<'a> OperationContext<'a> {
         }
     }
 
-    /// Asks whether the credential allows something to be done to an entity.
+    /// Checks that the credential allows an action on an entity.
     pub(crate) fn allow(&self, action: Action<'_>) -> Result<(), Failure> {
         self.grant.check(action).map_err(Failure::denied)
     }
 
-    /// Remembers the table that the body names, for log, metrics and analytics. The first one counts.
+    /// Remembers the first table that the body names, for log, metrics and analytics.
     pub(crate) fn note_table_in_body(&self, name: TableName) {
         let _is_first = self.request.table_in_body.set(name);
     }
@@ -158,8 +158,8 @@ impl<'a> OperationContext<'a> {
 
     /// The format of the response to a part: the part decides, and the batch where the part is silent (05 §2).
     ///
-    /// UNVERIFIED (03 §1.3): a part that names no format, in a batch that names none either, is answered in JSON at
-    /// the minimal level in versions that have no Atom.
+    /// UNVERIFIED (03 §1.3): a part that names no format, in a batch that names none either, gets JSON at the
+    /// minimal level in versions that have no Atom.
     pub(crate) fn part_format(&self, part: &PartRequest<'_>, options: &QueryOptions<'_>) -> Result<Format, Failure> {
         let headers = self.part_headers(part);
         let preferences = self.part_preferences(&headers, options)?;
@@ -237,7 +237,7 @@ pub(crate) fn address_key((partition, row): (&str, &str), too_long: ErrorCode) -
         KeyText::new(text).map_err(|error| match error {
             KeyError::Slash => Failure::query(ServiceError::malformed_address()),
             KeyError::ForbiddenCharacter => Failure::query(ErrorCode::OutOfRangeInput),
-            // As if the storage had been asked, which the response shows by `Cache-Control` (02 §3).
+            // The service finds this in the storage, which the response shows by `Cache-Control` (02 §3).
             KeyError::TooLong => Failure::service(too_long),
         })
     };

@@ -1,10 +1,10 @@
-//! The ids of requests, and other names that must be new and nothing more.
+//! Ids of requests, and random numbers for other ids.
 
 use std::cell::Cell;
 use std::fmt;
 use uuid::Uuid;
 
-/// The text form of an id of 128 bits, of which no two are alike.
+/// A random id of 128 bits as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestId([u8; uuid::fmt::Hyphenated::LENGTH]);
 
@@ -17,7 +17,7 @@ impl RequestId {
         Self(text)
     }
 
-    /// The id as it stands in headers.
+    /// The id as headers show it.
     pub(crate) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("an id has hexadecimal digits and hyphens")
     }
@@ -29,9 +29,9 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// A number of which all bits are random. It is not a secret: who knows some can guess others.
+/// A number of which all bits are random. It must not serve as a secret: from some numbers others can be computed.
 ///
-/// Each thread asks the system for randomness once and goes on by itself, since asking takes a call of the kernel.
+/// Each thread gets its seed from the system once, because each such call costs a call of the kernel.
 pub(crate) fn random_number() -> u128 {
     thread_local! {
         static STATE: Cell<[u64; 2]> = {
@@ -45,10 +45,10 @@ pub(crate) fn random_number() -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// The step of the generator `SplitMix64`, which goes through all numbers before it repeats one.
+/// The increment of the generator `SplitMix64`, which produces every number once before it repeats one.
 const INCREMENT: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The output function of `SplitMix64`, which has a number of its own for each number.
+/// The output function of `SplitMix64`, which maps each state to a different number.
 fn mixed(state: u64) -> u64 {
     let state = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let state = (state ^ (state >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -5,7 +5,7 @@ use http::Method;
 use wire::target::Resource;
 use wire::{ErrorCode, ServiceError};
 
-/// The method that counts: the one on the wire, or the one that `X-HTTP-Method` puts in place of POST (02 §2).
+/// The effective method: the one on the wire, or the one that `X-HTTP-Method` names in a POST (02 §2).
 pub(crate) fn effective_method<'h>(
     method: &Method,
     overrides: impl Iterator<Item = &'h [u8]>,
@@ -51,7 +51,7 @@ pub(crate) fn route(
 /// The methods that the service knows.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "MERGE", "PATCH", "DELETE"];
 
-/// The form of an address, or the error if the service has nothing there.
+/// The form of an address, or the error if there is no such address.
 ///
 /// UNVERIFIED (10 §1): the code where one of the two query options of an operation on the service is missing.
 fn address(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> Result<Address, ErrorCode> {

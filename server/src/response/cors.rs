@@ -1,8 +1,8 @@
-//! CORS for the service: the answer to a preflight request, and what is added to every other answer (specification 10
+//! CORS for the service: the response to a preflight request, and the headers of every other response (specification 10
 //! §4, §5).
 //!
-//! Which rule decides is said by [`model::cors`]; this module knows the headers. It must not know credentials: a
-//! browser sends none with a preflight request, and needs the headers also on an answer that refuses one.
+//! [`model::cors`] decides which rule applies; this module writes the headers. It must not know credentials: a browser
+//! sends none with a preflight request, and needs the headers also on a response that refuses its credential.
 
 use super::OperationResponse;
 use crate::request::{Failure, Layer};
@@ -15,12 +15,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use model::{CorsRule, CorsRules};
 use wire::{ErrorCode, ServiceError};
 
-/// What stands for any origin in an answer.
+/// The value that stands for any origin in a response.
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 const TRUE: HeaderValue = HeaderValue::from_static("true");
 
-/// Answers a preflight request by the rules of the account that the address names.
+/// Responds to a preflight request by the rules of the account that the address names.
 pub(crate) fn preflight(rules: &CorsRules, request: &HeaderMap) -> Result<OperationResponse, Failure> {
     let (Some(origin), Some(method)) = (request.get(ORIGIN), request.get(ACCESS_CONTROL_REQUEST_METHOD)) else {
         let message = "A required CORS header is not present.";
@@ -56,28 +56,28 @@ fn find<'r>(
     rules.preflight(origin.to_str().ok()?, method.to_str().ok()?, wanted)
 }
 
-/// Adds to the answer to any other request what the rules say about it.
-pub(crate) fn add_headers(rules: &CorsRules, method: &Method, origin: Option<&HeaderValue>, answer: &mut HeaderMap) {
+/// Adds the CORS headers to the response to any other request.
+pub(crate) fn add_headers(rules: &CorsRules, method: &Method, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
     if rules.is_empty() {
         return;
     }
     // An origin that is not text matches no rule but those for any origin.
     let text = origin.map(|origin| origin.to_str().unwrap_or_default());
     let rule = rules.select(text, method.as_str());
-    let exposed = rule.map(|rule| exposed_headers(rule, answer)).filter(|names| !names.is_empty());
+    let exposed = rule.map(|rule| exposed_headers(rule, headers)).filter(|names| !names.is_empty());
     if rules.varies(method.as_str(), rule) {
-        answer.insert(VARY, VARY_ORIGIN);
+        headers.insert(VARY, VARY_ORIGIN);
     }
     let Some(rule) = rule else { return };
     match origin {
-        Some(origin) => answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed_origin(rule, origin)),
-        None => answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN),
+        Some(origin) => headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed_origin(rule, origin)),
+        None => headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN),
     };
     if let Some(names) = exposed.and_then(|names| HeaderValue::try_from(names).ok()) {
-        answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, names);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, names);
     }
     if !rule.has_any_origin() {
-        answer.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, TRUE);
+        headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, TRUE);
     }
 }
 
@@ -85,12 +85,12 @@ fn allowed_origin(rule: &CorsRule, origin: &HeaderValue) -> HeaderValue {
     if rule.has_any_origin() { ANY_ORIGIN } else { origin.clone() }
 }
 
-/// The headers that a script may see: those of the answer that the rule names or covers by a prefix, and all that it
-/// names in full, whether they are there or not.
-fn exposed_headers(rule: &CorsRule, answer: &HeaderMap) -> String {
+/// The headers that a script may see: those of the response that the rule names or covers by a prefix, and all that it
+/// names in full, whether the response has them or not.
+fn exposed_headers(rule: &CorsRule, headers: &HeaderMap) -> String {
     let patterns = rule.exposed_headers();
     // The HTTP library adds the date last.
-    let present = answer.keys().chain([&DATE]).map(HeaderName::as_str).filter(|name| patterns.matches(name));
+    let present = headers.keys().chain([&DATE]).map(HeaderName::as_str).filter(|name| patterns.matches(name));
     let mut names: Vec<&str> = present.collect();
     for literal in patterns.literals() {
         if !names.iter().any(|name| name.eq_ignore_ascii_case(literal)) {

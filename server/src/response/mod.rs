@@ -27,34 +27,34 @@ const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Tabl
 
 /// The response to an operation that succeeded.
 pub(crate) fn of_success(
-    answer: OperationResponse,
+    response: OperationResponse,
     memory: MemoryPermit,
     context: &RequestContext<'_>,
 ) -> Response<Segments> {
     let mut headers = common_headers(context);
-    headers.extend(answer.headers);
+    headers.extend(response.headers);
     if !context.is_front_end {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
-    if let Some(timestamp) = answer.etag {
+    if let Some(timestamp) = response.etag {
         let mut etag = Vec::with_capacity(48);
         ETag::of(timestamp).write_to(&mut etag);
         insert_bytes(&mut headers, ETAG, &etag);
     }
-    if let Some(location) = answer.location {
-        if answer.has_data_service_id {
+    if let Some(location) = response.location {
+        if response.has_data_service_id {
             insert_bytes(&mut headers, HeaderName::from_static("dataserviceid"), &location);
         }
         insert_bytes(&mut headers, LOCATION, &location);
     }
-    if let Some(preference) = answer.preference {
+    if let Some(preference) = response.preference {
         headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(preference.applied()));
     }
-    for (name, token) in answer.continuation {
+    for (name, token) in response.continuation {
         insert_bytes(&mut headers, HeaderName::from_static(name), token.as_bytes());
     }
-    let segments = match answer.content {
+    let segments = match response.content {
         None => Segments::default(),
         Some((content_type, segments)) => {
             match content_type {
@@ -64,7 +64,7 @@ pub(crate) fn of_success(
             Segments::new(segments, memory)
         }
     };
-    respond(answer.status, headers, segments)
+    respond(response.status, headers, segments)
 }
 
 /// The response to an operation that failed.
@@ -147,7 +147,7 @@ fn content_type_value(text: &'static str) -> HeaderValue {
     const fn json(level: MetadataLevel) -> HeaderValue {
         HeaderValue::from_static(Format::Json(level).content_type(ContentKind::Entry))
     }
-    // Looked at byte by byte when the program is compiled, instead of for every answer.
+    // Checked byte by byte when the program is compiled, instead of for every response.
     static USUAL: [HeaderValue; 3] =
         [json(MetadataLevel::Minimal), json(MetadataLevel::None), json(MetadataLevel::Full)];
     USUAL.iter().find(|usual| *usual == text).cloned().unwrap_or_else(|| HeaderValue::from_static(text))

@@ -26,7 +26,7 @@ pub(crate) struct OperationResponse {
     pub(crate) content: Option<(Cow<'static, str>, Vec<Bytes>)>,
     /// Further headers.
     pub(crate) headers: HeaderMap,
-    /// The error that failed a batch, whose response is that of one that succeeded. The client finds the error inside the body.
+    /// The error that failed a batch. The status is still 202; the client finds the error inside the body.
     pub(crate) failed_by: Option<ErrorCode>,
     /// Whether a batch was a query, so that it wrote nothing.
     pub(crate) is_of_query: bool,
@@ -43,7 +43,7 @@ impl OperationResponse {
         Self { status: 200, content: Some((content_type.into(), body)), ..Self::default() }
     }
 
-    /// 202 with the answers to the operations of a batch.
+    /// 202 with the responses to the operations of a batch.
     pub(crate) fn batch(boundary: &str, body: Vec<Bytes>) -> Self {
         let content_type = format!("multipart/mixed; boundary={boundary}");
         Self { status: 202, content: Some((content_type.into(), body)), ..Self::default() }
@@ -59,12 +59,12 @@ impl OperationResponse {
         Self { status: 202, ..Self::default() }
     }
 
-    /// 200 with headers that say what a browser may do.
+    /// 200 with the CORS headers of a preflight response.
     pub(crate) fn preflight(headers: HeaderMap) -> Self {
         Self { status: 200, headers, ..Self::default() }
     }
 
-    /// The answer to a creation: 201 with the body that `content` makes, or 204, as the client prefers (02 §4.3, §5.1).
+    /// The response to a creation: 201 with the body that `content` makes, or 204, as the client prefers (02 §4.3, §5.1).
     pub(crate) fn created(
         preference: Option<Preference>,
         location: Vec<u8>,

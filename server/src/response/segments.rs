@@ -1,4 +1,4 @@
-//! The body of an answer, in segments: sent with as few calls of the system as it takes, and freed as it is sent.
+//! The body of a response, in segments: sent with as few system calls as possible, and freed while it is sent.
 
 use crate::limits::admission::MemoryPermit;
 use bytes::{Buf, Bytes};
@@ -9,17 +9,17 @@ use std::io::IoSlice;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A body. All of it is one frame: of several, the HTTP library sends each by itself once they are large.
+/// A body as one frame: the HTTP library would send several large frames by one system call each.
 #[derive(Debug, Default)]
 pub(crate) struct Segments(Unsent);
 
-/// What of a body was not sent yet.
+/// The part of a body that was not sent yet.
 #[derive(Debug, Default)]
 pub(crate) struct Unsent {
-    /// None of them is empty.
+    /// Without empty segments.
     segments: VecDeque<Bytes>,
     bytes: usize,
-    /// The memory that the body is counted as, given back when it is sent.
+    /// The permit for the memory of the body, released when it was sent.
     _memory: MemoryPermit,
 }
 
@@ -70,7 +70,7 @@ impl Buf for Unsent {
     }
 
     fn advance(&mut self, count: usize) {
-        assert!(count <= self.bytes, "no more is sent than there is");
+        assert!(count <= self.bytes, "the HTTP library does not advance past the end");
         self.bytes -= count;
         let mut left = count;
         while let Some(front) = self.segments.front_mut() {
@@ -104,7 +104,7 @@ mod tests {
             let rest: Vec<u8> = slices.iter().take(shown).flat_map(|slice| slice.to_vec()).collect();
             assert_eq!(rest, b"onethreex"[sent..], "after {sent}");
             assert_eq!(unsent.chunk().is_empty(), sent == 9);
-            assert!(unsent.segments.len() <= shown, "nothing is kept that was sent");
+            assert!(unsent.segments.len() <= shown, "segments that were sent are dropped");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The way of operations to the engine.
+//! The access of operations to the engine.
 
 use super::metrics_tables::{MetricsTables, check_mutations, written_by_server};
 use crate::limits::quota::AccountQuota;
@@ -27,10 +27,10 @@ pub(crate) struct AccountTables<'a, E> {
     metrics_tables: Option<MetricsTables>,
 }
 
-/// Why a transaction did not happen.
+/// Why a transaction was not committed.
 #[derive(Debug)]
 pub(crate) enum CommitFailure {
-    /// The server cannot carry it out.
+    /// The server failed.
     Fault(Failure),
     /// The mutation at this index was refused.
     Refused {
@@ -115,7 +115,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     /// Creates a table, if the quota of the account has room for it.
     pub(crate) async fn create(&self, name: TableName) -> Result<(), Failure> {
         let table = self.key_of(name);
-        let _turn = match &self.quota {
+        let _creation_lock = match &self.quota {
             Some(quota) => quota.admit_table(self.engine, &table).await?,
             None => None,
         };
@@ -178,7 +178,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     /// Gives a page of entities to the sink.
     pub(crate) async fn scan<S: EntitySink>(&self, name: &str, scan: Scan, sink: S) -> Result<(S, ScanEnd), Failure> {
         let table = self.table_or_metrics(name)?;
-        let examination = match self.throttle {
+        let admitted = match self.throttle {
             Some(throttle) => Some(throttle.admit_query(&table, &scan.ranges)?),
             None => None,
         };
@@ -187,8 +187,8 @@ impl<'a, E: Engine> AccountTables<'a, E> {
             return Ok((sink, ScanEnd { next: None, examined: 0 }));
         }
         let (sink, end) = step("scan", pin!(self.engine.scan(&table, scan, sink))).await?;
-        if let Some(examination) = examination {
-            examination.examined(end.examined);
+        if let Some(admitted) = admitted {
+            admitted.examined(end.examined);
         }
         Ok((sink, end))
     }

@@ -1,4 +1,4 @@
-//! What clients may do with the tables of metrics: read them, and delete what is in them (specification 10 §8).
+//! What clients may do with the tables of metrics: read them, and delete entities from them (specification 10 §8).
 
 use crate::request::Failure;
 use model::{MetricsTable, Mutation, TableName};

@@ -1,7 +1,7 @@
-//! One event in the log for each request: target `rowhouse::access`, level debug, so that the log of a busy server stays
-//! readable unless somebody asks for it with `--log info,rowhouse::access=debug`.
+//! One log event for each request, with the target `rowhouse::access` and the level debug. `--log info,rowhouse::access=debug`
+//! turns it on; without it the log of a busy server stays readable.
 //!
-//! It says nothing that a [`RequestSummary`] does not hold, so no credential, no signature and no query part of an address.
+//! It shows only what a [`RequestSummary`] holds, so no credential, no signature and no query part of an address.
 
 use crate::request::CredentialKind;
 use crate::telemetry::summary::{RequestSummary, text};
@@ -9,12 +9,12 @@ use tracing::{Level, debug, enabled};
 
 const TARGET: &str = "rowhouse::access";
 
-/// Whether somebody wants the events.
+/// Whether the events are logged.
 pub(crate) fn is_on() -> bool {
     enabled!(target: TARGET, Level::DEBUG)
 }
 
-/// Writes the event, if somebody wants it.
+/// Writes the event, if it is turned on.
 pub(crate) fn write(summary: &RequestSummary<'_>) {
     debug!(
         target: TARGET,

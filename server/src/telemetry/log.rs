@@ -8,7 +8,7 @@ use tracing::info;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// What libraries say is said only if it is wrong, unless somebody asks for more.
+/// The levels of libraries: warnings and errors only, unless the filter asks for more.
 const LIBRARIES: &str = "fjall=warn,lsm_tree=warn,tokio_postgres=warn,deadpool=error";
 
 /// The form of the log.
@@ -55,7 +55,7 @@ pub fn start(format: LogFormat, levels: &str) -> anyhow::Result<LogControl> {
 }
 
 impl LogControl {
-    /// One without a log, for tests.
+    /// A control without a log, for tests.
     #[cfg(test)]
     pub(crate) fn of_nothing() -> Self {
         Self { start: String::new(), current: Mutex::default(), reload: Box::new(|_| Ok(())) }
@@ -66,13 +66,13 @@ impl LogControl {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts a filter in force, an empty one the one of the start; answers the one in force from now on.
+    /// Applies a filter, or the filter of the start if this one is empty; returns the filter in force.
     pub(crate) fn change(&self, levels: &str) -> anyhow::Result<String> {
         let levels = if levels.trim().is_empty() { &self.start } else { levels.trim() };
         let filter = filter(levels)?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         (self.reload)(filter)?;
-        info!(from = *current, to = levels, "the log has another filter from now on");
+        info!(from = *current, to = levels, "the filter of the log was changed");
         levels.clone_into(&mut current);
         Ok(levels.to_owned())
     }
@@ -85,14 +85,14 @@ fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
     // A description of a span may have commas in it.
     if !levels.contains('[') {
         directives = levels.split(',').map(str::trim).collect();
-        // The library takes a word that is no level for the name of a part, of which everything is then shown, and
-        // nothing of all others.
+        // The library reads a word that is not a level as the name of a part, and then shows all of that part and nothing
+        // else.
         for word in directives.iter().filter(|word| !word.contains('=')) {
             let is_level = !word.is_empty() && word.parse::<LevelFilter>().is_ok();
             ensure!(is_level, "'{levels}' {FORM}: '{word}' is not one of off, error, warn, info, debug and trace");
         }
     }
-    // For users the program is one part, of however many crates it is made.
+    // For users the program is one part, although it is made of several crates.
     let of_program = directives.iter().filter_map(|directive| directive.trim().strip_prefix("rowhouse="));
     let of_crates: Vec<String> = of_program.map(|level| format!("server={level},tools={level}")).collect();
     directives.extend(of_crates.iter().map(String::as_str));

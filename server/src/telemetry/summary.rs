@@ -1,8 +1,9 @@
-//! What log, metrics, analytics and traces get to know of a request that ended.
+//! The summary of a completed request, for log, metrics, analytics and traces.
 //!
 //! It is made in one place (`service.rs`), only if one of them is on, and it borrows everything from the context of the
 //! request. It never holds a credential, a signature, or the query part of the address, which may hold a signature.
 
+use crate::clock;
 use crate::request::{CredentialKind, OperationKind, RequestContext};
 use http::HeaderValue;
 use model::AccountName;
@@ -14,10 +15,10 @@ use wire::ErrorCode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The client gets a response.
-    Answered {
+    Responded {
         status: u16,
-        /// The error code of the response. The response to a batch is 202 whatever becomes of its operations; this is then
-        /// the code of the operation that failed it.
+        /// The error code of the response. The response to a batch is 202 even if an operation failed; this is then
+        /// the code of that operation.
         code: Option<ErrorCode>,
     },
     /// The client stopped sending its body, or was too slow with it: the connection is closed without a response.
@@ -28,7 +29,7 @@ impl Outcome {
     /// The status of the response; 0 if there is none.
     pub(crate) fn status(self) -> u16 {
         match self {
-            Self::Answered { status, .. } => status,
+            Self::Responded { status, .. } => status,
             Self::Aborted => 0,
         }
     }
@@ -36,18 +37,18 @@ impl Outcome {
     /// The error code of the response.
     pub(crate) fn code(self) -> Option<ErrorCode> {
         match self {
-            Self::Answered { code, .. } => code,
+            Self::Responded { code, .. } => code,
             Self::Aborted => None,
         }
     }
 }
 
-/// A request that came to its end.
+/// A completed request.
 #[derive(Debug)]
 pub(crate) struct RequestSummary<'a> {
-    /// When its head had been read, by the clock of the machine.
+    /// When its head had been read.
     pub(crate) began_at: SystemTime,
-    /// From then until the answer was made. What it takes to send the answer comes on top.
+    /// From then until the response was made, without sending it.
     pub(crate) duration: Duration,
     /// How much of that was spent waiting for the client's body.
     pub(crate) receiving: Duration,
@@ -56,17 +57,17 @@ pub(crate) struct RequestSummary<'a> {
     pub(crate) account: Option<&'a AccountName>,
     /// Whether the secondary endpoint of the account is addressed.
     pub(crate) is_secondary: bool,
-    /// The table as the request names it, in whatever case; whether it exists is not said.
+    /// The table as the request spells it; it may not exist.
     pub(crate) table: Option<&'a str>,
     pub(crate) credential: CredentialKind,
-    /// Whether the credential is good. What it allows is another matter.
+    /// Whether the credential is valid. What it allows is another matter.
     pub(crate) is_authenticated: bool,
     /// Whether the client gave the request less time than it would have had.
     pub(crate) has_own_timeout: bool,
     pub(crate) outcome: Outcome,
     /// Bytes of the body that was read, without the head.
     pub(crate) request_bytes: u64,
-    /// Bytes of the body of the answer, without the head.
+    /// Bytes of the body of the response, without the head.
     pub(crate) response_bytes: u64,
     pub(crate) method: &'a str,
     /// The path without the query part.
@@ -90,7 +91,7 @@ impl<'a> RequestSummary<'a> {
         let incoming = context.incoming;
         Self {
             began_at: incoming.now,
-            duration: incoming.started.elapsed(),
+            duration: clock::elapsed_since(incoming.started),
             receiving: context.receiving,
             operation: context.operation,
             account,
@@ -113,7 +114,7 @@ impl<'a> RequestSummary<'a> {
     }
 }
 
-/// What a header says, if it is visible text. It is looked at only by those who write it down.
+/// The value of a header, if it is visible text. It is checked only where the value is written.
 pub(crate) fn text(value: Option<&HeaderValue>) -> Option<&str> {
     value.and_then(|value| value.to_str().ok())
 }

@@ -2,7 +2,7 @@
 
 /// Facts about the build: names and values, as `/version` and the metric `rowhouse_build_info` show them.
 ///
-/// The revision is that of the source, if whoever built the server said so by `ROWHOUSE_REVISION`.
+/// The revision of the source is known only if `ROWHOUSE_REVISION` was set for the build.
 pub(crate) const FACTS: [(&str, &str); 5] = [
     ("version", env!("CARGO_PKG_VERSION")),
     (

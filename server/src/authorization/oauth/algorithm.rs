@@ -29,7 +29,7 @@ pub(crate) enum KeyKind {
 }
 
 /// How ring checks the signatures of an algorithm.
-pub(crate) enum Check {
+pub(crate) enum VerificationMethod {
     Rsa(&'static RsaParameters),
     Curve(&'static dyn VerificationAlgorithm),
 }
@@ -68,17 +68,17 @@ impl Algorithm {
     }
 
     /// How a signature is checked. RSA keys below 2,048 and above 8,192 bits are refused.
-    pub(crate) fn check(self) -> Check {
+    pub(crate) fn check(self) -> VerificationMethod {
         match self {
-            Self::Rs256 => Check::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256),
-            Self::Rs384 => Check::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384),
-            Self::Rs512 => Check::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512),
-            Self::Ps256 => Check::Rsa(&signature::RSA_PSS_2048_8192_SHA256),
-            Self::Ps384 => Check::Rsa(&signature::RSA_PSS_2048_8192_SHA384),
-            Self::Ps512 => Check::Rsa(&signature::RSA_PSS_2048_8192_SHA512),
-            Self::Es256 => Check::Curve(&signature::ECDSA_P256_SHA256_FIXED),
-            Self::Es384 => Check::Curve(&signature::ECDSA_P384_SHA384_FIXED),
-            Self::EdDsa => Check::Curve(&signature::ED25519),
+            Self::Rs256 => VerificationMethod::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256),
+            Self::Rs384 => VerificationMethod::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384),
+            Self::Rs512 => VerificationMethod::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512),
+            Self::Ps256 => VerificationMethod::Rsa(&signature::RSA_PSS_2048_8192_SHA256),
+            Self::Ps384 => VerificationMethod::Rsa(&signature::RSA_PSS_2048_8192_SHA384),
+            Self::Ps512 => VerificationMethod::Rsa(&signature::RSA_PSS_2048_8192_SHA512),
+            Self::Es256 => VerificationMethod::Curve(&signature::ECDSA_P256_SHA256_FIXED),
+            Self::Es384 => VerificationMethod::Curve(&signature::ECDSA_P384_SHA384_FIXED),
+            Self::EdDsa => VerificationMethod::Curve(&signature::ED25519),
         }
     }
 }

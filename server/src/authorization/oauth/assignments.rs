@@ -64,12 +64,12 @@ struct Assignment {
     issuer: usize,
     principal: PrincipalSection,
     actions: DataActions,
-    place: Place,
+    place: AssignmentScope,
 }
 
 /// Where a role holds.
 #[derive(Debug, Clone)]
-struct Place {
+struct AssignmentScope {
     account: AccountName,
     /// The whole account if there are none.
     tables: Option<TablePattern>,
@@ -106,10 +106,10 @@ impl Assignments {
     pub(crate) fn new(sections: &[AssignmentSection], roles: &Roles, issuers: &[&[String]]) -> anyhow::Result<Self> {
         let assignment = |section: &AssignmentSection| -> anyhow::Result<Assignment> {
             Ok(Assignment {
-                issuer: section.principal.issuer_place(issuers)?,
+                issuer: section.principal.issuer_index(issuers)?,
                 principal: section.principal.checked()?,
                 actions: roles.get(&section.role)?,
-                place: Place::parse(&section.scope)?,
+                place: AssignmentScope::parse(&section.scope)?,
             })
         };
         let numbered = sections.iter().enumerate();
@@ -149,7 +149,7 @@ impl Assignments {
             mapped.push((value.clone(), roles.get(role)?));
         }
         for scope in scopes {
-            let place = Place::parse(scope)?;
+            let place = AssignmentScope::parse(scope)?;
             self.0.extend(mapped.iter().map(|(value, actions)| Assignment {
                 issuer,
                 principal: PrincipalSection { app_role: Some(value.clone()), ..PrincipalSection::default() },
@@ -172,7 +172,7 @@ impl Assignments {
 }
 
 impl PrincipalSection {
-    fn issuer_place(&self, issuers: &[&[String]]) -> anyhow::Result<usize> {
+    fn issuer_index(&self, issuers: &[&[String]]) -> anyhow::Result<usize> {
         match (&self.issuer, issuers) {
             (Some(name), _) => issuers
                 .iter()
@@ -203,7 +203,7 @@ impl PrincipalSection {
     }
 }
 
-impl Place {
+impl AssignmentScope {
     /// Reads `account`, `account/table` or `account/start*`.
     fn parse(scope: &str) -> anyhow::Result<Self> {
         let (account, tables) =

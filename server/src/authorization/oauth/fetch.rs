@@ -21,14 +21,14 @@ const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
 const REDIRECTS_MAX: usize = 3;
 
 /// Fetches documents of issuers.
-pub(crate) struct Fetcher {
+pub(crate) struct IssuerClient {
     http: HttpClient,
     allow_http_on_loopback: bool,
 }
 
 /// A document and how long it may be kept.
 #[derive(Debug)]
-pub(crate) struct Document {
+pub(crate) struct IssuerDocument {
     pub(crate) body: Bytes,
     /// The `max-age` that came with it.
     pub(crate) max_age: Option<Duration>,
@@ -64,12 +64,12 @@ impl fmt::Display for FetchError {
 impl std::error::Error for FetchError {}
 
 /// What one request came to.
-enum Step {
-    Done(Document),
+enum FetchStep {
+    Done(IssuerDocument),
     Elsewhere(Uri),
 }
 
-impl Fetcher {
+impl IssuerClient {
     /// Trusts the certificate authorities of the system (or of `SSL_CERT_FILE`).
     pub(crate) fn new(allow_http_on_loopback: bool) -> Result<Self, rustls::Error> {
         let roots = system_roots();
@@ -97,22 +97,22 @@ impl Fetcher {
     }
 
     /// Fetches a document.
-    pub(crate) async fn get(&self, uri: &Uri) -> Result<Document, FetchError> {
+    pub(crate) async fn get(&self, uri: &Uri) -> Result<IssuerDocument, FetchError> {
         tokio::time::timeout(FETCH_TIME, self.follow(uri.clone())).await.map_err(|_| FetchError::TimedOut)?
     }
 
-    async fn follow(&self, mut uri: Uri) -> Result<Document, FetchError> {
+    async fn follow(&self, mut uri: Uri) -> Result<IssuerDocument, FetchError> {
         for _ in 0..=REDIRECTS_MAX {
             match self.ask(&uri).await? {
-                Step::Done(document) => return Ok(document),
-                Step::Elsewhere(next) if next.scheme() == uri.scheme() => uri = next,
-                Step::Elsewhere(_) => return Err(FetchError::Redirect),
+                FetchStep::Done(document) => return Ok(document),
+                FetchStep::Elsewhere(next) if next.scheme() == uri.scheme() => uri = next,
+                FetchStep::Elsewhere(_) => return Err(FetchError::Redirect),
             }
         }
         Err(FetchError::Redirect)
     }
 
-    async fn ask(&self, uri: &Uri) -> Result<Step, FetchError> {
+    async fn ask(&self, uri: &Uri) -> Result<FetchStep, FetchError> {
         Self::check(uri, self.allow_http_on_loopback)?;
         let request = Request::get(uri).header(ACCEPT, "application/json").body(Bytes::new());
         let request = request.expect("an address that was parsed, and a header that is valid");
@@ -121,14 +121,14 @@ impl Fetcher {
             error => FetchError::Http(error),
         })?;
         if response.status.is_redirection() {
-            return elsewhere(uri, &response.headers).map(Step::Elsewhere).ok_or(FetchError::Redirect);
+            return elsewhere(uri, &response.headers).map(FetchStep::Elsewhere).ok_or(FetchError::Redirect);
         }
         if response.status != StatusCode::OK {
             return Err(FetchError::Status(response.status));
         }
         let max_age = max_age(&response.headers);
         let body = response.read_body().await.map_err(FetchError::Http)?;
-        Ok(Step::Done(Document { body, max_age }))
+        Ok(FetchStep::Done(IssuerDocument { body, max_age }))
     }
 }
 
@@ -173,7 +173,7 @@ mod tests {
             ("ftp://127.0.0.1/keys", true, false),
             ("/keys", true, false),
         ] {
-            assert_eq!(Fetcher::check(&address.parse().unwrap(), plain).is_ok(), allowed, "{address} {plain}");
+            assert_eq!(IssuerClient::check(&address.parse().unwrap(), plain).is_ok(), allowed, "{address} {plain}");
         }
     }
 

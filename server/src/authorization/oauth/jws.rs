@@ -3,7 +3,7 @@
 //! Nothing a token says is handed out before its signature was checked, but for what is needed to find the key:
 //! algorithm, key id and issuer. Key material and addresses of keys in the header are never looked at.
 
-use super::algorithm::{Algorithm, Check};
+use super::algorithm::{Algorithm, VerificationMethod};
 use super::key_set::{Key, Material};
 use super::token_error::TokenError;
 use base64::Engine as _;
@@ -82,12 +82,13 @@ impl<'a> Jws<'a> {
         let (text, signature) = (self.signed.as_bytes(), self.signature.as_slice());
         key.fits(self.algorithm)
             && match (self.algorithm.check(), key.material()) {
-                (Check::Rsa(parameters), Material::Rsa { n, e }) => {
+                (VerificationMethod::Rsa(parameters), Material::Rsa { n, e }) => {
                     RsaPublicKeyComponents { n, e }.verify(parameters, text, signature).is_ok()
                 }
-                (Check::Curve(algorithm), Material::P256(point) | Material::P384(point) | Material::Ed25519(point)) => {
-                    UnparsedPublicKey::new(algorithm, point).verify(text, signature).is_ok()
-                }
+                (
+                    VerificationMethod::Curve(algorithm),
+                    Material::P256(point) | Material::P384(point) | Material::Ed25519(point),
+                ) => UnparsedPublicKey::new(algorithm, point).verify(text, signature).is_ok(),
                 _ => false,
             }
     }

@@ -7,10 +7,11 @@
 //! 3. Keys that could not be refreshed for a day are not used. No failure lets a token in.
 
 use super::algorithm::Algorithm;
-use super::fetch::{FetchError, Fetcher};
+use super::fetch::{FetchError, IssuerClient};
 use super::key_set::{Key, KeySet};
-use super::settings::Source;
+use super::settings::KeyLocation;
 use super::token_error::TokenError;
+use crate::clock;
 use bytes::Bytes;
 use http::Uri;
 use serde::Deserialize;
@@ -42,15 +43,15 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 pub(crate) struct KeySource {
     /// The names that the issuer may have in its discovery document.
     names: Vec<String>,
-    source: Source,
-    fetcher: Option<Arc<Fetcher>>,
-    current: RwLock<Current>,
+    source: KeyLocation,
+    client: Option<Arc<IssuerClient>>,
+    current: RwLock<CurrentKeys>,
     /// Held while fetching; when a request last caused it.
-    turn: Mutex<Option<Instant>>,
+    fetch_lock: Mutex<Option<Instant>>,
 }
 
 #[derive(Clone, Default)]
-struct Current {
+struct CurrentKeys {
     keys: Arc<KeySet>,
     /// Grows whenever the keys change.
     generation: u64,
@@ -94,13 +95,13 @@ struct Discovery {
 }
 
 impl KeySource {
-    pub(crate) fn new(names: Vec<String>, source: Source, fetcher: Option<Arc<Fetcher>>) -> Self {
-        Self { names, source, fetcher, current: RwLock::default(), turn: Mutex::default() }
+    pub(crate) fn new(names: Vec<String>, source: KeyLocation, client: Option<Arc<IssuerClient>>) -> Self {
+        Self { names, source, client, current: RwLock::default(), fetch_lock: Mutex::default() }
     }
 
     /// Fetches for the first time. Says how long until the next time.
     pub(crate) async fn refresh(&self) -> Result<Duration, KeySourceError> {
-        let _turn = self.turn.lock().await;
+        let _fetching = self.fetch_lock.lock().await;
         self.load().await
     }
 
@@ -159,11 +160,12 @@ impl KeySource {
     async fn refresh_on_demand(self: &Arc<Self>, seen: u64) {
         let source = Arc::clone(self);
         let refresh = tokio::spawn(async move {
-            let mut last = source.turn.lock().await;
-            if source.current().generation != seen || last.is_some_and(|last| last.elapsed() < DEMAND_PAUSE) {
+            let mut last = source.fetch_lock.lock().await;
+            if source.current().generation != seen || last.is_some_and(|last| clock::elapsed_since(last) < DEMAND_PAUSE)
+            {
                 return;
             }
-            *last = Some(Instant::now());
+            *last = Some(clock::instant());
             if let Err(error) = source.load().await {
                 warn!(issuer = source.name(), "the keys could not be refreshed: {error}");
             }
@@ -173,12 +175,12 @@ impl KeySource {
         }
     }
 
-    /// Loads the keys; only for whoever has the turn.
+    /// Loads the keys; the caller holds `fetch_lock`.
     async fn load(&self) -> Result<Duration, KeySourceError> {
         let (json, pause) = match &self.source {
-            Source::File(path) => (read_file(path).await?, FILE_REFRESH_TIME),
-            Source::KeySet(uri) => self.get_key_set(uri).await?,
-            Source::Discovery(uri) => {
+            KeyLocation::File(path) => (read_file(path).await?, FILE_REFRESH_TIME),
+            KeyLocation::KeySet(uri) => self.get_key_set(uri).await?,
+            KeyLocation::Discovery(uri) => {
                 let document = self.get(uri).await?;
                 let discovery: Discovery =
                     serde_json::from_slice(&document.body).map_err(|_| KeySourceError::Discovery)?;
@@ -198,9 +200,9 @@ impl KeySource {
         Ok((document.body, jittered(pause)))
     }
 
-    async fn get(&self, uri: &Uri) -> Result<super::fetch::Document, KeySourceError> {
-        match &self.fetcher {
-            Some(fetcher) => fetcher.get(uri).await.map_err(KeySourceError::Fetch),
+    async fn get(&self, uri: &Uri) -> Result<super::fetch::IssuerDocument, KeySourceError> {
+        match &self.client {
+            Some(client) => client.get(uri).await.map_err(KeySourceError::Fetch),
             None => Err(KeySourceError::Fetch(FetchError::Address(uri.clone()))),
         }
     }
@@ -212,17 +214,17 @@ impl KeySource {
             current.generation += 1;
             current.keys = Arc::new(keys);
         }
-        current.fetched = Some(Instant::now());
+        current.fetched = Some(clock::instant());
     }
 
-    fn current(&self) -> Current {
+    fn current(&self) -> CurrentKeys {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Current {
+impl CurrentKeys {
     fn is_usable(&self) -> bool {
-        self.fetched.is_some_and(|fetched| fetched.elapsed() < STALE_TIME_MAX)
+        self.fetched.is_some_and(|fetched| clock::elapsed_since(fetched) < STALE_TIME_MAX)
     }
 
     fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<(Key, u64), TokenError> {
@@ -268,7 +270,7 @@ mod tests {
         let path = folder.path().join("keys.json");
         let (a, b, c) = (KeyPair::p256("a"), KeyPair::p256("b"), KeyPair::p256("c"));
         write(&path, &[&a]);
-        let source = Arc::new(KeySource::new(vec!["i".into()], Source::File(path.clone()), None));
+        let source = Arc::new(KeySource::new(vec!["i".into()], KeyLocation::File(path.clone()), None));
         assert_eq!(source.generation(), None);
         source.refresh().await.unwrap();
         assert_eq!(source.generation(), Some(1));
@@ -294,7 +296,7 @@ mod tests {
         let path = folder.path().join("keys.json");
         let (a, b) = (KeyPair::p256("a"), KeyPair::p256("b"));
         write(&path, &[&a]);
-        let source = Arc::new(KeySource::new(vec!["i".into()], Source::File(path.clone()), None));
+        let source = Arc::new(KeySource::new(vec!["i".into()], KeyLocation::File(path.clone()), None));
         source.refresh().await.unwrap();
         write(&path, &[&b]);
         let mut gone = Box::pin(source.key(Some("b"), Algorithm::Es256));
@@ -305,10 +307,10 @@ mod tests {
 
     #[tokio::test]
     async fn without_keys_nothing_is_said_about_a_token() {
-        let source = Arc::new(KeySource::new(vec!["i".into()], Source::File("/nowhere".into()), None));
+        let source = Arc::new(KeySource::new(vec!["i".into()], KeyLocation::File("/nowhere".into()), None));
         assert_eq!(source.key(None, Algorithm::Es256).await.err(), Some(TokenError::KeysUnavailable));
         let long_ago = Instant::now().checked_sub(STALE_TIME_MAX);
-        let stale = Current { fetched: long_ago, ..Current::default() };
+        let stale = CurrentKeys { fetched: long_ago, ..CurrentKeys::default() };
         assert_eq!(stale.find(None, Algorithm::Es256).err(), Some(TokenError::KeysUnavailable));
     }
 

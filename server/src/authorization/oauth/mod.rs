@@ -33,17 +33,17 @@ use crate::reload::{self, Files, Live};
 use anyhow::{Context, bail};
 use assignments::Assignments;
 use claims::Claims;
-use fetch::Fetcher;
+use fetch::IssuerClient;
 use http::HeaderValue;
 use jws::Jws;
 use key_source::{KeySource, KeySourceError};
 use model::AccountName;
 use model::roles::RoleScope;
-use settings::{IssuerConfig, Source};
+use settings::{IssuerConfig, KeyLocation};
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
-use token_cache::{Known, TokenCache, digest_of};
+use token_cache::{CachedToken, TokenCache, digest_of};
 use tracing::warn;
 
 /// Who may use tokens, and the state that checking them needs.
@@ -64,7 +64,7 @@ struct Issuer {
 }
 
 /// A valid token.
-pub(crate) struct Verified {
+pub(crate) struct VerifiedToken {
     issuer: usize,
     claims: Arc<Claims>,
 }
@@ -80,10 +80,10 @@ impl OAuth {
     ///
     /// An issuer that cannot be reached does not matter yet. One that is another than the configuration says is refused.
     pub(crate) async fn start(config: OAuthConfig) -> anyhow::Result<Self> {
-        let needs_fetcher = config.issuers.iter().any(|issuer| !matches!(issuer.source, Source::File(_)));
-        let fetcher = if needs_fetcher {
-            let fetcher = Fetcher::new(config.allow_plain_http_issuer).context("preparing TLS to issuers")?;
-            Some(Arc::new(fetcher))
+        let needs_client = config.issuers.iter().any(|issuer| !matches!(issuer.source, KeyLocation::File(_)));
+        let client = if needs_client {
+            let client = IssuerClient::new(config.allow_plain_http_issuer).context("preparing TLS to issuers")?;
+            Some(Arc::new(client))
         } else {
             None
         };
@@ -91,7 +91,7 @@ impl OAuth {
             .issuers
             .into_iter()
             .map(|issuer| {
-                let keys = KeySource::new(issuer.names.clone(), issuer.source.clone(), fetcher.clone());
+                let keys = KeySource::new(issuer.names.clone(), issuer.source.clone(), client.clone());
                 Issuer { keys: Arc::new(keys), config: issuer }
             })
             .collect();
@@ -125,16 +125,21 @@ impl OAuth {
     }
 
     /// Checks a token that is to be used on an account (09 §6). `account` is text from the address; it may be any.
-    pub(crate) async fn verify(&self, token: &str, account: &str, now: SystemTime) -> Result<Verified, TokenError> {
+    pub(crate) async fn verify(
+        &self,
+        token: &str,
+        account: &str,
+        now: SystemTime,
+    ) -> Result<VerifiedToken, TokenError> {
         let digest = digest_of(token);
         let known = self.cache.get(&digest, now).filter(|known| self.is_current(known));
-        let verified = if let Some(Known { issuer, claims, .. }) = known {
-            Verified { issuer, claims }
+        let verified = if let Some(CachedToken { issuer, claims, .. }) = known {
+            VerifiedToken { issuer, claims }
         } else {
             let (issuer, generation, claims) = self.check(token, now).await?;
             let claims = Arc::new(claims);
             self.cache.insert(digest, issuer, generation, Arc::clone(&claims), now);
-            Verified { issuer, claims }
+            VerifiedToken { issuer, claims }
         };
         let accepted = self.issuers.get(verified.issuer).map(|issuer| &issuer.config.rules.audiences);
         let is_for_account = accepted.is_some_and(|accepted| accepted.accept(&verified.claims.audiences, account));
@@ -142,7 +147,7 @@ impl OAuth {
     }
 
     /// What the principal of a token may do on an account.
-    pub(crate) fn roles(&self, verified: &Verified, account: &AccountName) -> RoleScope {
+    pub(crate) fn roles(&self, verified: &VerifiedToken, account: &AccountName) -> RoleScope {
         let principal = &verified.claims.principal;
         let mut scope = RoleScope::of(Arc::clone(&principal.description));
         self.assignments.allow(&mut scope, verified.issuer, principal, account);
@@ -168,7 +173,7 @@ impl OAuth {
     }
 
     /// Whether the keys that a token was checked with are still those of its issuer.
-    fn is_current(&self, known: &Known) -> bool {
+    fn is_current(&self, known: &CachedToken) -> bool {
         self.issuers.get(known.issuer).and_then(|issuer| issuer.keys.generation()) == Some(known.generation)
     }
 }

@@ -5,7 +5,7 @@ use super::assignments::{AssignmentSection, Assignments, Roles};
 use super::audience::Audiences;
 use super::challenge::challenge;
 use super::claims::ClaimRules;
-use super::fetch::Fetcher;
+use super::fetch::IssuerClient;
 use crate::reload::Files;
 use anyhow::{Context, bail, ensure};
 use http::{HeaderValue, Uri};
@@ -95,14 +95,14 @@ pub struct OAuthConfig {
 pub(crate) struct IssuerConfig {
     /// What may stand in `iss`.
     pub(crate) names: Vec<String>,
-    pub(crate) source: Source,
+    pub(crate) source: KeyLocation,
     pub(crate) algorithms: Vec<Algorithm>,
     pub(crate) rules: ClaimRules,
 }
 
 /// Where an issuer's keys come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum KeyLocation {
     /// A discovery document, which says where the keys are.
     Discovery(Uri),
     /// The keys themselves.
@@ -172,16 +172,16 @@ impl IssuerConfig {
         ensure!(!section.issuer.is_empty(), "the name of an issuer is what stands in the iss of its tokens");
         let uri = |text: &str| -> anyhow::Result<Uri> {
             let uri = text.parse().with_context(|| format!("'{text}' is not an address"))?;
-            Fetcher::check(&uri, allow_plain_http)?;
+            IssuerClient::check(&uri, allow_plain_http)?;
             Ok(uri)
         };
         let source = match (&section.discovery_url, &section.jwks_uri, &section.jwks_file) {
-            (Some(url), None, None) => Source::Discovery(uri(url)?),
-            (None, Some(url), None) => Source::KeySet(uri(url)?),
-            (None, None, Some(path)) => Source::File(path.clone()),
+            (Some(url), None, None) => KeyLocation::Discovery(uri(url)?),
+            (None, Some(url), None) => KeyLocation::KeySet(uri(url)?),
+            (None, None, Some(path)) => KeyLocation::File(path.clone()),
             (None, None, None) => {
                 let issuer = section.issuer.trim_end_matches('/');
-                Source::Discovery(uri(&format!("{issuer}/.well-known/openid-configuration"))?)
+                KeyLocation::Discovery(uri(&format!("{issuer}/.well-known/openid-configuration"))?)
             }
             _ => bail!("give one of discovery-url, jwks-uri and jwks-file"),
         };
@@ -256,7 +256,7 @@ mod tests {
         let [issuer] = config.issuers.as_slice() else { panic!("one issuer was expected") };
         assert_eq!(issuer.names.len(), 2);
         assert_eq!((issuer.algorithms.as_slice(), issuer.rules.leeway.as_secs()), (&[Algorithm::Rs256][..], 300));
-        assert!(matches!(issuer.source, Source::KeySet(_)));
+        assert!(matches!(issuer.source, KeyLocation::KeySet(_)));
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         for name in ["https://login.example/realms/a", "https://login.example/realms/a/"] {
             let config = read(&format!("[[issuers]]\nissuer = \"{name}\"")).unwrap();
             let expected = "https://login.example/realms/a/.well-known/openid-configuration".parse().unwrap();
-            assert_eq!(config.issuers[0].source, Source::Discovery(expected));
+            assert_eq!(config.issuers[0].source, KeyLocation::Discovery(expected));
         }
     }
 

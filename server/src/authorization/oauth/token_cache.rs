@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Longest time that a token is believed without checking again (09 §6).
-const BELIEF_TIME_MAX: Duration = Duration::from_secs(5 * 60);
+const CACHE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
 /// Most tokens that are kept.
 const TOKENS_MAX: usize = 10_000;
 
 /// A token that was found valid.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct CachedToken {
     /// The place of the issuer in the configuration.
     pub(crate) issuer: usize,
     /// The generation of the issuer's keys.
@@ -29,7 +29,7 @@ pub(crate) type Digest = [u8; 32];
 
 /// The tokens that were found valid.
 #[derive(Default)]
-pub(crate) struct TokenCache(Mutex<HashMap<Digest, Known>>);
+pub(crate) struct TokenCache(Mutex<HashMap<Digest, CachedToken>>);
 
 /// What a token is known by.
 pub(crate) fn digest_of(token: &str) -> Digest {
@@ -38,14 +38,14 @@ pub(crate) fn digest_of(token: &str) -> Digest {
 
 impl TokenCache {
     /// What is known about a token, if that is still believed.
-    pub(crate) fn get(&self, digest: &Digest, now: SystemTime) -> Option<Known> {
+    pub(crate) fn get(&self, digest: &Digest, now: SystemTime) -> Option<CachedToken> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(digest).filter(|known| now < known.until).cloned()
     }
 
     /// Keeps a token that was just found valid.
     pub(crate) fn insert(&self, digest: Digest, issuer: usize, generation: u64, claims: Arc<Claims>, now: SystemTime) {
-        let until = claims.expires.min(now + BELIEF_TIME_MAX);
+        let until = claims.expires.min(now + CACHE_TIME_MAX);
         if until <= now {
             return;
         }
@@ -57,7 +57,7 @@ impl TokenCache {
             // Only tokens of configured issuers come here, so this is rare, and costs a check of each.
             known.clear();
         }
-        known.insert(digest, Known { issuer, generation, claims, until });
+        known.insert(digest, CachedToken { issuer, generation, claims, until });
     }
 }
 

@@ -1,8 +1,9 @@
-//! Counting what the accounts keep that have a quota on it: at the start, and again as it becomes doubtful or old.
+//! Counting the entities and bytes of accounts with a quota on them: at the start, and again when a count is doubtful or old.
 
 use super::Quotas;
-use super::usage::{AccountUsage, Amount, entity_bytes};
+use super::usage::{AccountUsage, ContentSize, entity_bytes};
 use crate::accounts::Accounts;
+use crate::clock;
 use crate::reload::Live;
 use model::limits::{
     QUOTA_COUNT_SECONDS, QUOTA_COUNT_SHARE, QUOTA_COUNTS_MAX, QUOTA_DOUBT_SHARE, QUOTA_LOOK_MILLISECONDS,
@@ -17,20 +18,26 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
-/// The part of the log that says what was counted.
+/// The log target of counts.
 const TARGET: &str = "rowhouse::quota";
-/// Most entities that are counted in one step. The engine's readers are bounded in number, so none is kept for long.
+/// Most entities that are counted in one scan. The engine has a bounded number of readers, so none is held for long.
 const STEP_ENTITIES: usize = 10_000;
 const STEP_TIME: Duration = Duration::from_millis(200);
 
 /// When an account was counted, and how long that took.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Count {
+pub(super) struct CountRecord {
     pub(super) at: Instant,
     pub(super) took: Duration,
 }
 
-impl Count {
+impl CountRecord {
+    /// A count that began then and ends now.
+    fn since(began: Instant) -> Self {
+        let at = clock::instant();
+        Self { at, took: at.saturating_duration_since(began) }
+    }
+
     /// Whether it is time to count again.
     pub(super) fn is_due(self, is_doubtful: bool, now: Instant) -> bool {
         let (least, share) = if is_doubtful {
@@ -45,13 +52,13 @@ impl Count {
 /// Counts for as long as the server runs.
 pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>, quotas: Arc<Quotas>) {
     let mut accounts = accounts.watch();
-    let mut counts = Counts::new();
+    let mut counts = RunningCounts::new();
     loop {
         let bounded = quotas.keep_bounded(&accounts.borrow_and_update());
         counts.end_others(&bounded);
-        // Where nothing is bounded, nothing is looked at until there are other accounts.
+        // Without any limited account, nothing is done until the accounts change.
         while !bounded.is_empty() {
-            for account in bounded.iter().filter(|account| quotas.is_due(account, Instant::now())) {
+            for account in bounded.iter().filter(|account| quotas.is_due(account, clock::instant())) {
                 counts.start(account, count(Arc::clone(&engine), Arc::clone(&quotas), account.clone()));
             }
             tokio::time::sleep(Duration::from_millis(QUOTA_LOOK_MILLISECONDS)).await;
@@ -65,17 +72,17 @@ pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>
     }
 }
 
-/// The counts that are under way: each in a task of its own, so that none waits until a large account was counted, and no
-/// more at one time than leave the engine its readers.
+/// The counts in progress. Each has a task of its own, so that a large account does not delay others, and few run at one
+/// time, so that requests have enough readers of the engine.
 #[derive(Debug)]
-struct Counts {
+struct RunningCounts {
     running: HashMap<AccountName, JoinHandle<()>>,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Counts {
+impl RunningCounts {
     fn new() -> Self {
-        Self { running: HashMap::new(), turns: Arc::new(Semaphore::new(QUOTA_COUNTS_MAX)) }
+        Self { running: HashMap::new(), permits: Arc::new(Semaphore::new(QUOTA_COUNTS_MAX)) }
     }
 
     /// Starts the count of an account, unless one is under way.
@@ -83,16 +90,16 @@ impl Counts {
         if self.running.get(account).is_some_and(|running| !running.is_finished()) {
             return;
         }
-        let turns = Arc::clone(&self.turns);
+        let permits = Arc::clone(&self.permits);
         let running = tokio::spawn(async move {
-            // It is never closed.
-            let _turn = turns.acquire().await;
+            // The semaphore is never closed.
+            let _permit = permits.acquire().await;
             count.await;
         });
         self.running.insert(account.clone(), running);
     }
 
-    /// Ends the counts of accounts that need none any more.
+    /// Ends the counts of accounts that no longer need one.
     fn end_others(&mut self, bounded: &HashSet<AccountName>) {
         self.running.retain(|account, running| {
             let is_bounded = bounded.contains(account);
@@ -105,28 +112,27 @@ impl Counts {
 }
 
 async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountName) {
-    let began = Instant::now();
+    let began = clock::instant();
     match tables(&*engine, &account).await {
         Ok(tables) => {
             let usage = AccountUsage::counted(tables);
-            let Amount { entities, bytes } = usage.whole();
-            let took = began.elapsed();
-            if quotas.set(&account, usage, Count { at: Instant::now(), took }) {
-                info!(target: TARGET, %account, entities, bytes, "counted for the quota, which is in force from now on");
+            let ContentSize { entities, bytes } = usage.whole();
+            if quotas.set(&account, usage, CountRecord::since(began)) {
+                info!(target: TARGET, %account, entities, bytes, "counted for the quota, which is enforced from now on");
             } else {
                 debug!(target: TARGET, %account, entities, bytes, "counted for the quota");
             }
         }
         Err(Fault::Closed) => {}
         Err(fault) => {
-            quotas.set_failed(&account, Count { at: Instant::now(), took: began.elapsed() });
-            warn!(target: TARGET, %account, "what it keeps could not be counted for its quota: {fault}");
+            quotas.set_failed(&account, CountRecord::since(began));
+            warn!(target: TARGET, %account, "the account could not be counted for its quota, and is counted again later: {fault}");
         }
     }
 }
 
 /// What the tables of an account hold, by their folded names.
-async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<str>, Amount)>, Fault> {
+async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<str>, ContentSize)>, Fault> {
     let mut counted = Vec::new();
     let mut pages = TablePages::new(engine, account, String::new());
     while let Some(listed) = pages.next().await? {
@@ -138,12 +144,12 @@ async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<
     Ok(counted)
 }
 
-/// What one table holds; nothing if it has gone meanwhile.
-async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -> Result<Amount, Fault> {
+/// What one table holds; nothing if it was deleted meanwhile.
+async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -> Result<ContentSize, Fault> {
     let table = TableKey { account: account.clone(), name };
-    let (mut amount, mut from) = (Amount::default(), None);
+    let (mut size, mut from) = (ContentSize::default(), None);
     loop {
-        let began = Instant::now();
+        let began = clock::instant();
         let scan = Scan {
             ranges: vec![KeyRange::all()],
             from: from.take(),
@@ -152,27 +158,27 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
             byte_budget: usize::MAX,
             deadline: began + STEP_TIME,
         };
-        let (sum, end) = match engine.scan(&table, scan, Sum::default()).await {
+        let (sum, end) = match engine.scan(&table, scan, ContentSum::default()).await {
             Ok(page) => page,
-            Err(ReadError::TableNotFound) => return Ok(Amount::default()),
+            Err(ReadError::TableNotFound) => return Ok(ContentSize::default()),
             Err(ReadError::Fault(fault)) => return Err(fault),
         };
-        amount.add(sum.0);
-        let Some(next) = end.next else { return Ok(amount) };
+        size.add(sum.0);
+        let Some(next) = end.next else { return Ok(size) };
         from = Some(next);
-        // Half of the time belongs to the others.
-        tokio::time::sleep(began.elapsed()).await;
+        // Half of the time is left to requests.
+        tokio::time::sleep(clock::elapsed_since(began)).await;
     }
 }
 
 /// Adds entities up.
 #[derive(Debug, Default)]
-struct Sum(Amount);
+struct ContentSum(ContentSize);
 
-impl EntitySink for Sum {
+impl EntitySink for ContentSum {
     fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
         let bytes = entity_bytes(&entity.key.partition, &entity.key.row, entity.record.record_bytes());
-        self.0.add(Amount { entities: 1, bytes });
+        self.0.add(ContentSize { entities: 1, bytes });
         ControlFlow::Continue(())
     }
 }
@@ -186,27 +192,27 @@ mod tests {
     use tokio::sync::{mpsc, oneshot};
 
     #[test]
-    fn a_count_that_fails_has_its_pause_too() {
+    fn a_failed_count_is_repeated_after_a_pause_too() {
         let (quotas, account, at) =
             (Quotas::new(Quota::default()), AccountName::new("orchard").unwrap(), Instant::now());
         let is_due = |seconds| quotas.is_due(&account, at + Duration::from_secs(seconds));
-        let count = Count { at, took: Duration::from_millis(1) };
+        let count = CountRecord { at, took: Duration::from_millis(1) };
         assert!(is_due(0), "never counted");
         quotas.set_failed(&account, count);
         assert!(!is_due(59) && is_due(60));
         let _first = quotas.set(&account, AccountUsage::default(), count);
         assert!(quotas.failed().is_empty());
         quotas.set_failed(&account, count);
-        // The quota of the development account is none.
+        // The development account has no quota.
         assert!(quotas.keep_bounded(&Accounts::development()).is_empty());
         assert!(is_due(0), "forgotten");
     }
 
     #[tokio::test]
-    async fn a_large_account_holds_up_nobody() {
+    async fn a_large_account_delays_no_other() {
         let account = |name| AccountName::new(name).unwrap();
         let (large, small) = (account("orchard"), account("meadow"));
-        let mut counts = Counts::new();
+        let mut counts = RunningCounts::new();
         let (large_counts, mut ended) = mpsc::channel::<()>(1);
         counts.start(&large, async move {
             // Never done.
@@ -231,7 +237,7 @@ mod tests {
     fn counting_takes_a_small_share_of_the_time() {
         let at = Instant::now();
         let due = |took, is_doubtful, later| {
-            Count { at, took: Duration::from_millis(took) }.is_due(is_doubtful, at + Duration::from_millis(later))
+            CountRecord { at, took: Duration::from_millis(took) }.is_due(is_doubtful, at + Duration::from_millis(later))
         };
         for (took, is_doubtful, not_yet, then) in
             [(1, false, 59_999, 60_000), (2_000, false, 99_999, 100_000), (1, true, 3, 4), (2_000, true, 7_999, 8_000)]

@@ -1,12 +1,12 @@
 //! How much an account and a table may keep (`docs/throttling.md`).
 //!
-//! The number of tables is exact. Entities and bytes are counted now and then, and what is known for sure is added in
-//! between (`usage.rs`), so a quota is kept within a margin and costs a write nothing but two looks at a map.
+//! The number of tables is exact. Entities and bytes are counted from time to time (`count.rs`), and certain changes are added
+//! in between (`usage.rs`). So a quota on them is enforced within a margin, and costs a write two look-ups in a map.
 //!
 //! Invariants:
 //!
 //! 1. Reads and deletions are never refused.
-//! 2. Without a quota nothing is counted and nobody waits.
+//! 2. Without a quota nothing is counted, and no request waits.
 
 mod count;
 mod usage;
@@ -15,7 +15,7 @@ pub(crate) use count::run;
 
 use crate::accounts::{Accounts, Quota};
 use crate::request::Failure;
-use count::Count;
+use count::CountRecord;
 use model::{AccountName, Mutation};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,30 +23,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use store::{CommitError, Engine, TableKey, TablePages};
 use tokio::sync::OwnedMutexGuard;
-use usage::{AccountUsage, Growth, Outcome, Verdict};
+use usage::{AccountUsage, QuotaDecision, TransactionOutcome, UsageChange};
 use wire::{ErrorCode, ServiceError};
 
-/// The quotas of all accounts, and what is known of what they keep.
+/// The quotas of all accounts, and what is known of their usage.
 #[derive(Debug)]
 pub(crate) struct Quotas {
-    /// What an account may keep that has no quota of its own.
+    /// The quota of accounts that have none of their own.
     default: Quota,
-    counted: Mutex<HashMap<AccountName, Counted>>,
-    /// The next number of a [`Counted`].
+    counted: Mutex<HashMap<AccountName, CountedUsage>>,
+    /// The next number of a [`CountedUsage`].
     next: AtomicU64,
     /// The counts that failed since the account was counted last, so that they are not repeated without a pause.
-    failed: Mutex<HashMap<AccountName, Count>>,
-    /// Whoever creates a table, by account; of those with a quota on tables that did.
+    failed: Mutex<HashMap<AccountName, CountRecord>>,
+    /// The locks of table creations, by account; only accounts with a quota on tables have one.
     creation: Mutex<HashMap<AccountName, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// What is known of an account.
+/// The usage of an account that was counted.
 #[derive(Debug)]
-struct Counted {
+struct CountedUsage {
     /// Changes whenever the usage is replaced, so that a reservation made in an earlier one is not given back to it.
     number: u64,
     usage: AccountUsage,
-    count: Count,
+    count: CountRecord,
     is_doubtful: bool,
 }
 
@@ -57,10 +57,10 @@ pub(crate) struct AccountQuota<'a> {
     quota: Quota,
 }
 
-/// What is reserved for a transaction.
+/// The part of a quota that is reserved for a transaction.
 ///
-/// It is given back only if it is known that nothing came of the transaction. If nobody says what did, as when the client
-/// went away, it stays taken until it is counted what there is.
+/// It is released only if the transaction certainly changed nothing. If that is not known, for instance because the client
+/// went away, it stays reserved until the account is counted again.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct QuotaReservation<'a>(Option<Reserved<'a>>);
@@ -69,8 +69,8 @@ pub(crate) struct QuotaReservation<'a>(Option<Reserved<'a>>);
 struct Reserved<'a> {
     quotas: &'a Quotas,
     table: &'a TableKey,
-    growth: Growth,
-    /// The number of what it was taken from; `None` if the account was not counted yet.
+    change: UsageChange,
+    /// The number of the usage that it was added to; `None` if the account was not counted yet.
     from: Option<u64>,
 }
 
@@ -91,14 +91,14 @@ impl Quotas {
         accounts.quota(account).or(self.default)
     }
 
-    /// The quota of an account; `None` if it may keep any amount.
+    /// The quota of an account; `None` if it has no limit.
     pub(crate) fn of_account(&self, accounts: &Accounts, account: &AccountName) -> Option<AccountQuota<'_>> {
         let quota = self.of(accounts, account);
         (!quota.is_none()).then_some(AccountQuota { quotas: self, quota })
     }
 
-    fn counted(&self) -> MutexGuard<'_, HashMap<AccountName, Counted>> {
-        // Nothing that is done to it can panic half-way.
+    fn counted(&self) -> MutexGuard<'_, HashMap<AccountName, CountedUsage>> {
+        // No change of it can panic half-way.
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,7 +106,7 @@ impl Quotas {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn failed(&self) -> MutexGuard<'_, HashMap<AccountName, Count>> {
+    fn failed(&self) -> MutexGuard<'_, HashMap<AccountName, CountRecord>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,8 +114,8 @@ impl Quotas {
         self.creation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What only one at a time has who creates a table of an account.
-    fn creation_turn(&self, account: &AccountName) -> Arc<tokio::sync::Mutex<()>> {
+    /// The lock that is held while a table of an account is created.
+    fn creation_lock(&self, account: &AccountName) -> Arc<tokio::sync::Mutex<()>> {
         Arc::clone(self.creation().entry(account.clone()).or_default())
     }
 
@@ -127,19 +127,19 @@ impl Quotas {
         self.counted().get(account).is_none_or(|counted| counted.count.is_due(counted.is_doubtful, now))
     }
 
-    /// Takes what was counted; answers whether it is the first time.
-    fn set(&self, account: &AccountName, usage: AccountUsage, count: Count) -> bool {
+    /// Stores a count; returns whether it is the first of this account.
+    fn set(&self, account: &AccountName, usage: AccountUsage, count: CountRecord) -> bool {
         self.failed().remove(account);
-        let counted = Counted { number: self.next(), usage, count, is_doubtful: false };
+        let counted = CountedUsage { number: self.next(), usage, count, is_doubtful: false };
         self.counted().insert(account.clone(), counted).is_none()
     }
 
     /// Remembers that counting failed.
-    fn set_failed(&self, account: &AccountName, count: Count) {
+    fn set_failed(&self, account: &AccountName, count: CountRecord) {
         self.failed().insert(account.clone(), count);
     }
 
-    /// The accounts whose entities or bytes are bounded. What is known of others is forgotten.
+    /// The accounts whose entities or bytes are limited. The usage of others is forgotten.
     fn keep_bounded(&self, accounts: &Accounts) -> HashSet<AccountName> {
         let names = accounts.all().map(|(account, _)| account);
         let bounded: HashSet<_> = names.filter(|name| self.of(accounts, name).is_of_content()).cloned().collect();
@@ -149,26 +149,26 @@ impl Quotas {
         bounded
     }
 
-    /// Reserves what a transaction adds, or refuses it. Until the account was counted for the first time nothing is refused.
-    fn reserve<'a>(&'a self, quota: Quota, table: &'a TableKey, growth: Growth) -> Result<Reserved<'a>, Failure> {
+    /// Reserves what a transaction adds, or refuses it. Nothing is refused before the first count of the account.
+    fn reserve<'a>(&'a self, quota: Quota, table: &'a TableKey, change: UsageChange) -> Result<Reserved<'a>, Failure> {
         let mut counted = self.counted();
-        let reserved = |from| Reserved { quotas: self, table, growth, from };
-        let Some(Counted { number, usage, is_doubtful, .. }) = counted.get_mut(&table.account) else {
+        let reserved = |from| Reserved { quotas: self, table, change, from };
+        let Some(CountedUsage { number, usage, is_doubtful, .. }) = counted.get_mut(&table.account) else {
             return Ok(reserved(None));
         };
-        match usage.verdict(quota, table.name.folded(), &growth) {
-            Verdict::Allowed => {}
-            Verdict::AllowedAndDoubtful => *is_doubtful = true,
-            Verdict::Refused => {
+        match usage.decide(quota, table.name.folded(), &change) {
+            QuotaDecision::Allowed => {}
+            QuotaDecision::AllowedAndDoubtful => *is_doubtful = true,
+            QuotaDecision::Refused => {
                 *is_doubtful |= usage.may_be_less();
                 return Err(over_quota());
             }
         }
-        usage.reserve(table.name.folded(), &growth);
+        usage.reserve(table.name.folded(), &change);
         Ok(reserved(Some(*number)))
     }
 
-    /// Forgets what a table that is gone held.
+    /// Subtracts what a deleted table held.
     fn forget_table(&self, table: &TableKey) {
         if let Some(counted) = self.counted().get_mut(&table.account) {
             counted.usage.forget(table.name.folded());
@@ -178,15 +178,15 @@ impl Quotas {
 }
 
 impl<'a> AccountQuota<'a> {
-    /// Makes sure that the account may have one more table, for as long as what this returns is kept. A table that exists
-    /// already is not one more.
+    /// Checks that the account may have one more table; the returned lock must be held until the table was created. A table
+    /// that exists is not counted as one more.
     pub(crate) async fn admit_table(
         &self,
         engine: &impl Engine,
         table: &TableKey,
     ) -> Result<Option<OwnedMutexGuard<()>>, Failure> {
         let Some(max) = self.quota.tables else { return Ok(None) };
-        let turn = self.quotas.creation_turn(&table.account).lock_owned().await;
+        let lock = self.quotas.creation_lock(&table.account).lock_owned().await;
         let mut count = 0;
         let mut pages = TablePages::new(engine, &table.account, String::new());
         while count < max
@@ -197,10 +197,10 @@ impl<'a> AccountQuota<'a> {
         if count >= max && engine.table(table).await?.is_none() {
             return Err(over_quota());
         }
-        Ok(Some(turn))
+        Ok(Some(lock))
     }
 
-    /// Reserves what a transaction adds; `None` if neither entities nor bytes are bounded.
+    /// Reserves what a transaction adds; `None` if neither entities nor bytes are limited.
     pub(crate) fn reserve<'t>(
         &self,
         table: &'t TableKey,
@@ -212,11 +212,11 @@ impl<'a> AccountQuota<'a> {
         if !self.quota.is_of_content() {
             return Ok(None);
         }
-        let reserved = self.quotas.reserve(self.quota, table, Growth::of(mutations))?;
+        let reserved = self.quotas.reserve(self.quota, table, UsageChange::of(mutations))?;
         Ok(Some(QuotaReservation(Some(reserved))))
     }
 
-    /// Forgets what a deleted table held.
+    /// Subtracts what a deleted table held.
     pub(crate) fn forget_table(&self, table: &TableKey) {
         self.quotas.forget_table(table);
     }
@@ -227,9 +227,9 @@ impl QuotaReservation<'_> {
     pub(crate) fn settle<T>(mut self, result: &Result<T, CommitError>) {
         if let Some(reserved) = self.0.take() {
             reserved.settle(match result {
-                Ok(_) => Outcome::Happened,
-                Err(error) if error.is_without_effect() => Outcome::LeftNothing,
-                Err(_) => Outcome::Unknown,
+                Ok(_) => TransactionOutcome::Happened,
+                Err(error) if error.is_without_effect() => TransactionOutcome::LeftNothing,
+                Err(_) => TransactionOutcome::Unknown,
             });
         }
     }
@@ -238,24 +238,24 @@ impl QuotaReservation<'_> {
 impl Drop for QuotaReservation<'_> {
     fn drop(&mut self) {
         if let Some(reserved) = self.0.take() {
-            reserved.settle(Outcome::Unknown);
+            reserved.settle(TransactionOutcome::Unknown);
         }
     }
 }
 
 impl Reserved<'_> {
-    fn settle(self, outcome: Outcome) {
-        let Self { quotas, table, growth, from } = self;
+    fn settle(self, outcome: TransactionOutcome) {
+        let Self { quotas, table, change, from } = self;
         if let Some(counted) = quotas.counted().get_mut(&table.account) {
-            // A count that came in between saw the transaction or did not.
-            let outcome = if from == Some(counted.number) { outcome } else { Outcome::Unknown };
-            counted.usage.settle(table.name.folded(), &growth, outcome);
+            // A count in between may or may not have included the transaction.
+            let outcome = if from == Some(counted.number) { outcome } else { TransactionOutcome::Unknown };
+            counted.usage.settle(table.name.folded(), &change, outcome);
         }
     }
 }
 
-/// UNVERIFIED: what the service answers when an account is full. This is how it refuses writes to an account that may
-/// only be read (06 §3).
+/// UNVERIFIED: the code for an account that is full. This is how the service refuses writes to an account that may only be
+/// read (06 §3).
 fn over_quota() -> Failure {
     let message = "Write operations are not allowed.";
     Failure::service(ServiceError::new(ErrorCode::InsufficientAccountPermissions, message))
@@ -264,7 +264,7 @@ fn over_quota() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::Ceiling;
+    use crate::accounts::ContentLimit;
     use model::{Condition, EntityKey, KeyText, MutationError, RecordBuilder, TableName};
     use std::sync::Barrier;
     use std::time::Duration;
@@ -274,21 +274,21 @@ mod tests {
         TableKey { account: AccountName::new("orchard").unwrap(), name: TableName::new(name).unwrap() }
     }
 
-    fn inserts(count: usize) -> Growth {
+    fn inserts(count: usize) -> UsageChange {
         let insert = |row: usize| {
             let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&row.to_string()).unwrap() };
             Mutation::Insert { key, properties: RecordBuilder::default() }
         };
-        Growth::of(&(0..count).map(insert).collect::<Vec<_>>())
+        UsageChange::of(&(0..count).map(insert).collect::<Vec<_>>())
     }
 
-    fn deletion() -> Growth {
+    fn deletion() -> UsageChange {
         let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
-        Growth::of(&[Mutation::Delete { key, condition: Condition::Any }])
+        UsageChange::of(&[Mutation::Delete { key, condition: Condition::Any }])
     }
 
     fn quota(entities: u64) -> Quota {
-        Quota { account: Ceiling { entities: Some(entities), bytes: None }, ..Quota::default() }
+        Quota { account: ContentLimit { entities: Some(entities), bytes: None }, ..Quota::default() }
     }
 
     /// Quotas of an account that was counted and keeps some entities.
@@ -299,12 +299,12 @@ mod tests {
     }
 
     fn count_again(quotas: &Quotas, entities: u64) {
-        let usage = AccountUsage::counted(vec![("harvest".into(), usage::Amount { entities, bytes: 0 })]);
-        quotas.set(&table("harvest").account, usage, Count { at: Instant::now(), took: Duration::ZERO });
+        let usage = AccountUsage::counted(vec![("harvest".into(), usage::ContentSize { entities, bytes: 0 })]);
+        quotas.set(&table("harvest").account, usage, CountRecord { at: Instant::now(), took: Duration::ZERO });
     }
 
-    fn take<'a>(quotas: &'a Quotas, table: &'a TableKey, growth: Growth) -> Option<QuotaReservation<'a>> {
-        quotas.reserve(quota(1000), table, growth).ok().map(|taken| QuotaReservation(Some(taken)))
+    fn take<'a>(quotas: &'a Quotas, table: &'a TableKey, change: UsageChange) -> Option<QuotaReservation<'a>> {
+        quotas.reserve(quota(1000), table, change).ok().map(|taken| QuotaReservation(Some(taken)))
     }
 
     #[test]
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_given_back_only_if_nothing_came_of_the_transaction() {
+    fn a_reservation_is_released_only_if_the_transaction_changed_nothing() {
         let harvest = table("harvest");
         let refused = |error: CommitError| Err::<(), _>(error);
         for (result, is_given_back) in [
@@ -341,25 +341,25 @@ mod tests {
         ] {
             let quotas = counted(900);
             let room = take(&quotas, &harvest, inserts(100)).unwrap();
-            let told = format!("{result:?}");
+            let shown = format!("{result:?}");
             match result {
                 Some(result) => room.settle(&result),
                 None => drop(room),
             }
-            assert_eq!(take(&quotas, &harvest, inserts(100)).is_some(), is_given_back, "{told}");
+            assert_eq!(take(&quotas, &harvest, inserts(100)).is_some(), is_given_back, "{shown}");
         }
     }
 
     #[test]
     fn accounts_do_not_wait_for_each_other_to_create_tables() {
         let quotas = Quotas::new(Quota::default());
-        let turn = |name| quotas.creation_turn(&AccountName::new(name).unwrap()).try_lock_owned();
-        let _creating = turn("orchard").unwrap();
-        assert!(turn("orchard").is_err() && turn("meadow").is_ok());
+        let lock = |name| quotas.creation_lock(&AccountName::new(name).unwrap()).try_lock_owned();
+        let _creating = lock("orchard").unwrap();
+        assert!(lock("orchard").is_err() && lock("meadow").is_ok());
     }
 
     #[test]
-    fn what_was_counted_in_between_is_not_made_less() {
+    fn a_count_in_between_is_not_reduced() {
         let harvest = table("harvest");
         let nothing = Err::<(), _>(CommitError::TableNotFound);
         let quotas = counted(900);
@@ -371,7 +371,7 @@ mod tests {
         assert!(take(&quotas, &harvest, inserts(1)).is_none());
         assert!(quotas.is_due(&harvest.account, Instant::now() + Duration::from_millis(1)), "counting would tell");
 
-        // What goes with a table is not given back once more.
+        // What was subtracted with a table is not subtracted twice.
         let (quotas, other) = (counted(900), table("other"));
         let room = take(&quotas, &other, inserts(100)).unwrap();
         quotas.forget_table(&other);

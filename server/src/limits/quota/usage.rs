@@ -1,27 +1,27 @@
-//! How much an account keeps, as far as is known, and whether more may come.
+//! How much an account keeps, as far as is known, and whether a transaction fits into its quota.
 //!
-//! Counting everything for each write would cost a read for each upsert. So what is kept is counted by looking at all of it
-//! now and then, and in between what is known for sure is added: inserts and deletions say what they did. An upsert or an
-//! update may have made more or not; what it may have made is kept aside, and says when it is time to count again.
+//! An exact count would cost a read for each upsert. So everything is counted from time to time, and in between only certain
+//! changes are added: those of inserts and deletions. What an upsert or an update may have added is summed up separately, and
+//! decides when to count again.
 //!
-//! What a transaction adds is added before it is done, so that those which come at the same time have no more room together
-//! than one after another.
+//! What a transaction adds is reserved before it is executed, so that concurrent transactions together cannot exceed the
+//! quota.
 //!
 //! This module must not know the engine, nor read a clock.
 
-use crate::accounts::{Ceiling, Quota};
+use crate::accounts::{ContentLimit, Quota};
 use model::limits::QUOTA_TABLES_COUNTED_MAX;
 use model::{EntityKey, Mutation, RecordBuilder};
 use std::collections::HashMap;
 
 /// Entities and their bytes: keys and record, as they are stored without index and compression.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Amount {
+pub(super) struct ContentSize {
     pub(super) entities: u64,
     pub(super) bytes: u64,
 }
 
-impl Amount {
+impl ContentSize {
     pub(super) fn add(&mut self, other: Self) {
         self.entities = self.entities.saturating_add(other.entities);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -38,126 +38,127 @@ impl Amount {
     }
 }
 
-/// The bytes of an entity: its two keys with what stands between them, and its record.
+/// The bytes of an entity: its two keys with a separator, and its record.
 pub(super) fn entity_bytes(partition: &str, row: &str, record_bytes: usize) -> u64 {
     u64::try_from(partition.len() + 1 + row.len() + record_bytes).unwrap_or(u64::MAX)
 }
 
-/// What a transaction does to the amounts if it happens.
+/// How a transaction changes the usage if it is committed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Growth {
-    /// What is there afterwards that was not there before.
-    inserted: Amount,
-    /// What may be there afterwards beyond what was there before.
-    possible: Amount,
-    /// How many entities are gone afterwards; what they took is not known.
+pub(super) struct UsageChange {
+    /// What it certainly adds.
+    inserted: ContentSize,
+    /// What it may add.
+    possible: ContentSize,
+    /// How many entities it deletes; their size is not known.
     deleted: u64,
 }
 
-impl Growth {
+impl UsageChange {
     pub(super) fn of(mutations: &[Mutation]) -> Self {
-        let mut growth = Self::default();
+        let mut change = Self::default();
         for mutation in mutations {
             match mutation {
-                Mutation::Insert { key, properties } => growth.inserted.add(Amount::of(key, properties)),
+                Mutation::Insert { key, properties } => change.inserted.add(ContentSize::of(key, properties)),
                 Mutation::InsertOrReplace { key, properties } | Mutation::InsertOrMerge { key, properties } => {
-                    growth.possible.add(Amount::of(key, properties));
+                    change.possible.add(ContentSize::of(key, properties));
                 }
                 Mutation::Replace { key, properties, .. } | Mutation::Merge { key, properties, .. } => {
-                    growth.possible.add(Amount { entities: 0, ..Amount::of(key, properties) });
+                    change.possible.add(ContentSize { entities: 0, ..ContentSize::of(key, properties) });
                 }
-                Mutation::Delete { .. } => growth.deleted += 1,
+                Mutation::Delete { .. } => change.deleted += 1,
             }
         }
-        growth
+        change
     }
 
-    /// Whether nothing but deletions is asked for.
+    /// Whether the transaction has deletions only.
     fn only_deletes(self) -> bool {
-        self.inserted == Amount::default() && self.possible == Amount::default()
+        self.inserted == ContentSize::default() && self.possible == ContentSize::default()
     }
 }
 
-/// What became of a transaction.
+/// The result of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum TransactionOutcome {
     Happened,
     LeftNothing,
-    /// It may have happened, or what was known when it began is no longer what is known.
+    /// It may have been committed, or the account was counted in the meantime.
     Unknown,
 }
 
-/// What is known of an account or of a table.
+/// The known usage of an account or of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Usage {
-    known: Amount,
-    possible: Amount,
+    known: ContentSize,
+    possible: ContentSize,
 }
 
-/// Whether a transaction may happen.
+/// Whether a transaction is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum QuotaDecision {
     Allowed,
-    /// It may happen, but it is time to count.
+    /// It is allowed, but it is time to count again.
     AllowedAndDoubtful,
     Refused,
 }
 
 impl Usage {
-    fn verdict(&self, ceiling: Ceiling, growth: &Growth) -> Verdict {
-        let Growth { inserted, possible, .. } = growth;
+    fn decide(&self, limit: ContentLimit, change: &UsageChange) -> QuotaDecision {
+        let UsageChange { inserted, possible, .. } = change;
         let is_beyond = |max: Option<u64>, now: u64, sure: u64, maybe: u64| {
-            // Who may not need room is refused when there is none at all.
+            // A change that may need no room is refused only if the limit is reached.
             max.is_some_and(|max| (sure > 0 && now.saturating_add(sure) > max) || (maybe > 0 && now >= max))
         };
         let known = self.known;
-        if is_beyond(ceiling.entities, known.entities, inserted.entities, possible.entities)
-            || is_beyond(ceiling.bytes, known.bytes, inserted.bytes, possible.bytes)
+        if is_beyond(limit.entities, known.entities, inserted.entities, possible.entities)
+            || is_beyond(limit.bytes, known.bytes, inserted.bytes, possible.bytes)
         {
-            return Verdict::Refused;
+            return QuotaDecision::Refused;
         }
         let mut most = known;
         most.add(self.possible);
-        // What has reached its ceiling for sure need not be counted to know that.
+        // If the limit is certainly reached, a new count is not needed.
         let is_doubtful = |max: Option<u64>, known: u64, most: u64| max.is_some_and(|max| known < max && most >= max);
-        if is_doubtful(ceiling.entities, known.entities, most.entities)
-            || is_doubtful(ceiling.bytes, known.bytes, most.bytes)
+        if is_doubtful(limit.entities, known.entities, most.entities)
+            || is_doubtful(limit.bytes, known.bytes, most.bytes)
         {
-            return Verdict::AllowedAndDoubtful;
+            return QuotaDecision::AllowedAndDoubtful;
         }
-        Verdict::Allowed
+        QuotaDecision::Allowed
     }
 
     /// Adds what a transaction is about to add.
-    fn reserve(&mut self, growth: &Growth) {
-        self.known.add(growth.inserted);
-        self.possible.add(growth.possible);
+    fn reserve(&mut self, change: &UsageChange) {
+        self.known.add(change.inserted);
+        self.possible.add(change.possible);
     }
 
-    fn settle(&mut self, growth: &Growth, outcome: Outcome) {
+    fn settle(&mut self, change: &UsageChange, outcome: TransactionOutcome) {
         match outcome {
-            Outcome::Happened => self.known.subtract(Amount { entities: growth.deleted, bytes: 0 }),
-            Outcome::LeftNothing => {
-                self.known.subtract(growth.inserted);
-                self.possible.subtract(growth.possible);
+            TransactionOutcome::Happened => self.known.subtract(ContentSize { entities: change.deleted, bytes: 0 }),
+            TransactionOutcome::LeftNothing => {
+                self.known.subtract(change.inserted);
+                self.possible.subtract(change.possible);
             }
-            Outcome::Unknown => {}
+            TransactionOutcome::Unknown => {}
         }
     }
 }
 
-/// What is known of an account and of its tables, by their folded names.
+/// The known usage of an account and of its tables, by their folded names.
 #[derive(Debug, Default)]
 pub(super) struct AccountUsage {
     whole: Usage,
     tables: HashMap<Box<str>, Usage>,
-    /// Something was deleted since it was counted, or may not have been written, so that there is less than is known.
+    /// Whether the real usage may be less than the known one: something was deleted since the count, or may not have been
+    /// written.
     may_be_less: bool,
 }
 
 impl AccountUsage {
-    /// What was counted.
-    pub(super) fn counted(tables: Vec<(Box<str>, Amount)>) -> Self {
+    /// The usage of tables that were counted.
+    pub(super) fn counted(tables: Vec<(Box<str>, ContentSize)>) -> Self {
         let mut usage = Self::default();
         for (name, known) in tables {
             usage.whole.known.add(known);
@@ -169,54 +170,55 @@ impl AccountUsage {
     }
 
     /// The sum over all tables.
-    pub(super) fn whole(&self) -> Amount {
+    pub(super) fn whole(&self) -> ContentSize {
         self.whole.known
     }
 
-    /// Whether a transaction on a table may happen. Deletions always may.
-    pub(super) fn verdict(&self, quota: Quota, table: &str, growth: &Growth) -> Verdict {
-        if growth.only_deletes() {
-            return Verdict::Allowed;
+    /// Whether a transaction on a table is allowed. Deletions always are.
+    pub(super) fn decide(&self, quota: Quota, table: &str, change: &UsageChange) -> QuotaDecision {
+        if change.only_deletes() {
+            return QuotaDecision::Allowed;
         }
-        let of_account = self.whole.verdict(quota.account, growth);
-        let of_table = self.tables.get(table).copied().unwrap_or_default().verdict(quota.table, growth);
+        let of_account = self.whole.decide(quota.account, change);
+        let of_table = self.tables.get(table).copied().unwrap_or_default().decide(quota.table, change);
         match (of_account, of_table) {
-            (Verdict::Refused, _) | (_, Verdict::Refused) => Verdict::Refused,
-            (Verdict::Allowed, Verdict::Allowed) => Verdict::Allowed,
-            _ => Verdict::AllowedAndDoubtful,
+            (QuotaDecision::Refused, _) | (_, QuotaDecision::Refused) => QuotaDecision::Refused,
+            (QuotaDecision::Allowed, QuotaDecision::Allowed) => QuotaDecision::Allowed,
+            _ => QuotaDecision::AllowedAndDoubtful,
         }
     }
 
-    /// Whether counting again would show that there is less than is known.
+    /// Whether a new count may find less than is known.
     pub(super) fn may_be_less(&self) -> bool {
         self.may_be_less
     }
 
-    /// Sets aside what a transaction needs.
-    pub(super) fn reserve(&mut self, table: &str, growth: &Growth) {
-        self.whole.reserve(growth);
+    /// Reserves what a transaction adds.
+    pub(super) fn reserve(&mut self, table: &str, change: &UsageChange) {
+        self.whole.reserve(change);
         let has_room = self.tables.len() < QUOTA_TABLES_COUNTED_MAX;
         if let Some(usage) = self.tables.get_mut(table) {
-            usage.reserve(growth);
+            usage.reserve(change);
         } else if has_room {
-            self.tables.entry(table.into()).or_default().reserve(growth);
+            self.tables.entry(table.into()).or_default().reserve(change);
         }
     }
 
-    /// Takes what became of a transaction for which something was set aside.
-    pub(super) fn settle(&mut self, table: &str, growth: &Growth, outcome: Outcome) {
-        self.whole.settle(growth, outcome);
+    /// Ends a reservation by the result of its transaction.
+    pub(super) fn settle(&mut self, table: &str, change: &UsageChange, outcome: TransactionOutcome) {
+        self.whole.settle(change, outcome);
         if let Some(usage) = self.tables.get_mut(table) {
-            usage.settle(growth, outcome);
-            // There may be no such table.
+            usage.settle(change, outcome);
+            // The table may not exist.
             if *usage == Usage::default() {
                 self.tables.remove(table);
             }
         }
-        self.may_be_less |= outcome == Outcome::Unknown || (outcome == Outcome::Happened && growth.deleted > 0);
+        self.may_be_less |=
+            outcome == TransactionOutcome::Unknown || (outcome == TransactionOutcome::Happened && change.deleted > 0);
     }
 
-    /// A table is gone.
+    /// Subtracts a deleted table.
     pub(super) fn forget(&mut self, table: &str) {
         if let Some(gone) = self.tables.remove(table) {
             self.whole.known.subtract(gone.known);
@@ -239,109 +241,111 @@ mod tests {
         properties
     }
 
-    fn insert(rows: &[&str]) -> Growth {
-        Growth::of(
+    fn insert(rows: &[&str]) -> UsageChange {
+        UsageChange::of(
             &rows.iter().map(|row| Mutation::Insert { key: key(row), properties: properties() }).collect::<Vec<_>>(),
         )
     }
 
-    fn upsert() -> Growth {
-        Growth::of(&[Mutation::InsertOrReplace { key: key("r"), properties: properties() }])
+    fn upsert() -> UsageChange {
+        UsageChange::of(&[Mutation::InsertOrReplace { key: key("r"), properties: properties() }])
     }
 
-    fn update() -> Growth {
-        Growth::of(&[Mutation::Merge { key: key("r"), properties: properties(), condition: Condition::Any }])
+    fn update() -> UsageChange {
+        UsageChange::of(&[Mutation::Merge { key: key("r"), properties: properties(), condition: Condition::Any }])
     }
 
-    fn delete() -> Growth {
-        Growth::of(&[Mutation::Delete { key: key("r"), condition: Condition::Any }])
+    fn delete() -> UsageChange {
+        UsageChange::of(&[Mutation::Delete { key: key("r"), condition: Condition::Any }])
     }
 
-    fn happened(usage: &mut AccountUsage, table: &str, growth: &Growth) {
-        usage.reserve(table, growth);
-        usage.settle(table, growth, Outcome::Happened);
+    fn happened(usage: &mut AccountUsage, table: &str, change: &UsageChange) {
+        usage.reserve(table, change);
+        usage.settle(table, change, TransactionOutcome::Happened);
     }
 
-    fn quota(account: Ceiling, table: Ceiling) -> Quota {
+    fn quota(account: ContentLimit, table: ContentLimit) -> Quota {
         Quota { tables: None, account, table }
     }
 
-    const NONE: Ceiling = Ceiling { entities: None, bytes: None };
+    const NONE: ContentLimit = ContentLimit { entities: None, bytes: None };
 
     #[test]
     fn inserts_are_counted_exactly() {
-        let three = quota(Ceiling { entities: Some(3), bytes: None }, NONE);
-        let mut usage = AccountUsage::counted(vec![("one".into(), Amount { entities: 1, bytes: 10 })]);
-        assert_eq!(usage.verdict(three, "two", &insert(&["1", "2", "3"])), Verdict::Refused);
-        assert_eq!(usage.verdict(three, "two", &insert(&["1", "2"])), Verdict::Allowed);
+        let three = quota(ContentLimit { entities: Some(3), bytes: None }, NONE);
+        let mut usage = AccountUsage::counted(vec![("one".into(), ContentSize { entities: 1, bytes: 10 })]);
+        assert_eq!(usage.decide(three, "two", &insert(&["1", "2", "3"])), QuotaDecision::Refused);
+        assert_eq!(usage.decide(three, "two", &insert(&["1", "2"])), QuotaDecision::Allowed);
         happened(&mut usage, "two", &insert(&["1", "2"]));
-        assert_eq!(usage.verdict(three, "two", &insert(&["3"])), Verdict::Refused);
-        assert_eq!(usage.verdict(three, "two", &upsert()), Verdict::Refused);
-        assert_eq!(usage.verdict(three, "two", &update()), Verdict::Allowed, "an update makes no entity");
-        assert_eq!(usage.verdict(three, "two", &delete()), Verdict::Allowed);
+        assert_eq!(usage.decide(three, "two", &insert(&["3"])), QuotaDecision::Refused);
+        assert_eq!(usage.decide(three, "two", &upsert()), QuotaDecision::Refused);
+        assert_eq!(usage.decide(three, "two", &update()), QuotaDecision::Allowed, "an update makes no entity");
+        assert_eq!(usage.decide(three, "two", &delete()), QuotaDecision::Allowed);
         happened(&mut usage, "two", &delete());
-        assert_eq!(usage.verdict(three, "two", &insert(&["3"])), Verdict::Allowed);
+        assert_eq!(usage.decide(three, "two", &insert(&["3"])), QuotaDecision::Allowed);
         usage.forget("one");
-        assert_eq!(usage.verdict(three, "two", &insert(&["3", "4"])), Verdict::Allowed);
+        assert_eq!(usage.decide(three, "two", &insert(&["3", "4"])), QuotaDecision::Allowed);
     }
 
     #[test]
-    fn what_is_set_aside_is_taken_until_it_is_known_that_nothing_came_of_it() {
-        let three = quota(Ceiling { entities: Some(3), bytes: None }, NONE);
+    fn a_reservation_counts_until_the_transaction_certainly_changed_nothing() {
+        let three = quota(ContentLimit { entities: Some(3), bytes: None }, NONE);
         let mut usage = AccountUsage::default();
         usage.reserve("one", &insert(&["1", "2"]));
-        assert_eq!(usage.verdict(three, "one", &insert(&["3", "4"])), Verdict::Refused);
-        usage.settle("one", &insert(&["1", "2"]), Outcome::LeftNothing);
+        assert_eq!(usage.decide(three, "one", &insert(&["3", "4"])), QuotaDecision::Refused);
+        usage.settle("one", &insert(&["1", "2"]), TransactionOutcome::LeftNothing);
         assert!(usage.tables.is_empty(), "a table that may not exist");
-        assert_eq!(usage.verdict(three, "one", &insert(&["3", "4"])), Verdict::Allowed);
+        assert_eq!(usage.decide(three, "one", &insert(&["3", "4"])), QuotaDecision::Allowed);
         assert!(!usage.may_be_less());
         usage.reserve("one", &insert(&["3", "4"]));
-        usage.settle("one", &insert(&["3", "4"]), Outcome::Unknown);
-        assert_eq!(usage.verdict(three, "one", &insert(&["5", "6"])), Verdict::Refused);
+        usage.settle("one", &insert(&["3", "4"]), TransactionOutcome::Unknown);
+        assert_eq!(usage.decide(three, "one", &insert(&["5", "6"])), QuotaDecision::Refused);
         assert!(usage.may_be_less(), "counting would tell");
         usage.reserve("one", &upsert());
-        assert_eq!(usage.verdict(three, "one", &upsert()), Verdict::AllowedAndDoubtful);
-        usage.settle("one", &upsert(), Outcome::LeftNothing);
-        assert_eq!(usage.verdict(three, "one", &upsert()), Verdict::Allowed);
+        assert_eq!(usage.decide(three, "one", &upsert()), QuotaDecision::AllowedAndDoubtful);
+        usage.settle("one", &upsert(), TransactionOutcome::LeftNothing);
+        assert_eq!(usage.decide(three, "one", &upsert()), QuotaDecision::Allowed);
     }
 
     #[test]
-    fn bytes_stop_everything_but_deletions() {
+    fn a_limit_of_bytes_refuses_everything_except_deletions() {
         let entity = insert(&["1"]).inserted.bytes;
         assert!((1000..1100).contains(&entity));
-        let bytes = quota(Ceiling { entities: None, bytes: Some(3 * entity) }, NONE);
+        let bytes = quota(ContentLimit { entities: None, bytes: Some(3 * entity) }, NONE);
         let mut usage = AccountUsage::default();
         happened(&mut usage, "one", &insert(&["1", "2", "3"]));
-        for growth in [insert(&["4"]), upsert(), update()] {
-            assert_eq!(usage.verdict(bytes, "one", &growth), Verdict::Refused);
+        for change in [insert(&["4"]), upsert(), update()] {
+            assert_eq!(usage.decide(bytes, "one", &change), QuotaDecision::Refused);
         }
-        assert_eq!(usage.verdict(bytes, "one", &delete()), Verdict::Allowed);
-        // What was freed is known only when it is counted.
+        assert_eq!(usage.decide(bytes, "one", &delete()), QuotaDecision::Allowed);
+        // Only a new count shows how much was freed.
         happened(&mut usage, "one", &delete());
-        assert_eq!(usage.verdict(bytes, "one", &upsert()), Verdict::Refused);
+        assert_eq!(usage.decide(bytes, "one", &upsert()), QuotaDecision::Refused);
         assert!(usage.may_be_less());
         assert!(!AccountUsage::counted(Vec::new()).may_be_less());
     }
 
     #[test]
     fn what_may_have_grown_is_a_reason_to_count_and_not_to_refuse() {
-        let three = quota(Ceiling { entities: Some(3), bytes: None }, NONE);
+        let three = quota(ContentLimit { entities: Some(3), bytes: None }, NONE);
         let mut usage = AccountUsage::default();
-        for expected in [Verdict::Allowed, Verdict::Allowed, Verdict::Allowed, Verdict::AllowedAndDoubtful] {
-            assert_eq!(usage.verdict(three, "one", &upsert()), expected);
+        for expected in
+            [QuotaDecision::Allowed, QuotaDecision::Allowed, QuotaDecision::Allowed, QuotaDecision::AllowedAndDoubtful]
+        {
+            assert_eq!(usage.decide(three, "one", &upsert()), expected);
             happened(&mut usage, "one", &upsert());
         }
-        assert_eq!(usage.verdict(three, "one", &insert(&["1"])), Verdict::AllowedAndDoubtful);
+        assert_eq!(usage.decide(three, "one", &insert(&["1"])), QuotaDecision::AllowedAndDoubtful);
     }
 
     #[test]
     fn each_table_has_its_own() {
-        let two = quota(NONE, Ceiling { entities: Some(2), bytes: None });
+        let two = quota(NONE, ContentLimit { entities: Some(2), bytes: None });
         let mut usage = AccountUsage::default();
         happened(&mut usage, "one", &insert(&["1", "2"]));
-        assert_eq!(usage.verdict(two, "one", &insert(&["3"])), Verdict::Refused);
-        assert_eq!(usage.verdict(two, "two", &insert(&["3"])), Verdict::Allowed);
+        assert_eq!(usage.decide(two, "one", &insert(&["3"])), QuotaDecision::Refused);
+        assert_eq!(usage.decide(two, "two", &insert(&["3"])), QuotaDecision::Allowed);
         usage.forget("one");
-        assert_eq!(usage.verdict(two, "one", &insert(&["3"])), Verdict::Allowed);
+        assert_eq!(usage.decide(two, "one", &insert(&["3"])), QuotaDecision::Allowed);
     }
 }

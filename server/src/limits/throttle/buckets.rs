@@ -1,7 +1,7 @@
 //! How much each account or partition has taken lately, in a bounded amount of memory.
 //!
-//! A bucket holds what may be taken in one second, and fills at the rate of its target. All that is kept of one is the
-//! instant at which it will be full again, so a bucket that is full is as good as none, and goes.
+//! A bucket holds what may be taken in one second, and fills at the rate of its target. Only the instant at which it will be
+//! full again is stored, so a full bucket needs no entry, and its entry is removed.
 //!
 //! This module must not know what is counted, nor read a clock.
 
@@ -11,14 +11,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A second, in nanoseconds: what an empty bucket takes to fill.
 const SECOND: u64 = 1_000_000_000;
-/// The shortest time between two searches for buckets that are full, in nanoseconds, so that many requests at a time
-/// when all are in use do not each look through them.
+/// The shortest time between two searches for full buckets, in nanoseconds. While all entries are in use, not every request
+/// may search.
 const SWEEP_PAUSE: u64 = SECOND / 10;
 
 /// Buckets of one size, by a number that stands for what each belongs to.
 ///
-/// Two owners whose numbers are the same share a bucket. The numbers are hashes with a secret seed, so that happens to
-/// nobody on purpose, and hardly by chance.
+/// Two owners with the same number share a bucket. The numbers are hashes with a secret seed, so nobody can cause that, and
+/// by chance it is very unlikely.
 #[derive(Debug)]
 pub(super) struct Buckets {
     /// How long the bucket takes to regain one entity, in nanoseconds.
@@ -40,9 +40,9 @@ impl Buckets {
         Self { entity_nanos, shards: (0..THROTTLE_SHARDS).map(|_| Mutex::default()).collect() }
     }
 
-    /// Takes entities out of a bucket; `false`, and nothing is taken, if it does not have as many.
+    /// Takes entities out of a bucket; `false`, and nothing is taken, if it has too few.
     ///
-    /// What is more than a bucket ever holds is taken out of a full one, which then needs as long as that to recover.
+    /// More than a bucket can hold is taken out of a full one, which then takes longer to fill again.
     pub(super) fn take(&self, owner: u64, entities: u64, now: u64) -> bool {
         let cost = entities.saturating_mul(self.entity_nanos);
         let mut shard = self.shard(owner);
@@ -62,19 +62,19 @@ impl Buckets {
         }
     }
 
-    /// Takes entities whether the bucket has them or not. It never gets more than a second behind.
+    /// Takes entities even if the bucket has too few. Its debt never exceeds one second.
     pub(super) fn overdraw(&self, owner: u64, entities: u64, now: u64) {
         let cost = entities.saturating_mul(self.entity_nanos);
         let mut shard = self.shard(owner);
         let full_at = shard.full_at.get(&owner).map_or(now, |full_at| now.max(*full_at));
-        let behind = full_at.max(now.saturating_add(2 * SECOND));
-        shard.set(owner, full_at.saturating_add(cost).min(behind), now);
+        let latest = full_at.max(now.saturating_add(2 * SECOND));
+        shard.set(owner, full_at.saturating_add(cost).min(latest), now);
     }
 
     fn shard(&self, owner: u64) -> MutexGuard<'_, Shard> {
         let index = usize::try_from(owner % THROTTLE_SHARDS as u64).unwrap_or_default();
         let shard = self.shards.get(index).expect("there are as many shards as remainders");
-        // Nothing can panic between two halves of a change of the map.
+        // No change of the map can panic half-way.
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,7 +96,7 @@ impl Shard {
             self.full_at.retain(|_, full_at| *full_at > now);
             self.full_at.shrink_to(2 * self.full_at.len());
         }
-        // When all are in use, an owner without a bucket goes uncounted rather than another one being forgotten.
+        // While all entries are in use, a new owner is not counted, rather than another one forgotten.
         if !is_full || self.full_at.len() < Self::BUCKETS_MAX {
             self.full_at.insert(owner, full_at);
         }
@@ -164,7 +164,7 @@ mod tests {
             assert!(buckets.take(owner, 1, 0));
         }
         assert_eq!(buckets.len(), THROTTLE_BUCKETS_MAX);
-        assert!(!buckets.take(0, 1, 0), "whoever has a bucket keeps it");
+        assert!(!buckets.take(0, 1, 0), "an owner with a bucket keeps it");
         assert!(buckets.take(u64::MAX, 1, SECOND / 2) && buckets.take(u64::MAX, 1, SECOND / 2), "uncounted");
         // A second later all are full, so each shard that is used finds room.
         let newcomers = 4 * THROTTLE_BUCKETS_MAX as u64;
@@ -172,7 +172,7 @@ mod tests {
             assert!(buckets.take(owner, 1, SECOND));
         }
         assert_eq!(buckets.len(), THROTTLE_SHARDS);
-        // Without a crowd they go, too, after a while.
+        // Full buckets are removed after a while even if there are few.
         assert!(buckets.take(2 * newcomers, 1, SECOND + SECOND / 2));
         assert_eq!(buckets.len(), THROTTLE_SHARDS + 1);
         assert!(buckets.take(0, 1, (2 + THROTTLE_SWEEP_SECONDS) * SECOND));

@@ -1,15 +1,16 @@
-//! The targets of the real service, beyond which requests are told that the server is busy.
+//! The targets of the real service, beyond which requests are refused as "server busy".
 //!
-//! What counts are entities: each that is written, deleted, or examined by a query (`docs/throttling.md`). A server
-//! counts for itself; servers that share a database do not know of each other.
+//! Entities are counted: each one that is written, deleted, or examined by a query (`docs/throttling.md`). Each server
+//! counts only its own requests, even if several share a database.
 //!
 //! Invariants:
 //!
 //! 1. A request that is refused has done nothing and is not counted.
-//! 2. Nothing waits here: no lock is held for longer than one look at a map.
+//! 2. Nothing waits here: a lock is held for one look-up in a map.
 
 mod buckets;
 
+use crate::clock;
 use crate::request::Failure;
 use buckets::Buckets;
 use model::key::encode_ordinal;
@@ -37,9 +38,9 @@ pub(crate) struct Throttle {
     started: Instant,
 }
 
-/// Whose targets a request counts against.
+/// The buckets that a request counts against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Payer {
+struct ThrottleKeys {
     account: u64,
     /// `None` if the request is not about one partition.
     partition: Option<u64>,
@@ -48,13 +49,13 @@ struct Payer {
 /// A query that was admitted, until it is known how many entities it examined.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Examination<'a> {
+pub(crate) struct AdmittedQuery<'a> {
     throttle: &'a Throttle,
-    payer: Payer,
+    keys: ThrottleKeys,
 }
 
 impl Throttle {
-    /// Nobody has taken anything yet.
+    /// Starts with full buckets.
     pub(crate) fn new(targets: Targets, started: Instant) -> Self {
         Self {
             accounts: Buckets::new(targets.account_entities_per_second),
@@ -64,52 +65,52 @@ impl Throttle {
         }
     }
 
-    /// Whose targets count, by the account and the encoded partition key in a table.
-    fn payer(&self, account: &AccountName, partition: Option<(&TableKey, &[u8])>) -> Payer {
+    /// The buckets of an account, and of a partition of a table by its encoded key.
+    fn keys(&self, account: &AccountName, partition: Option<(&TableKey, &[u8])>) -> ThrottleKeys {
         let partition = partition.map(|(table, key)| self.seed.hash_one((&table.account, table.name.folded(), key)));
-        Payer { account: self.seed.hash_one(account), partition }
+        ThrottleKeys { account: self.seed.hash_one(account), partition }
     }
 
     /// Admits a request, and counts its entities.
-    fn admit(&self, payer: Payer, entities: u64, now: Instant) -> Result<(), Failure> {
+    fn admit(&self, keys: ThrottleKeys, entities: u64, now: Instant) -> Result<(), Failure> {
         let now = self.nanos(now);
-        if !self.accounts.take(payer.account, entities, now) {
+        if !self.accounts.take(keys.account, entities, now) {
             return Err(account_is_busy());
         }
-        if payer.partition.is_some_and(|partition| !self.partitions.take(partition, entities, now)) {
-            self.accounts.give_back(payer.account, entities);
+        if keys.partition.is_some_and(|partition| !self.partitions.take(partition, entities, now)) {
+            self.accounts.give_back(keys.account, entities);
             return Err(partition_is_busy());
         }
         Ok(())
     }
 
-    /// Counts what an admitted request turned out to need.
-    fn add(&self, payer: Payer, entities: u64, now: Instant) {
+    /// Counts entities of an admitted request afterwards.
+    fn add(&self, keys: ThrottleKeys, entities: u64, now: Instant) {
         let now = self.nanos(now);
-        self.accounts.overdraw(payer.account, entities, now);
-        if let Some(partition) = payer.partition {
+        self.accounts.overdraw(keys.account, entities, now);
+        if let Some(partition) = keys.partition {
             self.partitions.overdraw(partition, entities, now);
         }
     }
 
     /// Counts a request that is not about entities.
     pub(crate) fn admit_request(&self, account: &AccountName) -> Result<(), Failure> {
-        self.admit(self.payer(account, None), 1, Instant::now())
+        self.admit(self.keys(account, None), 1, clock::instant())
     }
 
     /// Counts entities of one partition, which are read or written by their keys.
     pub(crate) fn admit_entities(&self, table: &TableKey, partition: &str, entities: usize) -> Result<(), Failure> {
         let mut key = Vec::with_capacity(partition.len());
         encode_ordinal(partition, &mut key);
-        let payer = self.payer(&table.account, Some((table, &key)));
-        self.admit(payer, u64::try_from(entities).unwrap_or(u64::MAX), Instant::now())
+        let keys = self.keys(&table.account, Some((table, &key)));
+        self.admit(keys, u64::try_from(entities).unwrap_or(u64::MAX), clock::instant())
     }
 
     /// Admits a query of these ranges. At least one entity is counted; the rest of what it examines is added later.
-    pub(crate) fn admit_query(&self, table: &TableKey, ranges: &[KeyRange]) -> Result<Examination<'_>, Failure> {
-        let payer = self.payer(&table.account, common_partition(ranges).map(|key| (table, key)));
-        self.admit(payer, 1, Instant::now())?;
-        Ok(Examination { throttle: self, payer })
+    pub(crate) fn admit_query(&self, table: &TableKey, ranges: &[KeyRange]) -> Result<AdmittedQuery<'_>, Failure> {
+        let keys = self.keys(&table.account, common_partition(ranges).map(|key| (table, key)));
+        self.admit(keys, 1, clock::instant())?;
+        Ok(AdmittedQuery { throttle: self, keys })
     }
 
     fn nanos(&self, now: Instant) -> u64 {
@@ -117,11 +118,11 @@ impl Throttle {
     }
 }
 
-impl Examination<'_> {
-    /// Counts what the query examined, beyond the one entity that was counted when it was let in.
+impl AdmittedQuery<'_> {
+    /// Counts what the query examined, beyond the one entity that was counted when it was admitted.
     pub(crate) fn examined(self, entities: u64) {
         if entities > 1 {
-            self.throttle.add(self.payer, entities - 1, Instant::now());
+            self.throttle.add(self.keys, entities - 1, clock::instant());
         }
     }
 }
@@ -171,25 +172,24 @@ mod tests {
         let throttle = Throttle::new(targets, started);
         let at = |milliseconds| started + Duration::from_millis(milliseconds);
         let harvest = table("harvest");
-        let payer =
-            |partition: &'static str| throttle.payer(&account("orchard"), Some((&harvest, partition.as_bytes())));
-        assert!(throttle.admit(payer("a"), 100, at(0)).is_ok());
-        let busy = message(throttle.admit(payer("a"), 1, at(0)));
+        let keys = |partition: &'static str| throttle.keys(&account("orchard"), Some((&harvest, partition.as_bytes())));
+        assert!(throttle.admit(keys("a"), 100, at(0)).is_ok());
+        let busy = message(throttle.admit(keys("a"), 1, at(0)));
         assert_eq!(
             busy.as_deref(),
             Some("The server is currently unable to receive requests. Please retry your request.")
         );
-        assert!(throttle.admit(payer("b"), 100, at(0)).is_ok());
+        assert!(throttle.admit(keys("b"), 100, at(0)).is_ok());
         // Had the refusal cost the account anything, this would be too much.
-        assert!(throttle.admit(payer("c"), 50, at(0)).is_ok());
-        let busy = message(throttle.admit(payer("d"), 1, at(0)));
+        assert!(throttle.admit(keys("c"), 50, at(0)).is_ok());
+        let busy = message(throttle.admit(keys("d"), 1, at(0)));
         assert_eq!(busy.as_deref(), Some("Operations per second is over the account limit."));
-        assert!(throttle.admit(throttle.payer(&account("other"), None), 250, at(0)).is_ok());
+        assert!(throttle.admit(throttle.keys(&account("other"), None), 250, at(0)).is_ok());
         // 10 ms are one entity of a partition, and two of the account.
-        assert!(throttle.admit(payer("a"), 1, at(10)).is_ok());
-        assert!(message(throttle.admit(payer("a"), 1, at(10))).is_some());
-        assert!(throttle.admit(payer("d"), 1, at(10)).is_ok());
-        assert!(message(throttle.admit(payer("d"), 1, at(10))).is_some());
+        assert!(throttle.admit(keys("a"), 1, at(10)).is_ok());
+        assert!(message(throttle.admit(keys("a"), 1, at(10))).is_some());
+        assert!(throttle.admit(keys("d"), 1, at(10)).is_ok());
+        assert!(message(throttle.admit(keys("d"), 1, at(10))).is_some());
     }
 
     #[test]
@@ -198,12 +198,12 @@ mod tests {
         let targets = Targets { account_entities_per_second: 1000, partition_entities_per_second: 100 };
         let throttle = Throttle::new(targets, started);
         let harvest = table("harvest");
-        let payer = throttle.payer(&account("orchard"), Some((&harvest, b"a")));
-        assert!(throttle.admit(payer, 1, started).is_ok());
-        throttle.add(payer, 119, started);
-        assert!(message(throttle.admit(payer, 1, started + Duration::from_millis(200))).is_some());
-        assert!(throttle.admit(payer, 1, started + Duration::from_millis(210)).is_ok());
-        let other = throttle.payer(&account("orchard"), Some((&harvest, b"b")));
+        let keys = throttle.keys(&account("orchard"), Some((&harvest, b"a")));
+        assert!(throttle.admit(keys, 1, started).is_ok());
+        throttle.add(keys, 119, started);
+        assert!(message(throttle.admit(keys, 1, started + Duration::from_millis(200))).is_some());
+        assert!(throttle.admit(keys, 1, started + Duration::from_millis(210)).is_ok());
+        let other = throttle.keys(&account("orchard"), Some((&harvest, b"b")));
         assert!(throttle.admit(other, 100, started).is_ok(), "the account has enough");
     }
 
@@ -211,9 +211,9 @@ mod tests {
     fn the_case_of_a_table_does_not_matter_and_the_table_does() {
         let targets = Targets { account_entities_per_second: 1, partition_entities_per_second: 1 };
         let throttle = Throttle::new(targets, Instant::now());
-        let payer = |name: &str| throttle.payer(&account("orchard"), Some((&table(name), b"a")));
-        assert_eq!(payer("harvest"), payer("HARVEST"));
-        assert_ne!(payer("harvest").partition, payer("harvest2").partition);
+        let keys = |name: &str| throttle.keys(&account("orchard"), Some((&table(name), b"a")));
+        assert_eq!(keys("harvest"), keys("HARVEST"));
+        assert_ne!(keys("harvest").partition, keys("harvest2").partition);
     }
 
     #[test]

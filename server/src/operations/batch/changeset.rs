@@ -1,4 +1,4 @@
-//! Change sets: one transaction each.
+//! Change sets, each executed as one transaction.
 
 use super::part::{note_table, open, options};
 use super::response::{BatchResponse, FailureForm};
@@ -16,7 +16,7 @@ use wire::batch::{Changeset, PartRequest};
 use wire::error::TOO_MANY_CHANGES;
 use wire::{ErrorCode, QueryOptions, ServiceError};
 
-/// Why a change set did not happen.
+/// Why a change set was not committed.
 enum ChangesetFailure {
     /// One of its operations was refused.
     Refused(RefusedOperation),
@@ -35,7 +35,7 @@ struct RefusedOperation {
 impl RefusedOperation {
     /// An operation that could not be decoded, or that has no table.
     fn early(index: usize, failure: Failure) -> Self {
-        // The length of a key is judged with the operation, but counts as a matter of the transaction (05 §5.1).
+        // The length of a key is judged with the operation, but counts as an error of the transaction (05 §5.1).
         let was_executed = is_of_execution(failure.error.code);
         Self { index, failure, was_executed }
     }
@@ -79,7 +79,7 @@ pub(super) async fn run<'a, E: Engine>(
     Ok(())
 }
 
-/// Writes the one part that answers a change set which did not happen.
+/// Writes the one part of the response to a change set that was refused.
 fn respond_refused(
     batch: &OperationContext<'_>,
     parts: &[PartRequest<'_>],
@@ -94,12 +94,13 @@ fn respond_refused(
     response.failure(&error, failure.layer, FailureForm { was_executed: *was_executed, ..form });
 }
 
-/// Executes a change set as one transaction, and writes the answers if it happened. The checks are in the order of 06 §6: the
+/// Executes a change set as one transaction, and writes the responses if it was committed. The checks are in the order of 06 §6: the
 /// count; operation by operation its head and body, its table, its partition, and whether its entity came before; the table;
 /// the entities.
 ///
 /// UNVERIFIED (05 §5.2, 06 §6): that the count comes before the partitions, and partitions and duplicates are found
-/// operation by operation; and that the headers of the hundredth operation shape the answer to a change set of more.
+/// operation by operation; and that the headers of the hundredth operation decide the form of the response to a longer
+/// change set.
 async fn execute<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,
@@ -116,7 +117,7 @@ async fn execute<'a, E: Engine>(
         note_table(tables, batch, first);
     }
     let options: Vec<QueryOptions<'_>> = parts.iter().map(|part| options(batch, part)).collect();
-    let Decoded { steps, mutations, refused: undecodable } = decode_all(batch, parts, &options);
+    let DecodedOperations { operations, mutations, refused: undecodable } = decode_all(batch, parts, &options);
     // An operation after one that breaks a rule is not checked, so the rules are checked on what was decoded.
     let transaction = match Transaction::new(mutations) {
         Ok(transaction) => Some(transaction),
@@ -126,7 +127,7 @@ async fn execute<'a, E: Engine>(
     if let Some(undecodable) = undecodable {
         return refused(undecodable);
     }
-    let (Some(transaction), Some(first)) = (transaction, steps.first()) else { return Ok(()) };
+    let (Some(transaction), Some(first)) = (transaction, operations.first()) else { return Ok(()) };
     let written = tables.commit(first.context.table(), transaction).await.map_err(|failure| match failure {
         CommitFailure::Fault(failure) => ChangesetFailure::Fault(failure),
         CommitFailure::Refused { index, failure, was_executed: true } => {
@@ -136,10 +137,10 @@ async fn execute<'a, E: Engine>(
             ChangesetFailure::Refused(RefusedOperation::early(index, failure))
         }
     })?;
-    for ((part, step), written) in parts.iter().zip(steps).zip(written) {
-        let version = step.context.data_service_version;
-        let answer = step.response(written).map_err(ChangesetFailure::Fault)?;
-        response.success(part.content_id, version, answer);
+    for ((part, operation), written) in parts.iter().zip(operations).zip(written) {
+        let version = operation.context.data_service_version;
+        let response_part = operation.response(written).map_err(ChangesetFailure::Fault)?;
+        response.success(part.content_id, version, response_part);
     }
     Ok(())
 }
@@ -155,14 +156,14 @@ fn broken_rule(error: TransactionError) -> RefusedOperation {
     }
 }
 
-/// An operation that was decoded, until it is known what it did.
-struct Step<'a> {
+/// An operation that was decoded and not yet committed.
+struct DecodedOperation<'a> {
     context: OperationContext<'a>,
     /// `None` for operations other than inserts.
     inserted: Option<Inserted>,
 }
 
-impl Step<'_> {
+impl DecodedOperation<'_> {
     fn response(self, written: Written) -> Result<OperationResponse, Failure> {
         match (self.inserted, written) {
             (Some(inserted), Written::Stored(timestamp)) => inserted.response(&self.context, timestamp),
@@ -175,10 +176,10 @@ impl Step<'_> {
 }
 
 /// The operations of a change set up to the first that is refused.
-struct Decoded<'a> {
-    steps: Vec<Step<'a>>,
+struct DecodedOperations<'a> {
+    operations: Vec<DecodedOperation<'a>>,
     mutations: Vec<Mutation>,
-    /// The first operation that cannot be decoded, or that names another table than the first of all.
+    /// The first operation that cannot be decoded, or that names another table than the first operation.
     refused: Option<RefusedOperation>,
 }
 
@@ -189,19 +190,23 @@ fn decode_all<'a>(
     batch: &OperationContext<'a>,
     parts: &'a [PartRequest<'a>],
     options: &'a [QueryOptions<'a>],
-) -> Decoded<'a> {
-    let mut decoded =
-        Decoded { steps: Vec::with_capacity(parts.len()), mutations: Vec::with_capacity(parts.len()), refused: None };
+) -> DecodedOperations<'a> {
+    let mut decoded = DecodedOperations {
+        operations: Vec::with_capacity(parts.len()),
+        mutations: Vec::with_capacity(parts.len()),
+        refused: None,
+    };
     for (index, (part, options)) in parts.iter().zip(options).enumerate() {
         match open(batch, part, options).and_then(decode) {
-            Ok((step, mutation)) => {
-                let table = decoded.steps.first().map_or_else(|| step.context.table(), |first| first.context.table());
-                if !step.context.table().eq_ignore_ascii_case(table) {
+            Ok((operation, mutation)) => {
+                let table =
+                    decoded.operations.first().map_or_else(|| operation.context.table(), |first| first.context.table());
+                if !operation.context.table().eq_ignore_ascii_case(table) {
                     let code = ErrorCode::CommandsInBatchActOnDifferentPartitions;
                     decoded.refused = Some(RefusedOperation::late(index, code));
                     break;
                 }
-                decoded.steps.push(step);
+                decoded.operations.push(operation);
                 decoded.mutations.push(mutation);
             }
             Err(failure) => {
@@ -213,7 +218,7 @@ fn decode_all<'a>(
     decoded
 }
 
-fn decode(context: OperationContext<'_>) -> Result<(Step<'_>, Mutation), Failure> {
+fn decode(context: OperationContext<'_>) -> Result<(DecodedOperation<'_>, Mutation), Failure> {
     let (mutation, inserted) = match context.kind {
         OperationKind::InsertEntity => {
             let (mutation, inserted) = insert_entity::decode(&context)?;
@@ -228,5 +233,5 @@ fn decode(context: OperationContext<'_>) -> Result<(Step<'_>, Mutation), Failure
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
     context.allow(Action::of(&mutation, context.table()))?;
-    Ok((Step { context, inserted }, mutation))
+    Ok((DecodedOperation { context, inserted }, mutation))
 }

@@ -1,8 +1,8 @@
 //! Entity group transactions, and queries in a batch (specification 05).
 //!
 //! The operations of a change set are decoded by the same functions as operations that come alone, become one
-//! transaction, and are committed at once. What is wrong with an operation fails the transaction and is answered by one
-//! part, which names the index of that operation. What is wrong with the server fails the whole request.
+//! transaction, and are committed at once. An error of an operation fails the transaction, and the response has one part,
+//! which names the index of that operation. An error of the server fails the whole request.
 
 mod changeset;
 mod part;
@@ -20,16 +20,16 @@ use wire::batch::{Batch, BatchError, PartRequest, read};
 use wire::negotiation::DataServiceVersion;
 use wire::{ErrorCode, ServiceError};
 
-/// Executes a batch. The response is 202 whatever becomes of its operations.
+/// Executes a batch. The response is 202 even if its operations fail.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    // In a place of its own, so that not every request has room for what only a batch needs.
+    // Boxed, so that the future of every request need not have room for that of a batch.
     Box::pin(execute(tables, context)).await
 }
 
-/// UNVERIFIED (05 §2, §5.3): the error for a media type that is not that of a batch, which is not framed as a part.
+/// UNVERIFIED (05 §2, §5.3): the error for another media type than that of a batch, which is not framed as a part.
 async fn execute<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -49,14 +49,14 @@ async fn execute<E: Engine>(
         Ok(Batch::Mixed) => refuse(context, &mut response),
         Err(BatchError::ContentType) => return Err(Failure::service(ServiceError::malformed_body())),
         Err(BatchError::Malformed(why)) => {
-            debug!(target: "rowhouse::batch", why, "the batch cannot be read");
+            debug!(target: "rowhouse::batch", why, "the batch is malformed");
             response.unreadable();
         }
     }
     Ok(response.finish())
 }
 
-/// Refuses parts that a batch may not have beside others; they are not executed.
+/// Refuses parts that a batch may not have together with others; they are not executed.
 ///
 /// UNVERIFIED (05 §5.2): code and form; and that of two change sets the first is executed.
 fn refuse(context: &OperationContext<'_>, response: &mut BatchResponse<'_>) {
@@ -74,7 +74,7 @@ async fn run_query<'a, E: Engine>(
 ) -> Result<(), Failure> {
     note_table(tables, batch, request);
     match query(tables, batch, request).await {
-        Ok((version, answer)) => response.success(request.content_id, version, answer),
+        Ok((version, part)) => response.success(request.content_id, version, part),
         Err(failure) if is_fault(&failure) => return Err(failure),
         Err(failure) => {
             let was_executed = failure.layer == Layer::Service;
@@ -92,11 +92,11 @@ async fn query<'a, E: Engine>(
 ) -> Result<(DataServiceVersion, OperationResponse), Failure> {
     let options = options(batch, request);
     let part = open(batch, request, &options)?;
-    let answer = match part.kind {
+    let response = match part.kind {
         OperationKind::QueryEntity => get_entity::run(tables, &part).await?,
         OperationKind::QueryEntities => query_entities::run(tables, &part).await?,
         // UNVERIFIED (05 §1): the code for a write that is in no change set.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
-    Ok((part.data_service_version, answer))
+    Ok((part.data_service_version, response))
 }

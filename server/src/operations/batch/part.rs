@@ -1,4 +1,4 @@
-//! The parts of a batch: each becomes an operation as if it had come alone.
+//! The parts of a batch: each becomes an operation like one that comes alone.
 
 use crate::authorization::authorize_part;
 use crate::request::{Failure, OperationContext, OperationKind, effective_method, route, table_of};
@@ -9,7 +9,7 @@ use wire::batch::{AccountMismatch, PartRequest, PartTarget};
 use wire::target::Resource;
 use wire::{ErrorCode, QueryOptions, ServiceError};
 
-/// What a part with these query options asks for, checked in the order of a request that comes alone (06 §6).
+/// The operation of a part with these query options, checked in the order of a request that comes alone (06 §6).
 pub(super) fn open<'a>(
     batch: &OperationContext<'a>,
     request: &'a PartRequest<'a>,
@@ -20,7 +20,7 @@ pub(super) fn open<'a>(
     batch.of_part(request, (kind, resource), options)
 }
 
-/// Names the table of the batch in log, metrics and analytics: the one that its first part names.
+/// Notes the table of the batch for log, metrics and analytics: the one that its first part names.
 pub(super) fn note_table<E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'_>,
@@ -41,7 +41,7 @@ pub(super) fn options<'p>(batch: &OperationContext<'_>, request: &PartRequest<'p
 
 /// The operation, which must be one on entities.
 ///
-/// UNVERIFIED (05 §5.2): the code for operations on tables and on whatever else an account has.
+/// UNVERIFIED (05 §5.2): the code for operations on tables and on other resources of an account.
 fn operation<'p>(
     batch: &OperationContext<'_>,
     request: &PartRequest<'p>,

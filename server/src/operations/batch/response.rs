@@ -1,4 +1,4 @@
-//! The response to a batch: the answers to its operations, in the frame of the batch (specification 05 §4, §5).
+//! The response to a batch: the responses to its operations as parts of one body (specification 05 §4, §5).
 
 use super::part::options;
 use crate::request::{Failure, Layer, OperationContext, RequestId};
@@ -13,7 +13,7 @@ use wire::{ErrorBodyFormat, ErrorCode, Format, ServiceError};
 /// Segments of a body above this size are not copied, in bytes.
 const COPIED_BYTES_MAX: usize = 16 * 1024;
 
-/// About how long the answer to an operation without a body is, in bytes.
+/// About how long a part without a body is, in bytes.
 const EMPTY_PART_BYTES: usize = 640;
 
 /// The response to a batch, while it is written.
@@ -29,16 +29,16 @@ pub(super) struct BatchResponse<'a> {
     failed_by: Option<ErrorCode>,
 }
 
-/// How the answer to an operation that failed looks.
+/// The form of the part for an operation that failed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FailureForm<'a> {
     pub(super) content_id: Option<&'a str>,
-    /// The format of the answer, if there is one.
+    /// The format of the error, if one was negotiated.
     pub(super) format: Option<Format>,
     pub(super) preference: Option<Preference>,
-    /// Whether the operation came as far as to be executed; the headers of an answer say so (05 §5.1).
+    /// Whether the operation was executed, which shows in the headers of the part (05 §5.1).
     ///
-    /// UNVERIFIED: that such an answer repeats a preference, and others do not.
+    /// UNVERIFIED: that such a part repeats a preference, and others do not.
     pub(super) was_executed: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'a> BatchResponse<'a> {
         }
     }
 
-    /// The whole answer.
+    /// The complete response.
     pub(super) fn finish(mut self) -> OperationResponse {
         self.end_changeset();
         end(&mut self.open, &self.batch);
@@ -90,32 +90,37 @@ impl<'a> BatchResponse<'a> {
         OperationResponse { failed_by: self.failed_by, ..OperationResponse::batch(&self.batch, self.full) }
     }
 
-    /// Writes the answer to an operation that succeeded.
+    /// Writes the part for an operation that succeeded.
     ///
     /// UNVERIFIED (05 §4): the data service version of an Atom entity at other versions than 2.0.
-    pub(super) fn success(&mut self, content_id: Option<&str>, version: DataServiceVersion, answer: OperationResponse) {
-        // Updates and deletes came first and were left as they were (05 §4).
-        let is_of_version = answer.content.is_some() || answer.location.is_some();
+    pub(super) fn success(
+        &mut self,
+        content_id: Option<&str>,
+        version: DataServiceVersion,
+        response: OperationResponse,
+    ) {
+        // Updates and deletes keep the version of the first release (05 §4).
+        let is_of_version = response.content.is_some() || response.location.is_some();
         let continuation: Vec<_> =
-            answer.continuation.into_iter().map(|(name, token)| (spelled(name), token)).collect();
-        let (content_type, segments) = answer.content.map_or((None, Vec::new()), |(t, segments)| (Some(t), segments));
+            response.continuation.into_iter().map(|(name, token)| (spelled(name), token)).collect();
+        let (content_type, segments) = response.content.map_or((None, Vec::new()), |(t, segments)| (Some(t), segments));
         let head = PartHead {
-            status: answer.status,
+            status: response.status,
             content_id,
             has_nosniff: true,
             has_no_cache: true,
-            preference: answer.preference,
+            preference: response.preference,
             data_service_version: if is_of_version { version } else { DataServiceVersion::V1 }.as_str(),
             content_type: content_type.as_deref(),
-            location: answer.location.as_deref(),
-            has_data_service_id: answer.has_data_service_id,
-            etag: answer.etag,
+            location: response.location.as_deref(),
+            has_data_service_id: response.has_data_service_id,
+            etag: response.etag,
             continuation: &continuation,
         };
         self.part(&head, segments);
     }
 
-    /// Writes the answer to an operation that failed. The message of the error has its index already.
+    /// Writes the part for an operation that failed. The message of the error already has its index.
     pub(super) fn failure(&mut self, error: &ServiceError, layer: Layer, form: FailureForm<'_>) {
         let (body, content_type, data_service_version) = match (layer, form.format) {
             (Layer::Format, _) | (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, ODATA_XML, "1.0"),
@@ -138,7 +143,7 @@ impl<'a> BatchResponse<'a> {
         self.part(&head, vec![Bytes::from(body)]);
     }
 
-    /// Writes the answer to a batch that cannot be read (05 §5.3).
+    /// Writes the part for a batch that cannot be read (05 §5.3).
     pub(super) fn unreadable(&mut self) {
         let error = ServiceError::malformed_body();
         let head = PartHead {
@@ -174,7 +179,7 @@ fn boundary(kind: &str) -> String {
     format!("{kind}_{}", RequestId::new())
 }
 
-/// Header names inside a batch are text that old clients compare letter by letter, unlike those of HTTP itself.
+/// The spelling of a header name inside a batch, where old clients compare names with regard to case.
 fn spelled(name: &'static str) -> &'static str {
     match name {
         "x-ms-continuation-nextpartitionkey" => "x-ms-continuation-NextPartitionKey",

@@ -1,9 +1,9 @@
-//! The figures of the hours and minutes that are not over yet: in memory, one page for each table and interval.
+//! The figures of the hours and minutes that are not over yet, in memory: totals for each table and interval.
 //!
-//! A pure function of what is noted and of the times that are passed in. Its size follows the number of accounts, not that
-//! of requests.
+//! A pure function of the samples and of the times that are passed in. Its size depends on the number of accounts, not of
+//! requests.
 
-use super::tally::{Counted, Tally};
+use super::request_totals::{RequestFigures, RequestTotals};
 use crate::request::OperationKind;
 use model::limits::{ANALYTICS_PAGES_MAX, MINUTES_OF_HOUR};
 use model::service_properties::MetricsLevel;
@@ -17,7 +17,7 @@ pub(super) struct Interval {
     minutes: i64,
 }
 
-/// Which page of figures.
+/// Names the totals of one interval in one table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct IntervalKey {
     pub(super) account: AccountName,
@@ -33,9 +33,9 @@ pub(super) enum Origin {
     System,
 }
 
-/// The figures of an interval, by what stands in the row key: the origin, and the operation or `None` for all.
+/// The figures of an interval, by row key: the origin, and the operation or `None` for all.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct IntervalTotals(BTreeMap<(Origin, Option<OperationKind>), Tally>);
+pub(super) struct IntervalTotals(BTreeMap<(Origin, Option<OperationKind>), RequestTotals>);
 
 /// A request to be counted.
 #[derive(Debug)]
@@ -44,14 +44,14 @@ pub(super) struct Sample<'a> {
     pub(super) is_secondary: bool,
     pub(super) origin: Origin,
     pub(super) operation: OperationKind,
-    pub(super) counted: Counted,
+    pub(super) figures: RequestFigures,
 }
 
-/// The pages that were not written yet.
+/// The totals that were not written yet.
 #[derive(Debug, Default)]
 pub(super) struct Accumulator {
-    pages: BTreeMap<IntervalKey, IntervalTotals>,
-    /// Everything before this was taken.
+    totals: BTreeMap<IntervalKey, IntervalTotals>,
+    /// Intervals that were over by then were taken.
     taken_until: Option<DateTime>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Accumulator {
 const MINUTE_TICKS: i64 = 60 * 10_000_000;
 
 impl Interval {
-    /// The one that an instant belongs to.
+    /// The interval that a time belongs to.
     pub(super) fn of(table: MetricsTable, at: DateTime) -> Self {
         let minutes = if table.is_hourly() { MINUTES_OF_HOUR } else { 1 };
         let minute = at.ticks().div_euclid(MINUTE_TICKS);
@@ -71,7 +71,7 @@ impl Interval {
         now.ticks().div_euclid(MINUTE_TICKS) >= self.begin + self.minutes
     }
 
-    /// The one before.
+    /// The interval before this one.
     fn before(self) -> Self {
         Self { begin: self.begin - self.minutes, ..self }
     }
@@ -82,7 +82,7 @@ impl Interval {
     }
 }
 
-/// The partition key of the minute of an instant.
+/// The partition key of the minute of a time.
 pub(super) fn partition_of(at: DateTime) -> String {
     let mut text = Vec::with_capacity(24);
     at.write_whole_seconds_to(&mut text);
@@ -90,36 +90,39 @@ pub(super) fn partition_of(at: DateTime) -> String {
 }
 
 impl Default for IntervalTotals {
-    /// No requests, which is worth a row for each origin.
+    /// No requests; that is shown by an empty row for each origin.
     fn default() -> Self {
-        Self(BTreeMap::from([((Origin::User, None), Tally::default()), ((Origin::System, None), Tally::default())]))
+        Self(BTreeMap::from([
+            ((Origin::User, None), RequestTotals::default()),
+            ((Origin::System, None), RequestTotals::default()),
+        ]))
     }
 }
 
 impl IntervalTotals {
-    fn add(&mut self, note: &Sample<'_>, level: MetricsLevel) {
-        self.0.entry((note.origin, None)).or_default().add(&note.counted);
-        if level == MetricsLevel::ServiceAndApi && note.operation != OperationKind::Unknown {
-            self.0.entry((note.origin, Some(note.operation))).or_default().add(&note.counted);
+    fn add(&mut self, sample: &Sample<'_>, level: MetricsLevel) {
+        self.0.entry((sample.origin, None)).or_default().add(&sample.figures);
+        if level == MetricsLevel::ServiceAndApi && sample.operation != OperationKind::Unknown {
+            self.0.entry((sample.origin, Some(sample.operation))).or_default().add(&sample.figures);
         }
     }
 
     fn merge(&mut self, other: &Self) {
-        for (row, tally) in &other.0 {
-            self.0.entry(*row).or_default().merge(tally);
+        for (row, totals) in &other.0 {
+            self.0.entry(*row).or_default().merge(totals);
         }
     }
 
-    /// Row keys and what belongs into each row.
+    /// The row keys with the totals of each row.
     ///
     /// UNVERIFIED (10 §8): the spelling of `All`.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (String, &Tally)> {
-        self.0.iter().map(|((origin, operation), tally)| {
+    pub(super) fn rows(&self) -> impl Iterator<Item = (String, &RequestTotals)> {
+        self.0.iter().map(|((origin, operation), totals)| {
             let origin = match origin {
                 Origin::User => "user",
                 Origin::System => "system",
             };
-            (format!("{origin};{}", operation.map_or("All", OperationKind::name)), tally)
+            (format!("{origin};{}", operation.map_or("All", OperationKind::name)), totals)
         })
     }
 }
@@ -135,15 +138,15 @@ fn measured(properties: &ServiceProperties, is_secondary: bool) -> impl Iterator
 }
 
 impl Accumulator {
-    /// Counts a request that came to its end at an instant.
-    pub(super) fn record(&mut self, note: &Sample<'_>, properties: &ServiceProperties, at: DateTime) {
-        for (table, level) in measured(properties, note.is_secondary) {
-            let key = IntervalKey { account: note.account.clone(), table, interval: Interval::of(table, at) };
-            self.pages.entry(key).or_default().add(note, level);
+    /// Counts a request that ended at this time.
+    pub(super) fn record(&mut self, sample: &Sample<'_>, properties: &ServiceProperties, at: DateTime) {
+        for (table, level) in measured(properties, sample.is_secondary) {
+            let key = IntervalKey { account: sample.account.clone(), table, interval: Interval::of(table, at) };
+            self.totals.entry(key).or_default().add(sample, level);
         }
     }
 
-    /// Makes sure that the interval which was over last has a page in each table of an account, even an empty one.
+    /// Makes sure that the interval which ended last has totals in each table of an account, even if there were no requests.
     pub(super) fn open(
         &mut self,
         account: &AccountName,
@@ -153,40 +156,40 @@ impl Accumulator {
     ) {
         for (table, _) in measured(properties, is_secondary) {
             let interval = Interval::of(table, now).before();
-            // It had its page already, or ended before this server began.
+            // Otherwise it was taken already, or ended before this server began.
             if self.taken_until.is_some_and(|until| !interval.is_over(until)) {
-                self.pages.entry(IntervalKey { account: account.clone(), table, interval }).or_default();
+                self.totals.entry(IntervalKey { account: account.clone(), table, interval }).or_default();
             }
         }
     }
 
-    /// Takes out the pages of the intervals that are over.
+    /// Takes out the totals of the intervals that are over.
     pub(super) fn take_finished(&mut self, now: DateTime) -> Vec<(IntervalKey, IntervalTotals)> {
         self.taken_until = Some(now);
-        let all = std::mem::take(&mut self.pages);
+        let all = std::mem::take(&mut self.totals);
         let (finished, open) = all.into_iter().partition::<BTreeMap<_, _>, _>(|(key, _)| key.interval.is_over(now));
-        self.pages = open;
+        self.totals = open;
         finished.into_iter().collect()
     }
 
-    /// Takes out all pages, whether their intervals are over or not.
+    /// Takes out all totals, also of intervals that are not over.
     pub(super) fn take_all(&mut self) -> Vec<(IntervalKey, IntervalTotals)> {
-        std::mem::take(&mut self.pages).into_iter().collect()
+        std::mem::take(&mut self.totals).into_iter().collect()
     }
 
-    /// Puts a page back that could not be written; `false` if there are too many already, and it is lost.
-    pub(super) fn put_back(&mut self, key: IntervalKey, page: &IntervalTotals) -> bool {
-        if self.pages.len() >= ANALYTICS_PAGES_MAX && !self.pages.contains_key(&key) {
+    /// Puts totals back that could not be written; `false` if there are too many already, so that these are lost.
+    pub(super) fn put_back(&mut self, key: IntervalKey, totals: &IntervalTotals) -> bool {
+        if self.totals.len() >= ANALYTICS_PAGES_MAX && !self.totals.contains_key(&key) {
             return false;
         }
-        match self.pages.get_mut(&key) {
-            Some(newer) => newer.merge(page),
-            None => drop(self.pages.insert(key, page.clone())),
+        match self.totals.get_mut(&key) {
+            Some(newer) => newer.merge(totals),
+            None => drop(self.totals.insert(key, totals.clone())),
         }
         true
     }
 
-    /// Says that this server began at an instant, so that intervals which were over by then are none of its business.
+    /// Sets the start of this server; it writes nothing about intervals that were over by then.
     pub(super) fn begin(&mut self, now: DateTime) {
         self.taken_until = Some(now);
     }
@@ -194,7 +197,7 @@ impl Accumulator {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::{Ending, Party};
+    use super::super::request_totals::{CallerKind, ResultKind};
     use super::*;
     use model::service_properties::Metrics;
 
@@ -212,16 +215,16 @@ mod tests {
     }
 
     fn record(accumulator: &mut Accumulator, operation: OperationKind, properties: &ServiceProperties, when: &str) {
-        let counted = Counted {
-            ending: Ending::Success,
-            party: Party::Authenticated,
+        let figures = RequestFigures {
+            result: ResultKind::Success,
+            caller: CallerKind::Authenticated,
             ingress_bytes: 1,
             egress_bytes: 2,
             end_to_end_milliseconds: 1.0,
             server_milliseconds: 1.0,
         };
         let account = account();
-        let sample = Sample { account: &account, is_secondary: false, origin: Origin::User, operation, counted };
+        let sample = Sample { account: &account, is_secondary: false, origin: Origin::User, operation, figures };
         accumulator.record(&sample, properties, at(when));
     }
 
@@ -230,7 +233,7 @@ mod tests {
         let rows = pages.iter().flat_map(|(key, page)| {
             let place = format!("{:?} {}", key.table, key.interval.partition());
             page.rows()
-                .filter(|(_, tally)| !tally.is_empty())
+                .filter(|(_, totals)| !totals.is_empty())
                 .map(move |(row, _)| format!("{place} {row}"))
                 .collect::<Vec<_>>()
         });

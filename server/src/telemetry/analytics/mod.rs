@@ -1,31 +1,32 @@
 //! Storage Analytics (specification 10 §8): figures about the requests of each account, in tables of the account that any
-//! client reads. `docs/analytics.md` says what is in them.
+//! client can read. `docs/analytics.md` describes them.
 //!
-//! Requests are counted in memory. What belongs to an hour or a minute is written when it is over, and when the server
-//! stops; a part of an hour is added to what is there of it.
+//! Requests are counted in memory. The figures of an hour or a minute are written when it is over and when the server
+//! stops; they are added to those that the table already has of it.
 //!
 //! Invariants:
 //!
-//! 1. Figures of several servers add up, whoever writes first.
-//! 2. What is counted is written once at most. What was in memory when a server was killed is not in the figures.
-//! 3. Nobody waits for analytics but the stop of the server.
+//! 1. Figures of several servers add up, in whatever order they write.
+//! 2. A request is counted at most once. What was only in memory when a server was killed is lost.
+//! 3. Only the stop of the server waits for analytics.
 
 mod accumulator;
-mod ending;
-mod tally;
+mod request_figures;
+mod request_totals;
 mod writer;
 
 use crate::accounts::Accounts;
+use crate::clock;
 use crate::reload::Live;
 use crate::request::OperationKind;
 use crate::telemetry::summary::RequestSummary;
 use accumulator::{Accumulator, IntervalKey, IntervalTotals, Origin, Sample};
 use model::service_properties::Metrics;
 use model::{AccountName, DateTime, MetricsTable, ServiceProperties};
+use request_totals::{CallerKind, RequestFigures, ResultKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use store::Engine;
-use tally::{Counted, Ending, Party};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
@@ -35,7 +36,7 @@ use writer::WriteError;
 const AFTER_MINUTE: Duration = Duration::from_millis(500);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What was counted and is not written yet.
+/// The figures that were not written yet.
 #[derive(Debug)]
 pub(crate) struct Analytics {
     accumulator: Mutex<Accumulator>,
@@ -45,7 +46,7 @@ pub(crate) struct Analytics {
 }
 
 impl Analytics {
-    /// Nothing was counted yet.
+    /// Starts without figures.
     pub(crate) fn new(has_secondary: bool, now: SystemTime) -> Self {
         let mut accumulator = Accumulator::default();
         accumulator.begin(DateTime::from_system_time(now));
@@ -53,7 +54,7 @@ impl Analytics {
     }
 
     fn accumulator(&self) -> MutexGuard<'_, Accumulator> {
-        // Nothing that is done to it can panic half-way.
+        // No change of it can panic half-way.
         self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,13 +66,13 @@ impl Analytics {
             is_secondary: summary.is_secondary,
             origin: Origin::User,
             operation: summary.operation,
-            counted: Counted::of(summary),
+            figures: RequestFigures::of(summary),
         };
         let at = DateTime::from_system_time(summary.began_at + summary.duration);
         self.accumulator().record(&sample, properties, at);
     }
 
-    /// Counts what the server itself did for analytics.
+    /// Counts a request that the server itself made for analytics.
     fn record_own(
         &self,
         account: &AccountName,
@@ -80,20 +81,20 @@ impl Analytics {
         properties: &ServiceProperties,
     ) {
         let milliseconds = time.as_secs_f64() * 1000.0;
-        let counted = Counted {
-            ending: Ending::Success,
-            party: Party::Authenticated,
+        let figures = RequestFigures {
+            result: ResultKind::Success,
+            caller: CallerKind::Authenticated,
             ingress_bytes: 0,
             egress_bytes: 0,
             end_to_end_milliseconds: milliseconds,
             server_milliseconds: milliseconds,
         };
-        let sample = Sample { account, is_secondary: false, origin: Origin::System, operation, counted };
-        self.accumulator().record(&sample, properties, DateTime::from_system_time(SystemTime::now()));
+        let sample = Sample { account, is_secondary: false, origin: Origin::System, operation, figures };
+        self.accumulator().record(&sample, properties, DateTime::from_system_time(clock::now()));
     }
 }
 
-/// What writes the figures: the engine that keeps them, and the accounts that have any.
+/// Writes the figures of the accounts to the engine.
 #[derive(Debug)]
 pub(crate) struct AnalyticsWriter<E> {
     pub(crate) engine: Arc<E>,
@@ -116,16 +117,16 @@ pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
     let analytics = &*writer.analytics;
     let mut cleaned_hour = None;
     loop {
-        let now = SystemTime::now();
+        let now = clock::now();
         let into_minute =
             now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() % MINUTE.as_millis();
         let into_minute = Duration::from_millis(u64::try_from(into_minute).unwrap_or_default());
-        // What is being written is never cut short.
+        // Only the wait is interrupted, never a write.
         tokio::select! {
             () = tokio::time::sleep(MINUTE.saturating_sub(into_minute) + AFTER_MINUTE) => {}
             () = analytics.stopping.notified() => return,
         }
-        let now = DateTime::from_system_time(SystemTime::now());
+        let now = DateTime::from_system_time(clock::now());
         write_finished(&writer, now).await;
         // Retention is in days, so an hour more or less does not matter.
         let hour = now.unix_seconds() / 3600;
@@ -136,7 +137,7 @@ pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
     }
 }
 
-/// Writes the pages of the intervals that are over.
+/// Writes the totals of the intervals that are over.
 async fn write_finished<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
     let AnalyticsWriter { engine, accounts, analytics } = writer;
     for (account, _) in accounts.current().all() {
@@ -148,44 +149,45 @@ async fn write_finished<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
         }
     }
     let finished = analytics.accumulator().take_finished(now);
-    for (key, page) in finished {
-        write(&**engine, analytics, key, page).await;
+    for (key, totals) in finished {
+        write(&**engine, analytics, key, totals).await;
     }
 }
 
-/// Writes everything, as the server stops and no more requests come. It takes no longer than `timeout`.
+/// Writes all figures when the server stops and no more requests come. It takes no longer than `timeout`.
 pub(crate) async fn stop<E: Engine>(writer: &AnalyticsWriter<E>, running: JoinHandle<()>, timeout: Duration) {
     writer.analytics.stopping.notify_one();
     let written = tokio::time::timeout(timeout, async {
-        // A task that panicked has said so in the log.
+        // If the task panicked, the panic was logged.
         let _panicked = running.await;
         write_all(writer).await;
     });
     if written.await.is_err() {
-        warn!("the figures of analytics could not all be written in {} s", timeout.as_secs());
+        warn!("not all figures of analytics could be written within {} s; the rest is lost", timeout.as_secs());
     }
 }
 
 async fn write_all<E: Engine>(writer: &AnalyticsWriter<E>) {
     let AnalyticsWriter { engine, analytics, .. } = writer;
     let all = analytics.accumulator().take_all();
-    for (key, page) in all {
-        write(&**engine, analytics, key, page).await;
+    for (key, totals) in all {
+        write(&**engine, analytics, key, totals).await;
     }
 }
 
-async fn write(engine: &impl Engine, analytics: &Analytics, key: IntervalKey, page: IntervalTotals) {
-    let began = Instant::now();
+async fn write(engine: &impl Engine, analytics: &Analytics, key: IntervalKey, totals: IntervalTotals) {
+    let began = clock::instant();
     let (account, partition) = (key.account.clone(), key.interval.partition());
-    match writer::write(engine, &key, &page).await {
+    match writer::write(engine, &key, &totals).await {
         Ok(()) => {
-            debug!(target: "rowhouse::analytics", %account, table = key.table.name(), partition, "figures are written");
+            debug!(target: "rowhouse::analytics", %account, table = key.table.name(), partition, "figures were written");
             if let Ok(properties) = engine.service_properties(&account) {
-                analytics.record_own(&account, OperationKind::EntityGroupTransaction, began.elapsed(), &properties);
+                let time = clock::elapsed_since(began);
+                analytics.record_own(&account, OperationKind::EntityGroupTransaction, time, &properties);
             }
         }
         Err(WriteError::NotYet(why)) => {
-            let is_kept = analytics.accumulator().put_back(key, &page);
+            let is_kept = analytics.accumulator().put_back(key, &totals);
             warn!(%account, partition, is_kept, "figures could not be written: {why}");
         }
         Err(WriteError::Unknown(why)) => {
@@ -199,7 +201,7 @@ async fn delete_old<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
     let AnalyticsWriter { engine, accounts, .. } = writer;
     for (account, _) in accounts.current().all() {
         let Ok(properties) = engine.service_properties(account) else { return };
-        // Those of the secondary endpoint, too: it may have been served before.
+        // The tables of the secondary endpoint too: it may have been served before.
         for table in MetricsTable::ALL {
             let Metrics { retention, .. } =
                 if table.is_hourly() { properties.hour_metrics } else { properties.minute_metrics };

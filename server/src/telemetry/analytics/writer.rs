@@ -1,11 +1,11 @@
-//! Pages of figures go into the tables of metrics, and old ones go out of them.
+//! Writes totals into the tables of metrics, and deletes old ones.
 //!
-//! Other servers may write the same rows at the same time, and this one may have written a part of an hour before it was
-//! started again. So a page is added to what is there, under the condition that it is still there; if it is not, all is
-//! done again.
+//! Other servers may write the same rows at the same time, and this one may have written a part of an hour before a restart.
+//! So totals are added to the stored ones, under the condition that these have not changed; if they have, all is done again.
 
 use super::accumulator::{IntervalKey, IntervalTotals, partition_of};
-use super::tally::Tally;
+use super::request_totals::RequestTotals;
+use crate::clock;
 use model::limits::{
     ANALYTICS_SWEEP_STEPS_MAX, ANALYTICS_WRITE_ATTEMPTS_MAX, PAGE_RESULTS_MAX, TRANSACTION_OPERATIONS_MAX,
 };
@@ -17,25 +17,25 @@ use model::{
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, TableKey};
 
 /// Ticks of 100 ns of a day.
 const DAY_TICKS: i64 = 24 * 60 * 60 * 10_000_000;
-/// How long one look at a table may take.
+/// How long one scan of a table may take.
 const SCAN_TIME: Duration = Duration::from_secs(5);
 
-/// Why a page was not written.
+/// Why totals were not written.
 #[derive(Debug)]
 pub(super) enum WriteError {
-    /// Nothing of it was written; it may be tried again.
+    /// Nothing was written, so they may be written again.
     NotYet(String),
-    /// Whether it was written is not known, so it must not be written again.
+    /// It is not known whether they were written, so they must not be written again.
     Unknown(String),
 }
 
 impl WriteError {
-    /// A fault of a write. Those that leave nothing behind are known.
+    /// The error for a fault of a write.
     fn of_write(fault: &Fault) -> Self {
         if fault.is_without_effect() { Self::NotYet(fault.to_string()) } else { Self::Unknown(fault.to_string()) }
     }
@@ -46,20 +46,20 @@ pub(super) fn table_key(account: &AccountName, table: MetricsTable) -> TableKey 
     TableKey { account: account.clone(), name: TableName::of_metrics(table) }
 }
 
-/// Adds a page to what its table has of the interval. All its rows are written, or none.
-pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, page: &IntervalTotals) -> Result<(), WriteError> {
+/// Adds totals to those that the table has of the interval. All rows are written, or none.
+pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, totals: &IntervalTotals) -> Result<(), WriteError> {
     let (table, partition) = (table_key(&key.account, key.table), key.interval.partition());
     for _ in 0..ANALYTICS_WRITE_ATTEMPTS_MAX {
         let Some(stored) = stored_rows(engine, &table, &partition).await? else {
             create(engine, &table).await?;
             continue;
         };
-        let mutations = mutations(page, &partition, &stored);
-        // A page has fewer rows than a transaction may have operations.
+        let mutations = mutations(totals, &partition, &stored);
+        // An interval has fewer rows than a transaction may have operations.
         let Ok(transaction) = Transaction::new(mutations) else { return Ok(()) };
         match engine.commit(&table, transaction).await {
             Ok(_) => return Ok(()),
-            // Another server was faster, or somebody deleted what was there.
+            // Another server was faster, or somebody deleted the rows.
             Err(CommitError::TableNotFound) => {}
             Err(CommitError::Refused(
                 _,
@@ -69,25 +69,29 @@ pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, page: &Interv
             Err(CommitError::Fault(fault)) => return Err(WriteError::of_write(&fault)),
         }
     }
-    Err(WriteError::NotYet("others write the same rows all the time".to_owned()))
+    Err(WriteError::NotYet("other servers kept changing the same rows".to_owned()))
 }
 
-/// What must be done so that the table has what it has and the page together.
-fn mutations(page: &IntervalTotals, partition: &str, stored: &HashMap<String, (DateTime, Tally)>) -> Vec<Mutation> {
-    let mutation = |(row, tally): (String, &Tally)| {
+/// The mutations that add totals to the stored rows.
+fn mutations(
+    totals: &IntervalTotals,
+    partition: &str,
+    stored: &HashMap<String, (DateTime, RequestTotals)>,
+) -> Vec<Mutation> {
+    let mutation = |(row, totals): (String, &RequestTotals)| {
         let key = EntityKey { partition: key_text(partition), row: key_text(&row) };
         match stored.get(&row) {
-            None => Some(Mutation::Insert { key, properties: tally.to_properties() }),
-            Some(_) if tally.is_empty() => None,
+            None => Some(Mutation::Insert { key, properties: totals.to_properties() }),
+            Some(_) if totals.is_empty() => None,
             Some((timestamp, stored)) => {
                 let mut sum = stored.clone();
-                sum.merge(tally);
+                sum.merge(totals);
                 let condition = Condition::parse(&ETag::of(*timestamp).to_string()).expect("an ETag is a condition");
                 Some(Mutation::Replace { key, properties: sum.to_properties(), condition })
             }
         }
     };
-    page.rows().filter_map(mutation).collect()
+    totals.rows().filter_map(mutation).collect()
 }
 
 fn key_text(text: &str) -> KeyText {
@@ -97,7 +101,7 @@ fn key_text(text: &str) -> KeyText {
 async fn create(engine: &impl Engine, table: &TableKey) -> Result<(), WriteError> {
     match engine.create_table(table).await {
         Ok(()) | Err(CatalogError::AlreadyExists) => Ok(()),
-        // No figures are in doubt, only the table.
+        // No figures were written yet.
         Err(CatalogError::Fault(fault)) => Err(WriteError::NotYet(fault.to_string())),
         Err(CatalogError::NotFound) => Err(WriteError::NotYet("the table cannot be created".to_owned())),
     }
@@ -105,24 +109,24 @@ async fn create(engine: &impl Engine, table: &TableKey) -> Result<(), WriteError
 
 /// Collects the rows of a partition.
 #[derive(Default)]
-struct Rows {
-    rows: HashMap<String, (DateTime, Tally)>,
+struct StoredRows {
+    rows: HashMap<String, (DateTime, RequestTotals)>,
     is_damaged: bool,
 }
 
-impl EntitySink for Rows {
+impl EntitySink for StoredRows {
     fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
-        let Ok(tally) = Tally::of_record(&entity.record) else {
+        let Ok(totals) = RequestTotals::of_record(&entity.record) else {
             self.is_damaged = true;
             return ControlFlow::Break(());
         };
-        self.rows.insert(entity.key.row.clone().into_owned(), (entity.record.timestamp(), tally));
+        self.rows.insert(entity.key.row.clone().into_owned(), (entity.record.timestamp(), totals));
         ControlFlow::Continue(())
     }
 }
 
 fn scan_of(range: KeyRange) -> Scan {
-    let deadline = Instant::now() + SCAN_TIME;
+    let deadline = clock::instant() + SCAN_TIME;
     let (limit, byte_budget) = (PAGE_RESULTS_MAX, usize::MAX);
     Scan { ranges: vec![range], from: None, filter: None, limit, byte_budget, deadline }
 }
@@ -132,11 +136,11 @@ async fn stored_rows(
     engine: &impl Engine,
     table: &TableKey,
     partition: &str,
-) -> Result<Option<HashMap<String, (DateTime, Tally)>>, WriteError> {
+) -> Result<Option<HashMap<String, (DateTime, RequestTotals)>>, WriteError> {
     let scan = scan_of(KeyRange::rows(partition, Bound::Unbounded, Bound::Unbounded));
-    match engine.scan(table, scan, Rows::default()).await {
+    match engine.scan(table, scan, StoredRows::default()).await {
         Ok((rows, end)) if end.next.is_none() && !rows.is_damaged => Ok(Some(rows.rows)),
-        Ok(_) => Err(WriteError::NotYet("the rows of before cannot be read".to_owned())),
+        Ok(_) => Err(WriteError::NotYet("the stored rows cannot be read".to_owned())),
         Err(ReadError::TableNotFound) => Ok(None),
         Err(ReadError::Fault(fault)) => Err(WriteError::NotYet(fault.to_string())),
     }
@@ -144,9 +148,9 @@ async fn stored_rows(
 
 /// Collects keys, by partition.
 #[derive(Default)]
-struct Keys(BTreeMap<String, Vec<EntityKey>>);
+struct KeysByPartition(BTreeMap<String, Vec<EntityKey>>);
 
-impl EntitySink for Keys {
+impl EntitySink for KeysByPartition {
     fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
         let (partition, row) = (entity.key.partition.as_ref(), entity.key.row.as_ref());
         if let (Ok(partition_key), Ok(row)) = (KeyText::new(partition), KeyText::new(row)) {
@@ -157,7 +161,7 @@ impl EntitySink for Keys {
     }
 }
 
-/// Deletes what is older than it is to be kept. What is left, if it is very much, is for the next time.
+/// Deletes figures that are older than the days to keep. If there are very many, the next call deletes the rest.
 pub(super) async fn delete_old(
     engine: &impl Engine,
     account: &AccountName,
@@ -170,7 +174,7 @@ pub(super) async fn delete_old(
     let oldest = partition_of(DateTime::from_ticks(oldest).unwrap_or(DateTime::MIN));
     for _ in 0..ANALYTICS_SWEEP_STEPS_MAX {
         let scan = scan_of(KeyRange::partitions(Bound::Unbounded, Bound::Excluded(&oldest)));
-        let (keys, end) = match engine.scan(&table, scan, Keys::default()).await {
+        let (keys, end) = match engine.scan(&table, scan, KeysByPartition::default()).await {
             Ok(page) => page,
             Err(ReadError::TableNotFound) => return Ok(()),
             Err(ReadError::Fault(fault)) => return Err(fault.to_string()),
@@ -191,7 +195,7 @@ async fn delete(engine: &impl Engine, table: &TableKey, keys: &[EntityKey]) -> R
     let delete = |key: &EntityKey| Mutation::Delete { key: key.clone(), condition: Condition::Any };
     let Ok(transaction) = Transaction::new(keys.iter().map(delete).collect()) else { return Ok(()) };
     match engine.commit(table, transaction).await {
-        // Somebody else deletes the same; the next time finds what is left.
+        // Another server deletes the same; the next call finds the rest.
         Ok(_) | Err(CommitError::TableNotFound | CommitError::Refused(..)) => Ok(()),
         Err(CommitError::Fault(fault)) => Err(fault.to_string()),
     }
@@ -200,7 +204,7 @@ async fn delete(engine: &impl Engine, table: &TableKey, keys: &[EntityKey]) -> R
 #[cfg(test)]
 mod tests {
     use super::super::accumulator::{Accumulator, Origin, Sample};
-    use super::super::tally::{Counted, Ending, Party};
+    use super::super::request_totals::{CallerKind, RequestFigures, ResultKind};
     use super::*;
     use crate::request::OperationKind;
     use model::clock::SystemClock;
@@ -221,16 +225,16 @@ mod tests {
     fn page(requests: usize, when: &str) -> (IntervalKey, IntervalTotals) {
         let hour_metrics = Metrics { level: MetricsLevel::ServiceAndApi, retention: None };
         let properties = ServiceProperties { hour_metrics, ..ServiceProperties::default() };
-        let counted = Counted {
-            ending: Ending::Success,
-            party: Party::Authenticated,
+        let figures = RequestFigures {
+            result: ResultKind::Success,
+            caller: CallerKind::Authenticated,
             ingress_bytes: 3,
             egress_bytes: 5,
             end_to_end_milliseconds: 4.0,
             server_milliseconds: 1.0,
         };
         let (account, operation) = (account(), OperationKind::InsertEntity);
-        let sample = Sample { account: &account, is_secondary: false, origin: Origin::User, operation, counted };
+        let sample = Sample { account: &account, is_secondary: false, origin: Origin::User, operation, figures };
         let mut accumulator = Accumulator::default();
         (0..requests).for_each(|_| accumulator.record(&sample, &properties, at(when)));
         accumulator.take_all().pop().unwrap()

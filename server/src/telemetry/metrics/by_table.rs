@@ -1,11 +1,10 @@
 //! Counters for each account and each table, bounded in number.
 //!
-//! What is beyond the bound counts under [`OTHER`], of tables only what succeeds. A table comes in with its first request that succeeds, and goes when
-//! it is deleted, or when nobody has used it for a day. Names that do not exist, and accounts that this server does not
-//! have, never come in, so nobody can fill the page with made-up names.
+//! Accounts and tables beyond the bounds are counted under [`OTHER`], tables only by their successes. A table gets its counters
+//! with its first request that succeeds, and loses them when it is deleted or was not used for a day. Tables that do not
+//! exist, and accounts that this server does not have, get none, so no client can fill the page with made-up names.
 //!
-//! The counters of a table are found in a small cache that each thread has for itself; only what is not in it is looked
-//! up under a lock.
+//! Each thread has a small cache of counters; only tables that are not in it are looked up under a lock.
 
 use crate::request::OperationKind;
 use crate::telemetry::summary::{Outcome, RequestSummary};
@@ -18,22 +17,22 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 use wire::ErrorCode;
 
-/// The label of what is beyond the bound; no account and no table can have this name.
+/// The label of everything beyond the bounds; no account and no table can have this name.
 pub(super) const OTHER: &str = "(other)";
-/// The outcomes of requests as this module tells them apart.
+/// The outcomes of requests that have counters of their own.
 pub(super) const OUTCOMES: [&str; 5] = ["success", "client_error", "throttled", "server_error", "aborted"];
-/// Tables that a thread finds without a lock.
+/// How many tables the cache of a thread holds.
 const CACHED: usize = 32;
 
 /// The counters of an account or a table.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct RequestCounters {
     pub(super) outcomes: [AtomicU64; OUTCOMES.len()],
     pub(super) request_bytes: AtomicU64,
     pub(super) response_bytes: AtomicU64,
 }
 
-impl Tally {
+impl RequestCounters {
     fn count(&self, summary: &RequestSummary<'_>) {
         super::add(self.outcomes.get(outcome(summary.outcome)), 1);
         super::add(Some(&self.request_bytes), summary.request_bytes);
@@ -41,15 +40,15 @@ impl Tally {
     }
 }
 
-/// A table of an account, or with an empty name the account itself.
+/// The counters of a table of an account, or, with an empty name, of the account itself.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct TableCounters {
     owner: u64,
     pub(super) account: AccountName,
     /// In lower case, since names of tables are compared without regard to case.
     pub(super) table: Box<str>,
-    pub(super) tally: Tally,
-    of_account: Arc<Tally>,
+    pub(super) counters: RequestCounters,
+    of_account: Arc<RequestCounters>,
     is_gone: AtomicBool,
     /// In seconds of Unix time.
     used_at: AtomicU64,
@@ -58,30 +57,30 @@ pub(super) struct Entry {
 /// The counters of all accounts and tables.
 #[derive(Debug)]
 pub(super) struct ByTable {
-    /// Tells the counters of one server from those of another one in the same process, as in tests.
+    /// Distinguishes servers in one process, as in tests.
     id: u64,
     has_tables: bool,
-    known: RwLock<Known>,
-    other_tables: Tally,
+    known: RwLock<CountersByName>,
+    other_tables: RequestCounters,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    accounts: BTreeMap<AccountName, Arc<Tally>>,
-    other_accounts: Arc<Tally>,
-    entries: BTreeMap<AccountName, BTreeMap<Box<str>, Arc<Entry>>>,
+struct CountersByName {
+    accounts: BTreeMap<AccountName, Arc<RequestCounters>>,
+    other_accounts: Arc<RequestCounters>,
+    entries: BTreeMap<AccountName, BTreeMap<Box<str>, Arc<TableCounters>>>,
     tables: usize,
 }
 
 thread_local! {
-    static CACHE: RefCell<[Option<Arc<Entry>>; CACHED]> = const { RefCell::new([const { None }; CACHED]) };
+    static CACHE: RefCell<[Option<Arc<TableCounters>>; CACHED]> = const { RefCell::new([const { None }; CACHED]) };
 }
 
 impl ByTable {
     pub(super) fn new(has_tables: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, has_tables, known: RwLock::default(), other_tables: Tally::default() }
+        Self { id, has_tables, known: RwLock::default(), other_tables: RequestCounters::default() }
     }
 
     /// Counts a request for its account, if this server has it, and for its table.
@@ -111,7 +110,7 @@ impl ByTable {
             let known = self.read();
             (known.find(account, &folded), known.has_room(&folded))
         };
-        // A name that nothing was found under may be anything, so only what exists comes in.
+        // A name without counters may be made up; a success shows that the table exists.
         if found.is_none() && (table.is_empty() || is_success(summary.outcome)) {
             if has_room {
                 found = self.write().add(self.id, account, &folded, now);
@@ -126,8 +125,8 @@ impl ByTable {
         };
         entry.count(summary, now);
         CACHE.with_borrow_mut(|cache| {
-            if let Some(place) = cache.get_mut(slot) {
-                *place = Some(entry);
+            if let Some(cached) = cache.get_mut(slot) {
+                *cached = Some(entry);
             }
         });
     }
@@ -139,7 +138,7 @@ impl ByTable {
         }
     }
 
-    /// Forgets the tables that nobody has used for long.
+    /// Forgets the tables that were not used for a day.
     pub(super) fn age(&self, now: SystemTime) {
         let oldest = seconds(now).saturating_sub(METRICS_TABLE_IDLE_SECONDS_MAX);
         let mut known = self.write();
@@ -155,42 +154,42 @@ impl ByTable {
         }
     }
 
-    /// The counters of the accounts; of those beyond the bound together at the end, if there are any.
-    pub(super) fn accounts(&self) -> Vec<(String, Arc<Tally>)> {
+    /// The counters of the accounts; those beyond the bound come last, as one.
+    pub(super) fn accounts(&self) -> Vec<(String, Arc<RequestCounters>)> {
         let known = self.read();
-        let named = known.accounts.iter().map(|(name, tally)| (name.to_string(), Arc::clone(tally)));
+        let named = known.accounts.iter().map(|(name, counters)| (name.to_string(), Arc::clone(counters)));
         let other = (OTHER.to_owned(), Arc::clone(&known.other_accounts));
-        named.chain(Some(other).filter(|(_, tally)| !tally.is_untouched())).collect()
+        named.chain(Some(other).filter(|(_, counters)| !counters.are_zero())).collect()
     }
 
     /// The counters of the tables.
-    pub(super) fn tables(&self) -> Vec<Arc<Entry>> {
+    pub(super) fn tables(&self) -> Vec<Arc<TableCounters>> {
         let known = self.read();
         let entries = known.entries.values().flat_map(BTreeMap::values);
         entries.filter(|entry| !entry.table.is_empty()).cloned().collect()
     }
 
     /// The counters of the tables beyond the bound, if there are any.
-    pub(super) fn other_tables(&self) -> Option<&Tally> {
-        Some(&self.other_tables).filter(|tally| !tally.is_untouched())
+    pub(super) fn other_tables(&self) -> Option<&RequestCounters> {
+        Some(&self.other_tables).filter(|counters| !counters.are_zero())
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
+    fn read(&self) -> RwLockReadGuard<'_, CountersByName> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+    fn write(&self) -> RwLockWriteGuard<'_, CountersByName> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Tally {
-    fn is_untouched(&self) -> bool {
+impl RequestCounters {
+    fn are_zero(&self) -> bool {
         self.outcomes.iter().all(|count| count.load(Ordering::Relaxed) == 0)
     }
 }
 
-impl Entry {
+impl TableCounters {
     fn is(&self, owner: u64, account: &AccountName, table: &str) -> bool {
         self.owner == owner
             && self.account == *account
@@ -201,7 +200,7 @@ impl Entry {
     fn count(&self, summary: &RequestSummary<'_>, now: u64) {
         self.of_account.count(summary);
         if !self.table.is_empty() {
-            self.tally.count(summary);
+            self.counters.count(summary);
         }
         if self.used_at.load(Ordering::Relaxed) != now {
             self.used_at.store(now, Ordering::Relaxed);
@@ -209,8 +208,8 @@ impl Entry {
     }
 }
 
-impl Known {
-    fn find(&self, account: &AccountName, folded: &str) -> Option<Arc<Entry>> {
+impl CountersByName {
+    fn find(&self, account: &AccountName, folded: &str) -> Option<Arc<TableCounters>> {
         self.entries.get(account)?.get(folded).cloned()
     }
 
@@ -220,7 +219,7 @@ impl Known {
     }
 
     /// Adds a table, or with an empty name an account; `None` if there is no room for another table.
-    fn add(&mut self, owner: u64, account: &AccountName, folded: &str, now: u64) -> Option<Arc<Entry>> {
+    fn add(&mut self, owner: u64, account: &AccountName, folded: &str, now: u64) -> Option<Arc<TableCounters>> {
         if let Some(entry) = self.find(account, folded) {
             return Some(entry);
         }
@@ -228,15 +227,15 @@ impl Known {
             return None;
         }
         let of_account = match self.accounts.get(account) {
-            Some(tally) => Arc::clone(tally),
+            Some(counters) => Arc::clone(counters),
             None if self.accounts.len() >= METRICS_ACCOUNTS_MAX => Arc::clone(&self.other_accounts),
             None => Arc::clone(self.accounts.entry(account.clone()).or_default()),
         };
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(TableCounters {
             owner,
             account: account.clone(),
             table: folded.into(),
-            tally: Tally::default(),
+            counters: RequestCounters::default(),
             of_account,
             is_gone: AtomicBool::new(false),
             used_at: AtomicU64::new(now),
@@ -248,7 +247,7 @@ impl Known {
 
     fn remove(&mut self, account: &AccountName, folded: &str) {
         if let Some(entry) = self.entries.get_mut(account).and_then(|tables| tables.remove(folded)) {
-            // Threads have it in their caches.
+            // Threads may still have it in their caches.
             entry.is_gone.store(true, Ordering::Relaxed);
             self.tables -= 1;
         }
@@ -260,21 +259,21 @@ fn seconds(time: SystemTime) -> u64 {
 }
 
 fn is_success(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Answered { code: None, .. })
+    matches!(outcome, Outcome::Responded { code: None, .. })
 }
 
-/// The place of an outcome among [`OUTCOMES`].
+/// The index of an outcome in [`OUTCOMES`].
 fn outcome(outcome: Outcome) -> usize {
     match outcome {
-        Outcome::Answered { code: None, .. } => 0,
-        Outcome::Answered { code: Some(ErrorCode::ServerBusy), .. } => 2,
-        Outcome::Answered { code: Some(code), .. } if code.status() < 500 => 1,
-        Outcome::Answered { code: Some(_), .. } => 3,
+        Outcome::Responded { code: None, .. } => 0,
+        Outcome::Responded { code: Some(ErrorCode::ServerBusy), .. } => 2,
+        Outcome::Responded { code: Some(code), .. } if code.status() < 500 => 1,
+        Outcome::Responded { code: Some(_), .. } => 3,
         Outcome::Aborted => 4,
     }
 }
 
-/// The place in the cache of a thread (FNV-1a over the names).
+/// The index in the cache of a thread (FNV-1a over the names).
 fn slot(account: &AccountName, table: &str) -> usize {
     let bytes = account.as_str().bytes().chain([b'/']).chain(table.bytes().map(|byte| byte.to_ascii_lowercase()));
     let hash = bytes

@@ -3,35 +3,35 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is counted about connections.
+/// The counters of connections.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionCounters {
     pub(crate) open: AtomicU64,
     pub(crate) accepted: AtomicU64,
     pub(crate) failed_handshakes: AtomicU64,
-    pub(crate) stalled: AtomicU64,
+    pub(crate) slow_readers: AtomicU64,
 }
 
-/// A connection that is open, as long as this lives.
+/// An open connection; it counts as one until this is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenConnection(Arc<ConnectionCounters>);
 
 impl ConnectionCounters {
-    /// A connection was accepted.
+    /// Counts a connection that was accepted.
     pub(crate) fn accept(self: &Arc<Self>) -> OpenConnection {
         self.accepted.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::Relaxed);
         OpenConnection(Arc::clone(self))
     }
 
-    /// A TLS handshake failed or took too long.
+    /// Counts a TLS handshake that failed or took too long.
     pub(crate) fn handshake_failed(&self) {
         self.failed_handshakes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A client took nothing of its answer for so long that it was cut off.
-    pub(crate) fn cut_off(&self) {
-        self.stalled.fetch_add(1, Ordering::Relaxed);
+    /// Counts a connection that was closed because its client did not read its response.
+    pub(crate) fn count_slow_reader(&self) {
+        self.slow_readers.fetch_add(1, Ordering::Relaxed);
     }
 }
 

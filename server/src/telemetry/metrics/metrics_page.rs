@@ -1,4 +1,4 @@
-//! The page that `/metrics` answers, in the text format of OpenMetrics.
+//! The page `/metrics`, in the text format of OpenMetrics.
 
 use super::{ConnectionCounters, Metrics, engine_families, process, server_families};
 use crate::limits::admission::AdmissionFigures;
@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use store::Figures;
 use store::figures::Distributed;
 
@@ -18,16 +18,17 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 /// Nanoseconds of a second.
 const NANOS: f64 = 1e9;
 
-/// Everything that the page is made of, at one moment.
+/// All values of the page, at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct MetricsSnapshot {
+    pub(crate) now: SystemTime,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) connections: Arc<ConnectionCounters>,
     /// `None` until the engine is open.
     pub(crate) service: Option<(Figures, AdmissionFigures)>,
     pub(crate) stage: &'static str,
     pub(crate) is_ready: bool,
-    /// Spans that were handed over, and those that were thrown away; `None` if there are no traces.
+    /// How many spans were exported, and how many were dropped; `None` if there are no traces.
     pub(crate) spans: Option<(u64, u64)>,
 }
 
@@ -80,7 +81,7 @@ pub(super) struct Family<'f> {
 }
 
 impl MetricsPage<'_, '_> {
-    /// A family of counters. The name ends with its unit, and gets `_total` behind it.
+    /// A family of counters. The name ends with its unit; the library appends `_total`.
     pub(super) fn counter(
         &mut self,
         name: &str,
@@ -167,7 +168,7 @@ impl Family<'_> {
     }
 
     fn sample(&mut self, labels: Labels<'_>, write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result) -> fmt::Result {
-        // Without labels there are to be no braces either.
+        // Without labels the line must have no braces.
         if labels.is_empty() { write(&mut self.encoder) } else { write(&mut self.encoder.encode_family(&labels)?) }
     }
 }

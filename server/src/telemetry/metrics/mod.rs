@@ -1,7 +1,7 @@
-//! What the server counts about requests and connections, for whoever looks at `/metrics`.
+//! The counters of requests and connections, and the page `/metrics` that shows them.
 //!
-//! A request costs some additions in arrays whose places are computed, and no lock and no allocation; only the first
-//! request of a thread for a table looks it up under a lock (`by_table.rs`).
+//! A request costs some additions in arrays at computed indices, and no lock and no allocation; only the first request of a
+//! thread for a table looks it up under a lock (`by_table.rs`). This folder must not know how a request is served.
 
 mod by_table;
 mod connections;
@@ -47,13 +47,13 @@ const OPERATIONS: usize = OperationKind::ALL.len();
 const CODES: usize = ErrorCode::ALL.len();
 /// The statuses of operations that succeed; any other one counts as the last.
 const SUCCESSES: [u16; 5] = [200, 201, 202, 204, 0];
-/// The ways in which a request may end: with an error, as a success, as a batch that an error failed, without an answer.
+/// The ways in which a request may end: with an error, as a success, as a batch that an error failed, without a response.
 const ENDS: usize = CODES + SUCCESSES.len() + CODES + 1;
 
-/// What is counted about requests.
+/// The counters of requests.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    /// One place for each operation and each way in which it may end.
+    /// One counter for each operation and each way in which it may end.
     ends: Box<[AtomicU64]>,
     durations: Box<[Distribution]>,
     request_bytes: [AtomicU64; OPERATIONS],
@@ -64,7 +64,7 @@ pub(crate) struct Metrics {
     by_table: ByTable,
 }
 
-/// A request in flight, as long as this lives.
+/// A request in flight; it counts as one until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight<'m> {
     metrics: &'m Metrics,
@@ -72,7 +72,7 @@ pub(crate) struct InFlight<'m> {
 }
 
 impl Metrics {
-    /// Nothing counted yet; tables are told apart if they are to be.
+    /// Counters at zero; `has_tables` says whether tables have their own.
     pub(crate) fn new(has_tables: bool) -> Self {
         let counters = |count| std::iter::repeat_with(AtomicU64::default).take(count).collect();
         Self {
@@ -87,7 +87,7 @@ impl Metrics {
         }
     }
 
-    /// A request begins.
+    /// Counts a request that begins.
     pub(crate) fn begin(&self) -> InFlight<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight { metrics: self, is_completed: false }
@@ -109,7 +109,7 @@ impl Metrics {
 }
 
 impl InFlight<'_> {
-    /// The request came to its end.
+    /// Counts a completed request.
     pub(crate) fn complete(mut self, summary: &RequestSummary<'_>) {
         self.is_completed = true;
         self.metrics.count(summary);
@@ -120,7 +120,7 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
         if !self.is_completed {
-            // The client went away, and with it the task that worked for it.
+            // The client went away, so the task of the request was dropped.
             self.metrics.abandoned.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -132,7 +132,7 @@ fn add(counter: Option<&AtomicU64>, value: u64) {
     }
 }
 
-/// Whether the credential, or that there is none, is why the request failed.
+/// Whether the request failed because of its credential or for lack of one.
 fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
     let code = summary.outcome.code();
     let codes =
@@ -140,19 +140,19 @@ fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
     !summary.is_authenticated && code.is_some_and(|code| codes.contains(&code))
 }
 
-/// The place of an outcome among the ways in which a request may end.
+/// The index of an outcome among the ways in which a request may end.
 fn end(outcome: Outcome) -> usize {
     match outcome {
-        Outcome::Answered { status, code: Some(code) } if status == code.status() => code as usize,
-        Outcome::Answered { code: Some(code), .. } => CODES + SUCCESSES.len() + code as usize,
-        Outcome::Answered { status, code: None } => {
+        Outcome::Responded { status, code: Some(code) } if status == code.status() => code as usize,
+        Outcome::Responded { code: Some(code), .. } => CODES + SUCCESSES.len() + code as usize,
+        Outcome::Responded { status, code: None } => {
             CODES + SUCCESSES.iter().position(|success| *success == status).unwrap_or(SUCCESSES.len() - 1)
         }
         Outcome::Aborted => ENDS - 1,
     }
 }
 
-/// Every way in which a request may end, in the order of its place: status and code, empty where there is none.
+/// Every way in which a request may end, in the order of their indices: status and code, which is empty for a success.
 fn ends() -> impl Iterator<Item = (u16, &'static str)> {
     let codes = || ErrorCode::ALL.iter();
     let failures = codes().map(|code| (code.status(), code.as_str()));

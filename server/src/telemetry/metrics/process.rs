@@ -1,13 +1,14 @@
-//! Figures of the process, under the names that every exporter gives them.
+//! Figures of the process, under the names that are usual for Prometheus.
 
 use super::metrics_page::MetricsPage;
+use crate::clock;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// When the process began to serve.
-static STARTED: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
+static STARTED: LazyLock<SystemTime> = LazyLock::new(clock::now);
 
 /// Remembers when the process began.
 pub fn begin() {
@@ -48,7 +49,7 @@ fn processor_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Virtual and resident memory in bytes, where the system tells.
+/// Virtual and resident memory in bytes, on systems with `/proc`.
 fn memory() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split(' ').map_while(|pages| pages.parse::<u64>().ok());
@@ -56,7 +57,7 @@ fn memory() -> Option<(u64, u64)> {
     Some((pages.next()? * page_bytes, pages.next()? * page_bytes))
 }
 
-/// Open file descriptors, without the one that it takes to count them.
+/// Open file descriptors, without the one that is opened to count them.
 fn open_files() -> Option<u64> {
     let entries = std::fs::read_dir("/proc/self/fd").ok()?;
     Some((entries.count() as u64).saturating_sub(1))

@@ -1,13 +1,12 @@
 //! The metrics of the server itself: requests, connections, admission, build.
 
-use super::by_table::{OTHER, OUTCOMES, Tally};
+use super::by_table::{OTHER, OUTCOMES, RequestCounters};
 use super::metrics_page::{Family, MetricsPage, MetricsSnapshot};
 use super::{ENDS, Metrics, ends};
 use crate::request::{CredentialKind, OperationKind};
 use crate::telemetry::version;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
 pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
     build(page, snapshot)?;
@@ -15,7 +14,7 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) 
     connections(page, snapshot)?;
     admission(page, snapshot)?;
     spans(page, snapshot)?;
-    snapshot.metrics.by_table.age(SystemTime::now());
+    snapshot.metrics.by_table.age(snapshot.now);
     accounts(page, &snapshot.metrics)?;
     tables(page, &snapshot.metrics)
 }
@@ -96,7 +95,7 @@ fn connections(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fm
         family.count(&[], read(&counts.failed_handshakes))
     })?;
     page.counter("connections_stalled", "Connections that were cut off since the client took no answer", |family| {
-        family.count(&[], read(&counts.stalled))
+        family.count(&[], read(&counts.slow_readers))
     })
 }
 
@@ -132,7 +131,8 @@ fn spans(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Res
 
 fn accounts(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
     let accounts = metrics.by_table.accounts();
-    let all: Vec<_> = accounts.iter().map(|(account, tally)| ([("account", account.as_str())], &**tally)).collect();
+    let all: Vec<_> =
+        accounts.iter().map(|(account, counters)| ([("account", account.as_str())], &**counters)).collect();
     let requests = "Requests for an account of this server, by outcome: success, client_error, throttled (503), server_error \
                     or aborted; accounts beyond the first 200 count as (other)";
     let families = [
@@ -140,14 +140,14 @@ fn accounts(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
         ("account_request_bytes", "Bytes of the bodies of requests for an account"),
         ("account_response_bytes", "Bytes of the bodies of answers of an account"),
     ];
-    tallies(page, families, &all)
+    counters_of_all(page, families, &all)
 }
 
 fn tables(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
     let tables = metrics.by_table.tables();
     let named =
-        tables.iter().map(|entry| ([("account", entry.account.as_str()), ("table", &*entry.table)], &entry.tally));
-    let other = metrics.by_table.other_tables().map(|tally| ([("account", OTHER), ("table", OTHER)], tally));
+        tables.iter().map(|entry| ([("account", entry.account.as_str()), ("table", &*entry.table)], &entry.counters));
+    let other = metrics.by_table.other_tables().map(|counters| ([("account", OTHER), ("table", OTHER)], counters));
     let all: Vec<_> = named.chain(other).collect();
     let requests = "Requests for a table by outcome, in lower case; at most 1000 tables, those beyond count as (other) with \
                     their successes only, and tables that were deleted, or not used for a day, go away";
@@ -156,29 +156,29 @@ fn tables(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
         ("table_request_bytes", "Bytes of the bodies of requests for a table"),
         ("table_response_bytes", "Bytes of the bodies of answers about a table"),
     ];
-    tallies(page, families, &all)
+    counters_of_all(page, families, &all)
 }
 
 /// The counters of accounts or tables by their labels, as three families: the outcomes, and the bytes both ways.
-fn tallies<const N: usize>(
+fn counters_of_all<const N: usize>(
     page: &mut MetricsPage<'_, '_>,
     [requests, request_bytes, response_bytes]: [(&str, &str); 3],
-    all: &[([(&'static str, &str); N], &Tally)],
+    all: &[([(&'static str, &str); N], &RequestCounters)],
 ) -> fmt::Result {
     page.counter(requests.0, requests.1, |family| {
-        all.iter().try_for_each(|(labels, tally)| outcomes(family, labels, tally))
+        all.iter().try_for_each(|(labels, counters)| outcomes(family, labels, counters))
     })?;
     page.counter(request_bytes.0, request_bytes.1, |family| {
-        all.iter().try_for_each(|(labels, tally)| family.count(labels, read(&tally.request_bytes)))
+        all.iter().try_for_each(|(labels, counters)| family.count(labels, read(&counters.request_bytes)))
     })?;
     page.counter(response_bytes.0, response_bytes.1, |family| {
-        all.iter().try_for_each(|(labels, tally)| family.count(labels, read(&tally.response_bytes)))
+        all.iter().try_for_each(|(labels, counters)| family.count(labels, read(&counters.response_bytes)))
     })
 }
 
 /// The outcomes that there were, of an account or a table.
-fn outcomes(family: &mut Family<'_>, labels: &[(&'static str, &str)], tally: &Tally) -> fmt::Result {
-    for (outcome, count) in OUTCOMES.iter().zip(&tally.outcomes).filter(|(_, count)| read(count) > 0) {
+fn outcomes(family: &mut Family<'_>, labels: &[(&'static str, &str)], counters: &RequestCounters) -> fmt::Result {
+    for (outcome, count) in OUTCOMES.iter().zip(&counters.outcomes).filter(|(_, count)| read(count) > 0) {
         let labels: Vec<_> = labels.iter().copied().chain([("outcome", *outcome)]).collect();
         family.count(&labels, read(count))?;
     }

@@ -1,3 +1,5 @@
+//! Tests of the counters and of the page of metrics.
+
 use super::*;
 use crate::limits::admission::AdmissionFigures;
 use model::AccountName;
@@ -8,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use store::Figures;
 use store::figures::{CommitterFigures, DatabaseFigures, DiskFigures, Distribution, TreeFigures};
 
-/// A request as it came to its end.
+/// A completed request.
 fn completed<'a>(
     account: &'a AccountName,
     table: &'a str,
@@ -39,10 +41,10 @@ fn completed<'a>(
     }
 }
 
-const DONE: Outcome = Outcome::Answered { status: 204, code: None };
+const DONE: Outcome = Outcome::Responded { status: 204, code: None };
 
 fn failed(code: ErrorCode) -> Outcome {
-    Outcome::Answered { status: code.status(), code: Some(code) }
+    Outcome::Responded { status: code.status(), code: Some(code) }
 }
 
 fn account(name: &str) -> AccountName {
@@ -96,6 +98,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         database: Some(database),
     };
     MetricsSnapshot {
+        now: SystemTime::now(),
         metrics: Arc::new(metrics),
         connections: Arc::default(),
         service: Some((figures, AdmissionFigures::default())),
@@ -108,7 +111,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
 /// Kind and labels of a metric, by its name.
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
 
-/// What a page has; the labels of histograms without those of their buckets.
+/// The families of a page; the labels of histograms without those of their buckets.
 fn families(page: &str) -> Families {
     let mut families = Families::new();
     for line in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
@@ -126,7 +129,7 @@ fn families(page: &str) -> Families {
     families
 }
 
-/// What the documentation lists.
+/// The families that the documentation lists.
 fn documented() -> Families {
     let page = include_str!("../../../../docs/observability.md");
     let rows = page.lines().filter(|line| line.starts_with("| `rowhouse_") || line.starts_with("| `process_"));
@@ -166,12 +169,12 @@ fn every_end_of_a_request_has_a_place_of_its_own() {
     };
     for code in ErrorCode::ALL {
         place(failed(*code), (code.status(), code.as_str()));
-        place(Outcome::Answered { status: 202, code: Some(*code) }, (202, code.as_str()));
+        place(Outcome::Responded { status: 202, code: Some(*code) }, (202, code.as_str()));
     }
     for status in [200, 201, 202, 204] {
-        place(Outcome::Answered { status, code: None }, (status, ""));
+        place(Outcome::Responded { status, code: None }, (status, ""));
     }
-    place(Outcome::Answered { status: 299, code: None }, (0, ""));
+    place(Outcome::Responded { status: 299, code: None }, (0, ""));
     place(Outcome::Aborted, (0, "aborted"));
     assert_eq!(expected.len(), ENDS);
     assert_eq!(ends().count(), ENDS);
@@ -189,11 +192,13 @@ fn a_request_is_in_flight_until_its_end_or_until_its_task_is_gone() {
 
 /// Tables and accounts with the number of their requests.
 fn lines(metrics: &Metrics, start: &str) -> Vec<String> {
-    let sum = |tally: &by_table::Tally| tally.outcomes.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
+    let sum = |counters: &by_table::RequestCounters| {
+        counters.outcomes.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>()
+    };
     let tables = metrics.by_table.tables();
-    let tables = tables.iter().map(|entry| format!("{}/{} {}", entry.account, entry.table, sum(&entry.tally)));
+    let tables = tables.iter().map(|entry| format!("{}/{} {}", entry.account, entry.table, sum(&entry.counters)));
     let accounts = metrics.by_table.accounts();
-    let accounts = accounts.iter().map(|(account, tally)| format!("{account} {}", sum(tally)));
+    let accounts = accounts.iter().map(|(account, counters)| format!("{account} {}", sum(counters)));
     tables.chain(accounts).filter(|line| line.starts_with(start)).collect()
 }
 
@@ -221,7 +226,7 @@ fn tables_come_with_a_success_and_go_with_their_deletion_or_with_age() {
 }
 
 #[test]
-fn what_is_beyond_the_bounds_counts_together() {
+fn accounts_and_tables_beyond_the_bounds_count_together() {
     use model::limits::{METRICS_ACCOUNTS_MAX, METRICS_TABLES_MAX};
     let (metrics, orchard) = (Metrics::new(true), account("orchard"));
     for number in 0..METRICS_TABLES_MAX + 5 {
@@ -241,7 +246,7 @@ fn what_is_beyond_the_bounds_counts_together() {
 }
 
 #[test]
-fn without_tables_only_accounts_are_told_apart() {
+fn without_tables_only_accounts_have_counters() {
     let metrics = Metrics::new(false);
     metrics.count(&completed(&account("orchard"), "trees", OperationKind::InsertEntity, DONE));
     assert_eq!(lines(&metrics, ""), ["orchard 1"]);

@@ -1,20 +1,20 @@
-//! The trace that a client is in already, as it says by the headers `traceparent` and `tracestate` (W3C Trace Context).
+//! The trace that a client has begun, from the headers `traceparent` and `tracestate` (W3C Trace Context).
 
 use http::HeaderMap;
 use model::limits::TRACE_STATE_BYTES_MAX;
 
 /// The span of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Remote {
+pub(super) struct ClientSpan {
     pub(super) trace_id: u128,
     pub(super) span_id: u64,
     pub(super) is_sampled: bool,
-    /// What further systems want to be handed on, as it came.
+    /// The value of `tracestate`, which is passed on unchanged.
     pub(super) state: Option<String>,
 }
 
-impl Remote {
-    /// What the headers say; `None` if they say nothing, or nothing that can be read.
+impl ClientSpan {
+    /// The span that the headers name; `None` if they name none or are malformed.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut parents = headers.get_all("traceparent").iter();
         let (Some(parent), None) = (parents.next(), parents.next()) else { return None };
@@ -25,7 +25,7 @@ impl Remote {
     }
 }
 
-/// Version, trace, span and flags, all in lower-case hexadecimal digits. Later versions may say more behind that.
+/// Version, trace, span and flags, all in lower-case hexadecimal digits. Later versions may append more.
 fn parse(text: &str) -> Option<(u128, u64, bool)> {
     let mut parts = text.trim().split('-');
     let mut hex = |digits: usize| {
@@ -69,7 +69,7 @@ mod tests {
                 http::HeaderName::from_static("traceparent"),
                 HeaderValue::from_str(&parent).unwrap(),
             )]);
-            let remote = Remote::of(&headers);
+            let remote = ClientSpan::of(&headers);
             assert_eq!(remote.as_ref().map(|remote| remote.is_sampled), expected, "{parent}");
             if let Some(remote) = remote {
                 assert_eq!(

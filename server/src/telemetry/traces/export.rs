@@ -1,10 +1,10 @@
-//! The task that hands spans to the collector, batch by batch.
+//! The task that sends spans to the collector, batch by batch.
 //!
-//! A batch that the collector cannot take now is tried again a few times; meanwhile the queue fills, and what finds no
-//! place in it is thrown away and counted. What is wrong is said once, until it works again.
+//! A batch that the collector cannot accept now is sent again a few times; meanwhile the queue fills, and spans beyond it are
+//! dropped and counted. An error is logged once, until a batch succeeds again.
 
-use super::settings::Settings;
-use super::{Counts, Span, otlp};
+use super::settings::TraceSettings;
+use super::{Span, SpanCounts, otlp};
 use anyhow::{Context, Error, anyhow, bail};
 use bytes::Bytes;
 use client::http::{HttpClient, HttpError, HttpOptions, system_roots, tls_config};
@@ -23,22 +23,22 @@ use tracing::{info, warn};
 /// The waits before a batch is tried again.
 const RETRY_WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 
-/// Hands spans to the collector.
+/// Sends spans to the collector.
 pub(super) struct Exporter {
-    settings: Settings,
+    settings: TraceSettings,
     http: HttpClient,
-    counts: Arc<Counts>,
+    counts: Arc<SpanCounts>,
 }
 
-/// Why a batch was not taken.
-enum Refusal {
-    /// Another try may succeed.
+/// Why a batch was not accepted.
+enum ExportError {
+    /// Another attempt may succeed.
     Passing(anyhow::Error),
     Final(anyhow::Error),
 }
 
 impl Exporter {
-    pub(super) fn new(settings: Settings, counts: Arc<Counts>) -> anyhow::Result<Self> {
+    pub(super) fn new(settings: TraceSettings, counts: Arc<SpanCounts>) -> anyhow::Result<Self> {
         let roots = match settings.endpoint.scheme_str() {
             Some("https") => roots(&settings)?,
             _ => RootCertStore::empty(),
@@ -53,7 +53,7 @@ impl Exporter {
         Ok(Self { settings, http, counts })
     }
 
-    /// Sends spans until there can be no more, or somebody asks for the end; then what is still there.
+    /// Sends spans until the queue is closed or the exporter is stopped, and then what is still queued.
     pub(super) async fn run(self, mut spans: mpsc::Receiver<Span>, mut stop: oneshot::Receiver<()>) {
         let mut works = true;
         let mut is_stopping = false;
@@ -85,7 +85,7 @@ impl Exporter {
         }
     }
 
-    /// Adds spans until the batch is full or its time has come; answers whether the end was asked for.
+    /// Adds spans until the batch is full or due; returns whether the exporter is to stop.
     async fn fill(
         &self,
         spans: &mut mpsc::Receiver<Span>,
@@ -114,30 +114,30 @@ impl Exporter {
         let body = Bytes::from(otlp::batch(&self.settings.resource, batch));
         let waits: &[Duration] = if is_last { &[] } else { &RETRY_WAITS };
         let mut waits = waits.iter();
-        let refusal = loop {
+        let error = loop {
             match (self.send(body.clone()).await, waits.next()) {
                 (Ok(()), _) => break None,
-                (Err(Refusal::Passing(_)), Some(wait)) => tokio::time::sleep(*wait).await,
-                (Err(Refusal::Passing(error) | Refusal::Final(error)), _) => break Some(error),
+                (Err(ExportError::Passing(_)), Some(wait)) => tokio::time::sleep(*wait).await,
+                (Err(ExportError::Passing(error) | ExportError::Final(error)), _) => break Some(error),
             }
         };
-        match refusal {
+        match error {
             None => {
                 self.counts.exported.fetch_add(count, Ordering::Relaxed);
                 if !std::mem::replace(works, true) {
-                    info!("the OpenTelemetry collector takes traces again");
+                    info!("the OpenTelemetry collector accepts traces again");
                 }
             }
             Some(error) => {
                 self.counts.dropped.fetch_add(count, Ordering::Relaxed);
                 if std::mem::replace(works, false) {
-                    warn!("traces are thrown away, since the OpenTelemetry collector does not take them: {error:#}");
+                    warn!("traces are dropped, because the OpenTelemetry collector does not accept them: {error:#}");
                 }
             }
         }
     }
 
-    async fn send(&self, body: Bytes) -> Result<(), Refusal> {
+    async fn send(&self, body: Bytes) -> Result<(), ExportError> {
         let mut request = Request::post(&self.settings.endpoint)
             .header(CONTENT_TYPE, "application/json")
             .body(body)
@@ -146,28 +146,28 @@ impl Exporter {
             request.headers_mut().insert(name, value.clone());
         }
         let mut response = self.http.send(request).await.map_err(|error| match error {
-            HttpError::Address => Refusal::Final(Error::new(error).context("the address of the collector")),
-            _ => Refusal::Passing(error.into()),
+            HttpError::Address => ExportError::Final(Error::new(error).context("the address of the collector")),
+            _ => ExportError::Passing(error.into()),
         })?;
         let status = response.status;
-        let error = || anyhow!("it answers {status}");
+        let error = || anyhow!("it responds with {status}");
         // The content of the body does not matter, but without reading it the collector would see an aborted request.
         if let Err(error @ HttpError::TimedOut(_)) = response.read_body().await {
-            return Err(Refusal::Passing(error.into()));
+            return Err(ExportError::Passing(error.into()));
         }
         match status {
             _ if status.is_success() => Ok(()),
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT => Err(Refusal::Passing(error())),
-            _ => Err(Refusal::Final(error())),
+            | StatusCode::GATEWAY_TIMEOUT => Err(ExportError::Passing(error())),
+            _ => Err(ExportError::Final(error())),
         }
     }
 }
 
 /// Trusts the certificate authorities of the system (or of `SSL_CERT_FILE`) and those that the settings name.
-fn roots(settings: &Settings) -> anyhow::Result<RootCertStore> {
+fn roots(settings: &TraceSettings) -> anyhow::Result<RootCertStore> {
     let mut roots = system_roots();
     if let Some(path) = &settings.certificate {
         let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);

@@ -1,23 +1,24 @@
 //! OpenTelemetry traces: a span for each request, with spans in it for the client's body and for the engine, handed to a
 //! collector by OTLP over HTTP in the JSON form.
 //!
-//! They are on only if the environment names a collector (`settings.rs`). What a request costs is the question whether
-//! it is sampled; one that is not costs nothing more. Spans go through a bounded queue to a task that sends them, so a
-//! collector that is slow or gone costs spans and never a request.
+//! They are on only if the environment names a collector (`settings.rs`). A request that is not sampled costs only that
+//! decision. Spans go through a bounded queue to a task that sends them, so a collector that is slow or gone costs spans
+//! and never a request.
 
 mod context;
 mod export;
 mod otlp;
 mod settings;
 
-pub(crate) use settings::Settings;
+pub(crate) use settings::TraceSettings;
 
+use crate::clock;
 use crate::request::random_number;
 use crate::telemetry::summary::RequestSummary;
-use context::Remote;
+use context::ClientSpan;
 use http::HeaderMap;
 use model::limits::TRACE_STEPS_MAX;
-use otlp::{Span, Step};
+use otlp::{Span, StepSpan};
 use settings::Sampler;
 use std::fmt;
 use std::future::poll_fn;
@@ -28,11 +29,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
-/// Whether anybody traces in this process, so that a step asks nothing else if nobody does.
+/// Whether traces are on in this process, so that a step costs only this check if they are off.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 tokio::task_local! {
-    /// The request that the task at hand works for, if it is traced.
+    /// The trace of the request that the current task works for, if it is traced.
     static CURRENT: Arc<Trace>;
 }
 
@@ -40,15 +41,15 @@ tokio::task_local! {
 pub(crate) struct Tracer {
     sampler: Sampler,
     queue: mpsc::Sender<Span>,
-    counts: Arc<Counts>,
-    /// Asks the task that sends for its end.
+    counts: Arc<SpanCounts>,
+    /// Asks the exporter to stop.
     stop: Mutex<Option<oneshot::Sender<()>>>,
     ended: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
-/// What became of spans.
+/// How many spans were exported and how many were dropped.
 #[derive(Debug, Default)]
-struct Counts {
+struct SpanCounts {
     exported: AtomicU64,
     dropped: AtomicU64,
 }
@@ -63,7 +64,7 @@ pub(crate) struct Trace {
     parent: Option<u64>,
     state: Option<String>,
     began: Instant,
-    steps: Mutex<Vec<Step>>,
+    steps: Mutex<Vec<StepSpan>>,
 }
 
 impl fmt::Debug for Tracer {
@@ -73,25 +74,25 @@ impl fmt::Debug for Tracer {
 }
 
 impl Tracer {
-    /// Begins to hand spans to the collector.
-    pub(crate) fn start(settings: Settings) -> anyhow::Result<Self> {
+    /// Starts the task that exports spans.
+    pub(crate) fn start(settings: TraceSettings) -> anyhow::Result<Self> {
         let (queue, spans) = mpsc::channel(settings.queue_spans_max);
         let (counts, (stop, stopped), (end, ended)) =
-            (Arc::new(Counts::default()), oneshot::channel(), oneshot::channel());
+            (Arc::new(SpanCounts::default()), oneshot::channel(), oneshot::channel());
         let sampler = settings.sampler;
         let exporter = export::Exporter::new(settings, Arc::clone(&counts))?;
         tokio::spawn(async move {
             exporter.run(spans, stopped).await;
-            // Whoever asked for the end may have gone away.
-            let _nobody_waits = end.send(());
+            // The receiver may have been dropped.
+            let _is_received = end.send(());
         });
         IS_ON.store(true, Ordering::Relaxed);
         Ok(Self { sampler, queue, counts, stop: Mutex::new(Some(stop)), ended: Mutex::new(Some(ended)) })
     }
 
-    /// The trace of a request that begins; `None` if it is not to be traced.
+    /// The trace of a request that begins; `None` if it is not sampled.
     pub(crate) fn begin(&self, headers: &HeaderMap, began: Instant) -> Option<Arc<Trace>> {
-        let remote = Remote::of(headers);
+        let remote = ClientSpan::of(headers);
         let trace_id = remote.as_ref().map_or_else(new_trace_id, |remote| remote.trace_id);
         if !self.sampler.samples(trace_id, remote.as_ref().map(|remote| remote.is_sampled)) {
             return None;
@@ -100,41 +101,41 @@ impl Tracer {
         Some(Arc::new(Trace { id: trace_id, span: new_span_id(), parent, state, began, steps: Mutex::default() }))
     }
 
-    /// Hands over the span of a request that came to its end.
+    /// Queues the span of a completed request.
     pub(crate) fn end(&self, trace: &Trace, summary: &RequestSummary<'_>) {
-        // The place comes first: a span that nobody takes is not worth making.
-        let Ok(place) = self.queue.try_reserve() else {
+        // First of all, so that no span is made if the queue is full.
+        let Ok(permit) = self.queue.try_reserve() else {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         };
         let steps = std::mem::take(&mut *trace.steps.lock().unwrap_or_else(PoisonError::into_inner));
-        place.send(Span::new(trace, steps, summary));
+        permit.send(Span::new(trace, steps, summary));
     }
 
-    /// Spans that the collector has taken, and those that were thrown away.
+    /// How many spans the collector has accepted, and how many were dropped.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.counts.exported.load(Ordering::Relaxed), self.counts.dropped.load(Ordering::Relaxed))
     }
 
-    /// Sends what is still here, but no longer than this.
-    pub(crate) async fn stop(&self, patience: Duration) {
+    /// Exports what is still queued, but waits no longer than this.
+    pub(crate) async fn stop(&self, timeout: Duration) {
         let take = |stop: &Mutex<Option<_>>| stop.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(stop) = take(&self.stop) {
-            // A task that has ended has nothing to send.
+            // If the task has ended, nothing is queued.
             let _ended = stop.send(());
         }
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(ended) = ended {
-            let _late_or_ended = tokio::time::timeout(patience, ended).await;
+            let _late_or_ended = tokio::time::timeout(timeout, ended).await;
         }
     }
 }
 
 impl Trace {
-    /// Works for a request, so that steps on the way become spans in its span.
+    /// Runs the work for a request, so that its steps become spans within its span.
     ///
-    /// The work stays where the caller has it: a future that takes another one by value has room for it twice, and that
-    /// of a request is large.
+    /// It takes the work pinned: a future that takes another one by value has room for it twice, and that of a request is
+    /// large.
     pub(crate) async fn follow<F: Future>(trace: Option<&Arc<Self>>, mut work: Pin<&mut F>) -> F::Output {
         match trace {
             Some(trace) => poll_fn(|cx| CURRENT.sync_scope(Arc::clone(trace), || work.as_mut().poll(cx))).await,
@@ -143,18 +144,22 @@ impl Trace {
     }
 }
 
-/// A part of the work for a request, which becomes a span if the request is traced. It stays where the caller has it, as in
-/// [`Trace::follow`].
+/// A part of the work for a request, which becomes a span if the request is traced. It is taken pinned, as in [`Trace::follow`].
 pub(crate) async fn step<F: Future>(name: &'static str, work: Pin<&mut F>) -> F::Output {
     if !IS_ON.load(Ordering::Relaxed) {
         return work.await;
     }
     let Ok(trace) = CURRENT.try_with(Arc::clone) else { return work.await };
-    let began = Instant::now();
+    let began = clock::instant();
     let done = work.await;
     let mut steps = trace.steps.lock().unwrap_or_else(PoisonError::into_inner);
     if steps.len() < TRACE_STEPS_MAX {
-        steps.push(Step { name, id: new_span_id(), offset: began - trace.began, duration: began.elapsed() });
+        steps.push(StepSpan {
+            name,
+            id: new_span_id(),
+            offset: began - trace.began,
+            duration: clock::elapsed_since(began),
+        });
     }
     done
 }

@@ -16,18 +16,18 @@ pub(super) struct Span {
     name: &'static str,
     began_at: SystemTime,
     duration: Duration,
-    /// What went wrong, if the server is to blame.
+    /// The error, if the server is the cause.
     error: Option<&'static str>,
     attributes: Vec<Value>,
-    steps: Vec<Step>,
+    steps: Vec<StepSpan>,
 }
 
 /// A part of the work for a request.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct StepSpan {
     pub(super) name: &'static str,
     pub(super) id: u64,
-    /// How long after the request it began.
+    /// From the beginning of the request to that of the step.
     pub(super) offset: Duration,
     pub(super) duration: Duration,
 }
@@ -37,10 +37,10 @@ const KIND_SERVER: u8 = 2;
 const STATUS_ERROR: u8 = 2;
 
 impl Span {
-    pub(super) fn new(trace: &Trace, steps: Vec<Step>, summary: &RequestSummary<'_>) -> Self {
+    pub(super) fn new(trace: &Trace, steps: Vec<StepSpan>, summary: &RequestSummary<'_>) -> Self {
         let error = match summary.outcome {
-            Outcome::Answered { status, code: Some(code) } if status >= 500 => Some(code.as_str()),
-            Outcome::Answered { .. } => None,
+            Outcome::Responded { status, code: Some(code) } if status >= 500 => Some(code.as_str()),
+            Outcome::Responded { .. } => None,
             Outcome::Aborted => Some("aborted"),
         };
         Self {
@@ -87,7 +87,7 @@ impl Span {
     }
 }
 
-/// A batch of spans of a server that is described by these attributes.
+/// A batch of spans. The resource attributes describe the server.
 pub(super) fn batch(resource: &[(String, String)], spans: Vec<Span>) -> Vec<u8> {
     let resource: Vec<_> = resource.iter().map(|(name, value)| text(name, value)).collect();
     let mut written = Vec::with_capacity(2 * spans.len());
@@ -119,7 +119,7 @@ fn number(name: &str, value: u64) -> Value {
     json!({"key": name, "value": {"intValue": value.to_string()}})
 }
 
-/// What the conventions of OpenTelemetry say about a request, and what this server knows beside it.
+/// The attributes of a request by the conventions of OpenTelemetry, and those of this server.
 fn attributes(summary: &RequestSummary<'_>) -> Vec<Value> {
     let mut attributes = vec![
         client_text("http.request.method", summary.method),
@@ -141,7 +141,7 @@ fn attributes(summary: &RequestSummary<'_>) -> Vec<Value> {
         ("error.type", summary.outcome.code().map(wire::ErrorCode::as_str)),
     ];
     attributes.extend(optional.into_iter().filter_map(|(name, value)| Some(client_text(name, value?))));
-    if let Outcome::Answered { status, .. } = summary.outcome {
+    if let Outcome::Responded { status, .. } = summary.outcome {
         attributes.push(number("http.response.status_code", status.into()));
     }
     attributes

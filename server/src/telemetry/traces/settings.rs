@@ -1,4 +1,4 @@
-//! What the environment says about traces, by the names that all programs with OpenTelemetry share.
+//! The settings of traces, from the environment variables that OpenTelemetry defines.
 
 use anyhow::{Context, bail, ensure};
 use http::{HeaderName, HeaderValue, Uri};
@@ -9,16 +9,16 @@ use std::time::Duration;
 use tracing::warn;
 
 /// How traces are made and where they go.
-pub(crate) struct Settings {
+pub(crate) struct TraceSettings {
     /// Where batches of spans are sent.
     pub(super) endpoint: Uri,
     /// Headers of each batch; they often hold a credential, so they are never shown.
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     /// How long the collector may take for a batch.
     pub(super) timeout: Duration,
-    /// A file of authorities to trust beside those of the system.
+    /// A file of certificate authorities to trust in addition to those of the system.
     pub(super) certificate: Option<PathBuf>,
-    /// What is said about this server in each batch: names and values.
+    /// The attributes of this server in each batch: names and values.
     pub(super) resource: Vec<(String, String)>,
     pub(super) sampler: Sampler,
     /// How long a span waits for others before it is sent.
@@ -27,23 +27,23 @@ pub(crate) struct Settings {
     pub(super) batch_spans_max: usize,
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for TraceSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("sampler", &self.sampler).finish_non_exhaustive()
+        f.debug_struct("TraceSettings").field("sampler", &self.sampler).finish_non_exhaustive()
     }
 }
 
 /// Which requests are traced.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sampler {
-    /// Whether a client that is in a trace decides for its requests.
+    /// Whether a client that has begun a trace decides for its requests.
     follows_parent: bool,
     /// The share of the other requests, from 0 to 1.
     share: f64,
 }
 
 impl Sampler {
-    /// Whether the request of a trace is to be traced. The same trace gets the same answer everywhere.
+    /// Whether the request of a trace is traced. All servers decide alike for one trace.
     pub(super) fn samples(self, trace_id: u128, parent: Option<bool>) -> bool {
         match parent {
             Some(is_sampled) if self.follows_parent => is_sampled,
@@ -71,19 +71,19 @@ impl Sampler {
             "traceidratio" => {
                 let text = argument.unwrap_or("1");
                 let share = text.trim().parse().ok().filter(|share| (0.0..=1.0).contains(share));
-                share.with_context(|| format!("OTEL_TRACES_SAMPLER_ARG is a share from 0 to 1, and not '{text}'"))?
+                share.with_context(|| format!("OTEL_TRACES_SAMPLER_ARG is '{text}': give a share from 0 to 1"))?
             }
             _ => bail!(
-                "OTEL_TRACES_SAMPLER is always_on, always_off, traceidratio, or one of these behind parentbased_, and \
-                 not '{name}'"
+                "OTEL_TRACES_SAMPLER is '{name}': give always_on, always_off, traceidratio, or one of these after \
+                 parentbased_"
             ),
         };
         Ok(Self { follows_parent, share })
     }
 }
 
-impl Settings {
-    /// What the variables say; `None` if there are to be no traces.
+impl TraceSettings {
+    /// The settings that the variables describe; `None` if traces are off.
     pub(crate) fn from_environment() -> anyhow::Result<Option<Self>> {
         Self::new(|name| std::env::var(name).ok())
     }
@@ -107,18 +107,23 @@ impl Settings {
         let endpoint = address(&endpoint)?;
         match of_traces("PROTOCOL").as_deref() {
             None | Some("http/json") => {}
-            Some("http/protobuf") => warn!("traces are sent as http/json, which collectors take at the same address"),
-            Some(other) => bail!("OTEL_EXPORTER_OTLP_PROTOCOL is http/json for this server, and not '{other}'"),
+            Some("http/protobuf") => warn!(
+                "OTEL_EXPORTER_OTLP_PROTOCOL is http/protobuf, but traces are sent as http/json, which collectors accept at the same address"
+            ),
+            Some(other) => {
+                bail!("OTEL_EXPORTER_OTLP_PROTOCOL is '{other}', which this server does not speak: give http/json")
+            }
         }
         if of_traces("COMPRESSION").is_some_and(|kind| kind != "none") {
-            warn!("traces are sent without compression");
+            warn!("traces are sent without compression, although OTEL_EXPORTER_OTLP_COMPRESSION asks for one");
         }
         let number = |name: &str, default: u64| match variable(name) {
             None => Ok(default),
-            Some(text) => text.parse().with_context(|| format!("{name} is a whole number, and not '{text}'")),
+            Some(text) => text.parse().with_context(|| format!("{name} is '{text}': give a whole number")),
         };
         let milliseconds = of_traces("TIMEOUT").map_or(Ok(10_000), |text| {
-            text.parse().with_context(|| format!("OTEL_EXPORTER_OTLP_TIMEOUT is in milliseconds, and not '{text}'"))
+            text.parse()
+                .with_context(|| format!("OTEL_EXPORTER_OTLP_TIMEOUT is '{text}': give a number of milliseconds"))
         })?;
         let queue_spans_max = number("OTEL_BSP_MAX_QUEUE_SIZE", TRACE_QUEUE_SPANS_DEFAULT as u64)?;
         let queue_spans_max = usize::try_from(queue_spans_max).unwrap_or(usize::MAX).clamp(1, TRACE_QUEUE_SPANS_MAX);
@@ -139,7 +144,7 @@ impl Settings {
     }
 
     /// Where traces go, for the log.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn endpoint_text(&self) -> String {
         let host = self.endpoint.host().unwrap_or_default();
         let port = self.endpoint.port().map_or(String::new(), |port| format!(":{port}"));
         format!("{}://{host}{port}{}", self.endpoint.scheme_str().unwrap_or_default(), self.endpoint.path())
@@ -149,14 +154,14 @@ impl Settings {
 fn address(text: &str) -> anyhow::Result<Uri> {
     let uri: Option<Uri> = text.parse().ok();
     let has_user = uri.as_ref().and_then(Uri::authority).is_some_and(|authority| authority.as_str().contains('@'));
-    // It would not be sent, and the address is not shown, because it may be a credential.
+    // A credential in the address would not be sent. The address is not shown, because it may hold one.
     ensure!(
         !has_user,
         "the address of the OpenTelemetry collector names a user or a password: put the credential into \
          OTEL_EXPORTER_OTLP_HEADERS"
     );
     let uri = uri.filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some());
-    uri.context("the address of the OpenTelemetry collector is to be one such as http://127.0.0.1:4318")
+    uri.context("the address of the OpenTelemetry collector is invalid: give one such as http://127.0.0.1:4318")
 }
 
 /// Pairs such as `a=b,c=d`, whose values are percent-encoded.
@@ -169,8 +174,8 @@ fn pairs(text: &str) -> impl Iterator<Item = Option<(&str, String)>> {
 }
 
 fn headers(text: &str) -> anyhow::Result<Vec<(HeaderName, HeaderValue)>> {
-    // What is wrong is not shown, because it may be a credential.
-    const FORM: &str = "OTEL_EXPORTER_OTLP_HEADERS has the form name=value,name=value";
+    // The value is not shown, because it may be a credential.
+    const FORM: &str = "OTEL_EXPORTER_OTLP_HEADERS is malformed: give name=value,name=value";
     let header = |pair: Option<(&str, String)>| {
         let (name, value) = pair.context(FORM)?;
         let mut value = HeaderValue::from_str(&value).ok().context(FORM)?;
@@ -183,7 +188,7 @@ fn headers(text: &str) -> anyhow::Result<Vec<(HeaderName, HeaderValue)>> {
 fn resource(service: Option<String>, text: Option<&str>) -> anyhow::Result<Vec<(String, String)>> {
     let mut attributes = Vec::new();
     for pair in pairs(text.unwrap_or_default()) {
-        let (name, value) = pair.context("OTEL_RESOURCE_ATTRIBUTES has the form name=value,name=value")?;
+        let (name, value) = pair.context("OTEL_RESOURCE_ATTRIBUTES is malformed: give name=value,name=value")?;
         ensure!(!attributes.iter().any(|(known, _)| known == name), "OTEL_RESOURCE_ATTRIBUTES names {name} twice");
         attributes.push((name.to_owned(), value));
     }
@@ -211,8 +216,10 @@ fn resource(service: Option<String>, text: Option<&str>) -> anyhow::Result<Vec<(
 mod tests {
     use super::*;
 
-    fn settings(variables: &[(&str, &str)]) -> anyhow::Result<Option<Settings>> {
-        Settings::new(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+    fn settings(variables: &[(&str, &str)]) -> anyhow::Result<Option<TraceSettings>> {
+        TraceSettings::new(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[test]
@@ -222,9 +229,9 @@ mod tests {
         assert!(settings(&[("OTEL_SERVICE_NAME", "x"), ("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]).unwrap().is_none());
         assert!(settings(&[ENDPOINT, ("OTEL_SDK_DISABLED", "True")]).unwrap().is_none());
         assert!(settings(&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")]).unwrap().is_none());
-        let place = |variables: &[_]| settings(variables).unwrap().unwrap().place();
-        assert_eq!(place(&[ENDPOINT]), "http://c:4318/v1/traces");
-        assert_eq!(place(&[ENDPOINT, ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://t/x")]), "https://t/x");
+        let endpoint = |variables: &[_]| settings(variables).unwrap().unwrap().endpoint_text();
+        assert_eq!(endpoint(&[ENDPOINT]), "http://c:4318/v1/traces");
+        assert_eq!(endpoint(&[ENDPOINT, ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://t/x")]), "https://t/x");
     }
 
     #[test]
@@ -251,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_is_refused_and_credentials_stay_hidden() {
+    fn invalid_variables_are_refused_and_credentials_stay_hidden() {
         for (name, value) in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "secret"),

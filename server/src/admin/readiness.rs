@@ -1,67 +1,68 @@
 //! Whether the server is ready for requests, check by check.
 
-use super::{Admin, PATIENCE, Stage};
+use super::{Admin, STORAGE_TIME_MAX, ServerStage};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use store::figures::Refusal;
 use tokio::time::timeout;
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug)]
-pub(super) struct Check {
+pub(super) struct ReadinessCheck {
     name: &'static str,
-    /// What is wrong; `None` if nothing is.
+    /// What is wrong; `None` if the check passed.
     trouble: Option<String>,
-    /// Whether the server is not ready while this is wrong.
+    /// Whether the server counts as not ready if the check fails.
     decides: bool,
 }
 
-impl Check {
+impl ReadinessCheck {
     fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 }
 
-/// Everything that was looked at.
+/// The results of all checks.
 #[derive(Debug)]
-pub(super) struct Checks(Vec<Check>);
+pub(super) struct ReadinessReport(Vec<ReadinessCheck>);
 
-impl Checks {
-    /// Looks at everything; takes a few seconds at most.
+impl ReadinessReport {
+    /// Makes all checks; takes a few seconds at most.
     pub(super) async fn of(admin: &Admin) -> Self {
         let stage = admin.stage();
-        let stage_trouble = (stage != Stage::Serving).then(|| format!("the server is {}", stage.name()));
-        let mut checks = vec![Check { name: "stage", trouble: stage_trouble, decides: true }];
+        let stage_problem = (stage != ServerStage::Serving).then(|| format!("the server is {}", stage.name()));
+        let mut checks = vec![ReadinessCheck { name: "stage", trouble: stage_problem, decides: true }];
         if let Some(service) = admin.service.get() {
-            let (reached, figures) = tokio::join!(timeout(PATIENCE, service.reach()), admin.figures());
-            let is_silent = || format!("the storage does not answer within {} s", PATIENCE.as_secs());
-            let reach_trouble = reached.map_or_else(|_| Some(is_silent()), Result::err);
+            let (probed, figures) = tokio::join!(timeout(STORAGE_TIME_MAX, service.probe()), admin.figures());
+            let no_response = || format!("the storage does not answer within {} s", STORAGE_TIME_MAX.as_secs());
+            let probe_problem = probed.map_or_else(|_| Some(no_response()), Result::err);
             let refusal = figures.as_ref().and_then(|(figures, _)| figures.refusal);
-            let storage_trouble = match refusal {
+            let storage_problem = match refusal {
                 Some(Refusal::Outage) => {
                     Some("a write failed, and none is taken until the disk works again".to_owned())
                 }
                 Some(Refusal::Closed) => Some("the storage is closed".to_owned()),
-                // Whoever cannot read is told why; a disk on which every write hangs has no figures.
-                Some(Refusal::DiskFull) | None => reach_trouble.or_else(|| figures.is_none().then(is_silent)),
+                // The error of a read comes first; if the disk hangs, there are no figures.
+                Some(Refusal::DiskFull) | None => probe_problem.or_else(|| figures.is_none().then(no_response)),
             };
             let is_full = refusal == Some(Refusal::DiskFull);
-            let disk_trouble = is_full.then(|| "too little free space: only deletions are taken".to_owned());
-            checks.push(Check { name: "storage", trouble: storage_trouble, decides: true });
-            // Reads still work, and only deletions can make room: they must get through.
-            checks.push(Check { name: "disk", trouble: disk_trouble, decides: false });
+            let disk_problem = is_full.then(|| "too little free space: only deletions are taken".to_owned());
+            checks.push(ReadinessCheck { name: "storage", trouble: storage_problem, decides: true });
+            // Reads still work, and only deletions can make room, so the server must stay reachable.
+            checks.push(ReadinessCheck { name: "disk", trouble: disk_problem, decides: false });
         }
         Self(checks)
     }
 
-    /// Whether the server is ready: nothing is wrong that would decide.
-    pub(super) fn are_good(&self) -> bool {
+    /// Whether the server is ready: no check failed that decides.
+    pub(super) fn is_ready(&self) -> bool {
         self.0.iter().all(|check| check.trouble.is_none() || !check.decides)
     }
 
-    /// One line: that all is well, or what is wrong first, and first what decides.
+    /// One line: `ok`, or the first failure, those that decide before others.
     pub(super) fn brief(&self) -> String {
-        let first = |decides| self.0.iter().filter(move |check| check.decides == decides).find_map(Check::trouble);
+        let first =
+            |decides| self.0.iter().filter(move |check| check.decides == decides).find_map(ReadinessCheck::trouble);
         match (first(true), first(false)) {
             (Some(trouble), _) => format!("not ready: {trouble}\n"),
             (None, Some(trouble)) => format!("ready, but: {trouble}\n"),
@@ -72,27 +73,26 @@ impl Checks {
     /// One line for each check.
     pub(super) fn verbose(&self) -> String {
         let mut text = String::new();
-        for Check { name, trouble, .. } in &self.0 {
+        for ReadinessCheck { name, trouble, .. } in &self.0 {
             let written = match trouble {
                 None => writeln!(text, "[+] {name}: ok"),
                 Some(trouble) => writeln!(text, "[-] {name}: {trouble}"),
             };
-            written.expect("a text takes every line");
+            written.expect("writing to a string does not fail");
         }
-        text + if self.are_good() { "ready\n" } else { "not ready\n" }
+        text + if self.is_ready() { "ready\n" } else { "not ready\n" }
     }
 
     /// The same for programs.
     pub(super) fn json(&self) -> Value {
-        let check =
-            |check: &Check| json!({"name": check.name, "ok": check.trouble.is_none(), "trouble": check.trouble});
-        json!({"ready": self.are_good(), "checks": self.0.iter().map(check).collect::<Vec<_>>()})
+        let check = |check: &ReadinessCheck| json!({"name": check.name, "ok": check.trouble.is_none(), "trouble": check.trouble});
+        json!({"ready": self.is_ready(), "checks": self.0.iter().map(check).collect::<Vec<_>>()})
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Watched;
+    use super::super::ObservedService;
     use super::*;
     use crate::limits::admission::AdmissionFigures;
     use crate::telemetry::log::LogControl;
@@ -109,34 +109,35 @@ mod tests {
         asked: AtomicUsize,
     }
 
-    impl Watched for Hanging {
+    impl ObservedService for Hanging {
         fn figures(&self) -> (Figures, AdmissionFigures) {
             self.asked.fetch_add(1, Ordering::Relaxed);
             let _works_again = self.disk.lock().unwrap().recv();
             Default::default()
         }
 
-        fn reach(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
+        fn probe(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
             Box::pin(async { Ok(()) })
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_disk_that_hangs_is_told_and_keeps_one_thread() {
+    async fn a_disk_that_hangs_is_reported_and_blocks_one_thread() {
         let (works_again, disk) = mpsc::channel();
         let hanging = Arc::new(Hanging { disk: Mutex::new(disk), asked: AtomicUsize::new(0) });
         let admin = Admin::new(LogControl::of_nothing(), Arc::new(Metrics::new(false)), Arc::default(), None);
-        admin.serve(Arc::clone(&hanging) as Arc<dyn Watched>);
+        admin.serve(Arc::clone(&hanging) as Arc<dyn ObservedService>);
         for _ in 0..3 {
-            let later = tokio::time::advance(PATIENCE + Duration::from_millis(1));
-            let (one, other, ()) = tokio::join!(biased; Checks::of(&admin), Checks::of(&admin), later);
+            let later = tokio::time::advance(STORAGE_TIME_MAX + Duration::from_millis(1));
+            let (one, other, ()) =
+                tokio::join!(biased; ReadinessReport::of(&admin), ReadinessReport::of(&admin), later);
             for checks in [one, other] {
-                assert!(!checks.are_good());
+                assert!(!checks.is_ready());
                 assert_eq!(checks.brief(), "not ready: the storage does not answer within 2 s\n");
             }
         }
         assert!(hanging.asked.load(Ordering::Relaxed) <= 1);
         drop(works_again);
-        assert_eq!(Checks::of(&admin).await.brief(), "ok\n");
+        assert_eq!(ReadinessReport::of(&admin).await.brief(), "ok\n");
     }
 }

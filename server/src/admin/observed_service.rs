@@ -1,21 +1,21 @@
-//! A service as the admin listener sees it, whatever engine it is on.
+//! What the admin listener reads of a [`Service`], whatever its engine.
 
-use super::Watched;
+use super::ObservedService;
 use crate::limits::admission::AdmissionFigures;
 use crate::service::Service;
 use model::{AccountName, TableName};
 use std::pin::Pin;
 use store::{Engine, Figures, TableKey};
 
-/// The account and the table that readiness asks the storage for. They need not be there.
+/// The account and the table that the probe looks up. They need not exist.
 const READINESS: &str = "readiness";
 
-impl<E: Engine> Watched for Service<E> {
+impl<E: Engine> ObservedService for Service<E> {
     fn figures(&self) -> (Figures, AdmissionFigures) {
         (self.engine.figures(), self.admission.figures())
     }
 
-    fn reach(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
+    fn probe(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
         Box::pin(async {
             let account = AccountName::new(READINESS).expect("the name follows the rules");
             let name = TableName::new(READINESS).expect("the name follows the rules");

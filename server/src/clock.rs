@@ -1,0 +1,47 @@
+//! The one place where the crate reads time.
+//!
+//! A function that decides by time takes it as an argument where that is simple, so that tests pass any time in. What else
+//! reads time reads it here. Instants are those of the runtime, so a test that pauses the runtime's clock pauses all of them.
+
+use std::time::{Duration, Instant, SystemTime};
+
+/// The time of day.
+pub(crate) fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+/// The present moment, for measuring how long something takes.
+pub(crate) fn instant() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// How long ago an instant was.
+pub(crate) fn elapsed_since(earlier: Instant) -> Duration {
+    instant().saturating_duration_since(earlier)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { files(&path, found) } else { found.push(path) }
+        }
+    }
+
+    #[test]
+    fn no_other_module_reads_time() {
+        let mut found = Vec::new();
+        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+        for path in found.iter().filter(|path| !path.ends_with("clock.rs") && !path.ends_with("tests.rs")) {
+            let text = fs::read_to_string(path).unwrap();
+            let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            for call in ["Instant::now", "SystemTime::now", ".elapsed()"] {
+                assert!(!product.contains(call), "{} calls {call} and not crate::clock", path.display());
+            }
+        }
+    }
+}
