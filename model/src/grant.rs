@@ -1,12 +1,12 @@
-//! What a request may do, once it is known who sends it (specification 08 §3, §6, §9).
+//! What an authenticated request may do (specification 08 §3, §6, §9).
 //!
 //! Invariants:
 //!
 //! 1. [`Grant::check`] is the only place that decides whether an action is allowed.
 //! 2. No grant reaches an entity outside its key range by any action: point operations are checked one by one, and a
-//!    query looks only where [`Grant::confine`] lets it.
+//!    query scans only the ranges that [`Grant::confine`] leaves.
 //!
-//! This module must not know how a credential looks on the wire. A further kind of credential is a further [`Scope`].
+//! This module must not know how a credential is written or verified. Another kind of credential is another [`Scope`].
 
 use crate::key::EntityKey;
 use crate::mutation::Mutation;
@@ -32,7 +32,7 @@ pub enum Scope {
     Owner,
     /// A table SAS: entities of one table.
     Table {
-        /// The table, in whatever letter case.
+        /// The table, in any letter case.
         table: Box<str>,
         /// What may be done with the entities.
         permissions: Permissions,
@@ -48,7 +48,7 @@ pub enum Scope {
     },
     /// A bearer token: what the roles of its principal allow.
     Roles(RoleScope),
-    /// A genuine credential that may not be used in this way at all.
+    /// A genuine credential that may not be used for this request at all.
     Nothing(Denial),
 }
 
@@ -63,7 +63,7 @@ pub struct ResourceTypes {
     pub object: bool,
 }
 
-/// Something that a request wants to do.
+/// What a request does, as far as authorization is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action<'a> {
     /// Get Table Service Properties.
@@ -91,11 +91,11 @@ pub enum Action<'a> {
         /// The table that the request names; any text.
         table: &'a str,
     },
-    /// Something with entities.
+    /// An operation on entities.
     Entities {
         /// The table that the request names; any text.
         table: &'a str,
-        /// What it wants to do with them.
+        /// What it does with them.
         access: EntityAccess,
         /// The entity; `None` for a query, and as long as it is not known.
         key: Option<&'a EntityKey>,
@@ -134,7 +134,7 @@ pub enum Denial {
     Operation,
     /// The credential is for another table.
     Table,
-    /// The entity to read lies outside the key range: it is as if it were not there.
+    /// The entity to read lies outside the key range, and is reported as missing.
     Invisible,
     /// The entity to write lies outside the key range.
     Range,
@@ -167,12 +167,12 @@ impl EntityAccess {
 }
 
 impl Grant {
-    /// Everything on an account.
+    /// The grant of an account key: everything on an account.
     pub fn owner(account: AccountName) -> Self {
         Self { account, scope: Scope::Owner }
     }
 
-    /// Whether an action is allowed, and otherwise the first reason why not, in the order of 08 §9.
+    /// Checks whether an action is allowed; the error is the first reason against it, in the order of 08 §9.
     pub fn check(&self, action: Action<'_>) -> Result<(), Denial> {
         match &self.scope {
             Scope::Owner => Ok(()),
@@ -183,7 +183,7 @@ impl Grant {
         }
     }
 
-    /// The parts of ranges that a query may look at.
+    /// The parts of ranges that a query may scan.
     pub fn confine(&self, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
         match &self.scope {
             Scope::Owner | Scope::Account { .. } | Scope::Roles(_) => ranges,
@@ -230,9 +230,9 @@ fn check_account(resources: ResourceTypes, permissions: Permissions, action: Act
     }
 }
 
-/// What roles must hold for an action (09 §5).
+/// Whether the roles allow an action (09 §5).
 ///
-/// UNVERIFIED (09 §5): that a role on one table neither shows that table's entry in the list of tables nor creates the
+/// UNVERIFIED (09 §5): that a role on one table neither lists that table nor creates the
 /// table: both are refused, as the list of tables is; and that policies need actions of their own, which only the owner's
 /// role has.
 fn check_roles(roles: &RoleScope, action: Action<'_>) -> Result<(), Denial> {
@@ -367,7 +367,7 @@ mod tests {
             .prop_map(|chars| chars.into_iter().collect())
     }
 
-    /// A bound may hold characters that no key can hold.
+    /// A bound may contain characters that are not allowed in keys.
     fn bound() -> impl Strategy<Value = Option<(String, Option<String>)>> {
         let any_text = || (text(), prop_oneof![Just(""), Just("\0"), Just("\u{1}"), Just("\0b")]);
         let any_text = move || any_text().prop_map(|(text, tail)| text + tail);
@@ -412,7 +412,7 @@ mod tests {
             }
             let read = Action::Entities { table: "harvest", access: EntityAccess::Read, key: Some(&key) };
             prop_assert_eq!(grant.check(read).is_ok(), inside && letters.contains('r'));
-            // A query, from whatever position a client asks for, sees what is inside and behind the position.
+            // A query from any position returns what is inside the range and not before the position.
             let position = crate::Position::new(&page.0, &page.1);
             let ranges = grant.confine(vec![KeyRange::all()]);
             let seen = ranges.iter().any(|range| range.from_position(&position).contains(&key.encode()));

@@ -1,4 +1,6 @@
 //! What a shared access signature or a stored access policy permits (specification 08 §3).
+//!
+//! This module must not know which operation needs which permission; [`crate::grant`] does.
 
 use std::fmt;
 
@@ -36,7 +38,7 @@ impl Permissions {
         ('c', Self::CREATE),
         ('w', Self::WRITE),
     ];
-    /// Letters of an account SAS that mean something to other services only.
+    /// Letters of an account SAS that have a meaning for other services only.
     const LETTERS_OF_OTHER_SERVICES: &str = "pyxtfi";
 
     /// Reads the letters of a table SAS or of a policy; `None` if one of them is not of `raud`.

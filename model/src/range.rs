@@ -1,10 +1,14 @@
 //! Ranges of keys, and positions in the order of entities.
+//!
+//! Invariant: a range consists of encoded key bytes, so its order is that of the entities.
+//!
+//! This module must not know filters or storage.
 
 use crate::key::{KEY_SEPARATOR, KeyView, encode_ordinal};
 use std::ops::Bound;
 
-/// Sorts behind every row key of a partition and before every longer partition key:
-/// one more than the separator, and less than any character that a key may hold.
+/// Sorts after every row key of a partition and before every longer partition key:
+/// one more than the separator, and less than any character that is allowed in a key.
 const AFTER_PARTITION: u8 = KEY_SEPARATOR + 1;
 
 /// A position in the order of the entities of a table: the key bytes of the next entity to examine.
@@ -44,7 +48,7 @@ impl Position {
 pub struct KeyRange {
     /// The first key bytes of the range.
     pub start: Vec<u8>,
-    /// The first key bytes behind the range; `None` reaches to the end of the table.
+    /// The first key bytes after the range; `None` reaches to the end of the table.
     pub end: Option<Vec<u8>>,
 }
 
@@ -73,7 +77,7 @@ impl KeyRange {
     pub fn rows(partition: &str, from: Bound<&str>, to: Bound<&str>) -> Self {
         let prefix = encoded(partition, &[KEY_SEPARATOR]);
         let with = |row: &str, suffix: &[u8]| [prefix.as_slice(), &encoded(row, suffix)].concat();
-        // No row key holds the separator, so a row key with it appended is the next possible row key.
+        // No row key contains the separator, so a row key with it appended is the next possible row key.
         let start = match from {
             Bound::Unbounded => prefix.clone(),
             Bound::Included(row) => with(row, &[]),
@@ -132,7 +136,7 @@ impl KeyRange {
         let separator = start.iter().position(|b| *b == KEY_SEPARATOR);
         let partition = start.get(..separator.unwrap_or(start.len()))?;
         let rest = end.strip_prefix(partition)?;
-        // Between a partition key and what sorts behind all its rows there are no others.
+        // No other key sorts between a partition key and the bytes after all of its rows.
         let ends_inside = separator.is_some() && rest.first() == Some(&KEY_SEPARATOR);
         (ends_inside || rest == [AFTER_PARTITION]).then_some(partition)
     }
@@ -143,8 +147,8 @@ impl KeyRange {
     }
 }
 
-/// A text that may be a key, or else the part of it that may. The bytes that structure encoded keys occur in no key, so
-/// a text with one of them equals no key, and sorts behind the part before that byte and before all that continue it.
+/// A text that can be a key, or its longest beginning that can. The bytes that structure encoded keys occur in no key, so
+/// a text with one of them equals no key, and sorts after the part before that byte and before every key that continues it.
 fn possible(text: &str) -> Result<&str, &str> {
     text.split_once(['\0', '\u{1}']).map_or(Ok(text), |(head, _)| Err(head))
 }

@@ -1,9 +1,11 @@
 //! The binary record of an entity: its Timestamp and custom properties, read in place.
 //!
-//! `docs/record-format.md` describes the format byte by byte; the test `the_format_is_pinned` holds it.
-//! The keys are not part of the record: they stand in the key under which an engine stores it.
+//! `docs/record-format.md` describes the format byte by byte; the test `the_format_is_pinned` checks it.
+//! The keys are not part of the record: they are the key under which an engine stores it.
 //!
-//! Bytes that come from a store may be damaged, so every read can fail and none panics.
+//! Invariant: stored bytes may be damaged, so every read can fail and none panics.
+//!
+//! This module must not know where records are stored.
 
 use crate::edm::{EdmType, EdmValue, Guid};
 use crate::limits::CUSTOM_PROPERTIES_MAX;
@@ -65,7 +67,7 @@ pub struct RecordView<'a> {
 }
 
 impl<'a> RecordView<'a> {
-    /// Reads the header; the properties are read as they are asked for.
+    /// Reads the header; the properties are read when they are needed.
     pub fn new(bytes: &'a [u8]) -> Result<Self, DamagedRecord> {
         let (header, properties) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(DamagedRecord)?;
         let [version, timestamp @ .., count] = *header;
@@ -114,9 +116,9 @@ impl<'a> RecordView<'a> {
 }
 
 impl RecordView<'_> {
-    /// Reads all of it: every name and value, and that nothing stands behind the last one.
+    /// Checks all of it: every name and value, and that nothing follows the last one.
     ///
-    /// Reading in place looks at no more than it needs, so this is for those who look for damage.
+    /// Reading in place checks no more than it needs; this is for finding damage.
     pub fn check(&self) -> Result<(), DamagedRecord> {
         let mut properties = self.properties();
         for property in properties.by_ref() {
@@ -128,7 +130,7 @@ impl RecordView<'_> {
     }
 }
 
-/// One stored property; name and value are decoded when they are asked for.
+/// One stored property; name and value are decoded when they are needed.
 #[derive(Debug, Clone, Copy)]
 pub struct Property<'a> {
     name: &'a [u8],
@@ -225,9 +227,9 @@ impl<'a> Properties<'a> {
 }
 
 impl<'a> Properties<'a> {
-    /// The next property, if its name and its type are these; otherwise nothing is taken.
+    /// The next property, if it has this header; otherwise the iterator does not advance.
     ///
-    /// Much faster than reading both, for one who expects them.
+    /// This is much faster than decoding name and type, for callers that expect them.
     pub fn next_with(&mut self, header: &PropertyHeader) -> Option<Property<'a>> {
         let left = self.left.checked_sub(1)?;
         let mut rest = Self { left, rest: self.rest.strip_prefix(header.bytes.as_slice())? };
@@ -238,7 +240,7 @@ impl<'a> Properties<'a> {
     }
 }
 
-/// What stands in front of the value of a property in a record: its name and its type, to be compared with others.
+/// The bytes before the value of a property in a record: its name and its type.
 #[derive(Debug, Clone)]
 pub struct PropertyHeader {
     bytes: Vec<u8>,
@@ -289,7 +291,7 @@ fn fixed_bytes(edm_type: EdmType) -> Option<usize> {
     }
 }
 
-/// Which bounds the properties exceed; judged when the mutation is applied (06 §6, step 12).
+/// Which limits the properties exceed; checked when the mutation is applied (06 §6, step 12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Excess {
     properties: bool,
@@ -298,7 +300,7 @@ struct Excess {
 
 /// Builds a record property by property, and keeps the figures that the limits are checked against.
 ///
-/// It accepts more than a record may hold, so that a body can be read to its end before it is judged.
+/// It accepts more than a record may contain, so that a body can be read to its end before its limits are checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordBuilder {
     bytes: Vec<u8>,
@@ -313,11 +315,11 @@ impl Default for RecordBuilder {
     }
 }
 
-/// How much more memory than it needs a finished record may hold.
+/// The largest ratio of the memory of a finished record to its size.
 const CAPACITY_FACTOR_MAX: usize = 2;
 
 impl RecordBuilder {
-    /// An empty builder with room for a record of this many bytes.
+    /// An empty builder with capacity for a record of this many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         let mut buffer = Vec::with_capacity(HEADER_BYTES + bytes);
         buffer.push(RECORD_VERSION);
@@ -384,7 +386,7 @@ impl RecordBuilder {
 
     /// The same properties in the ordinal order of their names, compared by bytes.
     ///
-    /// Damaged properties, which a builder never holds, stay where they are.
+    /// A builder has no damaged properties, so no error is possible.
     #[must_use]
     pub fn ordered(self) -> Self {
         let names = || self.properties().filter_map(Result::ok).map(|property| property.name_bytes());
@@ -409,7 +411,7 @@ impl RecordBuilder {
         for (slot, byte) in self.bytes.iter_mut().skip(TIMESTAMP_AT).zip(header) {
             *slot = byte;
         }
-        // The room was made for the text of the entity, which may be many times larger than its record.
+        // The capacity is that of the entity's text, which may be many times larger than its record.
         if self.bytes.capacity() > self.bytes.len() * CAPACITY_FACTOR_MAX {
             self.bytes.shrink_to_fit();
         }

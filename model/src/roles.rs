@@ -1,4 +1,4 @@
-//! What roles allow (specification 09 §5): the actions that an assignment grants, on an account or on some tables.
+//! What roles allow (specification 09 §5): the actions that an assignment grants, on an account or on tables.
 //!
 //! Invariants:
 //!
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct DataActions(u16);
 
-/// What the names of actions start with; the rest alone is understood too.
+/// The prefix of the names of actions; it may be omitted.
 const ACTION_PREFIX: &str = "Microsoft.Storage/storageAccounts/tableServices/";
 
 macro_rules! actions {
@@ -43,7 +43,7 @@ actions! {
     SET_POLICIES "tables/setAcl/action" 6
     /// Query Entities, Get Entity.
     READ_ENTITIES "tables/entities/read" 7
-    /// Every write of entities but deletion.
+    /// Every write of entities except deletion.
     WRITE_ENTITIES "tables/entities/write" 8
     /// Insert Entity.
     ADD_ENTITIES "tables/entities/add/action" 9
@@ -142,7 +142,7 @@ impl RequiredActions {
     }
 }
 
-/// Which tables an assignment reaches.
+/// The tables that an assignment covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TablePattern {
     /// The name, or what the names start with, in lower case.
@@ -168,14 +168,14 @@ impl TablePattern {
 /// What the roles of a caller allow on one account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoleScope {
-    /// Who calls, for the log.
+    /// The caller, for the log.
     pub caller: Arc<str>,
     account: DataActions,
     tables: Vec<(TablePattern, DataActions)>,
 }
 
 impl RoleScope {
-    /// Nothing is allowed to this caller yet.
+    /// A scope that allows this caller nothing.
     pub fn of(caller: Arc<str>) -> Self {
         Self { caller, ..Self::default() }
     }

@@ -1,4 +1,6 @@
 //! Base64 of binary values.
+//!
+//! This module must not know where such values occur.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,6 +1,8 @@
 //! Continuation tokens in the form of the service: `1!<length>!<Base64>` (specification 04 §6).
 //!
 //! A token names the next position to examine. Tokens are not secret and not tied to a query.
+//!
+//! This module must not know what a token's text means.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -2,6 +2,8 @@
 //! (specification 03 §6 and 06).
 //!
 //! The table in this file is the only place that assigns a status to a code.
+//!
+//! This module must not know which error a request causes.
 
 use crate::json_string::write_json_string;
 use crate::xml::{DECLARATION, escape};

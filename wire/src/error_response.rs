@@ -1,4 +1,6 @@
 //! Error responses as a client reads them: all formats of [`crate::error`], and that of the XML operations.
+//!
+//! This module must not know what a client does about an error.
 
 use crate::xml::Element;
 use serde::Deserialize;

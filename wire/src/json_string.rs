@@ -1,4 +1,8 @@
 //! Strings as JSON: everything beyond printable ASCII is escaped, as the service does (specification 03 §3.6).
+//!
+//! Invariant: what is written is ASCII.
+//!
+//! This module must not know what a string is used for.
 
 use model::record::DamagedRecord;
 

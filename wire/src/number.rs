@@ -1,4 +1,8 @@
 //! The text of doubles (specification 01 §6.2, 03 §3.6).
+//!
+//! Invariant: the text of a double reads back to the same double.
+//!
+//! This module must not know the formats that contain it.
 
 use std::num::FpCategory;
 use std::ops::Range;

@@ -1,6 +1,8 @@
 //! Service properties as XML: the body of Get and Set Table Service Properties (specification 10 §1).
 //!
 //! Before version 2013-08-15 the document has `Logging` and `Metrics` only; these are the hourly metrics.
+//!
+//! This module must not know what the properties do.
 
 use crate::version::Version;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};

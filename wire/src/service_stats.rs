@@ -1,4 +1,6 @@
 //! Service statistics as XML: the body of Get Table Service Stats (specification 10 §6).
+//!
+//! This module must not know how a secondary endpoint is replicated.
 
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION};
 use std::time::SystemTime;

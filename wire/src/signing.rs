@@ -1,6 +1,8 @@
 //! Shared Key and Shared Key Lite: the `Authorization` header and the strings to sign (specification 07).
 //!
 //! Invariants: signatures are compared in constant time, and no key appears in `Debug` output.
+//!
+//! This module must not know accounts: it gets the keys to try.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,6 @@
 //! Percent-encoding, and the addresses in responses (specification 02 §1, 03 §4).
+//!
+//! This module must not know which resources exist.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::borrow::Cow;

@@ -1,4 +1,6 @@
 //! Service versions: the `x-ms-version` of a request and what it changes (specification 02 §7).
+//!
+//! This module must not know what an operation does with a version.
 
 use std::fmt;
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //!
-//! 1. Reading takes time and memory linear in the document, and no more than [`ELEMENTS_MAX`] elements.
+//! 1. Reading takes time and memory linear in the document, and no more than `ELEMENTS_MAX` elements.
 //! 2. Only the five predefined entities and character references are expanded.
 //!
 //! This module must not know what a document means.

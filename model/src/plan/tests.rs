@@ -201,7 +201,7 @@ fn tables_are_bounded_by_their_folded_name() {
     assert!(plan_tables(Some(&Filter::Constant(false))).is_empty());
 }
 
-/// The filters of the generator ask for keys; asked of tables, they must name the one property that tables have.
+/// The filters of the generator compare keys; for tables, they must name the only property of tables.
 fn about_tables(filter: Filter) -> Filter {
     match filter {
         Filter::And(operands) => Filter::And(operands.into_iter().map(about_tables).collect()),

@@ -6,6 +6,8 @@
 //!    expanded except the five predefined entities and character references.
 //! 2. A document type is refused, so that there are no other entities, internal or external.
 //! 3. Names are compared by namespace; prefixes do not matter.
+//!
+//! This module must not know which types texts are valid for; [`super::value`] does.
 
 use super::value::push_value;
 use super::{ATOM, DATA, METADATA};

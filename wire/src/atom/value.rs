@@ -1,4 +1,6 @@
 //! The text of a value in Atom (specification 01 §6).
+//!
+//! This module must not know elements: it reads and writes the text inside of one.
 
 use crate::binary::{read_base64, write_base64};
 use crate::entity_body::{BodyError, datetime, finite_double};

@@ -1,4 +1,6 @@
 //! Writes responses, in the order and spelling of the service (specification 03 §5.3, §5.4).
+//!
+//! This module must not know HTTP. Of an entity it reads the stored record only.
 
 use super::value::{is_white_space, write_attribute, write_text, write_value};
 use super::{ATOM, DATA, METADATA, SCHEME};

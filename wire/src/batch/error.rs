@@ -1,4 +1,6 @@
 //! Why the body of a batch or of its response cannot be read.
+//!
+//! The texts are for the log and never sent to a client.
 
 /// Why a batch cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

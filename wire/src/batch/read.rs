@@ -1,4 +1,6 @@
 //! Request bodies of batches: one change set, or one query (specification 05 §3).
+//!
+//! This module must not know which operations a batch may contain.
 
 use super::BatchError;
 use super::multipart::{Header, Lines, Parts, boundary};

@@ -2,6 +2,8 @@
 //!
 //! The boundaries are fixed: nothing between them can look like one, because neither an address nor JSON as this crate
 //! writes it contains a line break.
+//!
+//! This module must not know how operations are encoded: addresses and bodies come from the caller.
 
 /// A change set in the making.
 #[derive(Debug)]

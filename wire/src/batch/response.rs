@@ -1,4 +1,6 @@
 //! Responses to entity group transactions, as a client reads them (specification 05 §4).
+//!
+//! This module must not know which operation a response belongs to.
 
 use super::BatchError;
 use super::multipart::{Lines, Parts};

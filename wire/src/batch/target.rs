@@ -1,4 +1,8 @@
 //! The targets of the operations inside a batch (specification 05 §3).
+//!
+//! Invariant: a target belongs to the account of the batch.
+//!
+//! This module must not know resources: the path is not decoded.
 
 use crate::target::account_label;
 use model::AccountName;

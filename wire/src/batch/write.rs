@@ -3,6 +3,8 @@
 //! The response to a batch is [`start_changeset`], for each operation [`start_part`], [`write_head`], its body and a line break,
 //! then [`end`] of the change set and [`end`] of the batch. The response to a query is a part of the batch itself, without
 //! a change set around it.
+//!
+//! This module must not know how the bodies of responses are encoded.
 
 use crate::negotiation::Preference;
 use model::{DateTime, ETag};

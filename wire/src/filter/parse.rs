@@ -2,6 +2,8 @@
 //!
 //! Operands and pending operators are kept on two stacks on the heap, so nesting takes no stack of the thread.
 //! The first type error is kept until the whole text has been parsed, and reported if the text is well-formed.
+//!
+//! This module must not know characters: it works on tokens.
 
 use super::FilterError;
 use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind};

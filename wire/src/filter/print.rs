@@ -1,4 +1,8 @@
 //! Prints a filter.
+//!
+//! Invariant: printed text parses to the same tree.
+//!
+//! This module must not know how a filter is parsed, evaluated or planned.
 
 use super::lex::{INFINITY, NOT_A_NUMBER};
 use crate::number::write_double;

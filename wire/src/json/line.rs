@@ -2,6 +2,10 @@
 //!
 //! Client libraries read such a line as they read an entity of a page. Doubles are annotated, so that `5.0` stays a double
 //! in every reader, and a negative zero keeps its sign, which no response of the service shows (01 §6.2).
+//!
+//! Invariant: what is written is read back equal in every bit.
+//!
+//! This module must not know files.
 
 use super::write::{close_object, write_name_and_type, write_value};
 use crate::json_string::write_json_string;

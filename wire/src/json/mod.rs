@@ -1,4 +1,8 @@
 //! JSON of the Table service: OData version 3 at three metadata levels (specification 03 §2, §3).
+//!
+//! Invariant: bodies are parsed by `serde_json` alone.
+//!
+//! This module must not know which requests use JSON.
 
 mod encoder_cache;
 mod line;

@@ -1,4 +1,8 @@
 //! Reads request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
+//!
+//! Invariant: numbers are parsed from their text, so that no digit is lost before the type is known.
+//!
+//! This module must not know how members are found; [`super::members`] does.
 
 use super::members::{Key, Members, Text};
 use crate::binary::read_base64;

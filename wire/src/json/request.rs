@@ -1,4 +1,6 @@
 //! Request bodies, as a client writes them (specification 03 §2).
+//!
+//! Invariant: a server reads what is written in the same types.
 
 use super::write::{close_object, write_name_and_type, write_value};
 use crate::json_string::write_json_string;

@@ -1,4 +1,6 @@
 //! Responses with several entities or tables, as a client reads them (specification 03 §3).
+//!
+//! This module must not know continuation tokens, which are headers.
 
 use super::read::read_stored_entity;
 use crate::entity_body::{BodyError, StoredEntity};

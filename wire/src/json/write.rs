@@ -1,6 +1,6 @@
 //! Writes responses, byte for byte in the order and spelling of the service (specification 03 §3).
 //!
-//! This module must not know HTTP, and nothing of an entity but its stored record.
+//! This module must not know HTTP. Of an entity it reads the stored record only.
 
 use super::encoder_cache::EncoderCache;
 use crate::binary::write_base64;

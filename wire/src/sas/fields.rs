@@ -1,4 +1,6 @@
 //! The fields of a token as texts, and the strings to sign that are made of them (specification 08 §1, §2, §8).
+//!
+//! This module must not know what the fields mean.
 
 use super::SasError;
 use crate::signing::AccountKey;

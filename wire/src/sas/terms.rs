@@ -1,4 +1,6 @@
 //! The meaning of the fields of a verified token, and what it allows in a request (specification 08 §3 to §9).
+//!
+//! This module must not know signatures.
 
 use super::{Fields, Kind, SasError};
 use crate::version::Version;
