@@ -38,8 +38,8 @@ fn check_table(name: &str) {
 fn check_entity(entity: &EntityBody) {
     let record = entity.properties.clone().finish(DateTime::MIN);
     for format in [Format::Atom, Format::Json(MetadataLevel::Minimal)] {
-        let again =
-            read_entity(format, &written(entity, &record, format), KeyLocation::Body).expect("a written entity is read");
+        let again = read_entity(format, &written(entity, &record, format), KeyLocation::Body)
+            .expect("a written entity is read");
         // JSON does not show the sign of zero.
         if format == Format::Atom || !has_negative_zero(&record) {
             assert_eq!(again.properties, entity.properties, "{format:?}");

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use model::AccountName;
 use model::limits::TRANSACTION_OPERATIONS_MAX;
-use wire::batch::{Batch, PartTarget, PartRequest, read};
+use wire::batch::{Batch, PartRequest, PartTarget, read};
 
 const BATCH: &str = "batch_made_by_the_fuzz_target";
 const CHANGESET: &str = "changeset_made_by_the_fuzz_target";

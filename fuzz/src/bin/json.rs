@@ -36,7 +36,8 @@ fn check_written(entity: &EntityBody) {
     }
     let record = entity.properties.clone().finish(DateTime::MIN);
     for level in [MetadataLevel::Full, MetadataLevel::Minimal, MetadataLevel::None] {
-        let again = read_entity(&entity_body(entity, &record, level), KeyLocation::Body).expect("a written entity is read");
+        let again =
+            read_entity(&entity_body(entity, &record, level), KeyLocation::Body).expect("a written entity is read");
         assert_eq!(again.properties.len(), entity.properties.len());
         // JSON does not show the sign of zero, and without metadata some types become strings.
         if level != MetadataLevel::None && !has_negative_zero(&record) {

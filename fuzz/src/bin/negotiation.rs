@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::negotiation::{ContentKind, DataServiceVersion, Preference, FormatPreferences};
+use wire::negotiation::{ContentKind, DataServiceVersion, FormatPreferences, Preference};
 use wire::{Format, Version};
 
 // One line each: version, the two data service versions, Accept, $format, Content-Type, Prefer. An empty line is an
@@ -17,7 +17,11 @@ fuzz_target!(|text: &str| {
     let format_preferences = FormatPreferences { version, data_service_version, accept: line(), format: line() };
     let speaks_json = data_service_version >= DataServiceVersion::V3;
     if let (true, Ok(format @ Format::Json(_))) = (speaks_json, format_preferences.response_format()) {
-        let repeated = FormatPreferences { accept: Some(format.content_type(ContentKind::Entry)), format: None, ..format_preferences };
+        let repeated = FormatPreferences {
+            accept: Some(format.content_type(ContentKind::Entry)),
+            format: None,
+            ..format_preferences
+        };
         assert_eq!(repeated.response_format(), Ok(format));
         assert_eq!(format_preferences.empty_response_format(), Ok(format));
     }

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use model::{DateTime, Scope, StoredAccessPolicies};
 use std::net::Ipv4Addr;
-use wire::sas::{SasContext, Fields, SasError, parse_time, verify};
+use wire::sas::{Fields, SasContext, SasError, parse_time, verify};
 use wire::signing::AccountKey;
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
