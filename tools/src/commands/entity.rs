@@ -228,7 +228,7 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
     let entities = match (&args.json, key) {
         (Some(json), key) => parse_json(json, key.as_ref())?,
         (None, Some(key)) => vec![Entity::new(key, parse_properties(&args.properties)?)],
-        (None, None) => bail!("the entity is missing: give PARTITION ROW NAME=VALUE…, or --json"),
+        (None, None) => bail!("say which entity: PARTITION ROW NAME=VALUE…, or --json"),
     };
     let mode = match (args.insert, args.merge) {
         (true, _) => WriteMode::Insert,
@@ -249,7 +249,7 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
 fn check_condition(etag: &str) -> anyhow::Result<()> {
     ensure!(
         Condition::parse(etag).is_some(),
-        "'{etag}' is not an ETag: one looks like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", and * means any"
+        "'{etag}' is not an ETag: one looks like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", and * stands for any"
     );
     Ok(())
 }

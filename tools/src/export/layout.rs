@@ -24,7 +24,7 @@ impl ExportTarget {
         let by_name = FileFormat::of(to).filter(|_| !to.is_dir());
         match (by_name, format) {
             (Some(by_name), Some(format)) if by_name != format => {
-                bail!("--to {} does not end with .{}, as --format says", to.display(), format.extension())
+                bail!("--to {} has the extension of another format than --format {}", to.display(), format.extension())
             }
             (Some(format), _) => Ok((Self::File(to.to_owned()), format)),
             (None, format) => Ok((Self::Folder(to.to_owned()), format.unwrap_or(FileFormat::Jsonl))),
