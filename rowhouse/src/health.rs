@@ -1,7 +1,7 @@
-//! `rowhouse health`: asks a running server whether it is ready. It is for containers without a shell, where nothing else
-//! could ask.
+//! `rowhouse health`: checks whether a running server is ready, for containers without a shell or another HTTP client.
 //!
-//! It finds the server by the options that the server itself was started with, in the same environment or file.
+//! It finds the server by the options that the server itself was started with, in the same environment or file. It must not
+//! need anything of the server except its address.
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
@@ -21,27 +21,27 @@ Examples:
   rowhouse health
       the server that runs with the same environment, or with the defaults
   rowhouse health --admin 127.0.0.1:10003
-      whether that admin listener says that the server is ready
+      whether that admin listener reports the server as ready
   rowhouse health --listen 127.0.0.1:10002
-      whether anything answers there; for a server without an admin listener
+      whether a server responds there; for a server without an admin listener
 
 The exit code is 0 if the server is ready, else 1.";
 
-/// Most bytes of the answer that are read: enough to say why a server is not ready.
-const ANSWER_BYTES_MAX: u64 = 4096;
+/// Most bytes of the response that are read: enough for the reason why a server is not ready.
+const RESPONSE_BYTES_MAX: u64 = 4096;
 
 /// The options of health.
 #[derive(Debug, Args)]
 pub struct HealthArgs {
-    /// Address of the admin listener, as the server was given it; it is asked for /readyz
+    /// Address of the admin listener, as the server was given it; the request is for /readyz
     #[arg(long, env = "ROWHOUSE_ADMIN", value_name = "ADDR:PORT")]
     admin: Option<String>,
 
-    /// Address of the server [default: 127.0.0.1:10002]; it is asked only if there is no admin listener
+    /// Address of the server [default: 127.0.0.1:10002]; it is used only if there is no admin listener
     #[arg(long, env = "ROWHOUSE_LISTEN", value_name = "ADDR:PORT")]
     listen: Option<String>,
 
-    /// The server's certificate, which says that it speaks HTTPS
+    /// The server's certificate; if it is given, the request uses HTTPS
     #[arg(long, env = "ROWHOUSE_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
 
@@ -49,25 +49,25 @@ pub struct HealthArgs {
     #[arg(long, env = "ROWHOUSE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// How long to wait for an answer, in seconds
+    /// How long to wait for a response, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
     timeout: u64,
 }
 
-/// What the file of the server's options says that is of use here.
+/// The options of the server's file that are used here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-struct File {
+struct ServerFile {
     admin: Option<String>,
     listen: Option<String>,
     tls_cert: Option<PathBuf>,
 }
 
-/// Asks, and says what was answered; an error if the server is not ready.
+/// Sends one request; an error if the server is not ready.
 pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
     let timeout = Duration::from_secs(args.timeout);
     let file = match &args.config {
-        None => File::default(),
+        None => ServerFile::default(),
         Some(path) => {
             let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
             toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?
@@ -75,24 +75,24 @@ pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
     };
     if let Some(admin) = args.admin.or(file.admin) {
         let stream = connect(&admin, timeout)?;
-        // By its address: on this machine the admin listener takes no names.
+        // The host is the address, because the admin listener refuses names.
         let host = stream.peer_addr().with_context(|| format!("asking {admin}"))?.to_string();
-        let answer = ask(stream, &host, "/readyz")?;
-        ensure!(answer.status == 200, "not ready: {} {}", answer.status, answer.body.trim());
+        let response = get(stream, &host, "/readyz")?;
+        ensure!(response.status == 200, "not ready: {} {}", response.status, response.body.trim());
         return Ok(format!("ready: {admin} says so\n"));
     }
     let listen = args.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:10002".to_owned());
     let stream = connect(&listen, timeout)?;
-    let answer = match args.tls_cert.or(file.tls_cert) {
-        None => ask(stream, &listen, "/"),
-        Some(_) => ask(encrypted(stream)?, &listen, "/"),
+    let response = match args.tls_cert.or(file.tls_cert) {
+        None => get(stream, &listen, "/"),
+        Some(_) => get(encrypted(stream)?, &listen, "/"),
     }?;
-    // Nobody is signed in here, so a refusal is the answer of a server in order.
-    ensure!(answer.status < 500, "not ready: {} {}", answer.status, answer.body.trim());
+    // The request has no credential, so a server that works refuses it.
+    ensure!(response.status < 500, "not ready: {} {}", response.status, response.body.trim());
     Ok(format!("ready: {listen} answers\n"))
 }
 
-/// A connection to where a server listens; one that listens everywhere is asked on this machine.
+/// Connects to a server; for one that listens on all addresses, to the loopback address.
 fn connect(address: &str, timeout: Duration) -> anyhow::Result<TcpStream> {
     let plain = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
     let found = plain.to_socket_addrs().with_context(|| format!("'{address}' is not an address and port"))?;
@@ -123,24 +123,26 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 #[derive(Debug)]
-struct Answer {
+struct HealthResponse {
     status: u16,
     body: String,
 }
 
-fn ask(mut stream: impl Read + Write, host: &str, path: &str) -> anyhow::Result<Answer> {
+fn get(mut stream: impl Read + Write, host: &str, path: &str) -> anyhow::Result<HealthResponse> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).with_context(|| format!("asking {host}"))?;
     let mut bytes = Vec::new();
-    let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
+    let read = stream.take(RESPONSE_BYTES_MAX).read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes);
-    // Whatever ended the connection, a status line is an answer.
+    // A status line counts as a response even if the connection failed after it.
     let Some(status) = text.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok()) else {
-        read.with_context(|| format!("waiting for an answer of {host}"))?;
-        bail!("{host} does not answer as a server of this kind does");
+        read.with_context(|| format!("waiting for an answer from {host}"))?;
+        bail!(
+            "{host} does not answer as an HTTP server: check the address, and give --tls-cert if the server speaks HTTPS"
+        );
     };
     let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
-    Ok(Answer { status, body })
+    Ok(HealthResponse { status, body })
 }
 
 fn encrypted(stream: TcpStream) -> anyhow::Result<impl Read + Write> {
@@ -156,8 +158,8 @@ fn encrypted(stream: TcpStream) -> anyhow::Result<impl Read + Write> {
     Ok(StreamOwned::new(connection, stream))
 }
 
-/// Takes any certificate: nothing secret is sent, nothing that is answered is trusted further than yes or no, and the
-/// certificate of a server does not name the address of this machine.
+/// Accepts any certificate: nothing secret is sent, only the status of the response is used, and the certificate of a server
+/// does not name the loopback address.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -201,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_listens_everywhere_is_asked_on_this_machine() {
+    fn a_server_that_listens_on_all_addresses_is_reached_by_loopback() {
         for (given, asked) in [
             ("0.0.0.0:1", "127.0.0.1:1"),
             ("[::]:2", "[::1]:2"),

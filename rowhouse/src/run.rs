@@ -15,7 +15,7 @@ pub fn run() -> ExitCode {
     match run_command(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => {
-            // The log may not have been started, and this is for the person at the terminal.
+            // Printed and not logged: the log may not have been started.
             report_error(&error);
             ExitCode::FAILURE
         }
@@ -32,7 +32,7 @@ fn run_command(command: Command) -> anyhow::Result<ExitCode> {
             start_log("warn")?;
             copy::run(&args).map(|outcome| success_if(outcome == copy::Outcome::Complete))
         }
-        Command::Health(args) => health::run(*args).and_then(|answer| print(&answer)).map(success),
+        Command::Health(args) => health::run(*args).and_then(|result| print(&result)).map(success),
         Command::Completions(args) => print(&manual::completions(&args)).map(success),
         Command::Man(args) => manual::man(&args).and_then(|page| print(&page)).map(success),
         Command::Backup(args) => {
@@ -66,14 +66,14 @@ fn run_command(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Starts the log of a command, which says what goes wrong beside its result.
+/// Starts the log of a command, which shows warnings or errors besides the result.
 fn start_log(levels: &str) -> anyhow::Result<()> {
     // The filter stays as it is.
     let _control = server::start_log(LogFormat::Text, levels)?;
     Ok(())
 }
 
-/// Makes a shared access signature with keys from where the server takes them.
+/// Makes a shared access signature with the keys that the server would use.
 fn sign(args: SasArgs) -> anyhow::Result<()> {
     let (accounts, _) = config::accounts(args.account_file(), config::account_keys().as_deref())?;
     let accounts: Vec<SigningAccount> =

@@ -168,6 +168,6 @@ fn a_service_manager_that_is_gone_is_no_reason_not_to_serve() {
     let server = Server::start_with(&["--in-memory"], |command| {
         command.env("NOTIFY_SOCKET", "/nowhere/notify");
     });
-    server.wait_for_log("cannot be told");
+    server.wait_for_log("could not be notified");
     assert!(health(&["--listen", &server.address], &[]).0);
 }

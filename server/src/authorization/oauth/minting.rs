@@ -1,4 +1,4 @@
-//! What an issuer does, for tests: keys made on the spot, their public form, and tokens signed with them.
+//! A token issuer for tests: new keys, their public form, and tokens signed with them.
 //!
 //! The integration test of bearer tokens includes this file too, so it must not know the rest of the crate.
 
@@ -63,7 +63,7 @@ impl KeyPair {
         Self { id: id.to_owned(), pair: Pair::Ed25519(pair) }
     }
 
-    /// The public key as it stands in a key set.
+    /// The public key as an entry of a key set.
     pub(crate) fn jwk(&self) -> Value {
         let curve = |name: &str, point: &[u8]| {
             let (x, y) = point[1..].split_at((point.len() - 1) / 2);
@@ -106,7 +106,7 @@ impl KeyPair {
         format!("{text}.{}", encode(&signature))
     }
 
-    /// The classic forgery: the public key taken for the secret of a symmetric algorithm.
+    /// The classic forgery: a symmetric signature with the public key as its secret.
     pub(crate) fn sign_with_public_key_as_secret(&self, header: &Value, claims: &Value) -> String {
         let text = signed_text(header, claims);
         let secret = self.jwk()["n"].as_str().unwrap().as_bytes().to_vec();
