@@ -1,4 +1,6 @@
-//! The configuration: raw options become checked values in one step.
+//! The configuration: the options become checked values in one step.
+//!
+//! This module reads files and the environment, so that the server need not know where a setting comes from.
 
 use crate::cli::{DurabilityArg, LogFormatArg, SecondaryArg, ServeArgs};
 use anyhow::{Context, bail, ensure};
@@ -16,11 +18,11 @@ const ACCOUNT_KEYS_VARIABLE: &str = "ROWHOUSE_ACCOUNT_KEYS";
 
 /// The variable that holds the password of the database, as for the programs of PostgreSQL.
 const STORE_PASSWORD_VARIABLE: &str = "PGPASSWORD";
-/// Bytes of a MiB, in which sizes are given.
+/// Bytes of a MiB, the unit of sizes in options.
 const MIB: usize = 1024 * 1024;
-/// Most connections to the database, unless said otherwise.
+/// The default of `--store-connections`.
 const STORE_CONNECTIONS_DEFAULT: usize = 32;
-/// Most connections that may be asked for. More than a database can serve makes it slower.
+/// The largest value of `--store-connections`. Too many connections make a database slower.
 const STORE_CONNECTIONS_MAX: usize = 1000;
 
 /// Everything that `serve` needs, checked.
@@ -32,9 +34,9 @@ pub struct Config {
     pub storage: Storage,
     /// The accounts at the start.
     pub accounts: Accounts,
-    /// Where the accounts were read from; `None` if not from a file.
+    /// The file that the accounts were read from; `None` if they are from elsewhere.
     pub account_file: Option<Files<1>>,
-    /// The files of certificate and key, and what they became; `None` for plain HTTP.
+    /// The files of certificate and key, and the TLS settings made of them; `None` for plain HTTP.
     pub tls: Option<(Files<2>, ServerConfig)>,
     /// Who may use bearer tokens; `None` if nobody may.
     pub oauth: Option<OAuthConfig>,
@@ -44,17 +46,17 @@ pub struct Config {
     pub query_time: Duration,
     /// What the secondary endpoint serves.
     pub secondary: Secondary,
-    /// Whether the primary endpoint answers statistics in path style.
+    /// Whether the primary endpoint serves statistics too, in path style.
     pub stats_on_primary: bool,
     /// Most connections at one time.
     pub connections_max: usize,
     /// Most requests in work at one time.
     pub requests_max: usize,
-    /// Memory for bodies on their way.
+    /// Memory for bodies of requests and responses, in bytes.
     pub body_bytes: usize,
-    /// How much is served in a second; `None` for whatever is possible.
+    /// How many entities are served in a second; `None` for no limit.
     pub targets: Option<Targets>,
-    /// What an account may keep that has no quota of its own.
+    /// The quota of accounts that have none of their own.
     pub quota: Quota,
     /// Whether figures about requests are kept.
     pub has_analytics: bool,
@@ -64,9 +66,9 @@ pub struct Config {
     pub log_format: LogFormat,
     /// The filter of the log.
     pub log: String,
-    /// Where operators are answered; `None` if nowhere.
+    /// The address of the admin listener; `None` if there is none.
     pub admin: Option<SocketAddr>,
-    /// Whether metrics tell tables apart.
+    /// Whether metrics show tables separately.
     pub metrics_per_table: bool,
 }
 
@@ -77,7 +79,7 @@ pub enum Storage {
     Memory,
     /// In a folder, by the embedded engine.
     Folder {
-        /// The folder, made if it is missing.
+        /// The folder, created if it is missing.
         path: PathBuf,
         /// When a write is acknowledged.
         durability: DurabilityArg,
@@ -115,14 +117,14 @@ impl Config {
         let query_seconds = args.query_seconds.unwrap_or(QUERY_EXECUTION_SECONDS_DEFAULT);
         ensure!(
             (1..=REQUEST_TIMEOUT_SECONDS_MAX).contains(&query_seconds),
-            "--query-seconds is 1 to {REQUEST_TIMEOUT_SECONDS_MAX}"
+            "--query-seconds is {query_seconds}: give 1 to {REQUEST_TIMEOUT_SECONDS_MAX}"
         );
         let connections_max = args.max_connections.unwrap_or(10_000);
-        ensure!(connections_max > 0, "--max-connections is at least 1");
+        ensure!(connections_max > 0, "--max-connections is 0: give at least 1");
         let requests_max = args.max_requests.unwrap_or(1024);
-        ensure!(requests_max > 0, "--max-requests is at least 1");
+        ensure!(requests_max > 0, "--max-requests is 0: give at least 1");
         let body_bytes = args.body_mib.unwrap_or(512).saturating_mul(MIB);
-        ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is at least {}", MEMORY_BYTES_MIN / MIB);
+        ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is too small: give at least {}", MEMORY_BYTES_MIN / MIB);
         let targets = args.throttle.targets()?;
         let storage = storage(&args)?;
         Ok(Self {
@@ -134,7 +136,7 @@ impl Config {
             oauth,
             domains: args.domain.unwrap_or_default(),
             query_time: Duration::from_secs(query_seconds),
-            // Whoever develops against this server finds both endpoints; nothing is shown that the primary hides.
+            // Both endpoints are served by default, for development; the secondary shows nothing that the primary hides.
             secondary: args.secondary.unwrap_or(SecondaryArg::Mirror).into(),
             stats_on_primary: args.stats_on_primary.unwrap_or(false),
             connections_max,
@@ -151,7 +153,7 @@ impl Config {
         })
     }
 
-    /// As [`Self::new`], with the secrets that stand in the environment.
+    /// As [`Self::new`], with the secrets in the environment.
     pub fn from_environment(args: ServeArgs) -> anyhow::Result<Self> {
         let mut config = Self::new(args, account_keys().as_deref())?;
         if let Storage::Database(options) = &mut config.storage
@@ -180,7 +182,7 @@ fn storage(args: &ServeArgs) -> anyhow::Result<Storage> {
         "--store-password-file, --store-connections and --distribute are about a database: name it with --store URL"
     );
     if args.in_memory.unwrap_or(false) {
-        ensure!(args.data.is_none(), "--in-memory keeps nothing, so it cannot go with a data folder");
+        ensure!(args.data.is_none(), "data are kept in one place: give either --in-memory or --data");
         return Ok(Storage::Memory);
     }
     let min_free_mib = args.min_free_space.unwrap_or(256);
@@ -196,7 +198,7 @@ fn database(url: &StoreUrl, args: &ServeArgs) -> anyhow::Result<Storage> {
     let connections_max = args.store_connections.unwrap_or(STORE_CONNECTIONS_DEFAULT);
     ensure!(
         (1..=STORE_CONNECTIONS_MAX).contains(&connections_max),
-        "--store-connections is 1 to {STORE_CONNECTIONS_MAX}"
+        "--store-connections is {connections_max}: give 1 to {STORE_CONNECTIONS_MAX}"
     );
     let password = match &args.store_password_file {
         None => None,
@@ -210,12 +212,12 @@ fn database(url: &StoreUrl, args: &ServeArgs) -> anyhow::Result<Storage> {
     Ok(Storage::Database(PostgresOptions { url: url.0.clone(), password, connections_max, distribute }))
 }
 
-/// The account names and keys that stand in the environment.
+/// The account names and keys in the environment.
 pub fn account_keys() -> Option<String> {
     std::env::var(ACCOUNT_KEYS_VARIABLE).ok()
 }
 
-/// The accounts of a file or of the environment, or else the development account; and the file that they come from.
+/// The accounts of a file or of the environment, or else the development account; with the file, if there is one.
 pub fn accounts(file: Option<&Path>, account_keys: Option<&str>) -> anyhow::Result<(Accounts, Option<Files<1>>)> {
     match (file, account_keys) {
         (Some(_), Some(_)) => bail!(
@@ -253,24 +255,24 @@ fn address(text: &str) -> anyhow::Result<SocketAddr> {
     text.to_socket_addrs().with_context(what)?.next().with_context(what)
 }
 
-/// Where operators are answered. Beyond this machine only if a flag says so by its name.
+/// The address of the admin listener. One that other machines can reach needs a flag of its own.
 fn admin_address(text: Option<&str>, allows_network: bool) -> anyhow::Result<Option<SocketAddr>> {
     let Some(text) = text else {
-        ensure!(!allows_network, "--allow-admin-on-network is about the address of operators: give it with --admin");
+        ensure!(!allows_network, "--allow-admin-on-network has no effect without an admin listener: add --admin");
         return Ok(None);
     };
     let admin = address(text).context("reading --admin")?;
     ensure!(
         admin.ip().is_loopback() || allows_network,
-        "refusing to answer operators on {admin}: whoever reaches this address may read figures and change what is \
-         logged, without a credential and without TLS.\n\
-         Give --admin an address of this machine such as 127.0.0.1:10003, or, where only operators reach it, say \
+        "refusing to serve operators on {admin}: everyone who can connect to it may read figures and change the log \
+         filter, without a credential and without TLS.\n\
+         Give --admin an address of this machine such as 127.0.0.1:10003, or, if only operators can reach it, add \
          --allow-admin-on-network."
     );
     Ok(Some(admin))
 }
 
-/// Who can reach the server, how, and what the flags say about that.
+/// Who can reach the server, how, and what the flags allow.
 #[derive(Debug, Clone, Copy)]
 pub struct Exposure {
     /// The address to serve.
@@ -281,25 +283,25 @@ pub struct Exposure {
 }
 
 impl Exposure {
-    /// Refuses, beyond this machine, accounts that anybody can sign for, unless a flag says so by its name.
+    /// Refuses accounts that anybody can sign for on an address that other machines reach, unless a flag allows it.
     pub fn check_accounts(&self, accounts: &Accounts) -> anyhow::Result<()> {
         ensure!(
             self.listen.ip().is_loopback() || self.allows_development_key || !accounts.have_well_known_key(),
             "refusing to serve {} with the development account's key, which everybody knows.\n\
              Give the server accounts of its own (--accounts FILE, see `rowhouse serve --help`), listen on 127.0.0.1, \
-             or say --allow-development-key-on-network.",
+             or add --allow-development-key-on-network.",
             self.listen
         );
         Ok(())
     }
 
-    /// Refuses, beyond this machine, connections that others can read, unless a flag says so by its name.
+    /// Refuses plain HTTP on an address that other machines reach, unless a flag allows it.
     fn check_transport(&self) -> anyhow::Result<()> {
         ensure!(
             self.listen.ip().is_loopback() || self.is_tls || self.allows_plain_http,
-            "refusing to serve {} without TLS: requests and answers could be read and changed on the way.\n\
+            "refusing to serve {} without TLS: requests and responses could be read and changed on the way.\n\
              Give the server a certificate (--tls-cert FILE --tls-key FILE), listen on 127.0.0.1, or put a proxy with \
-             TLS in front and say --allow-plain-http-on-network.",
+             TLS in front and add --allow-plain-http-on-network.",
             self.listen
         );
         Ok(())

@@ -1,7 +1,7 @@
-//! `rowhouse health`: asks a running server whether it is ready. It is for containers without a shell, where nothing else
-//! could ask.
+//! `rowhouse health`: checks whether a running server is ready, for containers without a shell or another HTTP client.
 //!
-//! It finds the server by the options that the server itself was started with, in the same environment or file.
+//! It finds the server by the options that the server itself was started with, in the same environment or file. It must not
+//! need anything of the server except its address.
 
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
@@ -23,9 +23,9 @@ Examples:
   rowhouse health
       the server that runs with the same environment, or with the defaults
   rowhouse health --admin 127.0.0.1:10003
-      whether that admin listener says that the server is ready
+      whether that admin listener reports the server as ready
   rowhouse health --listen 127.0.0.1:10002
-      whether anything answers there; for a server without an admin listener
+      whether a server responds there; for a server without an admin listener
 
 The exit code is 0 if the server is ready, else 1.";
 
@@ -35,15 +35,15 @@ const BODY_BYTES_MAX: usize = 4096;
 /// The options of health.
 #[derive(Debug, Args)]
 pub struct HealthArgs {
-    /// Address of the admin listener, as the server was given it; it is asked for /readyz
+    /// Address of the admin listener, as the server was given it; the request is for /readyz
     #[arg(long, env = "ROWHOUSE_ADMIN", value_name = "ADDR:PORT")]
     admin: Option<String>,
 
-    /// Address of the server [default: 127.0.0.1:10002]; it is asked only if there is no admin listener
+    /// Address of the server [default: 127.0.0.1:10002]; it is used only if there is no admin listener
     #[arg(long, env = "ROWHOUSE_LISTEN", value_name = "ADDR:PORT")]
     listen: Option<String>,
 
-    /// The server's certificate, which says that it speaks HTTPS
+    /// The server's certificate; if it is given, the request uses HTTPS
     #[arg(long, env = "ROWHOUSE_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
 
@@ -51,25 +51,25 @@ pub struct HealthArgs {
     #[arg(long, env = "ROWHOUSE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// How long to wait for an answer, in seconds
+    /// How long to wait for a response, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
     timeout: u64,
 }
 
-/// What the file of the server's options says that is of use here.
+/// The options of the server's file that are used here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-struct File {
+struct ServerFile {
     admin: Option<String>,
     listen: Option<String>,
     tls_cert: Option<PathBuf>,
 }
 
-/// Asks, and says what was answered; an error if the server is not ready.
+/// Sends one request; an error if the server is not ready.
 pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
     let timeout = Duration::from_secs(args.timeout);
     let file = match &args.config {
-        None => File::default(),
+        None => ServerFile::default(),
         Some(path) => {
             let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
             toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?
@@ -149,8 +149,8 @@ fn tls_of_any_server() -> Result<ClientConfig, rustls::Error> {
     Ok(config.with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))).with_no_client_auth())
 }
 
-/// Takes any certificate: nothing secret is sent, nothing that is answered is trusted further than yes or no, and the
-/// certificate of a server does not name the address of this machine.
+/// Accepts any certificate: nothing secret is sent, only the status of the response is used, and the certificate of a server
+/// does not name the loopback address.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_listens_everywhere_is_asked_on_this_machine() {
+    fn a_server_that_listens_on_all_addresses_is_reached_by_loopback() {
         for (given, asked) in [
             ("0.0.0.0:1", "127.0.0.1:1"),
             ("[::]:2", "[::1]:2"),

@@ -1,4 +1,4 @@
-//! `rowhouse`: the server and its command line.
+//! The program `rowhouse`. Everything else is in the library of the same name.
 
 use std::process::ExitCode;
 

@@ -15,7 +15,7 @@ pub fn run() -> ExitCode {
     match run_command(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => {
-            // The log may not have been started, and this is for the person at the terminal.
+            // Printed and not logged: the log may not have been started.
             report_error(&error);
             ExitCode::FAILURE
         }

@@ -1,4 +1,4 @@
-//! The life of the server: open the store, listen, say so, serve, stop in order.
+//! The life of the server: listen, open the data, print the address, serve, stop in order.
 
 use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
@@ -25,7 +25,7 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(async {
         let listener = bind(config.exposure.listen).await?;
-        // Operators get answers while the data are opened, which may take a while.
+        // Started before the data are opened, which may take a while.
         let admin = match config.admin {
             None => None,
             Some(address) => Some(bind(address).await?),
@@ -40,10 +40,10 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
                 let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
                 let engine = Embedded::open(path, &options, SystemClock)?;
                 info!("data are kept in {}", path.display());
-                // Without it nothing is lost but backups while the server runs.
+                // Without the control socket the server works, but cannot be backed up while it runs.
                 let control = ControlSocket::start(path, engine.snapshots());
                 if let Err(error) = &control {
-                    warn!(%error, "the control socket could not be made in {}: no backups while the server runs", path.display());
+                    warn!(%error, "the control socket could not be created in {}, so the data cannot be backed up while the server runs", path.display());
                 }
                 let served = serve(listener, config, observers, engine).await;
                 drop(control);
@@ -53,8 +53,8 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
                 if store::postgres::has_password(&options.url) && std::env::args().any(|arg| arg.contains(&options.url))
                 {
                     warn!(
-                        "whoever lists the processes of this machine can read the password in --store: put it into \
-                         the file of --store-password-file, or the address into ROWHOUSE_STORE"
+                        "every user who lists the processes of this machine can read the password in --store: put it into \
+                         a file and name that with --store-password-file, or put the address into ROWHOUSE_STORE"
                     );
                 }
                 let engine = Postgres::open(options, SystemClock).await?;
@@ -74,7 +74,7 @@ fn embedded_options(durability: DurabilityArg, cache_bytes: u64, min_free_bytes:
         DurabilityArg::Sync => Durability::Sync,
         DurabilityArg::Interval => {
             let milliseconds = SYNC_INTERVAL.as_millis();
-            warn!("a loss of power may take the acknowledged writes of the last {milliseconds} ms");
+            warn!("after a power loss, acknowledged writes of the last {milliseconds} ms may be missing");
             Durability::Interval(SYNC_INTERVAL)
         }
     };
@@ -127,9 +127,9 @@ fn settings(config: Config) -> Settings {
     }
 }
 
-/// Tells people and programs that the server is ready and how to reach it.
+/// Prints how to reach the server, once it is ready.
 ///
-/// The lines go out at once, and a reader that has gone away is no reason not to serve.
+/// The lines are flushed at once. If standard output is closed, the server runs all the same.
 fn announce(endpoint: &str, connection_string: &str, admin: Option<SocketAddr>) -> anyhow::Result<()> {
     let admin = admin.map_or(String::new(), |address| format!("admin on http://{address}\n"));
     let lines = format!("listening on {endpoint}\nconnection string: {connection_string}\n{admin}");

@@ -179,7 +179,7 @@ fn apply<T, const N: usize>(
         }
         Err(error) => {
             let error = format!("{error:#}").replace('\n', " ");
-            warn!("{what}: not read again, and what was in force stays so: {error}");
+            warn!("{what}: not read again, the current value stays in force: {error}");
         }
     }
 }

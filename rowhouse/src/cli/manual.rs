@@ -1,5 +1,4 @@
-//! `rowhouse completions` and `rowhouse man`: what shells and readers of manuals want to know, from the options that this
-//! very program takes.
+//! `rowhouse completions` and `rowhouse man`: scripts for shells and manual pages, made from the options of the program.
 
 use super::Cli;
 use anyhow::{Context, ensure};
@@ -16,7 +15,7 @@ Examples:
   rowhouse completions zsh > /usr/local/share/zsh/site-functions/_rowhouse
   rowhouse completions fish > ~/.config/fish/completions/rowhouse.fish
   source <(rowhouse completions bash)
-      for the shell that runs";
+      for the current shell";
 
 /// Examples, for the end of the help.
 pub const MAN_EXAMPLES: &str = "\
@@ -29,7 +28,7 @@ Examples:
 /// The options of completions.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell that is to complete
+    /// The shell to write the script for
     #[arg(value_enum)]
     shell: Shell,
 }
@@ -41,45 +40,46 @@ pub struct ManArgs {
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
 
-    /// Write the pages of all commands into this folder, which is made if it is missing
+    /// Write the pages of all commands into this folder, which is created if it is missing
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
 
-/// The script that a shell reads.
+/// The completion script of a shell.
 pub fn completions(args: &CompletionsArgs) -> String {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "rowhouse", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// A page, or nothing if they were written into a folder.
+/// One page, or an empty text if all pages were written into a folder.
 pub fn man(args: &ManArgs) -> anyhow::Result<String> {
     let mut root = Cli::command().disable_help_subcommand(true);
     // Only a built command knows its full name.
     root.build();
     if let Some(folder) = &args.dir {
-        std::fs::create_dir_all(folder).with_context(|| format!("making the folder {}", folder.display()))?;
+        std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;
         write_pages(&root, folder)?;
         return Ok(String::new());
     }
     let mut command = &root;
     for name in &args.command {
         let found = command.find_subcommand(name);
-        command = found.with_context(|| format!("there is no command '{}'", args.command.join(" ")))?;
+        command = found
+            .with_context(|| format!("there is no command '{}'; rowhouse --help lists all", args.command.join(" ")))?;
     }
     let page = page(command)?;
     String::from_utf8(page).context("writing a page")
 }
 
-/// Writes the page of a command and of all below it.
+/// Writes the pages of a command and of all its subcommands.
 fn write_pages(command: &Command, folder: &Path) -> anyhow::Result<()> {
     let path = folder.join(Man::new(command.clone()).get_filename());
     std::fs::write(&path, page(command)?).with_context(|| format!("writing {}", path.display()))?;
     command.get_subcommands().filter(|below| !below.is_hide_set()).try_for_each(|below| write_pages(below, folder))
 }
 
-/// One page. The section of examples is written here: it keeps its lines as they are, which the library would fill.
+/// One page. The examples are written here, because the library would join their lines.
 fn page(command: &Command) -> anyhow::Result<Vec<u8>> {
     let man = Man::new(command.clone()).manual("Rowhouse").source(concat!("rowhouse ", env!("CARGO_PKG_VERSION")));
     let mut page = Vec::new();
@@ -100,12 +100,12 @@ fn page(command: &Command) -> anyhow::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Lines that stay as they are: what troff would take for an escape or a request is protected.
+/// Lines that troff shows unchanged: characters that it would read as escapes or requests are escaped.
 fn literal(text: &str) -> String {
     let text = text.strip_prefix("Examples:\n").unwrap_or(text);
     let mut lines = String::new();
     for line in text.lines() {
-        // A dot or a quote in front would be a request; a hyphen would become a typographic one, which nobody can paste.
+        // A dot or a quote at the start would be a request, and a hyphen would become a typographic one.
         let line = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
         lines.push_str("\\&");
         lines.push_str(&line);

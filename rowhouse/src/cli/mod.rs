@@ -1,4 +1,6 @@
-//! The command line: flags, their environment twins, and the file that may stand in for them.
+//! The command line: commands and their options, which may also come from the environment or from a file.
+//!
+//! Nothing is checked here; `config.rs` does that.
 
 mod analytics_args;
 pub mod manual;
@@ -51,15 +53,15 @@ pub enum Command {
     #[command(after_long_help = EXAMPLES)]
     Serve(Box<ServeArgs>),
 
-    /// Make a shared access signature: a token that allows a little for a while
+    /// Make a shared access signature: a token with limited rights for a limited time
     ///
-    /// It is signed with a key of the account, which comes from where the server takes it, and needs no server. It
-    /// prints the token, a URL and a connection string that are ready to use.
+    /// It is signed with a key of the account, which is read as the server reads it; no server is needed. It prints the
+    /// token, a URL and a connection string that are ready to use.
     Sas(Box<SasArgs>),
 
     /// Copy everything from one place to another: data folders, running servers, accounts in the cloud
     ///
-    /// It goes on where it stopped, shows how far it is, and at the end compares both sides entity by entity.
+    /// It continues where it stopped, shows its progress, and at the end compares both sides entity by entity.
     #[command(after_long_help = copy::COPY_EXAMPLES)]
     Copy(Box<CopyArgs>),
 
@@ -76,14 +78,14 @@ pub enum Command {
 
     /// Check a data folder, or a repository of backups, from end to end, and change nothing
     ///
-    /// It says what is wrong and where, and counts what is there.
+    /// It reports what is wrong and where, and counts what is there.
     #[command(after_long_help = check::CHECK_EXAMPLES)]
     Check(Box<CheckArgs>),
 
     /// Ask a running server whether it is ready, for health checks of containers
     ///
-    /// It looks for the server where the environment or the file of options says that it is: run it with those of the
-    /// server. With an admin listener it asks that for /readyz; without one, any answer at all will do.
+    /// It finds the server by the environment or the file of options: run it with those of the server. With an admin
+    /// listener it requests /readyz there; without one, any response of the server counts.
     #[command(after_long_help = health::EXAMPLES)]
     Health(Box<HealthArgs>),
 
@@ -97,15 +99,15 @@ pub enum Command {
 
     /// Write tables to files: JSON lines that keep every type, or CSV
     ///
-    /// It reads several key ranges of a table at a time, goes on where it stopped, and writes the entities in the order
+    /// It reads several key ranges of a table at a time, continues where it stopped, and writes the entities in the order
     /// of their keys.
     #[command(after_long_help = export::EXPORT_EXAMPLES)]
     Export(Box<ExportArgs>),
 
     /// Read files of entities into tables: what export wrote, and JSON lines or CSV of other tools
     ///
-    /// It writes transactions of a partition each beside one another, goes on where it stopped, and names file, line
-    /// and column of what is no entity.
+    /// It writes several transactions at a time, each of one partition, continues where it stopped, and names file, line
+    /// and column of whatever is not an entity.
     #[command(after_long_help = import::IMPORT_EXAMPLES)]
     Import(Box<ImportArgs>),
 
@@ -138,7 +140,7 @@ Examples:
   ROWHOUSE_ACCOUNT_KEYS='orchard:<key1>:<key2>' rowhouse serve
       accounts of your own, from the environment
 
-Every option has a twin in the environment, ROWHOUSE_ and its name, and can stand in the file that --config
+Every option can also be given in the environment, as ROWHOUSE_ and its name, or in the file that --config
 names, such as listen = \"127.0.0.1:10002\". A flag wins over the environment, and that over the file.";
 
 /// The options of serve as they were given; nothing is checked or filled in.
@@ -186,7 +188,7 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
     pub accounts: Option<PathBuf>,
 
-    /// PEM file with the server's TLS certificate, then those that vouch for it; with it the server speaks HTTPS only.
+    /// PEM file with the server's TLS certificate, then the intermediate certificates; with it the server speaks HTTPS only.
     /// Read again when it changes, and on SIGHUP
     #[arg(long, env = "ROWHOUSE_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
@@ -217,11 +219,11 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_SECONDARY", value_enum)]
     pub secondary: Option<SecondaryArg>,
 
-    /// Answer service statistics on the primary address too, in path style, where the JavaScript client asks for them
+    /// Serve service statistics on the primary address too, in path style, where the JavaScript client asks for them
     #[arg(long, env = "ROWHOUSE_STATS_ON_PRIMARY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub stats_on_primary: Option<bool>,
 
-    /// How long a query may run before it answers with a continuation token, in seconds [default: 5]
+    /// How long a query may run before it responds with a continuation token, in seconds [default: 5]
     #[arg(long, env = "ROWHOUSE_QUERY_SECONDS", value_name = "SECONDS")]
     pub query_seconds: Option<u64>,
 
@@ -229,13 +231,13 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS", value_name = "COUNT")]
     pub max_connections: Option<usize>,
 
-    /// Most requests in work at one time [default: 1024]; further ones wait for a second, and are then told that the
-    /// server is busy (503)
+    /// Most requests in work at one time [default: 1024]; further ones wait for up to a second, and are then refused with
+    /// 503 (server busy)
     #[arg(long, env = "ROWHOUSE_MAX_REQUESTS", value_name = "COUNT")]
     pub max_requests: Option<usize>,
 
-    /// Memory for the bodies of requests and answers on their way, in MiB [default: 512, at least 16]; what needs more
-    /// waits for a second, and is then told that the server is busy (503), but for the answer to a write that was done
+    /// Memory for the bodies of requests and responses, in MiB [default: 512, at least 16]; requests that need more wait for
+    /// up to a second, and are then refused with 503 (server busy), except for the response to a completed write
     #[arg(long, env = "ROWHOUSE_BODY_MIB", value_name = "MIB")]
     pub body_mib: Option<usize>,
 
@@ -253,24 +255,24 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_LOG", value_name = "LEVEL")]
     pub log: Option<String>,
 
-    /// Serve beyond this machine although everybody knows the development account's key
+    /// Serve other machines although everybody knows the development account's key
     #[arg(long, env = "ROWHOUSE_ALLOW_DEVELOPMENT_KEY_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub allow_development_key_on_network: Option<bool>,
 
-    /// Serve beyond this machine without TLS, for instance behind a proxy that has it
+    /// Serve other machines without TLS, for instance behind a proxy that has it
     #[arg(long, env = "ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub allow_plain_http_on_network: Option<bool>,
 
-    /// Address and port on which the server answers operators: whether it is alive and ready, figures for Prometheus,
-    /// what is logged (docs/observability.md). Off unless given; port 0 takes a free one
+    /// Address and port of the admin listener: whether the server is alive and ready, metrics for Prometheus, and the filter
+    /// of the log (docs/observability.md). Off unless given; port 0 takes a free one
     #[arg(long, env = "ROWHOUSE_ADMIN", value_name = "ADDR:PORT")]
     pub admin: Option<String>,
 
-    /// Answer operators beyond this machine, although --admin asks nobody who he is
+    /// Let other machines reach the admin listener, although it asks for no credential
     #[arg(long, env = "ROWHOUSE_ALLOW_ADMIN_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub allow_admin_on_network: Option<bool>,
 
-    /// Whether the figures of --admin tell tables apart [default: true]; at most 1000 of them
+    /// Whether the metrics of --admin show tables separately [default: true]; at most 1000 of them
     #[arg(long, env = "ROWHOUSE_METRICS_PER_TABLE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub metrics_per_table: Option<bool>,
 
@@ -308,7 +310,7 @@ pub enum DurabilityArg {
 }
 
 /// What the secondary endpoint serves. There is no second copy of the data; client libraries that read from the
-/// secondary endpoint, or ask how far it is behind, work all the same.
+/// secondary endpoint, or ask for its replication lag, work all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecondaryArg {
@@ -349,7 +351,7 @@ impl From<SecondaryArg> for Secondary {
 }
 
 impl ServeArgs {
-    /// Fills what is not given from another source.
+    /// Fills options that are not given from another source.
     pub(crate) fn or(self, file: Self) -> Self {
         // Data are kept in one place, and a flag or the environment wins over the file as a whole.
         let has_database = self.store.is_some();

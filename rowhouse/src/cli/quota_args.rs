@@ -9,8 +9,8 @@ use server::{Quota, QuotaSection};
 #[serde(rename_all = "kebab-case", default)]
 #[allow(clippy::struct_field_names, reason = "they are the names of the options")]
 pub struct QuotaArgs {
-    /// Most tables of an account; any number unless it is given. This and the other quotas are for every account that has none of
-    /// its own in the file of --accounts; what is beyond gets 403, and reads and deletions go on
+    /// Most tables of an account; no limit unless given. This and the other quotas apply to every account that has none of its
+    /// own in the file of --accounts; requests beyond a quota get 403, except reads and deletions
     #[arg(long, env = "ROWHOUSE_MAX_TABLES", value_name = "COUNT")]
     pub max_tables: Option<u64>,
 
@@ -32,7 +32,7 @@ pub struct QuotaArgs {
 }
 
 impl QuotaArgs {
-    /// Fills what is not given from another source.
+    /// Fills options that are not given from another source.
     pub fn or(self, file: Self) -> Self {
         Self {
             max_tables: self.max_tables.or(file.max_tables),

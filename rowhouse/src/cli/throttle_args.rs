@@ -10,8 +10,8 @@ use server::Targets;
 #[derive(Debug, Clone, Copy, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct ThrottleArgs {
-    /// Answer 503 (server busy) to what is beyond the targets of the real service, for an account and for a partition.
-    /// Each server counts for itself
+    /// Refuse with 503 (server busy) what is beyond the targets of the real service, for an account and for a partition.
+    /// Each server counts only its own requests
     #[arg(long, env = "ROWHOUSE_THROTTLE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub throttle: Option<bool>,
 
@@ -25,7 +25,7 @@ pub struct ThrottleArgs {
 }
 
 impl ThrottleArgs {
-    /// Fills what is not given from another source.
+    /// Fills options that are not given from another source.
     pub fn or(self, file: Self) -> Self {
         Self {
             throttle: self.throttle.or(file.throttle),
@@ -41,7 +41,7 @@ impl ThrottleArgs {
         // `--throttle=false` switches off what a file has, targets and all.
         ensure!(
             is_on || !has_targets || self.throttle == Some(false),
-            "--account-entities-per-second and --partition-entities-per-second are targets of --throttle: add it"
+            "--account-entities-per-second and --partition-entities-per-second have no effect without --throttle: add it"
         );
         let targets = Targets {
             account_entities_per_second: self
@@ -55,7 +55,7 @@ impl ThrottleArgs {
             ("--account-entities-per-second", targets.account_entities_per_second),
             ("--partition-entities-per-second", targets.partition_entities_per_second),
         ] {
-            ensure!((1..=THROTTLE_TARGET_MAX).contains(&target), "{name} is 1 to {THROTTLE_TARGET_MAX}");
+            ensure!((1..=THROTTLE_TARGET_MAX).contains(&target), "{name} is {target}: give 1 to {THROTTLE_TARGET_MAX}");
         }
         Ok(is_on.then_some(targets))
     }

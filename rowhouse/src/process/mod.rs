@@ -1,4 +1,6 @@
-//! What the process asks of the system: open files, memory, and a word to the service manager.
+//! The process and its operating system: open files, memory, and the service manager.
+//!
+//! This folder must not know requests or data.
 
 pub(crate) mod memory;
 pub(crate) mod notify;

@@ -1,7 +1,7 @@
-//! What the service manager is told: that the server is ready, and that it stops.
+//! Notifies the service manager that the server is ready, and that it stops.
 //!
-//! The protocol of systemd (`sd_notify`) is one datagram to the socket that the environment names. Without that variable
-//! nothing happens, and nothing that goes wrong here is a reason not to serve.
+//! The protocol of systemd (`sd_notify`) is one datagram to the socket that an environment variable names. Without the
+//! variable nothing is sent, and an error does not stop the server.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,27 +11,27 @@ use tracing::warn;
 /// The variable that names the socket.
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// Requests are answered from now on.
+/// Notifies that requests are served from now on.
 pub(crate) fn ready(endpoint: &str) {
-    tell(&format!("READY=1\nSTATUS=listening on {endpoint}"));
+    notify(&format!("READY=1\nSTATUS=listening on {endpoint}"));
 }
 
-/// The server was asked to stop, and finishes what is under way.
+/// Notifies that the server was asked to stop, and finishes the requests in work.
 pub(crate) fn stopping() {
-    tell("STOPPING=1\nSTATUS=finishing requests");
+    notify("STOPPING=1\nSTATUS=finishing requests");
 }
 
-fn tell(message: &str) {
+fn notify(message: &str) {
     if let Some(socket) = std::env::var_os(SOCKET_VARIABLE)
         && let Err(error) = send(&socket, message)
     {
-        warn!("the service manager cannot be told at {}: {error}", socket.display());
+        warn!("the service manager could not be notified at {}: {error}", socket.display());
     }
 }
 
 fn send(socket: &OsStr, message: &str) -> io::Result<()> {
     let sender = UnixDatagram::unbound()?;
-    // A manager that takes nothing must not hold up the server.
+    // A manager that does not read must not delay the server.
     sender.set_nonblocking(true)?;
     let sent = match abstract_address(socket) {
         Some(address) => sender.send_to_addr(message.as_bytes(), &address?)?,
@@ -40,7 +40,7 @@ fn send(socket: &OsStr, message: &str) -> io::Result<()> {
     if sent == message.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// The address behind a name that begins with `@`: Linux has sockets that are no files.
+/// The address for a name that begins with `@`: Linux has sockets that are not files.
 #[cfg(target_os = "linux")]
 fn abstract_address(socket: &OsStr) -> Option<io::Result<std::os::unix::net::SocketAddr>> {
     use std::os::linux::net::SocketAddrExt;

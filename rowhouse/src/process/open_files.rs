@@ -1,16 +1,16 @@
 //! How many files this process may have open, connections included.
 //!
-//! Connections and the files of the engine count together. If connections took all there are, the engine could not open a
-//! file when it has to write one, and would take that for a failure of the disk. So connections get what the engine leaves.
+//! Connections and the files of the engine count together. If connections used all of them, the engine could not open a file
+//! to write, and would report that as a failure of the disk. So connections get only what the engine does not need.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;
 
-/// Files that are not connections of clients: the storage library keeps up to 900 open for reading, and then come those
-/// that it writes, the journals, and the connections to a database.
+/// Files that are not connections of clients: the storage library keeps up to 900 open for reading; the others are those that
+/// it writes, the journals, and connections to a database.
 const OTHER_FILES: u64 = 1100;
 
-/// Makes room for this many connections, as far as the system allows; answers how many there may be.
+/// Raises the limit of open files for this many connections, as far as the system allows; returns how many are possible.
 ///
 /// Many systems start a program with a limit of 1,024 files, and allow it to ask for far more.
 pub(crate) fn room_for_connections(asked: usize) -> usize {
@@ -28,14 +28,14 @@ pub(crate) fn room_for_connections(asked: usize) -> usize {
     if room < asked {
         warn!(
             files,
-            "there is room for {room} connections and not for {asked}; raise the limit of open files (ulimit -Hn, \
-             LimitNOFILE) or lower --max-connections"
+            "the limit of open files allows only {room} connections, not {asked}; raise it (ulimit -Hn, LimitNOFILE) or \
+             lower --max-connections"
         );
     }
     room
 }
 
-/// How many connections fit into a number of files. Where these do not even suffice for the engine, a quarter of them.
+/// How many connections fit into a number of files. If the files do not even suffice for the engine, a quarter of them.
 fn room_in(files: u64, asked: usize) -> usize {
     let room = files.saturating_sub(OTHER_FILES).max(files / 4).max(1);
     usize::try_from(room).unwrap_or(usize::MAX).min(asked)

@@ -162,6 +162,6 @@ fn a_missing_service_manager_does_not_prevent_the_start() {
     let server = PROGRAM.start_with(&["--in-memory"], |command| {
         command.env("NOTIFY_SOCKET", "/nowhere/notify");
     });
-    server.wait_for_log("cannot be told");
+    server.wait_for_log("could not be notified");
     assert!(health(&["--listen", &server.address], &[]).0);
 }

@@ -10,7 +10,7 @@ use http::uri::Authority;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub(super) const REFUSAL: &str = "\
-this address is for programs of this machine: the Host header is to be an IP address or localhost, and no other name
+this address is for programs of this machine: send an IP address or localhost in the Host header
 ";
 
 /// Whether every host that the request names is an IP address or `localhost`, with any port. Browsers always name a host, so

@@ -41,7 +41,7 @@ pub(super) async fn handle(
         return Ok(text(StatusCode::FORBIDDEN, host::REFUSAL));
     }
     let response = timeout(TIME, route(admin, request)).await;
-    Ok(response.unwrap_or_else(|_| text(StatusCode::SERVICE_UNAVAILABLE, "the answer took too long\n")))
+    Ok(response.unwrap_or_else(|_| text(StatusCode::SERVICE_UNAVAILABLE, "the response took too long\n")))
 }
 
 async fn route(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes>> {

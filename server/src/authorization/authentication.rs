@@ -1,6 +1,6 @@
 //! Who sends a request: which credential it carries, and Shared Key and Shared Key Lite (specification 07).
 //!
-//! Runs before the body is read, and before anything is told about accounts, tables or versions.
+//! Runs before the body is read, and before a response could show whether an account or a table exists.
 
 use super::oauth::OAuth;
 use super::{bearer, shared_access};
@@ -16,7 +16,7 @@ use wire::ErrorCode;
 use wire::query::raw_comp;
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, parse_date};
 
-/// Checks the credential of a request, and says what it allows; and, good or not, of which kind it is.
+/// Checks the credential of a request and returns what it allows. Sets `kind`, whether the credential is valid or not.
 ///
 /// UNVERIFIED (07 §2): that the header counts where the address carries a signature too.
 pub(crate) async fn authenticate(
@@ -34,7 +34,7 @@ pub(crate) async fn authenticate(
         return bearer::authenticate(accounts, oauth, credential, incoming).await;
     }
     match header {
-        // Without an issuer, Bearer is a scheme that is not known.
+        // Without an issuer, Bearer is an unknown scheme.
         Some(header) => {
             *kind = CredentialKind::SharedKey;
             shared_key(accounts, incoming, header)
@@ -84,7 +84,7 @@ fn is_signed(
     verified && keys.is_some() && authorization.signature.is_some()
 }
 
-/// The keys that stand in for the two of an unknown account. What they sign is refused all the same.
+/// The keys that replace the two of an unknown account. What they sign is refused too.
 pub(crate) fn nobodys_keys() -> &'static [AccountKey; 2] {
     static KEYS: LazyLock<[AccountKey; 2]> = LazyLock::new(|| {
         let key = AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64");
@@ -105,7 +105,7 @@ fn signed<'a>(path: &'a str, date: &'a str, incoming: &'a IncomingRequest<'a>) -
     }
 }
 
-/// The date of the request as sent, once it is known to lie within 15 minutes of the server's clock.
+/// The date of the request as sent, if it is within 15 minutes of the server's clock.
 ///
 /// UNVERIFIED (07 §5): that a date in the future is refused like one in the past.
 fn request_date<'a>(incoming: &IncomingRequest<'a>) -> Result<&'a str, Failure> {
@@ -128,7 +128,7 @@ fn text(header: Option<&HeaderValue>) -> Option<&str> {
     header.and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
-/// Helps whoever debugs a client: the text that the server signed. It holds no secret.
+/// The reason for the log, with the text that the server signed, for debugging a client. It holds no secret.
 fn mismatch(authorization: &Authorization<'_>, date: &str, incoming: &IncomingRequest<'_>) -> String {
     let text = signed(incoming.target.raw_path, date, incoming).string_to_sign(authorization.scheme);
     format!("The signature is not that of any key of the account. Server used following string to sign: {text:?}")
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// Signs `x_ms_date` and the path as sent, and lets the server judge.
+    /// Signs `x_ms_date` and the path as sent, and has the server check the signature.
     fn attempt(attempt: &Attempt) -> Result<Grant, Option<String>> {
         let accounts = Accounts::from_environment_text(&format!("orchardacct:{KEY}")).unwrap();
         let text = format!("GET\n\n\n{}\n/orchardacct{}", attempt.x_ms_date, attempt.path);

@@ -1,4 +1,4 @@
-//! Requests with `Authorization: Bearer`: what a token becomes, and what a client is told without a good one
+//! Requests with `Authorization: Bearer`: the grant of a valid token, and the error for an invalid or missing one
 //! (specification 09 §1, §4).
 
 use super::oauth::{OAuth, TokenError};
@@ -9,16 +9,16 @@ use model::{Grant, Scope};
 use tracing::debug;
 use wire::{ErrorCode, Version};
 
-/// What stands behind the scheme Bearer, be it empty; `None` for another scheme.
+/// The text after the scheme Bearer, which may be empty; `None` for another scheme.
 pub(crate) fn credential(header: &HeaderValue) -> Option<&str> {
     let header = header.to_str().ok()?.trim();
     let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
     scheme.eq_ignore_ascii_case("Bearer").then(|| rest.trim())
 }
 
-/// Checks the token of a request, and says what its principal may do.
+/// Checks the token of a request and returns what its principal may do.
 ///
-/// UNVERIFIED (09 §9): that the date of the request is not looked at.
+/// UNVERIFIED (09 §9): that the date of the request is not checked.
 pub(crate) async fn authenticate(
     accounts: &Accounts,
     oauth: &OAuth,
@@ -32,17 +32,17 @@ pub(crate) async fn authenticate(
     let account = incoming.target.account.as_ref();
     let addressed = account.map_or("", |account| account.as_str());
     let verified = oauth.verify(token, addressed, incoming.now).await.map_err(|error| refusal(error, incoming))?;
-    // Only whoever has a good token learns that there is no such account.
+    // Checked after the token, so that only the owner of a valid token learns whether an account exists.
     let account = account.filter(|account| accounts.keys(account).is_some());
     let account = account.ok_or_else(|| Failure::authentication("there is no such account"))?;
     let roles = oauth.roles(&verified, account);
-    debug!("a token is taken for {account}: {}", roles.caller);
+    debug!("a token was accepted for {account}: {}", roles.caller);
     Ok(Grant { account: account.clone(), scope: Scope::Roles(roles) })
 }
 
-/// What a request without any credential is told (07 §9): where to get a token, if there is an issuer.
+/// The error for a request without any credential (07 §9), which says where to get a token if there is an issuer.
 ///
-/// UNVERIFIED (07 §9): a request without a version is treated as an old one, and without an issuer to name, no version
+/// UNVERIFIED (07 §9): that a request without a version is treated as an old one, and that without an issuer no version
 /// gets the challenge.
 pub(crate) fn anonymous(oauth: Option<&OAuth>, incoming: &IncomingRequest<'_>) -> Failure {
     const REASON: &str = "the request is anonymous";
@@ -58,12 +58,12 @@ fn token(credential: &str) -> Option<&str> {
     is_one.then_some(credential)
 }
 
-/// UNVERIFIED (09 §9): the answer to a scheme without a token.
+/// UNVERIFIED (09 §9): the code for a scheme without a token.
 fn malformed() -> Failure {
     Failure::at(Layer::Authentication, ErrorCode::InvalidAuthenticationInfo)
 }
 
-/// What a request with a token that was refused is told.
+/// The error for a request whose token was refused.
 fn refusal(error: TokenError, incoming: &IncomingRequest<'_>) -> Failure {
     if error == TokenError::KeysUnavailable {
         return Failure { source: Some(Box::new(error)), ..Failure::at(Layer::Authentication, ErrorCode::ServerBusy) };
@@ -73,7 +73,7 @@ fn refusal(error: TokenError, incoming: &IncomingRequest<'_>) -> Failure {
 
 /// 401 in versions that know the challenge, and 403 before.
 ///
-/// UNVERIFIED (09 §9): that an invalid token is answered as a missing one in old versions.
+/// UNVERIFIED (09 §9): that in old versions an invalid token has the same error as a missing one.
 fn challenged(incoming: &IncomingRequest<'_>, reason: impl Into<String>) -> Failure {
     let failure = Failure::authentication(reason);
     match incoming.version().ok().flatten() {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_token_behind_the_scheme() {
+    fn one_token_after_the_scheme() {
         for (header, expected) in [
             ("Bearer a.b.c", Some(Some("a.b.c"))),
             ("bEARER   a.b.c ", Some(Some("a.b.c"))),

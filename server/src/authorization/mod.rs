@@ -1,7 +1,7 @@
 //! Who sends a request, and what that allows (specification 07, 08 and 09).
 //!
-//! `authentication.rs` finds the credential and checks it; what it allows is a [`Grant`]. Whether the grant allows an
-//! operation is decided by `Grant::check` alone. It is asked twice: once the operation is known, before a body is read
+//! `authentication.rs` finds the credential and checks it; what it allows is a [`Grant`]. Only `Grant::check` decides
+//! whether an operation is allowed. It is called twice: once the operation is known, before a body is read
 //! ([`authorize`]), and again for each entity, once its keys are known (`OperationContext::allow`).
 //!
 //! This folder must not know how an operation is carried out.
@@ -18,7 +18,7 @@ use model::{Denial, Grant, Scope};
 use tracing::info;
 use wire::target::Resource;
 
-/// Asks whether an operation that comes alone is allowed.
+/// Checks that an operation that comes alone is allowed.
 ///
 /// UNVERIFIED (08 §2): the code when the address names another table than the token.
 pub(crate) fn authorize(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<(), Failure> {
@@ -28,11 +28,11 @@ pub(crate) fn authorize(grant: &Grant, kind: OperationKind, resource: &Resource<
     })
 }
 
-/// Asks whether an operation that is a part of a batch is allowed.
+/// Checks that a part of a batch is allowed.
 pub(crate) fn authorize_part(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<(), Failure> {
     check(grant, kind, resource).map_err(|denial| {
         let failure = denied(grant, kind, denial);
-        // The failure of a part stands inside the response to the batch, and is logged nowhere else.
+        // The failure of a part is inside the response to the batch, and is logged nowhere else.
         if let Some(source) = &failure.source {
             info!("{source}");
         }

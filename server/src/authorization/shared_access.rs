@@ -1,6 +1,6 @@
-//! Shared access signatures: who sends a request that carries its credential in the address (specification 08).
+//! Shared access signatures: credentials in the address of a request (specification 08).
 //!
-//! The pure part is `wire::sas`; this module brings in the account's keys, the table's policies, and the circumstances.
+//! `wire::sas` checks them; this module supplies the account's keys, the table's policies, the time and the connection.
 
 use super::authentication::nobodys_keys;
 use crate::accounts::Accounts;
@@ -11,7 +11,7 @@ use std::pin::pin;
 use store::{Engine, ReadError, TableKey};
 use wire::sas::{SasContext, verify};
 
-/// Checks the token of a request, and says what it allows.
+/// Checks the token of a request and returns what it allows.
 ///
 /// Until the signature is verified nothing depends on whether an account, a table or a policy exists.
 pub(crate) async fn authenticate(
@@ -65,7 +65,7 @@ mod tests {
 
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
 
-    /// A token for a table, and the scope that the server gives it, or what it says in the log.
+    /// A token for a table, and the scope that the server gives it, or the reason in the log.
     async fn scope(
         engine: &Memory<SystemClock>,
         account: &str,

@@ -89,10 +89,10 @@ mod tests {
             poll_in_intervals(connection, POLL_INTERVAL, || false).await.is_some_and(|ended| ended.is_ok())
         });
         client.write_all(sent).await.unwrap();
-        let mut answered = Vec::new();
-        client.read_to_end(&mut answered).await.unwrap();
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).await.unwrap();
         assert!(!served.await.unwrap(), "the connection ends by its deadline");
-        (began.elapsed(), answered)
+        (began.elapsed(), received)
     }
 
     #[tokio::test(start_paused = true)]
@@ -103,9 +103,9 @@ mod tests {
             (&b"GET / HTTP/1.1\r\nHost: "[..], false),
             (&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], true),
         ] {
-            let (life, answered) = life(sent).await;
+            let (life, received) = life(sent).await;
             assert!(expected.contains(&life), "{life:?}");
-            assert_eq!(answered.starts_with(b"HTTP/1.1 200 OK\r\n"), is_answered);
+            assert_eq!(received.starts_with(b"HTTP/1.1 200 OK\r\n"), is_answered);
         }
     }
 }

@@ -126,8 +126,8 @@ mod tests {
     }
 
     fn preflight_of(rules: &CorsRules, request: &[(&'static str, &str)]) -> Result<Vec<String>, ErrorCode> {
-        let answer = preflight(rules, &headers(request)).map_err(|failure| failure.error.code)?;
-        Ok(shown(&answer.headers))
+        let response = preflight(rules, &headers(request)).map_err(|failure| failure.error.code)?;
+        Ok(shown(&response.headers))
     }
 
     #[test]
@@ -168,13 +168,13 @@ mod tests {
 
     fn added(rules: &CorsRules, method: &Method, origin: Option<&str>) -> Vec<String> {
         let before = headers(&[("etag", "x"), ("x-ms-request-id", "y"), ("content-length", "0")]);
-        let mut answer = before.clone();
+        let mut response = before.clone();
         let origin = origin.map(|origin| HeaderValue::from_str(origin).unwrap());
-        add_headers(rules, method, origin.as_ref(), &mut answer);
+        add_headers(rules, method, origin.as_ref(), &mut response);
         for name in before.keys() {
-            answer.remove(name);
+            response.remove(name);
         }
-        shown(&answer)
+        shown(&response)
     }
 
     /// The table of 10 §5, row by row.

@@ -1,6 +1,6 @@
 //! The signature algorithms that a token may use (specification 09 §6).
 //!
-//! Only algorithms with a public key exist here, so `none` and the `HS` family cannot be configured or slip in.
+//! Only algorithms with a public key exist here, so `none` and the `HS` family cannot be used at all.
 
 use ring::signature;
 use ring::signature::{RsaParameters, VerificationAlgorithm};
@@ -47,7 +47,7 @@ impl Algorithm {
         ("EdDSA", Self::EdDsa),
     ];
 
-    /// Reads the name that stands in `alg`.
+    /// Reads the name in `alg`.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
     }
@@ -68,7 +68,7 @@ impl Algorithm {
     }
 
     /// How a signature is checked. RSA keys below 2,048 and above 8,192 bits are refused.
-    pub(crate) fn check(self) -> VerificationMethod {
+    pub(crate) fn verification(self) -> VerificationMethod {
         match self {
             Self::Rs256 => VerificationMethod::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256),
             Self::Rs384 => VerificationMethod::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384),

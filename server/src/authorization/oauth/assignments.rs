@@ -1,5 +1,7 @@
-//! Who has which role where: assignments of the configuration, and roles that tokens name themselves
-//! (specification 09 §5).
+//! Which principal has which role on which accounts and tables: assignments of the configuration, and roles that tokens name
+//! themselves (specification 09 §5).
+//!
+//! This module must not know how a token is checked.
 
 use super::claims::Principal;
 use crate::reload::Files;
@@ -29,7 +31,7 @@ pub(crate) struct AssignmentSection {
     scope: String,
 }
 
-/// Whom an assignment means: all that is given must fit.
+/// The principals of an assignment: all fields that are given must match.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct PrincipalSection {
@@ -54,29 +56,29 @@ struct AssignmentFile {
 #[derive(Debug, Clone)]
 pub(crate) struct Roles(HashMap<String, DataActions>);
 
-/// Who has which role where.
+/// All assignments.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Assignments(Vec<Assignment>);
 
 #[derive(Debug, Clone)]
 struct Assignment {
-    /// The place of the issuer in the configuration. Ids of one issuer say nothing about those of another.
+    /// The index of the issuer in the configuration. The same id at another issuer is another principal.
     issuer: usize,
     principal: PrincipalSection,
     actions: DataActions,
-    place: AssignmentScope,
+    scope: AssignmentScope,
 }
 
-/// Where a role holds.
+/// The account and tables on which a role is valid.
 #[derive(Debug, Clone)]
 struct AssignmentScope {
     account: AccountName,
-    /// The whole account if there are none.
+    /// `None` for the whole account.
     tables: Option<TablePattern>,
 }
 
 impl Roles {
-    /// The built-in roles, and one's own: a name and the actions it allows.
+    /// The built-in roles and those of the configuration: a name and the actions it allows.
     pub(crate) fn new(own: &BTreeMap<String, Vec<String>>) -> anyhow::Result<Self> {
         let built_in =
             BUILT_IN.iter().flat_map(|(names, actions)| names.iter().map(|name| ((*name).to_owned(), *actions)));
@@ -85,11 +87,14 @@ impl Roles {
             let mut actions = DataActions::NONE;
             for action in names {
                 let action = DataActions::parse(action).with_context(|| {
-                    format!("role '{name}': the action '{action}' is none of {}", DataActions::names())
+                    format!("role '{name}' has the unknown action '{action}': give one of {}", DataActions::names())
                 })?;
                 actions = actions.union(action);
             }
-            ensure!(roles.insert(name.clone(), actions).is_none(), "the role '{name}' is built in");
+            ensure!(
+                roles.insert(name.clone(), actions).is_none(),
+                "the role '{name}' is built in: give yours another name"
+            );
         }
         Ok(Self(roles))
     }
@@ -109,7 +114,7 @@ impl Assignments {
                 issuer: section.principal.issuer_index(issuers)?,
                 principal: section.principal.checked()?,
                 actions: roles.get(&section.role)?,
-                place: AssignmentScope::parse(&section.scope)?,
+                scope: AssignmentScope::parse(&section.scope)?,
             })
         };
         let numbered = sections.iter().enumerate();
@@ -131,8 +136,8 @@ impl Assignments {
         Self::new(&file.assignments, roles, issuers)
     }
 
-    /// Lets the roles that an issuer's tokens name count at some places: those of the built-in names, and those that
-    /// the issuer calls otherwise.
+    /// Makes the roles that an issuer's tokens name valid in some scopes: those with the names of built-in roles, and those
+    /// that `values` maps to roles.
     pub(crate) fn map_claim(
         &mut self,
         issuer: usize,
@@ -149,12 +154,12 @@ impl Assignments {
             mapped.push((value.clone(), roles.get(role)?));
         }
         for scope in scopes {
-            let place = AssignmentScope::parse(scope)?;
+            let scope = AssignmentScope::parse(scope)?;
             self.0.extend(mapped.iter().map(|(value, actions)| Assignment {
                 issuer,
                 principal: PrincipalSection { app_role: Some(value.clone()), ..PrincipalSection::default() },
                 actions: *actions,
-                place: place.clone(),
+                scope: scope.clone(),
             }));
         }
         Ok(())
@@ -163,9 +168,9 @@ impl Assignments {
     /// Adds what a principal may do on an account.
     pub(crate) fn allow(&self, scope: &mut RoleScope, issuer: usize, principal: &Principal, account: &AccountName) {
         for assignment in &self.0 {
-            let is_here = assignment.issuer == issuer && assignment.place.account == *account;
-            if is_here && assignment.principal.means(principal) {
-                scope.allow(assignment.place.tables.as_ref(), assignment.actions);
+            let is_in_scope = assignment.issuer == issuer && assignment.scope.account == *account;
+            if is_in_scope && assignment.principal.matches(principal) {
+                scope.allow(assignment.scope.tables.as_ref(), assignment.actions);
             }
         }
     }
@@ -179,7 +184,7 @@ impl PrincipalSection {
                 .position(|names| names.contains(name))
                 .with_context(|| format!("there is no issuer '{name}'")),
             (None, [_]) => Ok(0),
-            (None, _) => bail!("the principal needs an issuer, because there is more than one"),
+            (None, _) => bail!("the principal needs an issuer, because there are several: add issuer"),
         }
     }
 
@@ -187,12 +192,12 @@ impl PrincipalSection {
         let given = [&self.oid, &self.sub, &self.client, &self.group, &self.app_role];
         ensure!(
             given.iter().any(|value| value.is_some()) && given.iter().all(|value| value.as_deref() != Some("")),
-            "a principal is one or more of oid, sub, client, group and app-role"
+            "the principal is not described: give one or more of oid, sub, client, group and app-role"
         );
         Ok(self.clone())
     }
 
-    fn means(&self, principal: &Principal) -> bool {
+    fn matches(&self, principal: &Principal) -> bool {
         let is = |own: &Option<String>, value: &Option<String>| own.is_none() || own == value;
         let is_in = |own: &Option<String>, values: &[String]| own.as_ref().is_none_or(|own| values.contains(own));
         is(&self.oid, &principal.oid)
@@ -213,8 +218,7 @@ impl AssignmentScope {
             (Some(account), Some(Some(tables))) => Some(Self { account, tables: Some(tables) }),
             _ => None,
         };
-        parsed
-            .with_context(|| format!("the scope '{scope}' is not of the form account, account/table or account/start*"))
+        parsed.with_context(|| format!("the scope '{scope}' is invalid: give account, account/table or account/start*"))
     }
 }
 
@@ -247,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn principals_and_places() {
+    fn principals_and_scopes() {
         let assignments = read(
             r#"
             [[assignments]]
@@ -277,7 +281,7 @@ mod tests {
         };
         assert!(reads(0, &all));
         assert!(!reads(1, &all), "the same id from another issuer is somebody else");
-        assert!(!reads(0, &Principal { client: None, ..all.clone() }), "all that is given must fit");
+        assert!(!reads(0, &Principal { client: None, ..all.clone() }), "all that is given must match");
         assert!(!reads(0, &Principal { oid: None, sub: Some("o".into()), ..all.clone() }));
         let inserts =
             |principal: &Principal, table| permits(&assignments, 0, principal, RequiredActions::INSERT, Some(table));

@@ -1,9 +1,9 @@
-//! Which audiences a token may be for (specification 09 §2, §6).
+//! The audiences for which a token may be issued (specification 09 §2, §6).
 
-/// What stands in a configured audience for the name of the account.
+/// The placeholder for the name of the account in a configured audience.
 const ACCOUNT: &str = "{account}";
 
-/// The audiences of the public storage service, taken where none are configured.
+/// The audiences of the public storage service: the default.
 ///
 /// UNVERIFIED (09 §9): the suffixes of the sovereign clouds.
 const STORAGE: [&str; 6] = [

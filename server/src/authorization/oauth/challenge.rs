@@ -6,7 +6,7 @@
 use anyhow::{Context, ensure};
 use http::HeaderValue;
 
-/// Where a resource is named that is not configured.
+/// The resource in the challenge if none is configured.
 const STORAGE_RESOURCE: &str = "https://storage.azure.com";
 
 /// The value of `WWW-Authenticate`, from addresses that survive the parsers of all client libraries.
@@ -16,17 +16,17 @@ pub(crate) fn challenge(authorization_uri: &str, resource_id: Option<&str>) -> a
         let is_plain = value.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b',' | b'=' | b'\\'));
         ensure!(
             is_plain && !value.is_empty(),
-            "[oauth] {name} = \"{value}\" would confuse clients: it may hold no blank, comma, quote or '='"
+            "[oauth] {name} = \"{value}\" cannot be read by clients: remove blanks, commas, quotes and '='"
         );
     }
-    let uri: http::Uri = authorization_uri.parse().context("[oauth] authorization-uri is not an address")?;
+    let uri: http::Uri = authorization_uri.parse().context("[oauth] authorization-uri is not a valid address")?;
     let first = uri.path().split('/').nth(1).unwrap_or_default();
-    // The JavaScript library gives up on anything else, and shows the 401 to the application.
+    // With anything else the JavaScript library returns the 401 to the application.
     ensure!(
         uri.host().is_some() && uuid::Uuid::try_parse(first).is_ok() && first.len() == 36,
-        "[oauth] authorization-uri = \"{authorization_uri}\" does not fit: clients look for a UUID in the first \
-         segment of the path, as in https://login.example.net/66666666-7777-8888-9999-000000000000/oauth2/authorize; \
-         any UUID will do if your issuer has none"
+        "[oauth] authorization-uri = \"{authorization_uri}\" has no UUID in the first segment of the path, \
+         where clients look for one: give an address such as https://login.example.net/66666666-7777-8888-9999-000000000000/oauth2/authorize; \
+         if your issuer has no UUID, use any"
     );
     let text = format!("Bearer authorization_uri={authorization_uri} resource_id={resource_id}");
     HeaderValue::try_from(text).context("[oauth] authorization-uri or resource-id cannot stand in a header")

@@ -1,4 +1,4 @@
-//! What a token says, once its signature was checked: the rules of time, and who calls (specification 09 §6).
+//! The claims of a token whose signature was checked: the rules of time, and the principal (specification 09 §6).
 
 use super::audience::Audiences;
 use super::jws::ClaimMap;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What an issuer's tokens must satisfy beside the signature.
+/// The rules for an issuer's tokens besides the signature.
 #[derive(Debug, Clone)]
 pub(crate) struct ClaimRules {
     pub(crate) audiences: Audiences,
@@ -15,15 +15,15 @@ pub(crate) struct ClaimRules {
     pub(crate) leeway: Duration,
     /// Longest time from issue to expiry.
     pub(crate) lifetime_max: Option<Duration>,
-    /// The directories (`tid`) whose tokens are taken; empty for all.
+    /// The directories (`tid`) whose tokens are accepted; empty for all.
     pub(crate) directories: Vec<String>,
-    /// The client applications whose tokens are taken; empty for all.
+    /// The client applications whose tokens are accepted; empty for all.
     pub(crate) clients: Vec<String>,
-    /// Where the token names roles: a claim, or a path of members with dots between them.
+    /// The claim that names roles, or a path of members separated by dots.
     pub(crate) role_claim: String,
 }
 
-/// What a valid token says.
+/// The claims of a valid token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claims {
     pub(crate) principal: Principal,
@@ -31,7 +31,7 @@ pub(crate) struct Claims {
     pub(crate) expires: SystemTime,
 }
 
-/// Who calls, as far as assignments can name it.
+/// The caller, by everything that assignments can name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Principal {
     pub(crate) oid: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Principal {
     pub(crate) client: Option<String>,
     pub(crate) groups: Vec<String>,
     pub(crate) roles: Vec<String>,
-    /// Who this is, for the log.
+    /// The principal as text, for the log.
     pub(crate) description: Arc<str>,
 }
 
@@ -68,7 +68,7 @@ impl ClaimRules {
             client.as_deref().unwrap_or_default(),
             token_id.as_deref().unwrap_or_default()
         );
-        // A token with too many groups points elsewhere for them; nobody is asked, so they count as unknown.
+        // A token with too many groups names a place to fetch them from. They are not fetched and count as unknown.
         let groups = if claims.contains_key("_claim_names") { Vec::new() } else { texts(claims.get("groups")) };
         let roles = texts(at_path(claims, &self.role_claim));
         let audiences = texts(claims.get("aud"));
@@ -102,7 +102,7 @@ impl ClaimRules {
 
 /// A time in seconds since 1970, which may have a fraction; `None` if the claim is missing.
 fn time(claims: &ClaimMap, name: &'static str) -> Result<Option<SystemTime>, TokenError> {
-    /// The year 9999; what lies behind is a mistake, and must not overflow.
+    /// The end of the year 9999. A later time is a mistake, and would overflow.
     const SECONDS_MAX: f64 = 253_402_300_799.0;
     let Some(value) = claims.get(name) else { return Ok(None) };
     let seconds = value.as_f64().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));

@@ -1,4 +1,4 @@
-//! Documents of issuers over HTTPS: bounded in size, time and redirects.
+//! Fetches documents of issuers over HTTPS, with limits on size, time and redirects.
 //!
 //! Plain HTTP is for issuers on this machine, and only if the configuration says so. No proxy is used, no cookie or
 //! credential is sent.
@@ -37,7 +37,7 @@ pub(crate) struct IssuerDocument {
 /// Why a document could not be fetched.
 #[derive(Debug)]
 pub(crate) enum FetchError {
-    /// Neither HTTPS nor plain HTTP to this machine with the switch that allows it.
+    /// Not HTTPS, and not plain HTTP to this machine with the option that allows it.
     Address(Uri),
     Http(HttpError),
     Status(StatusCode),
@@ -54,19 +54,22 @@ impl fmt::Display for FetchError {
                  loopback address)"
             ),
             Self::Http(error) => write!(f, "{error}"),
-            Self::Status(status) => write!(f, "the answer was {status}"),
-            Self::Redirect => write!(f, "it was redirected to another scheme, to nowhere, or too often"),
-            Self::TimedOut => write!(f, "there was no answer within {} s", FETCH_TIME.as_secs()),
+            Self::Status(status) => write!(f, "the response was {status}"),
+            Self::Redirect => write!(
+                f,
+                "the response redirects to another scheme or an invalid address, or there were too many redirects"
+            ),
+            Self::TimedOut => write!(f, "there was no response within {} s", FETCH_TIME.as_secs()),
         }
     }
 }
 
 impl std::error::Error for FetchError {}
 
-/// What one request came to.
+/// The result of one request.
 enum FetchStep {
     Done(IssuerDocument),
-    Elsewhere(Uri),
+    Redirect(Uri),
 }
 
 impl IssuerClient {
@@ -74,7 +77,9 @@ impl IssuerClient {
     pub(crate) fn new(allow_http_on_loopback: bool) -> Result<Self, rustls::Error> {
         let roots = system_roots();
         if roots.is_empty() {
-            warn!("the system has no certificate authorities, so no issuer can be reached over https");
+            warn!(
+                "the system has no certificate authorities, so no issuer can be reached over https: install them, or name a file in SSL_CERT_FILE"
+            );
         }
         let options = HttpOptions {
             request_time_max: FETCH_TIME,
@@ -85,7 +90,7 @@ impl IssuerClient {
         Ok(Self { http: HttpClient::new(options, tls_config(roots)?), allow_http_on_loopback })
     }
 
-    /// Whether an address may be asked at all.
+    /// Checks that requests may be sent to an address.
     pub(crate) fn check(uri: &Uri, allow_http_on_loopback: bool) -> Result<(), FetchError> {
         let is_https = uri.scheme() == Some(&Scheme::HTTPS);
         let is_http_here = uri.scheme() == Some(&Scheme::HTTP) && allow_http_on_loopback && is_loopback(uri);
@@ -103,16 +108,16 @@ impl IssuerClient {
 
     async fn follow(&self, mut uri: Uri) -> Result<IssuerDocument, FetchError> {
         for _ in 0..=REDIRECTS_MAX {
-            match self.ask(&uri).await? {
+            match self.request(&uri).await? {
                 FetchStep::Done(document) => return Ok(document),
-                FetchStep::Elsewhere(next) if next.scheme() == uri.scheme() => uri = next,
-                FetchStep::Elsewhere(_) => return Err(FetchError::Redirect),
+                FetchStep::Redirect(next) if next.scheme() == uri.scheme() => uri = next,
+                FetchStep::Redirect(_) => return Err(FetchError::Redirect),
             }
         }
         Err(FetchError::Redirect)
     }
 
-    async fn ask(&self, uri: &Uri) -> Result<FetchStep, FetchError> {
+    async fn request(&self, uri: &Uri) -> Result<FetchStep, FetchError> {
         Self::check(uri, self.allow_http_on_loopback)?;
         let request = Request::get(uri).header(ACCEPT, "application/json").body(Bytes::new());
         let request = request.expect("an address that was parsed, and a header that is valid");
@@ -121,7 +126,7 @@ impl IssuerClient {
             error => FetchError::Http(error),
         })?;
         if response.status.is_redirection() {
-            return elsewhere(uri, &response.headers).map(FetchStep::Elsewhere).ok_or(FetchError::Redirect);
+            return redirect_target(uri, &response.headers).map(FetchStep::Redirect).ok_or(FetchError::Redirect);
         }
         if response.status != StatusCode::OK {
             return Err(FetchError::Status(response.status));
@@ -137,8 +142,8 @@ fn is_loopback(uri: &Uri) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// Where a redirect leads: an address, or a path on the same host.
-fn elsewhere(uri: &Uri, headers: &HeaderMap) -> Option<Uri> {
+/// The target of a redirect: an address, or a path on the same host.
+fn redirect_target(uri: &Uri, headers: &HeaderMap) -> Option<Uri> {
     let next: Uri = headers.get(LOCATION)?.to_str().ok()?.parse().ok()?;
     if next.scheme().is_some() {
         return Some(next);
@@ -160,7 +165,7 @@ mod tests {
     use http::HeaderValue;
 
     #[test]
-    fn addresses_that_may_be_asked() {
+    fn addresses_that_requests_may_be_sent_to() {
         for (address, plain, allowed) in [
             ("https://login.example/keys", false, true),
             ("http://login.example/keys", true, false),
@@ -182,7 +187,7 @@ mod tests {
         let uri: Uri = "https://login.example:8443/a?b".parse().unwrap();
         let to = |location: &'static str| {
             let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(location))]);
-            elsewhere(&uri, &headers).map(|uri| uri.to_string())
+            redirect_target(&uri, &headers).map(|uri| uri.to_string())
         };
         assert_eq!(to("/keys?v=2").as_deref(), Some("https://login.example:8443/keys?v=2"));
         assert_eq!(to("https://other.example/keys").as_deref(), Some("https://other.example/keys"));

@@ -1,7 +1,7 @@
-//! A token as it comes: the three parts of a JSON Web Signature, and whether a key made the signature.
+//! A token as it was sent: the three parts of a JSON Web Signature, and the check of its signature.
 //!
-//! Nothing a token says is handed out before its signature was checked, but for what is needed to find the key:
-//! algorithm, key id and issuer. Key material and addresses of keys in the header are never looked at.
+//! Before the signature is checked, only what is needed to find the key can be read: algorithm, key id and issuer. Key
+//! material and addresses of keys in the header are ignored.
 
 use super::algorithm::{Algorithm, VerificationMethod};
 use super::key_set::{Key, Material};
@@ -35,7 +35,7 @@ struct Header {
 }
 
 impl<'a> Jws<'a> {
-    /// Takes a token apart (09 §6, steps 1 and 2).
+    /// Parses a token (09 §6, steps 1 and 2).
     pub(crate) fn parse(token: &'a str) -> Result<Self, TokenError> {
         if token.len() > BEARER_TOKEN_BYTES_MAX {
             return Err(TokenError::TooLarge);
@@ -73,7 +73,7 @@ impl<'a> Jws<'a> {
         self.claims.get("iss").and_then(Value::as_str).ok_or(TokenError::Malformed("iss"))
     }
 
-    /// The claims, once the key is known to have signed them.
+    /// The claims, if the key signed them.
     pub(crate) fn verify(self, key: &Key) -> Result<ClaimMap, TokenError> {
         if self.is_signed_by(key) { Ok(self.claims) } else { Err(TokenError::Signature) }
     }
@@ -81,7 +81,7 @@ impl<'a> Jws<'a> {
     fn is_signed_by(&self, key: &Key) -> bool {
         let (text, signature) = (self.signed.as_bytes(), self.signature.as_slice());
         key.fits(self.algorithm)
-            && match (self.algorithm.check(), key.material()) {
+            && match (self.algorithm.verification(), key.material()) {
                 (VerificationMethod::Rsa(parameters), Material::Rsa { n, e }) => {
                     RsaPublicKeyComponents { n, e }.verify(parameters, text, signature).is_ok()
                 }
@@ -150,7 +150,7 @@ mod tests {
         let stranger = KeyPair::p256("e");
         let token = stranger.sign(&header("ES256", &stranger), &json!({}));
         assert_eq!(verify(&token, &keys), Err(TokenError::Signature));
-        // A key of another kind than the algorithm needs is as good as none.
+        // A key of another kind than the algorithm needs is not found.
         let token = rsa.sign(&json!({ "alg": "RS256", "kid": "e" }), &json!({}));
         assert_eq!(verify(&token, &keys), Err(TokenError::UnknownKey));
     }

@@ -1,7 +1,7 @@
 //! The public keys of an issuer: a JSON Web Key Set.
 //!
-//! A key that this server has no use for is left out instead of spoiling the set: issuers publish keys for
-//! encryption and for algorithms to come beside those that matter.
+//! A key that this server cannot use is left out and is no error: issuers also publish keys for encryption and for other
+//! algorithms.
 
 use super::algorithm::{Algorithm, KeyKind};
 use super::token_error::TokenError;
@@ -25,7 +25,7 @@ pub(crate) struct KeySet {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     id: Option<String>,
-    /// The one algorithm that the key is for, if it says so.
+    /// The only algorithm that the key may be used for, if it names one.
     algorithm: Option<Algorithm>,
     material: Material,
 }
@@ -79,7 +79,7 @@ impl KeySet {
         self.keys.len()
     }
 
-    /// The key for a token (09 §6 step 4): by its name, or, for a token that names none, the only one that fits.
+    /// The key for a token (09 §6 step 4): by its name, or, if the token names none, the only one that fits.
     pub(crate) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<&Key, TokenError> {
         let mut fitting =
             self.keys.iter().filter(|key| key.fits(algorithm) && (id.is_none() || key.id.as_deref() == id));

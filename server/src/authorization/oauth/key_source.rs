@@ -1,10 +1,10 @@
-//! Where an issuer's keys come from, and the keys as they are now.
+//! The current keys of an issuer, and how they are refreshed.
 //!
 //! Invariants:
 //!
 //! 1. One fetch at a time, however many requests wait for it.
 //! 2. Requests cause at most one fetch a minute, whatever keys their tokens name.
-//! 3. Keys that could not be refreshed for a day are not used. No failure lets a token in.
+//! 3. Keys that could not be refreshed for a day are not used. If fetching fails, tokens are refused.
 
 use super::algorithm::Algorithm;
 use super::fetch::{FetchError, IssuerClient};
@@ -31,7 +31,7 @@ const STALE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 const REFRESH_TIME_DEFAULT: Duration = Duration::from_secs(3600);
 const REFRESH_TIME_MIN: Duration = Duration::from_secs(5 * 60);
 const REFRESH_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Time between looks at a file.
+/// Time between reads of a key file.
 const FILE_REFRESH_TIME: Duration = Duration::from_secs(60);
 /// Time before the first new attempt after a failure; it doubles up to a minute.
 const RETRY_TIME_MIN: Duration = Duration::from_secs(2);
@@ -46,7 +46,7 @@ pub(crate) struct KeySource {
     source: KeyLocation,
     client: Option<Arc<IssuerClient>>,
     current: RwLock<CurrentKeys>,
-    /// Held while fetching; when a request last caused it.
+    /// Held while fetching. The time when a request last caused a fetch.
     fetch_lock: Mutex<Option<Instant>>,
 }
 
@@ -58,12 +58,12 @@ struct CurrentKeys {
     fetched: Option<Instant>,
 }
 
-/// Why the keys of an issuer could not be had.
+/// Why the keys of an issuer could not be loaded.
 #[derive(Debug)]
 pub(crate) enum KeySourceError {
     Fetch(FetchError),
     File(std::io::Error),
-    /// The discovery document is none.
+    /// The document is not a discovery document.
     Discovery,
     /// The discovery document is that of another issuer; holds the name it gives.
     OtherIssuer(String),
@@ -78,7 +78,7 @@ impl fmt::Display for KeySourceError {
             Self::Discovery => f.write_str("the discovery document does not name an issuer and a jwks_uri"),
             Self::OtherIssuer(name) => write!(
                 f,
-                "the discovery document is that of the issuer {name:?}; if that is the same one, add the name to its \
+                "the discovery document is that of the issuer {name:?}; if that is the same issuer, add the name to its \
                  aliases"
             ),
             Self::KeySet => f.write_str("the document is not a JSON Web Key Set"),
@@ -99,13 +99,13 @@ impl KeySource {
         Self { names, source, client, current: RwLock::default(), fetch_lock: Mutex::default() }
     }
 
-    /// Fetches for the first time. Says how long until the next time.
+    /// Fetches the keys; returns how long to wait until the next time.
     pub(crate) async fn refresh(&self) -> Result<Duration, KeySourceError> {
         let _fetching = self.fetch_lock.lock().await;
         self.load().await
     }
 
-    /// Refreshes for ever.
+    /// Refreshes the keys for as long as the server runs.
     pub(crate) async fn keep_fresh(&self, first: Option<Duration>) {
         let mut retry = RETRY_TIME_MIN;
         let mut pause = first.unwrap_or(retry);
@@ -125,7 +125,7 @@ impl KeySource {
         }
     }
 
-    /// The key for a token, and the generation it is of. An unknown name may be that of a new key (09 §6 step 5).
+    /// The key for a token, and its generation. An unknown name may be that of a new key, so it causes a refresh (09 §6 step 5).
     pub(crate) async fn key(
         self: &Arc<Self>,
         id: Option<&str>,
@@ -145,7 +145,7 @@ impl KeySource {
         self.current().find(id, algorithm)
     }
 
-    /// The generation of the keys; `None` if there are none that may be used.
+    /// The generation of the keys; `None` if there are none or they are too old.
     pub(crate) fn generation(&self) -> Option<u64> {
         let current = self.current();
         current.is_usable().then_some(current.generation)
@@ -156,7 +156,8 @@ impl KeySource {
         self.names.first().map_or("", String::as_str)
     }
 
-    /// Refreshes in a task of its own: a client that goes away would else use up the refresh of this minute, and stop it.
+    /// Refreshes in a task of its own. Otherwise a client that goes away would stop the refresh, and none would follow in this
+    /// minute.
     async fn refresh_on_demand(self: &Arc<Self>, seen: u64) {
         let source = Arc::clone(self);
         let refresh = tokio::spawn(async move {
@@ -171,7 +172,7 @@ impl KeySource {
             }
         });
         if let Err(error) = refresh.await {
-            warn!(issuer = self.name(), "the refresh of the keys broke off: {error}");
+            warn!(issuer = self.name(), "the task that refreshes the keys failed: {error}");
         }
     }
 
@@ -245,7 +246,7 @@ async fn read_file(path: &Path) -> Result<Bytes, KeySourceError> {
     tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other).flatten().map_err(KeySourceError::File)
 }
 
-/// Up to a tenth earlier, so that many servers do not ask an issuer all at once.
+/// Up to a tenth earlier, so that many servers do not fetch keys at the same moment.
 fn jittered(pause: Duration) -> Duration {
     let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
     let share = u32::try_from(random >> 40).unwrap_or_default() % 1000;
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_keys_nothing_is_said_about_a_token() {
+    async fn without_keys_a_token_is_neither_valid_nor_invalid() {
         let source = Arc::new(KeySource::new(vec!["i".into()], KeyLocation::File("/nowhere".into()), None));
         assert_eq!(source.key(None, Algorithm::Es256).await.err(), Some(TokenError::KeysUnavailable));
         let long_ago = Instant::now().checked_sub(STALE_TIME_MAX);

@@ -1,15 +1,16 @@
 //! Bearer tokens of any issuer that speaks OpenID Connect (specification 09).
 //!
-//! The rooms without I/O: [`jws`] takes a token apart and checks its signature with a key of a [`key_set`]; [`claims`]
-//! checks what it says, [`audience`] whom it is for; [`assignments`] say what its principal may do. Those with I/O:
-//! [`fetch`] gets documents of issuers, [`key_source`] keeps an issuer's keys fresh. [`token_cache`] spares checking a
-//! token again at every request. This file puts them together.
+//! Without I/O: [`jws`] parses a token and checks its signature with a key of a [`key_set`]; [`claims`] checks its claims,
+//! [`audience`] for whom it was issued; [`assignments`] hold what its principal may do. With I/O: [`fetch`] gets documents of
+//! issuers, [`key_source`] keeps an issuer's keys current. [`token_cache`] avoids checking a token at every request. This
+//! file combines them.
 //!
 //! Invariants:
 //!
-//! 1. Nothing a token says counts before its signature was checked with a key of the issuer that it names.
-//! 2. When keys cannot be had, nobody is let in.
-//! 3. No token is ever logged, kept or sent on.
+//! 1. No claim of a token is used before its signature was checked with a key of the issuer that it names, except to find
+//!    that key.
+//! 2. Without keys every token is refused.
+//! 3. No token is ever logged, stored or sent on.
 //!
 //! It must not know tables, entities or operations.
 
@@ -46,12 +47,12 @@ use std::time::SystemTime;
 use token_cache::{CachedToken, TokenCache, digest_of};
 use tracing::warn;
 
-/// Who may use tokens, and the state that checking them needs.
+/// The issuers, their keys, and the roles of principals.
 pub(crate) struct OAuth {
     challenge: Option<HeaderValue>,
     allow_plain_http: bool,
     issuers: Vec<Issuer>,
-    /// Assignments that stand in the configuration.
+    /// Assignments of the configuration.
     assignments: Assignments,
     /// Assignments that may change while the server runs.
     live_assignments: Arc<Live<Assignments>>,
@@ -76,9 +77,10 @@ impl fmt::Debug for OAuth {
 }
 
 impl OAuth {
-    /// Fetches the issuers' keys, and keeps them and the assignments fresh from then on.
+    /// Fetches the issuers' keys, and keeps them and the assignments current from then on.
     ///
-    /// An issuer that cannot be reached does not matter yet. One that is another than the configuration says is refused.
+    /// An issuer that cannot be reached is no error; its keys are fetched later. A discovery document of another issuer, or a
+    /// key file that cannot be read, is an error.
     pub(crate) async fn start(config: OAuthConfig) -> anyhow::Result<Self> {
         let needs_client = config.issuers.iter().any(|issuer| !matches!(issuer.source, KeyLocation::File(_)));
         let client = if needs_client {
@@ -124,7 +126,7 @@ impl OAuth {
         self.allow_plain_http
     }
 
-    /// Checks a token that is to be used on an account (09 §6). `account` is text from the address; it may be any.
+    /// Checks a token for an account (09 §6). `account` is unchecked text from the address.
     pub(crate) async fn verify(
         &self,
         token: &str,
@@ -155,21 +157,21 @@ impl OAuth {
         scope
     }
 
-    /// Everything about a token that does not depend on the account.
+    /// Checks everything about a token that does not depend on the account.
     async fn check(&self, token: &str, now: SystemTime) -> Result<(usize, u64, Claims), TokenError> {
         let jws = Jws::parse(token)?;
         let name = jws.issuer()?;
         let is_named = |issuer: &Issuer| issuer.config.names.iter().any(|own| own == name);
-        let place = self.issuers.iter().position(is_named);
+        let index = self.issuers.iter().position(is_named);
         let unknown = || TokenError::UnknownIssuer(name.chars().take(200).collect());
-        let (place, issuer) =
-            place.and_then(|place| self.issuers.get(place).map(|issuer| (place, issuer))).ok_or_else(unknown)?;
+        let (index, issuer) =
+            index.and_then(|index| self.issuers.get(index).map(|issuer| (index, issuer))).ok_or_else(unknown)?;
         if !issuer.config.algorithms.contains(&jws.algorithm()) {
             return Err(TokenError::Algorithm);
         }
         let (key, generation) = issuer.keys.key(jws.key_id(), jws.algorithm()).await?;
         let claims = issuer.config.rules.check(&jws.verify(&key)?, now)?;
-        Ok((place, generation, claims))
+        Ok((index, generation, claims))
     }
 
     /// Whether the keys that a token was checked with are still those of its issuer.
@@ -289,7 +291,7 @@ mod tests {
             (es256(&claims("https://two.example", "api://otheracct")), Some(TokenError::Audience)),
             (es256(&claims("https://two.example", storage)), Some(TokenError::Audience)),
         ] {
-            // The second time the cache answers, and says the same.
+            // The second time the result comes from the cache.
             for _ in 0..2 {
                 assert_eq!(oauth.verify(&token, "orchardacct", at(NOW)).await.err(), expected);
             }

@@ -1,4 +1,4 @@
-//! The `[oauth]` section of the configuration file, and what it comes to once it is checked (specification 09 §6).
+//! The `[oauth]` section of the configuration file, and the checked configuration made of it (specification 09 §6).
 
 use super::algorithm::Algorithm;
 use super::assignments::{AssignmentSection, Assignments, Roles};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The section as it stands in the file.
+/// The section as it is in the file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct OAuthSection {
@@ -23,12 +23,12 @@ pub struct OAuthSection {
     authorization_uri: Option<String>,
     /// The resource that clients ask tokens for, for the challenge [default: `https://storage.azure.com`].
     resource_id: Option<String>,
-    /// Take tokens over plain HTTP too: behind a proxy with TLS, or for tests.
+    /// Accept tokens over plain HTTP too: behind a proxy with TLS, or for tests.
     allow_bearer_over_plain_http: bool,
     /// Fetch keys over plain HTTP from issuers on this machine, for tests.
     allow_plain_http_issuer_on_loopback: bool,
     issuers: Vec<IssuerSection>,
-    /// Roles of one's own: a name and the actions it allows.
+    /// Further roles: a name and the actions it allows.
     roles: BTreeMap<String, Vec<String>>,
     assignments: Vec<AssignmentSection>,
     /// A file with further `[[assignments]]`, read again when it changes.
@@ -38,7 +38,7 @@ pub struct OAuthSection {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct IssuerSection {
-    /// Exactly what stands in the `iss` of tokens.
+    /// Exactly the `iss` of its tokens.
     issuer: String,
     /// Further names of the same issuer, in tokens or in the discovery document.
     #[serde(default)]
@@ -54,25 +54,25 @@ struct IssuerSection {
     algorithms: Option<Vec<String>>,
     leeway_seconds: Option<u64>,
     lifetime_seconds_max: Option<u64>,
-    /// Take only tokens with one of these in `tid`.
+    /// Accept only tokens with one of these in `tid`.
     #[serde(default)]
     tenant_ids: Vec<String>,
-    /// Take only tokens that one of these client applications asked for.
+    /// Accept only tokens that one of these client applications asked for.
     #[serde(default)]
     client_ids: Vec<String>,
     role_claim: Option<RoleClaimSection>,
 }
 
-/// Roles that the token names itself.
+/// Roles that tokens name themselves.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct RoleClaimSection {
     /// The claim, or a path of members with dots between them [default: roles].
     path: Option<String>,
-    /// Where these roles hold: accounts, or tables of accounts. Without any, roles only count for assignments.
+    /// The accounts, or tables of accounts, on which these roles are valid. Without any, roles only serve assignments.
     #[serde(default)]
     scopes: Vec<String>,
-    /// What the issuer calls roles, beside the names of the built-in ones.
+    /// The issuer's own names of roles, in addition to those of the built-in ones.
     #[serde(default)]
     values: BTreeMap<String, String>,
 }
@@ -86,14 +86,14 @@ pub struct OAuthConfig {
     pub(crate) issuers: Vec<IssuerConfig>,
     pub(crate) roles: Roles,
     pub(crate) assignments: Assignments,
-    /// The file with further assignments, and what was in it.
+    /// The file with further assignments, and those that it had.
     pub(crate) assignments_file: Option<(Files<1>, Assignments)>,
 }
 
 /// One issuer, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct IssuerConfig {
-    /// What may stand in `iss`.
+    /// The values that `iss` may have.
     pub(crate) names: Vec<String>,
     pub(crate) source: KeyLocation,
     pub(crate) algorithms: Vec<Algorithm>,
@@ -103,11 +103,11 @@ pub(crate) struct IssuerConfig {
 /// Where an issuer's keys come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyLocation {
-    /// A discovery document, which says where the keys are.
+    /// A discovery document, which has the address of the key set.
     Discovery(Uri),
-    /// The keys themselves.
+    /// A key set.
     KeySet(Uri),
-    /// The keys in a file.
+    /// A key set in a file.
     File(PathBuf),
 }
 
@@ -147,11 +147,11 @@ impl OAuthConfig {
                 Some((files, assignments))
             }
         };
-        for (place, issuer) in section.issuers.iter().enumerate() {
+        for (index, issuer) in section.issuers.iter().enumerate() {
             if let Some(claim) = &issuer.role_claim {
                 let values = &claim.values;
                 assignments
-                    .map_claim(place, &claim.scopes, values, &roles)
+                    .map_claim(index, &claim.scopes, values, &roles)
                     .with_context(|| format!("issuer '{}': role-claim", issuer.issuer))?;
             }
         }
@@ -169,9 +169,9 @@ impl OAuthConfig {
 
 impl IssuerConfig {
     fn new(section: &IssuerSection, allow_plain_http: bool) -> anyhow::Result<Self> {
-        ensure!(!section.issuer.is_empty(), "the name of an issuer is what stands in the iss of its tokens");
+        ensure!(!section.issuer.is_empty(), "the issuer has no name: give what its tokens have in iss");
         let uri = |text: &str| -> anyhow::Result<Uri> {
-            let uri = text.parse().with_context(|| format!("'{text}' is not an address"))?;
+            let uri = text.parse().with_context(|| format!("'{text}' is not a valid address"))?;
             IssuerClient::check(&uri, allow_plain_http)?;
             Ok(uri)
         };
@@ -183,22 +183,28 @@ impl IssuerConfig {
                 let issuer = section.issuer.trim_end_matches('/');
                 KeyLocation::Discovery(uri(&format!("{issuer}/.well-known/openid-configuration"))?)
             }
-            _ => bail!("give one of discovery-url, jwks-uri and jwks-file"),
+            _ => bail!(
+                "the source of the keys is given several times: give one of discovery-url, jwks-uri and jwks-file"
+            ),
         };
         let algorithms = match &section.algorithms {
             None => vec![Algorithm::Rs256],
             Some(names) => names
                 .iter()
                 .map(|name| {
-                    Algorithm::parse(name)
-                        .with_context(|| format!("the algorithm '{name}' is none of {}", Algorithm::names()))
+                    Algorithm::parse(name).with_context(|| {
+                        format!("the algorithm '{name}' is not supported: give one of {}", Algorithm::names())
+                    })
                 })
                 .collect::<anyhow::Result<_>>()?,
         };
-        ensure!(!algorithms.is_empty(), "algorithms is empty, so no token could be taken");
+        ensure!(!algorithms.is_empty(), "algorithms is empty, so no token could be accepted: leave it out for RS256");
         let leeway = section.leeway_seconds.unwrap_or(BEARER_LEEWAY_SECONDS_DEFAULT);
-        ensure!(leeway <= BEARER_LEEWAY_SECONDS_MAX, "leeway-seconds is 0 to {BEARER_LEEWAY_SECONDS_MAX}");
-        ensure!(section.lifetime_seconds_max != Some(0), "lifetime-seconds-max is at least 1");
+        ensure!(
+            leeway <= BEARER_LEEWAY_SECONDS_MAX,
+            "leeway-seconds is {leeway}: give 0 to {BEARER_LEEWAY_SECONDS_MAX}"
+        );
+        ensure!(section.lifetime_seconds_max != Some(0), "lifetime-seconds-max is 0: give at least 1");
         let role_claim = section.role_claim.as_ref().and_then(|claim| claim.path.clone());
         Ok(Self {
             names: std::iter::once(&section.issuer).chain(&section.aliases).cloned().collect(),
@@ -281,7 +287,7 @@ mod tests {
             (issuer("jwks-uri = \"http://127.0.0.1/k\""), "allow-plain-http-issuer-on-loopback"),
             (issuer("algorithms = [\"HS256\"]"), "HS256"),
             (issuer("algorithms = [\"none\"]"), "none"),
-            (issuer("algorithms = []"), "no token could be taken"),
+            (issuer("algorithms = []"), "no token could be accepted"),
             (issuer("leeway-seconds = 601"), "0 to 600"),
             (issuer("aliases = [\"https://login.example\"]"), "given twice"),
             (issuer("[issuers.role-claim]\nscopes = [\"a\"]"), "role-claim"),

@@ -1,6 +1,6 @@
-//! Tokens that were found valid, by their digest, so that each is checked once in a while and not at every request.
+//! Tokens that were found valid, by their digest, so that a token is not checked again at every request.
 //!
-//! The cache never holds a token, and a change of the issuer's keys empties it of that issuer's tokens.
+//! The cache never holds a token itself. After a change of an issuer's keys its tokens are checked again.
 
 use super::claims::Claims;
 use ring::digest::{SHA256, digest};
@@ -8,15 +8,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Longest time that a token is believed without checking again (09 §6).
+/// Longest time until a token is checked again (09 §6).
 const CACHE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
-/// Most tokens that are kept.
+/// Most tokens in the cache.
 const TOKENS_MAX: usize = 10_000;
 
 /// A token that was found valid.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedToken {
-    /// The place of the issuer in the configuration.
+    /// The index of the issuer in the configuration.
     pub(crate) issuer: usize,
     /// The generation of the issuer's keys.
     pub(crate) generation: u64,
@@ -24,26 +24,26 @@ pub(crate) struct CachedToken {
     until: SystemTime,
 }
 
-/// What a token is known by.
+/// The key of a token in the cache: its SHA-256.
 pub(crate) type Digest = [u8; 32];
 
 /// The tokens that were found valid.
 #[derive(Default)]
 pub(crate) struct TokenCache(Mutex<HashMap<Digest, CachedToken>>);
 
-/// What a token is known by.
+/// The digest of a token.
 pub(crate) fn digest_of(token: &str) -> Digest {
     digest(&SHA256, token.as_bytes()).as_ref().try_into().unwrap_or_default()
 }
 
 impl TokenCache {
-    /// What is known about a token, if that is still believed.
+    /// The entry of a token, if it has not expired.
     pub(crate) fn get(&self, digest: &Digest, now: SystemTime) -> Option<CachedToken> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(digest).filter(|known| now < known.until).cloned()
     }
 
-    /// Keeps a token that was just found valid.
+    /// Adds a token that was just found valid.
     pub(crate) fn insert(&self, digest: Digest, issuer: usize, generation: u64, claims: Arc<Claims>, now: SystemTime) {
         let until = claims.expires.min(now + CACHE_TIME_MAX);
         if until <= now {
@@ -54,7 +54,7 @@ impl TokenCache {
             known.retain(|_, known| now < known.until);
         }
         if known.len() >= TOKENS_MAX {
-            // Only tokens of configured issuers come here, so this is rare, and costs a check of each.
+            // Only valid tokens come here, so this is rare, and costs one more check of each.
             known.clear();
         }
         known.insert(digest, CachedToken { issuer, generation, claims, until });
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_believed_until_they_expire_and_no_longer_than_five_minutes() {
+    fn tokens_stay_until_they_expire_and_no_longer_than_five_minutes() {
         let cache = TokenCache::default();
         let (short, long) = (digest_of("short"), digest_of("long"));
         cache.insert(short, 0, 1, claims(1010), at(1000));

@@ -9,7 +9,7 @@ pub(crate) enum TokenError {
     TooLarge,
     /// Not three parts in Base64 without padding, or a header or claim of a wrong type.
     Malformed(&'static str),
-    /// A header that asks for what this server does not do.
+    /// A header that requires something that this server does not support.
     Unsupported(&'static str),
     /// An algorithm that the issuer's configuration does not allow.
     Algorithm,
@@ -17,7 +17,7 @@ pub(crate) enum TokenError {
     UnknownIssuer(String),
     /// No key of the issuer fits the token.
     UnknownKey,
-    /// The issuer's keys could not be had, so nothing can be said about the token.
+    /// The issuer's keys could not be fetched, so the token could not be checked.
     KeysUnavailable,
     /// The signature is not that of the key.
     Signature,
@@ -37,12 +37,14 @@ impl fmt::Display for TokenError {
         match self {
             Self::TooLarge => f.write_str("the token is too large"),
             Self::Malformed(what) => write!(f, "the token is malformed: {what}"),
-            Self::Unsupported(what) => write!(f, "the token needs what this server does not do: {what}"),
+            Self::Unsupported(what) => write!(f, "the token requires what this server does not support: {what}"),
             Self::Algorithm => f.write_str("the token's algorithm is not allowed for its issuer"),
-            // Quoted, because nobody has vouched for this text.
+            // Quoted, because this text was not authenticated.
             Self::UnknownIssuer(issuer) => write!(f, "Issuer validation failed. Issuer did not match: {issuer:?}"),
             Self::UnknownKey => f.write_str("no key of the issuer fits the token"),
-            Self::KeysUnavailable => f.write_str("the keys of the token's issuer cannot be had"),
+            Self::KeysUnavailable => {
+                f.write_str("the keys of the token's issuer could not be fetched, so the token cannot be checked")
+            }
             Self::Signature => f.write_str("the token's signature is wrong"),
             Self::Expired => f.write_str("Lifetime validation failed. The token is expired."),
             Self::NotYetValid => f.write_str("Lifetime validation failed. The token is not yet valid."),

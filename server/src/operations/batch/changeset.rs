@@ -94,9 +94,10 @@ fn respond_refused(
     response.failure(&error, failure.layer, FailureForm { was_executed: *was_executed, ..form });
 }
 
-/// Executes a change set as one transaction, and writes the responses if it was committed. The checks are in the order of 06 §6: the
-/// count; operation by operation its head and body, its table, its partition, and whether its entity came before; the table;
-/// the entities.
+/// Executes a change set as one transaction, and writes the responses if it was committed.
+///
+/// The checks are in the order of 06 §6: the count; operation by operation its head and body, its table, its partition, and
+/// whether its entity came before; the table; the entities.
 ///
 /// UNVERIFIED (05 §5.2, 06 §6): that the count comes before the partitions, and partitions and duplicates are found
 /// operation by operation; and that the headers of the hundredth operation decide the form of the response to a longer

@@ -57,14 +57,14 @@ mod tests {
     #[test]
     fn results() {
         let failed = |code: ErrorCode| Outcome::Responded { status: code.status(), code: Some(code) };
-        let answered = |status| Outcome::Responded { status, code: None };
+        let responded = |status| Outcome::Responded { status, code: None };
         let of_batch = Outcome::Responded { status: 202, code: Some(ErrorCode::EntityAlreadyExists) };
         let insert = OperationKind::InsertEntity;
         for (outcome, operation, has_own_timeout, expected) in [
-            (answered(200), OperationKind::QueryEntities, false, ResultKind::Success),
-            (answered(204), insert, false, ResultKind::Success),
-            (answered(200), OperationKind::PreflightRequest, false, ResultKind::Success),
-            (answered(202), OperationKind::EntityGroupTransaction, false, ResultKind::Success),
+            (responded(200), OperationKind::QueryEntities, false, ResultKind::Success),
+            (responded(204), insert, false, ResultKind::Success),
+            (responded(200), OperationKind::PreflightRequest, false, ResultKind::Success),
+            (responded(202), OperationKind::EntityGroupTransaction, false, ResultKind::Success),
             (of_batch, OperationKind::EntityGroupTransaction, false, ResultKind::ClientOtherError),
             (Outcome::Aborted, insert, false, ResultKind::NetworkError),
             (failed(ErrorCode::ServerBusy), insert, false, ResultKind::ThrottlingError),

@@ -30,7 +30,7 @@ pub(super) enum CallerKind {
     Sas,
 }
 
-/// One request, as far as it is counted.
+/// What is counted of one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct RequestFigures {
     pub(super) result: ResultKind,
