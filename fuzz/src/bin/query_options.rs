@@ -25,8 +25,8 @@ fuzz_target!(|query: &str| {
     }
     if let Some(Ok(select)) = options.select.as_deref().map(Select::parse) {
         assert!(select.names().len() <= SELECT_PROPERTIES_MAX);
-        for (place, name) in select.names().iter().enumerate() {
-            assert_eq!(select.place(name.as_bytes()), Some(place), "each name is found once, in its place");
+        for (position, name) in select.names().iter().enumerate() {
+            assert_eq!(select.position(name.as_bytes()), Some(position), "each name is found once, at its position");
         }
     }
 });
