@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres};
 use tokio::net::TcpListener;
-use tools::backup::Control;
+use tools::backup::ControlSocket;
 use tools::stop_signal;
 use tracing::{info, warn};
 
@@ -41,7 +41,7 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
                 let engine = Embedded::open(path, &options, SystemClock)?;
                 info!("data are kept in {}", path.display());
                 // Without it nothing is lost but backups while the server runs.
-                let control = Control::start(path, engine.snapshots());
+                let control = ControlSocket::start(path, engine.snapshots());
                 if let Err(error) = &control {
                     warn!(%error, "the control socket could not be made in {}: no backups while the server runs", path.display());
                 }

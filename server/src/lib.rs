@@ -13,7 +13,6 @@ mod authorization;
 mod connection;
 mod limits;
 mod operations;
-mod outbound;
 mod reload;
 mod request;
 mod response;

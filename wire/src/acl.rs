@@ -1,4 +1,6 @@
 //! Stored access policies as XML: the body of Get and Set Table ACL (specification 10 §7).
+//!
+//! This module must not know what a policy is used for.
 
 use crate::sas::parse_time;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
@@ -6,7 +8,7 @@ use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
 
 /// Reads the policies that a client sets. An empty body removes all.
 ///
-/// UNVERIFIED (10 §7): that every fault of a policy has one answer, that of a malformed document.
+/// UNVERIFIED (10 §7): that every error in a policy has one response, that of a malformed document.
 pub fn read(body: &[u8]) -> Result<StoredAccessPolicies, MalformedXml> {
     if body.is_empty() {
         return Ok(StoredAccessPolicies::default());
@@ -49,7 +51,7 @@ fn fields<'e, const N: usize>(
     Ok(found)
 }
 
-/// The value of an element; one without text is not set.
+/// The value of an element; `None` if it has no text.
 fn read_value<T>(element: Option<&Element>, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, MalformedXml> {
     let Some(element) = element else { return Ok(None) };
     if !element.children.is_empty() {
@@ -59,7 +61,7 @@ fn read_value<T>(element: Option<&Element>, read: impl FnOnce(&str) -> Option<T>
     if text.is_empty() { Ok(None) } else { read(text).map(Some).ok_or(MalformedXml) }
 }
 
-/// The policies as the service answers them, in the order in which they were set.
+/// Writes the policies as the service does, in the order in which they were set.
 pub fn write(policies: &StoredAccessPolicies) -> Vec<u8> {
     let mut out = format!("{BYTE_ORDER_MARK}{DECLARATION}");
     if policies.is_empty() {
@@ -99,7 +101,7 @@ fn seven_digits(time: DateTime) -> String {
 mod tests {
     use super::*;
 
-    fn answer(body: &str) -> Result<String, MalformedXml> {
+    fn round_trip(body: &str) -> Result<String, MalformedXml> {
         let policies = read(body.as_bytes())?;
         let text = String::from_utf8(write(&policies)).unwrap();
         Ok(text.strip_prefix("\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>").unwrap().to_owned())
@@ -124,7 +126,7 @@ mod tests {
                 "<SignedIdentifiers><SignedIdentifier><Id>x</Id></SignedIdentifier></SignedIdentifiers>",
             ),
         ] {
-            assert_eq!(answer(body).as_deref(), Ok(expected), "{body}");
+            assert_eq!(round_trip(body).as_deref(), Ok(expected), "{body}");
         }
     }
 

@@ -11,7 +11,7 @@ pub(crate) fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.truncate(start + written.expect("the room was made for it"));
 }
 
-/// The bytes that a text stands for; `None` if it is not Base64.
+/// Decodes a text; `None` if it is not padded standard Base64.
 pub(crate) fn read_base64(text: impl AsRef<[u8]>) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }

@@ -20,7 +20,7 @@ pub fn encode(text: &str) -> String {
     format!("1!{}!{base64}", base64.len())
 }
 
-/// The text that a token stands for; `None` if it is malformed.
+/// The text that a token encodes; `None` if it is malformed.
 pub fn decode(token: &str) -> Option<String> {
     let (length, encoded) = token.strip_prefix("1!")?.split_once('!')?;
     if length.parse() != Ok(encoded.len()) {

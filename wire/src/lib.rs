@@ -16,6 +16,7 @@ pub mod error;
 pub mod error_response;
 pub mod filter;
 pub mod json;
+mod json_string;
 pub mod negotiation;
 pub mod number;
 pub mod payload;

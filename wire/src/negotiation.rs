@@ -1,9 +1,11 @@
-//! Which format a request body has and which one the answer gets (specification 03 §1, 02 §8).
+//! Content negotiation: the format of a request body and of the response (specification 03 §1, 02 §8).
+//!
+//! This module must not know how any format is read or written.
 
 use crate::error::ErrorCode;
 use crate::version::Version;
 
-/// How much metadata a JSON answer carries.
+/// How much metadata a JSON response carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetadataLevel {
     /// `odata=nometadata`
@@ -14,7 +16,7 @@ pub enum MetadataLevel {
     Full,
 }
 
-/// The format of an answer.
+/// The format of a response or of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// JSON at a metadata level.
@@ -23,7 +25,7 @@ pub enum Format {
     Atom,
 }
 
-/// What an answer holds, which Atom tells apart by media type.
+/// The content of a response. Atom has a media type for each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentKind {
     /// One entity or table.
@@ -35,7 +37,7 @@ pub enum ContentKind {
 }
 
 impl Format {
-    /// The `Content-Type` of an answer, exactly as the service names it (03 §1.1).
+    /// The `Content-Type` of a response, exactly as the service writes it (03 §1.1).
     pub const fn content_type(self, content: ContentKind) -> &'static str {
         match (self, content) {
             (Self::Json(MetadataLevel::None), _) => "application/json;odata=nometadata;streaming=true;charset=utf-8",
@@ -102,7 +104,7 @@ impl DataServiceVersion {
     }
 }
 
-/// What a request says about formats.
+/// The parts of a request that decide about formats.
 #[derive(Debug, Clone, Copy)]
 pub struct FormatPreferences<'a> {
     /// The service version.
@@ -116,7 +118,7 @@ pub struct FormatPreferences<'a> {
 }
 
 impl FormatPreferences<'_> {
-    /// The format of the answer, or why there is none (03 §1.2, §1.3).
+    /// The format of the response, or the error if no format is possible (03 §1.2, §1.3).
     pub fn response_format(&self) -> Result<Format, ErrorCode> {
         let format = self.format.map(str::trim).filter(|format| !format.is_empty());
         if let Some(format) = format.filter(|_| self.data_service_version >= DataServiceVersion::V3) {
@@ -128,10 +130,10 @@ impl FormatPreferences<'_> {
         }
     }
 
-    /// The format for an answer without a body: as [`Self::response_format`], but no `Accept`, or one that takes
+    /// The format for a response without a body: as [`Self::response_format`], but a missing `Accept`, or one that accepts
     /// everything, is no error.
     ///
-    /// UNVERIFIED (03 §1.3): whether a missing `Accept` is refused on operations with empty answers.
+    /// UNVERIFIED (03 §1.3): whether a missing `Accept` is refused on operations with empty responses.
     pub fn empty_response_format(&self) -> Result<Format, ErrorCode> {
         let is_indifferent = self.accept.is_none_or(|accept| accept.trim() == "*/*") && self.format.is_none();
         if is_indifferent && self.version >= Version::NO_ATOM {
@@ -140,10 +142,10 @@ impl FormatPreferences<'_> {
         self.response_format()
     }
 
-    /// The format of the media range with the highest quality, the first one among equals, that the version speaks; if
-    /// it speaks none of them, why not the best one.
+    /// The format of the media range with the highest quality, the first one among equals, that the version
+    /// supports; if it supports none, the error of the best one.
     ///
-    /// UNVERIFIED (03 §1.2): that the service respects quality values, and passes over what the version does not speak.
+    /// UNVERIFIED (03 §1.2): that the service respects quality values, and skips what the version does not support.
     fn first_supported(&self, ranges: &str, short: ShortNames) -> Result<Format, ErrorCode> {
         let mut known: Vec<_> = ranges.split(',').filter_map(|range| media_range(range, short)).collect();
         known.retain(|(_, quality)| *quality > 0);
@@ -159,7 +161,7 @@ impl FormatPreferences<'_> {
         Err(refused.unwrap_or(ErrorCode::MediaTypeNotSupported))
     }
 
-    /// The format that is requested, if the version speaks it.
+    /// The requested format, if the version supports it.
     fn supported(&self, requested: RequestedFormat) -> Result<Format, ErrorCode> {
         match requested {
             RequestedFormat::Anything | RequestedFormat::Atom if self.version < Version::NO_ATOM => Ok(Format::Atom),
@@ -173,7 +175,8 @@ impl FormatPreferences<'_> {
         }
     }
 
-    /// The format for the parts of a batch that name none. Nothing is refused for what the batch itself names (03 §1.3).
+    /// The format for the parts of a batch that request none. The preferences of the batch itself never cause an error
+    /// (03 §1.3).
     pub fn default_part_format(&self) -> Format {
         match self.response_format() {
             Ok(format) => format,
@@ -182,14 +185,14 @@ impl FormatPreferences<'_> {
         }
     }
 
-    /// Whether the media type that a request names for its body is one that the version speaks (03 §1.3).
+    /// Checks that the version supports the `Content-Type` of a request (03 §1.3).
     pub fn check_content_type(&self, content_type: Option<&str>) -> Result<(), ErrorCode> {
         named_body_format(content_type).map_or(Ok(()), |format| self.supported_body(format?).map(|_| ()))
     }
 
-    /// The format of the body of a request, which must be one that the version speaks (03 §1.3).
+    /// The format of the body of a request, which the version must support (03 §1.3).
     ///
-    /// UNVERIFIED (03 §1.3): that a body without `Content-Type` is taken for what it looks like.
+    /// UNVERIFIED (03 §1.3): that the first character of a body without `Content-Type` decides.
     pub fn body_format(&self, content_type: Option<&str>, body: &[u8]) -> Result<Format, ErrorCode> {
         let guessed = || {
             let text = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
@@ -212,7 +215,7 @@ impl FormatPreferences<'_> {
     }
 }
 
-/// The format that a request names for its body; `None` if it names none.
+/// The format that `Content-Type` names; `None` if the header is missing or empty.
 fn named_body_format(content_type: Option<&str>) -> Option<Result<Format, ErrorCode>> {
     let content_type = content_type?;
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
@@ -236,7 +239,7 @@ enum RequestedFormat {
     Anything,
 }
 
-/// Whether the short names of formats, which `$format` has, are taken.
+/// Whether the short names of formats are accepted, as in `$format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShortNames {
     Allowed,
@@ -293,7 +296,7 @@ fn thousandths(text: &str) -> Option<u32> {
     (0..=1000_u16).rev().find(|step| f32::from(*step) <= quality * 1000.0 + 0.5).map(u32::from)
 }
 
-/// What the `Prefer` header of an insert asks for (02 §4.3, §5.1).
+/// The preference in the `Prefer` header of an insert (02 §4.3, §5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preference {
     /// `return-no-content`: 204 and no body.
@@ -328,7 +331,7 @@ impl Preference {
 mod tests {
     use super::*;
 
-    fn answer(
+    fn negotiated(
         version: &str,
         dsv: Option<&str>,
         accept: Option<&str>,
@@ -340,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_negotiated() {
+    fn responses_are_negotiated() {
         use ErrorCode::{
             AtomFormatNotSupported, JsonFormatNotSupported, JsonVerboseFormatNotSupported, MediaTypeNotSupported,
         };
@@ -383,9 +386,9 @@ mod tests {
             ("2014-02-14", None, Some("application/json"), None, minimal),
             ("2012-02-12", None, Some("application/json"), None, Err(JsonFormatNotSupported)),
         ] {
-            assert_eq!(answer(version, dsv, accept, format), expected, "{version} {dsv:?} {accept:?} {format:?}");
+            assert_eq!(negotiated(version, dsv, accept, format), expected, "{version} {dsv:?} {accept:?} {format:?}");
         }
-        assert_eq!(answer("2019-02-02", Some("x"), None, None), Err(ErrorCode::InvalidHeaderValue));
+        assert_eq!(negotiated("2019-02-02", Some("x"), None, None), Err(ErrorCode::InvalidHeaderValue));
     }
 
     #[test]

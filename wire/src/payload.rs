@@ -1,4 +1,6 @@
-//! Entities and tables in whichever format a request has: the one place that chooses between JSON and Atom.
+//! Entities and tables in the format of a request: the one place that chooses between JSON and Atom.
+//!
+//! This module must not know how either format looks.
 
 use crate::entity_body::{BodyError, EntityBody, KeyLocation};
 pub use crate::json::EncoderCache;
@@ -9,7 +11,7 @@ use crate::{atom, json};
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EntityView};
 
-/// How an answer is written.
+/// What every response is written from.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseContext<'a> {
     /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
@@ -20,7 +22,7 @@ pub struct ResponseContext<'a> {
     pub format: Format,
     /// The service version.
     pub version: Version,
-    /// The time of the answer, which Atom shows.
+    /// The time of the response, which Atom contains.
     pub now: DateTime,
 }
 
@@ -35,10 +37,10 @@ impl<'a> ResponseContext<'a> {
     }
 }
 
-/// How entities of one table are written.
+/// What the entities of one table are written from.
 #[derive(Debug, Clone, Copy)]
 pub struct EntityContext<'a> {
-    /// How the answer is written.
+    /// What every response is written from.
     pub response: ResponseContext<'a>,
     /// The table, as the request spells it.
     pub table: &'a str,
@@ -70,7 +72,7 @@ pub fn read_entity(format: Format, body: &[u8], keys: KeyLocation) -> Result<Ent
     }
 }
 
-/// Reads the body of Create Table: the table's name as it stands, if there is one.
+/// Reads the body of Create Table: the table's name, not checked; `None` if it is missing or null.
 pub fn read_table(format: Format, body: &[u8]) -> Result<Option<String>, BodyError> {
     match format {
         Format::Json(_) => json::read_table(body),
@@ -78,7 +80,7 @@ pub fn read_table(format: Format, body: &[u8]) -> Result<Option<String>, BodyErr
     }
 }
 
-/// Writes one entity as the whole answer.
+/// Writes one entity as the whole response.
 pub fn write_single_entity(
     out: &mut Vec<u8>,
     context: &EntityContext<'_>,
@@ -90,7 +92,7 @@ pub fn write_single_entity(
     }
 }
 
-/// Writes what stands before the first entity of a set.
+/// Writes the beginning of a set, up to its first entity.
 pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>, is_empty: bool) {
     match context.response.format {
         Format::Json(level) => json::write_start_of_entity_set(out, &context.json(level)),
@@ -119,7 +121,7 @@ pub fn write_entity_in_set(
     }
 }
 
-/// Writes what stands behind the last entity of a set.
+/// Writes the end of a set, after its last entity.
 pub fn end_entity_set(out: &mut Vec<u8>, format: Format) {
     match format {
         Format::Json(_) => json::end_entity_set(out),
@@ -127,7 +129,7 @@ pub fn end_entity_set(out: &mut Vec<u8>, format: Format) {
     }
 }
 
-/// Writes the answer to Create Table and to the read of one table entry.
+/// Writes the response to Create Table and to a query of one table.
 pub fn write_single_table(out: &mut Vec<u8>, context: ResponseContext<'_>, table: &str) {
     match context.format {
         Format::Json(level) => json::write_single_table(out, &context.json(level), table),
@@ -135,7 +137,7 @@ pub fn write_single_table(out: &mut Vec<u8>, context: ResponseContext<'_>, table
     }
 }
 
-/// Writes the answer to Query Tables.
+/// Writes the response to Query Tables.
 pub fn write_table_set<'t>(out: &mut Vec<u8>, context: ResponseContext<'_>, tables: impl Iterator<Item = &'t str>) {
     match context.format {
         Format::Json(level) => json::write_table_set(out, &context.json(level), tables),
@@ -205,7 +207,7 @@ mod tests {
                 Value::Binary(bytes) => EdmValue::Binary(bytes),
                 Value::Boolean(value) => EdmValue::Boolean(*value),
                 Value::DateTime(ticks) => EdmValue::DateTime(DateTime::from_ticks(*ticks).unwrap()),
-                // One of the many values that are no number, since text does not tell them apart.
+                // One of the many NaN values, since text does not distinguish them.
                 Value::Double(double) => EdmValue::Double(if double.is_nan() { f64::NAN } else { *double }),
                 Value::Guid(value) => EdmValue::Guid(Guid::from_bytes(value.to_be_bytes())),
                 Value::Int32(number) => EdmValue::Int32(*number),
@@ -261,7 +263,7 @@ mod tests {
             }
         }
 
-        /// What is kept from one entity of a set to the next changes nothing, whatever they have in common.
+        /// The cache of a set changes nothing in what is written.
         #[test]
         fn an_entity_of_a_set_is_written_as_it_is_alone(
             shapes in proptest::collection::vec(

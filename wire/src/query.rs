@@ -1,4 +1,6 @@
 //! Query options (specification 04 §1).
+//!
+//! This module must not know which operations have which options.
 
 use crate::error::{ErrorCode, ServiceError};
 use crate::uri::form_decode;
@@ -29,7 +31,7 @@ pub struct QueryOptions<'a> {
     pub has_signature: bool,
     /// `sv`: the version of a shared access signature.
     pub signed_version: Option<Cow<'a, str>>,
-    /// `api-version`: the version of the request, where a signature stands in the address.
+    /// `api-version`: the version of a request with a shared access signature.
     pub api_version: Option<Cow<'a, str>>,
     top: Option<Cow<'a, str>>,
     timeout: Option<Cow<'a, str>>,
@@ -99,7 +101,7 @@ impl<'a> QueryOptions<'a> {
         if self.unsupported { Err(ErrorCode::NotImplemented.into()) } else { Ok(()) }
     }
 
-    /// How many results the page holds at most: 0 to 1,000, by default 1,000 (04 §5).
+    /// The most results of the page: 0 to 1,000, by default 1,000 (04 §5).
     pub fn top(&self) -> Result<usize, ServiceError> {
         match &self.top {
             None => Ok(PAGE_RESULTS_MAX),

@@ -1,4 +1,6 @@
 //! Projection: the `$select` option (specification 04 §4, 03 §3.5).
+//!
+//! This module must not know how properties are written.
 
 use crate::error::{ErrorCode, ServiceError};
 use crate::uri::encode_list;
@@ -6,16 +8,16 @@ use model::limits::SELECT_PROPERTIES_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Property, RecordView};
 
-/// What a projection makes of an entity.
+/// The result of a projection.
 #[derive(Debug)]
 pub(crate) struct Projection<'s, 'e> {
-    /// The properties that it shows, without those of the system.
+    /// The selected custom properties that the entity has.
     pub(crate) present: Vec<Property<'e>>,
-    /// The names that it shows as null.
+    /// The selected names that the entity lacks, which are written as null.
     pub(crate) missing: Vec<&'s str>,
 }
 
-/// Which properties an answer holds.
+/// The properties that a response contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Select {
     /// The names in the order of the list, each once.
@@ -73,8 +75,8 @@ impl Select {
     /// The selected custom properties of an entity in the ordinal order of their names, and the selected names that
     /// the entity lacks.
     ///
-    /// Recorded: an entity that was inserted with `sex` before `age`, and is shown so without projection, shows `age`
-    /// before `sex` with one, whatever the order of the list.
+    /// Recorded: an entity that was inserted with `sex` before `age`, and returned so without projection, has `age`
+    /// before `sex` with one, in any order of the list.
     pub(crate) fn project<'e>(&self, record: RecordView<'e>) -> Result<Projection<'_, 'e>, DamagedRecord> {
         let mut found: Vec<Option<Property<'e>>> = vec![None; self.names.len()];
         for property in record.properties() {

@@ -1,6 +1,6 @@
 //! Service properties as XML: the body of Get and Set Table Service Properties (specification 10 §1).
 //!
-//! Before version 2013-08-15 the document holds `Logging` and `Metrics` only, which are then the metrics by the hour.
+//! Before version 2013-08-15 the document has `Logging` and `Metrics` only; these are the hourly metrics.
 
 use crate::version::Version;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
@@ -9,22 +9,22 @@ use model::service_properties::{AnalyticsVersion, Logging, Metrics, MetricsLevel
 use model::{CorsRule, CorsRules, ServiceProperties, ServicePropertiesUpdate};
 use std::fmt;
 
-/// Why a document was refused. The client is told `InvalidXmlDocument` whatever it is; this is for the log.
+/// Why a document is refused. This is for the log; the client always gets `InvalidXmlDocument`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServicePropertiesError {
     /// The text is not XML as this service reads it.
     Malformed,
     /// There is no section at all.
     Empty,
-    /// This element does not belong where it is, or is there twice.
+    /// This element is not allowed here, or occurs twice.
     Unexpected(Box<str>),
     /// This element is missing.
     Missing(&'static str),
     /// The text of this element is not a value of its type.
     Value(&'static str),
-    /// `Days` beside `Enabled` that is false (recorded).
+    /// `Days` although `Enabled` is false (recorded).
     DaysWithoutRetention,
-    /// A limit of CORS rules is broken.
+    /// A limit of CORS rules is exceeded.
     Cors(CorsError),
 }
 
@@ -95,7 +95,7 @@ fn read_logging(section: &Element) -> Result<Logging, ServicePropertiesError> {
     })
 }
 
-/// UNVERIFIED (10 §1): that version 2.0 is taken for logging, and only there.
+/// UNVERIFIED (10 §1): that version 2.0 is accepted for logging, and only there.
 fn logging_version(text: &str) -> Option<AnalyticsVersion> {
     match text {
         "1.0" => Some(AnalyticsVersion::V1),
@@ -110,7 +110,7 @@ fn read_metrics(section: &Element) -> Result<Metrics, ServicePropertiesError> {
     if value(required(version, "Version")?)? != "1.0" {
         return Err(ServicePropertiesError::Value("Version"));
     }
-    // Without metrics there is nothing to be included, so the element may be absent; if it is there, it is checked.
+    // Without metrics the element may be missing; if it is present, it is checked.
     let level = match (boolean(enabled, "Enabled")?, apis) {
         (false, None) => MetricsLevel::Off,
         (is_enabled, apis) => match (is_enabled, boolean(apis, "IncludeAPIs")?) {
@@ -159,7 +159,7 @@ fn read_rule(rule: &Element) -> Result<CorsRule, ServicePropertiesError> {
     )?)
 }
 
-/// The children of an element by name; each may be there once, in any order, and no other.
+/// The children of an element by name, in any order; each at most once, and no others.
 fn children<'e, const N: usize>(
     element: &'e Element,
     names: [&'static str; N],
@@ -179,7 +179,7 @@ fn unexpected(element: &Element) -> ServicePropertiesError {
     ServicePropertiesError::Unexpected(element.name.clone())
 }
 
-/// An element that holds elements holds no text but blanks.
+/// An element with children has no text except white space.
 fn check_no_text(element: &Element) -> Result<(), ServicePropertiesError> {
     if element.text.trim().is_empty() { Ok(()) } else { Err(unexpected(element)) }
 }
@@ -188,7 +188,7 @@ fn required<'e>(element: Option<&'e Element>, name: &'static str) -> Result<&'e 
     element.ok_or(ServicePropertiesError::Missing(name))
 }
 
-/// The text of an element that holds nothing else, without blanks around it.
+/// The trimmed text of an element without children.
 fn value(element: &Element) -> Result<&str, ServicePropertiesError> {
     if element.children.is_empty() { Ok(element.text.trim()) } else { Err(unexpected(element)) }
 }
@@ -209,7 +209,7 @@ fn number(element: &Element) -> Option<u32> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// The document as the service answers it, in the order of elements that was recorded.
+/// Writes the document as the service does, in the recorded order of elements.
 pub fn write(properties: &ServiceProperties, version: Version) -> Vec<u8> {
     let mut out = format!("{BYTE_ORDER_MARK}{DECLARATION}<StorageServiceProperties>");
     write_logging(&mut out, properties.logging);

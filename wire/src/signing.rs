@@ -1,4 +1,6 @@
 //! Shared Key and Shared Key Lite: the `Authorization` header and the strings to sign (specification 07).
+//!
+//! Invariants: signatures are compared in constant time, and no key appears in `Debug` output.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +16,7 @@ const SIGNATURE_BYTES: usize = 32;
 
 /// A key of an account. It is never shown.
 ///
-/// What a signature costs is mostly the key, so that is taken up once, and copied for each signature.
+/// Half of the cost of a signature is the key, so its state is computed once and copied for each signature.
 #[derive(Clone)]
 pub struct AccountKey {
     keyed: Hmac<Sha256>,
@@ -33,7 +35,7 @@ impl AccountKey {
         STANDARD.encode(self.mac(text))
     }
 
-    /// Whether a signature is that of the text. Takes the same time wherever the two differ.
+    /// Whether a signature belongs to the text, in constant time.
     fn verifies(&self, text: &str, signature: &[u8; SIGNATURE_BYTES]) -> Choice {
         self.mac(text).ct_eq(signature)
     }
@@ -51,7 +53,7 @@ impl fmt::Debug for AccountKey {
     }
 }
 
-/// Whether one of the keys made the signature. Every key is tried, whichever fits.
+/// Whether one of the keys made the signature. Every key is tried, so that the time does not depend on which one fits.
 pub fn any_verifies<'k>(
     keys: impl IntoIterator<Item = &'k AccountKey>,
     text: &str,
@@ -137,7 +139,7 @@ impl SignedRequest<'_> {
 
 /// The bytes of a signature in Base64; `None` if it is not Base64 or not 32 bytes.
 fn read_signature(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
-    // The library asks for room for whole groups of three bytes.
+    // The library requires room for whole groups of three bytes.
     let mut bytes = [0; SIGNATURE_BYTES.next_multiple_of(3)];
     let length = STANDARD.decode_slice(text, &mut bytes).ok()?;
     bytes.get(..length)?.try_into().ok()

@@ -1,6 +1,8 @@
 //! Request targets: which account and which resource a path names (specification 02 §1, 07 §3).
 //!
-//! The raw path is kept as it came, because signatures are made over it.
+//! Invariant: the raw path is kept unchanged, because signatures are made over it.
+//!
+//! This module must not know whether what a path names exists.
 
 use crate::error::ServiceError;
 use crate::uri::percent_decode;
@@ -10,7 +12,7 @@ use std::borrow::Cow;
 /// What a request path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The account, without `-secondary`; not checked to exist. `None` if no account can be named so.
+    /// The account, without `-secondary`; not checked to exist. `None` if it is not a valid account name.
     pub account: Option<AccountName>,
     /// Whether the secondary endpoint is addressed.
     pub secondary: bool,
@@ -18,7 +20,7 @@ pub struct Target<'a> {
     pub raw_path: &'a str,
     /// The part of the path that belongs to the endpoint: empty, or `/account` in path style.
     pub base_path: &'a str,
-    /// The percent-encoded rest of the path, without the slash behind the endpoint.
+    /// The percent-encoded rest of the path, without the slash after the endpoint.
     resource: &'a str,
 }
 
@@ -58,18 +60,18 @@ impl<'a> Target<'a> {
     /// the configured domains; every other host is path style.
     pub fn parse(host: &str, raw_path: &'a str, domains: &[String]) -> Self {
         let raw_path = if raw_path.is_empty() { "/" } else { raw_path };
-        let behind_slash = raw_path.strip_prefix('/').unwrap_or(raw_path);
+        let path = raw_path.strip_prefix('/').unwrap_or(raw_path);
         if let Some(label) = account_label(host, domains) {
             let (account, secondary) = split_secondary(label);
-            return Self { account, secondary, raw_path, base_path: "", resource: behind_slash };
+            return Self { account, secondary, raw_path, base_path: "", resource: path };
         }
-        let segment = behind_slash.split_once('/').map_or(behind_slash, |(segment, _)| segment);
-        let base_path = raw_path.get(..raw_path.len() - behind_slash.len() + segment.len()).unwrap_or(raw_path);
-        let mut resource = behind_slash.get(segment.len()..).unwrap_or_default();
+        let segment = path.split_once('/').map_or(path, |(segment, _)| segment);
+        let base_path = raw_path.get(..raw_path.len() - path.len() + segment.len()).unwrap_or(raw_path);
+        let mut resource = path.get(segment.len()..).unwrap_or_default();
         resource = resource.strip_prefix('/').unwrap_or(resource);
         let (account, secondary) = split_secondary(segment);
         let mut base_path = base_path;
-        // A client that derives the secondary address from a path-style one sends the primary segment behind it
+        // A client that derives the secondary address from a path-style one sends the primary segment after it
         // and signs without the secondary segment (07 §7, form c).
         if let (true, Some(name)) = (secondary, &account)
             && let Some(rest) = resource.strip_prefix(name.as_str()).filter(|r| r.is_empty() || r.starts_with('/'))
@@ -80,7 +82,7 @@ impl<'a> Target<'a> {
         Self { account, secondary, raw_path, base_path, resource }
     }
 
-    /// The resource that the path names behind the endpoint.
+    /// The resource that the path names after the endpoint.
     pub fn resource(&self) -> Result<Resource<'a>, ServiceError> {
         Resource::parse(self.resource)
     }
@@ -125,7 +127,7 @@ enum ResourceParts<'a> {
 }
 
 impl<'a> Resource<'a> {
-    /// Reads a percent-encoded path behind the endpoint, without the slash between the two.
+    /// Reads a percent-encoded path after the endpoint, without the slash between the two.
     pub fn parse(path: &'a str) -> Result<Self, ServiceError> {
         let decoded = percent_decode(path).ok_or_else(ServiceError::malformed_address)?;
         match decoded {
@@ -176,7 +178,7 @@ fn parse_resource(text: &str) -> Result<ResourceParts<'_>, ServiceError> {
         return Err(ServiceError::malformed_address());
     }
     let mut reader = Arguments { rest: arguments };
-    reader.skip_blanks();
+    reader.skip_spaces();
     if reader.take(')') {
         reader.end()?;
         return Ok(ResourceParts::Set(name));
@@ -201,11 +203,11 @@ fn parse_resource(text: &str) -> Result<ResourceParts<'_>, ServiceError> {
         if slot.replace(reader.literal()?).is_some() {
             return Err(ServiceError::malformed_address());
         }
-        reader.skip_blanks();
+        reader.skip_spaces();
         if !reader.take(',') {
             break;
         }
-        reader.skip_blanks();
+        reader.skip_spaces();
     }
     reader.close()?;
     match (partition, row) {
@@ -214,13 +216,13 @@ fn parse_resource(text: &str) -> Result<ResourceParts<'_>, ServiceError> {
     }
 }
 
-/// A reader of the arguments behind an opening parenthesis.
+/// A reader of the arguments after an opening parenthesis.
 struct Arguments<'a> {
     rest: &'a str,
 }
 
 impl<'a> Arguments<'a> {
-    fn skip_blanks(&mut self) {
+    fn skip_spaces(&mut self) {
         self.rest = self.rest.trim_start_matches(' ');
     }
 
@@ -237,11 +239,11 @@ impl<'a> Arguments<'a> {
     /// The name of an argument and its `=`.
     fn word(&mut self, name: &str) -> Result<(), ServiceError> {
         self.rest = self.rest.strip_prefix(name).ok_or_else(ServiceError::malformed_address)?;
-        self.skip_blanks();
+        self.skip_spaces();
         if !self.take('=') {
             return Err(ServiceError::malformed_address());
         }
-        self.skip_blanks();
+        self.skip_spaces();
         Ok(())
     }
 
@@ -266,7 +268,7 @@ impl<'a> Arguments<'a> {
     }
 
     fn close(&mut self) -> Result<(), ServiceError> {
-        self.skip_blanks();
+        self.skip_spaces();
         if !self.take(')') {
             return Err(ServiceError::malformed_address());
         }

@@ -8,10 +8,10 @@
 //! 3. Reads are measured before writes, so that they find files that are sorted and compacted. Inserts, which make the
 //!    table larger, are measured last.
 
-pub(crate) mod args;
 mod chart;
 mod table;
 
+use crate::cli::GrowthArgs;
 use crate::compare::child::{Server, serve, server_binary, temporary_folder};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
 use crate::filling::{Filling, disk_space, quiet_disk_space};
@@ -19,7 +19,6 @@ use crate::report::{Report, mebibytes};
 use crate::run::{self, Measurement};
 use crate::workload::Workload;
 use anyhow::Context;
-use args::GrowthArgs;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
-//! Request bodies: an Atom entry becomes a record (specification 03 §5.2).
+//! Reads request bodies: an Atom entry becomes a record (specification 03 §5.2).
 //!
 //! Invariants:
 //!
 //! 1. Reading is one pass over the body, in time linear in its size: depth and attributes are bounded, and nothing is
-//!    expanded but the five predefined entities and references to characters.
-//! 2. There is no document type, so there are no entities of the document's own, inside or outside.
-//! 3. Names are compared by namespace; prefixes are the client's own affair.
+//!    expanded except the five predefined entities and character references.
+//! 2. A document type is refused, so that there are no other entities, internal or external.
+//! 3. Names are compared by namespace; prefixes do not matter.
 
 use super::value::push_value;
 use super::{ATOM, DATA, METADATA};
@@ -43,7 +43,7 @@ pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyErr
     Ok(EntityBody { partition, row, properties })
 }
 
-/// Reads the body of Create Table: the table's name as it stands, if there is one.
+/// Reads the body of Create Table: the table's name, not checked; `None` if it is missing or null.
 pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
     EntryProperties::read(body)?.key("TableName").map(|name| name.map(str::to_owned))
 }
@@ -101,7 +101,7 @@ impl EntryProperties {
     }
 }
 
-/// Where in an entry the reader stands.
+/// The kinds of open elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ElementKind {
     /// Outside the root element.
@@ -114,11 +114,11 @@ enum ElementKind {
     Properties,
     /// Inside a property, the last of the properties.
     Property,
-    /// Inside an element that says nothing about the entity.
+    /// Inside an element without meaning for the entity.
     Other,
 }
 
-/// Reads one entry; every method answers `None` where the document is not one.
+/// Reads one entry; every method returns `None` if the document is not one.
 struct EntryReader<'a> {
     reader: NsReader<&'a [u8]>,
     /// The open elements, the outermost first, with the document around them.
@@ -172,7 +172,7 @@ impl<'a> EntryReader<'a> {
         (self.open == [ElementKind::Document] && self.has_properties).then_some((self.properties, self.has_too_many))
     }
 
-    /// Takes a start tag, and answers where its content stands.
+    /// Handles a start tag; returns the kind of its element.
     fn start(&mut self, tag: &BytesStart<'_>) -> Option<ElementKind> {
         if self.open.len() > ATOM_DEPTH_MAX {
             return None;
@@ -180,7 +180,7 @@ impl<'a> EntryReader<'a> {
         let attributes = self.attributes(tag)?;
         let (namespace, name) = self.reader.resolver().resolve_element(tag.name());
         let ResolveResult::Bound(Namespace(namespace)) = namespace else {
-            // A prefix that nothing declares; no prefix and no namespace is an element of another vocabulary.
+            // An undeclared prefix is an error; an element without a namespace belongs to another vocabulary.
             return if namespace == ResolveResult::Unbound { self.other() } else { None };
         };
         match (self.open.last()?, namespace, name.into_inner()) {
@@ -209,13 +209,13 @@ impl<'a> EntryReader<'a> {
         }
     }
 
-    /// An element that says nothing about the entity, which may stand anywhere but around the entry and in a value.
+    /// An element without meaning for the entity, which is allowed everywhere except around the entry and in a value.
     fn other(&self) -> Option<ElementKind> {
         let may_stand = !matches!(self.open.last()?, ElementKind::Document | ElementKind::Property);
         may_stand.then_some(ElementKind::Other)
     }
 
-    /// The attributes of the metadata namespace, by name, after a look at all of them.
+    /// The attributes of the metadata namespace, by name; all attributes are checked.
     fn attributes<'t>(&self, tag: &'t BytesStart<'_>) -> Option<Vec<(&'t str, Cow<'t, str>)>> {
         let mut found = Vec::new();
         for (count, attribute) in tag.attributes().enumerate() {
@@ -259,7 +259,7 @@ impl<'a> EntryReader<'a> {
     }
 }
 
-/// A body is UTF-8, whatever else it may say of itself (03 §1.4).
+/// A body is UTF-8; a declaration of another encoding is refused (03 §1.4).
 fn check_encoding(declaration: &BytesDecl<'_>) -> Option<()> {
     match declaration.encoding() {
         None => Some(()),
@@ -426,7 +426,7 @@ mod tests {
         }
     }
 
-    /// Entities that stand for ten others each, nine levels deep.
+    /// Entities that expand to ten others each, nine levels deep.
     #[test]
     fn a_billion_laughs_are_refused_at_the_document_type() {
         let mut document_type = String::from("<!DOCTYPE entry [<!ENTITY l0 \"lol\">");
@@ -478,7 +478,7 @@ mod tests {
             ("sections", format!("<d:a>{}</d:a>", repeat("<![CDATA[x]]>"))),
             ("comments", format!("<d:a>{}</d:a>", repeat("<!---->"))),
             ("text", format!("<d:a>{}</d:a>", repeat("x"))),
-            ("namespaces one behind the other", numbered("<o xmlns:a", "='x'><d:b xmlns:c='y'/></o>")),
+            ("one namespace after the other", numbered("<o xmlns:a", "='x'><d:b xmlns:c='y'/></o>")),
         ] {
             assert!(read(&entry(&property)).is_ok(), "{name}");
         }

@@ -1,6 +1,6 @@
-//! Answers, in the order and spelling of the service (specification 03 §5.3, §5.4).
+//! Writes responses, in the order and spelling of the service (specification 03 §5.3, §5.4).
 
-use super::value::{is_blank, write_attribute, write_text, write_value};
+use super::value::{is_white_space, write_attribute, write_text, write_value};
 use super::{ATOM, DATA, METADATA, SCHEME};
 use crate::select::Select;
 use crate::uri::{write_entity_address, write_table_address};
@@ -8,23 +8,23 @@ use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EdmType, EdmValue, EntityView};
 
-/// What every document says.
+/// What every document is written from.
 #[derive(Debug, Clone, Copy)]
 pub struct AtomContext<'a> {
     /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
     pub base: &'a str,
     /// The account.
     pub account: &'a AccountName,
-    /// The time of the answer.
+    /// The time of the response.
     pub updated: DateTime,
-    /// Whether elements stand in the order of versions before 2013-08-15.
+    /// Whether elements have the order of versions before 2013-08-15.
     pub is_old: bool,
 }
 
-/// How entities of one table are written.
+/// What the entities of one table are written from.
 #[derive(Debug, Clone, Copy)]
 pub struct AtomEntityContext<'a> {
-    /// What every document says.
+    /// What every document is written from.
     pub response: AtomContext<'a>,
     /// The table, as the request spells it.
     pub table: &'a str,
@@ -53,24 +53,24 @@ pub fn write_entity_in_feed(
     write_entity(out, context, entity)
 }
 
-/// Writes what stands before the first entity of a feed.
+/// Writes the beginning of a feed, up to its first entity.
 pub fn write_start_of_entity_feed(out: &mut Vec<u8>, context: &AtomEntityContext<'_>, is_empty: bool) {
     start_feed(out, context.response, context.table, is_empty);
 }
 
-/// Writes what stands behind the last entry of a feed.
+/// Writes the end of a feed, after its last entry.
 pub fn end_feed(out: &mut Vec<u8>) {
     out.extend_from_slice(b"</feed>");
 }
 
-/// Writes the answer to Create Table and to the read of one table entry.
+/// Writes the response to Create Table and to a query of one table.
 pub fn write_single_table(out: &mut Vec<u8>, context: AtomContext<'_>, table: &str) {
     write_declaration(out, context);
     start_root(out, context, "entry");
     write_table(out, context, table);
 }
 
-/// Writes the answer to Query Tables.
+/// Writes the response to Query Tables.
 pub fn write_table_feed<'t>(out: &mut Vec<u8>, context: AtomContext<'_>, tables: impl Iterator<Item = &'t str>) {
     let mut tables = tables.peekable();
     start_feed(out, context, "Tables", tables.peek().is_none());
@@ -93,7 +93,7 @@ fn start_root(out: &mut Vec<u8>, context: AtomContext<'_>, name: &str) {
     push(out, &["/\" xmlns=\"", ATOM, "\" xmlns:d=\"", DATA, "\" xmlns:m=\"", METADATA, "\""]);
 }
 
-/// UNVERIFIED (03 §5.4): that an empty feed names an author, as Atom asks, and where.
+/// UNVERIFIED (03 §5.4): that an empty feed names an author, as Atom requires, and where.
 fn start_feed(out: &mut Vec<u8>, context: AtomContext<'_>, name: &str, is_empty: bool) {
     write_declaration(out, context);
     start_root(out, context, "feed");
@@ -126,7 +126,7 @@ fn write_updated(out: &mut Vec<u8>, context: AtomContext<'_>) {
     out.extend_from_slice(b"</updated>");
 }
 
-/// An entity from behind the attributes of its start tag that are not its own.
+/// An entity, after the attributes that every start tag has.
 fn write_entity(
     out: &mut Vec<u8>,
     context: &AtomEntityContext<'_>,
@@ -144,7 +144,7 @@ fn write_entity(
     Ok(())
 }
 
-/// A table from behind the attributes of its start tag.
+/// A table, after the attributes of its start tag.
 fn write_table(out: &mut Vec<u8>, context: AtomContext<'_>, table: &str) {
     out.push(b'>');
     write_metadata(out, context, "Tables", |out| write_table_address(out, table));
@@ -156,7 +156,7 @@ fn end_entry(out: &mut Vec<u8>) {
     out.extend_from_slice(b"</m:properties></content></entry>");
 }
 
-/// What an entry says about itself, up to its properties. Addresses need no escapes: their letters are percent-encoded,
+/// The metadata of an entry, up to its properties. Addresses need no escapes: their letters are percent-encoded,
 /// and quotes stay as they are.
 ///
 /// UNVERIFIED (03 §5.3): the order before version 2013-08-15, which is that of the documentation.
@@ -227,7 +227,7 @@ fn write_system_properties(out: &mut Vec<u8>, entity: &EntityView<'_>, selected:
     }
 }
 
-/// Whether a selected name, which may be any text, can stand in a tag.
+/// Whether a selected name, which may be any text, can be the name of an element.
 ///
 /// UNVERIFIED (03 §5.3): what becomes of a name that cannot.
 fn is_element_name(name: &str) -> bool {
@@ -237,7 +237,7 @@ fn is_element_name(name: &str) -> bool {
 fn write_property(out: &mut Vec<u8>, name: &str, value: EdmValue<'_>) {
     push(out, &["<d:", name]);
     match value {
-        EdmValue::String(text) if text.starts_with(is_blank) || text.ends_with(is_blank) => {
+        EdmValue::String(text) if text.starts_with(is_white_space) || text.ends_with(is_white_space) => {
             out.extend_from_slice(b" xml:space=\"preserve\"");
         }
         _ if value.edm_type() == EdmType::String => {}
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn projection_is_in_ordinal_order_with_what_is_missing_behind() {
+    fn projection_is_in_ordinal_order_with_missing_names_last() {
         let record = record(r#"{"sex":"male","age":39,"B":1}"#);
         for (list, expected) in [
             ("sex,age", "<d:age m:type=\"Edm.Int32\">39</d:age><d:sex>male</d:sex>"),

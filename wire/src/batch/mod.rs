@@ -1,15 +1,15 @@
 //! Batches: the MIME envelope around an entity group transaction or a query (specification 05).
 //!
-//! [`read`] finds the operations of a request body, and the functions of the writing half frame their answers. For a
-//! client, [`ChangesetWriter`] and [`read_responses`] do the same the other way round.
+//! [`read`] finds the operations of a request body, and the functions of the writing half frame their responses. For a
+//! client, [`ChangesetWriter`] writes requests and [`read_responses`] reads responses.
 //!
 //! Invariants:
 //!
 //! 1. Reading copies nothing: every text and body is a slice of the request.
-//! 2. Reading takes time linear in the body, and stops behind the 100th operation.
-//! 3. The line end may be CRLF or LF at every line, whatever the others are; answers have CRLF.
+//! 2. Reading takes time linear in the body, and stops after the 100th operation.
+//! 3. Each line may end with CRLF or LF; responses have CRLF.
 //!
-//! This module must not know what an operation means: methods, targets and headers are texts here.
+//! This module must not know the operations: methods, targets and headers are texts here.
 
 mod error;
 mod multipart;

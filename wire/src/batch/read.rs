@@ -4,21 +4,21 @@ use super::BatchError;
 use super::multipart::{Header, Lines, Parts, boundary};
 use model::limits::{REQUEST_TARGET_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 
-/// What a batch holds.
+/// The content of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Batch<'a> {
     /// A change set, to be executed as one transaction.
     Changeset(Changeset<'a>),
     /// One operation outside of any change set, which must be a query.
     Single(PartRequest<'a>),
-    /// Several things that cannot be together: a query and anything else.
+    /// A query together with other operations, which is not allowed.
     Mixed,
 }
 
 /// The operations of a change set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changeset<'a> {
-    /// At most the first 100 operations; there may be none.
+    /// At most the first 100 operations; may be empty.
     pub operations: Vec<PartRequest<'a>>,
     /// Whether there are more than 100.
     pub is_too_long: bool,
@@ -49,7 +49,7 @@ pub struct PartRequest<'a> {
     pub max_data_service_version: Option<&'a str>,
     /// Every `X-HTTP-Method`.
     pub method_overrides: Vec<&'a str>,
-    /// `Content-ID` among the headers of the HTTP request. One in front of the request is not echoed, so it is not kept.
+    /// `Content-ID` among the headers of the HTTP request. One among the MIME headers is not echoed, so it is not kept.
     pub content_id: Option<&'a str>,
     /// The body.
     pub body: &'a [u8],
@@ -95,7 +95,9 @@ fn read_changeset<'a>(boundary: &str, body: &'a [u8]) -> Result<(Vec<PartRequest
             Some(head) => head,
             None => match PartContent::read(part)? {
                 PartContent::Operation(content) => Head::read(part, content)?,
-                PartContent::Changeset { .. } => return Err(BatchError::Malformed("a change set holds another one")),
+                PartContent::Changeset { .. } => {
+                    return Err(BatchError::Malformed("a change set contains another one"));
+                }
             },
         };
         operations.push(head.request_with_body_of(part)?);
@@ -107,7 +109,7 @@ fn read_changeset<'a>(boundary: &str, body: &'a [u8]) -> Result<(Vec<PartRequest
     Ok((operations, false))
 }
 
-/// What follows the MIME headers of a part, and what they say it is.
+/// The content of a part, after its MIME headers.
 pub(super) enum PartContent<'a> {
     Changeset { boundary: &'a str, body: &'a [u8] },
     Operation(&'a [u8]),
@@ -141,7 +143,7 @@ impl<'a> PartContent<'a> {
 /// operation instead of 0.46.
 struct Head<'a> {
     bytes: &'a [u8],
-    /// Whether an empty line ends it, so that it ends here whatever follows.
+    /// Whether an empty line ends it.
     is_complete: bool,
     request: PartRequest<'a>,
     content_length: Option<usize>,
@@ -185,7 +187,7 @@ impl<'a> Head<'a> {
 
 /// Method and target of a request line, which must name a version of HTTP.
 ///
-/// Whatever stands between the first and the last blank is the target, since old clients leave blanks in keys as they are.
+/// Everything between the first and the last space is the target, since old clients do not encode spaces in keys.
 fn request_line(line: &[u8]) -> Option<(&str, &str)> {
     let line = std::str::from_utf8(line).ok()?;
     let (method, rest) = line.trim().split_once(' ')?;
@@ -197,10 +199,10 @@ fn request_line(line: &[u8]) -> Option<(&str, &str)> {
 }
 
 impl<'a> PartRequest<'a> {
-    /// Whether another operation says the same in everything but its body and its `Content-ID`.
+    /// Whether another operation is the same except for its body and its `Content-ID`.
     pub fn is_like(&self, other: &Self) -> bool {
-        let unlike = |request: &Self| Self { body: b"", content_id: None, ..request.clone() };
-        unlike(self) == unlike(other)
+        let without_body = |request: &Self| Self { body: b"", content_id: None, ..request.clone() };
+        without_body(self) == without_body(other)
     }
 
     /// Keeps a header that matters; the first one counts, as everywhere else.

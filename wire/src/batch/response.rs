@@ -1,11 +1,11 @@
-//! Answers to entity group transactions, as a client reads them (specification 05 §4).
+//! Responses to entity group transactions, as a client reads them (specification 05 §4).
 
 use super::BatchError;
 use super::multipart::{Lines, Parts};
 use super::read::PartContent;
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 
-/// The answer to one operation of a change set, or the one that stands for all of a failed one.
+/// The response to one operation of a change set, or the only response to a change set that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartResponse<'a> {
     /// The HTTP status.
@@ -14,27 +14,27 @@ pub struct PartResponse<'a> {
     pub body: &'a [u8],
 }
 
-/// Reads the answers of a change set. `content_type` is the header of the answer.
+/// Reads the responses of a change set, in the order of its operations. `content_type` is the header of the whole response.
 pub fn read_responses<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<PartResponse<'a>>, BatchError> {
     let outer = super::multipart::boundary(content_type).ok_or(BatchError::ContentType)?;
-    let first = Parts::new(outer, body)?.next().ok_or(BatchError::Malformed("the answer is empty"))?;
+    let first = Parts::new(outer, body)?.next().ok_or(BatchError::Malformed("the response is empty"))?;
     let (boundary, body) = match PartContent::read(first)? {
         PartContent::Changeset { boundary, body } => (boundary, body),
-        // A batch that failed as a whole may be answered without a change set.
+        // The response to a batch that failed as a whole may have no change set.
         PartContent::Operation(content) => return Ok(vec![read_part(content)?]),
     };
     let mut parts = Parts::new(boundary, body)?;
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for part in parts.by_ref() {
-        if answers.len() == TRANSACTION_OPERATIONS_MAX {
-            return Err(BatchError::Malformed("there are more answers than a change set has operations"));
+        if responses.len() == TRANSACTION_OPERATIONS_MAX {
+            return Err(BatchError::Malformed("there are more responses than a change set has operations"));
         }
         match PartContent::read(part)? {
-            PartContent::Operation(content) => answers.push(read_part(content)?),
-            PartContent::Changeset { .. } => return Err(BatchError::Malformed("a change set holds another one")),
+            PartContent::Operation(content) => responses.push(read_part(content)?),
+            PartContent::Changeset { .. } => return Err(BatchError::Malformed("a change set contains another one")),
         }
     }
-    if parts.is_closed() { Ok(answers) } else { Err(BatchError::Malformed("a change set has no end")) }
+    if parts.is_closed() { Ok(responses) } else { Err(BatchError::Malformed("a change set has no end")) }
 }
 
 fn read_part(content: &[u8]) -> Result<PartResponse<'_>, BatchError> {
@@ -52,7 +52,7 @@ mod tests {
 
     const TYPE: &str = "multipart/mixed; boundary=batchresponse_1";
 
-    fn answer(parts: &[&str]) -> String {
+    fn response(parts: &[&str]) -> String {
         let head =
             "--changesetresponse_2\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
         let parts: String = parts.iter().flat_map(|part| [head, part, "\r\n"]).collect();
@@ -64,18 +64,18 @@ mod tests {
     #[test]
     fn responses_and_failures() {
         let good = "HTTP/1.1 204 No Content\r\nDataServiceVersion: 1.0;\r\nETag: W/\"x\"\r\n\r\n";
-        let body = answer(&[good, good]);
+        let body = response(&[good, good]);
         let statuses: Vec<u16> =
-            read_responses(TYPE, body.as_bytes()).unwrap().iter().map(|answer| answer.status).collect();
+            read_responses(TYPE, body.as_bytes()).unwrap().iter().map(|response| response.status).collect();
         assert_eq!(statuses, [204, 204]);
-        let body = answer(&["HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\r\n{\"x\":1}"]);
+        let body = response(&["HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\r\n{\"x\":1}"]);
         assert_eq!(read_responses(TYPE, body.as_bytes()), Ok(vec![PartResponse { status: 503, body: b"{\"x\":1}" }]));
     }
 
     #[test]
-    fn what_is_not_an_answer() {
+    fn what_is_not_a_response() {
         assert_eq!(read_responses("application/json", b"{}"), Err(BatchError::ContentType));
-        let whole = answer(&["HTTP/1.1 204 No Content\r\n\r\n"]);
+        let whole = response(&["HTTP/1.1 204 No Content\r\n\r\n"]);
         for broken in [
             whole.replace("HTTP/1.1 204 No Content", "204"),
             whole.replace("--changesetresponse_2--", ""),

@@ -6,22 +6,22 @@ use model::AccountName;
 /// Where an operation inside a batch goes: always to the account of the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartTarget<'a> {
-    /// The percent-encoded path behind the endpoint, without the slash between the two.
+    /// The percent-encoded path after the endpoint, without the slash between the two.
     pub path: &'a str,
     /// The raw query string.
     pub query: &'a str,
 }
 
-/// An operation names another account than the batch that it stands in.
+/// An operation names another account than its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountMismatch;
 
 impl<'a> PartTarget<'a> {
-    /// Reads an absolute address of whatever scheme and host, an absolute path with or without the account, or a
+    /// Reads an absolute address of any scheme and host, an absolute path with or without the account, or a
     /// relative path.
     ///
-    /// Clients behind proxies know the server by other names than it knows itself, so a host is looked at only for
-    /// the account in front of it, and only if the path does not name the account.
+    /// With proxies in between, clients use other host names than the server, so a host matters only for
+    /// the account at its beginning, and only if the path does not name the account.
     pub fn parse(text: &'a str, account: &AccountName, domains: &[String]) -> Result<Self, AccountMismatch> {
         let (host, rest) = split_host(text);
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -41,7 +41,7 @@ impl<'a> PartTarget<'a> {
     }
 }
 
-/// The host of an absolute address, and everything behind it.
+/// The host of an absolute address, and the rest.
 fn split_host(text: &str) -> (Option<&str>, &str) {
     let Some((scheme, rest)) = text.split_once("://") else { return (None, text) };
     let is_scheme = !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));

@@ -1,10 +1,10 @@
-//! An entity as one line of text: what a service shows of it with minimal metadata, exact in every bit.
+//! An entity as one line of text: the JSON of a service at minimal metadata, exact in every bit.
 //!
-//! What a client library reads of a page, it reads of such a line. Doubles are annotated, so that `5.0` stays a double
-//! whatever reads it, and a negative zero keeps its sign, which no answer of the service shows (01 §6.2).
+//! Client libraries read such a line as they read an entity of a page. Doubles are annotated, so that `5.0` stays a double
+//! in every reader, and a negative zero keeps its sign, which no response of the service shows (01 §6.2).
 
-use super::escape::write_json_string;
 use super::write::{close_object, write_name_and_type, write_value};
+use crate::json_string::write_json_string;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Properties};
 use model::{DateTime, ETag, EdmType, EdmValue};
@@ -16,13 +16,13 @@ pub struct SystemProperties<'a> {
     pub partition: &'a str,
     /// The row key.
     pub row: &'a str,
-    /// When it was written last; nothing leaves Timestamp and `ETag` out.
+    /// The instant of the last write; `None` omits Timestamp and `ETag`.
     pub timestamp: Option<DateTime>,
-    /// Its `ETag`; nothing stands for the one that follows from the Timestamp.
+    /// Its `ETag`; `None` for the one that follows from the Timestamp.
     pub etag: Option<&'a str>,
 }
 
-/// Appends an entity without the line break behind it.
+/// Appends an entity, without a line break.
 pub fn write_entity_line(
     out: &mut Vec<u8>,
     key: &SystemProperties<'_>,

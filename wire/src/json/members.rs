@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //!
-//! 1. Values stay in the text of the body until somebody needs them.
-//! 2. Whatever the body is, at most [`JSON_MEMBERS_MAX`] members are kept, and reading takes no more than `n log n` steps.
+//! 1. A value is kept as its JSON text, and parsed only where its type is known.
+//! 2. At most [`JSON_MEMBERS_MAX`] members are kept, and reading takes time `n log n` in the body at most.
 //!
 //! This module must not know the types of values.
 
@@ -66,12 +66,12 @@ struct TypeAnnotation<'a> {
     next: usize,
 }
 
-/// A string that is borrowed from the body where it holds no escapes.
+/// A string that is borrowed from the body where it has no escapes.
 #[derive(Deserialize)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl<'a> Members<'a> {
-    /// Reads an object. One with too many members is read to its end, which tells whether it is an object at all, but the
+    /// Reads an object. One with too many members is read to its end, which shows whether it is well-formed, but the
     /// members are not kept: each takes many times the memory that it takes in the body.
     pub(super) fn read(body: &'a [u8]) -> Result<Self, BodyError> {
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
@@ -108,7 +108,7 @@ impl<'a> Members<'a> {
     /// Finds the property of each type annotation; the last annotation of a property counts. A name that is given twice makes
     /// the body malformed (03 §2.1).
     ///
-    /// UNVERIFIED (01 §4): the documentation has a code of its own, which nobody has seen.
+    /// UNVERIFIED (01 §4): the documentation has a code of its own, which was never observed.
     fn link(&mut self) -> Result<(), BodyError> {
         let mut sorted: Vec<usize> = (0..self.properties.len()).collect();
         sorted.sort_unstable_by_key(|index| self.sort_key(*index));
@@ -176,7 +176,7 @@ mod tests {
             for (body, expected) in [
                 (format!("{{{most}{keys}}}"), Ok(JSON_MEMBERS_MAX)),
                 (format!("{{{most}{keys},\"x\":1}}"), Err(BodyError::TooManyProperties)),
-                // Wherever the keys stand.
+                // The position of the keys does not matter.
                 (format!("{{{most}\"x\":1,\"y\":1,\"z\":1,{keys}}}"), Err(BodyError::TooManyProperties)),
                 (format!("{{{most}{keys},\"x\":1,\"x\":tru}}"), Err(BodyError::Malformed)),
                 (format!("{{{most}{keys},\"x\":1,\"x\":1"), Err(BodyError::Malformed)),

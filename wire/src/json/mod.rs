@@ -1,7 +1,6 @@
 //! JSON of the Table service: OData version 3 at three metadata levels (specification 03 §2, §3).
 
 mod encoder_cache;
-mod escape;
 mod line;
 mod members;
 mod read;
@@ -9,8 +8,8 @@ mod request;
 mod sets;
 mod write;
 
+pub use crate::json_string::write_json_string;
 pub use encoder_cache::EncoderCache;
-pub use escape::write_json_string;
 pub use line::{SystemProperties, write_entity_line};
 pub use read::{read_entity, read_stored_entity, read_table};
 pub use request::{write_entity_request, write_table_request};

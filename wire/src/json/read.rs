@@ -1,4 +1,4 @@
-//! Request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
+//! Reads request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
 
 use super::members::{Key, Members, Text};
 use crate::binary::read_base64;
@@ -40,7 +40,7 @@ fn entity(members: &Members<'_>, capacity: usize, keys: KeyLocation, zero: Zero)
     Ok(EntityBody { partition, row, properties })
 }
 
-/// Reads the body of Create Table: the table's name as it stands, if there is one.
+/// Reads the body of Create Table: the table's name, not checked; `None` if it is missing or null.
 pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
     let members = Members::read(body)?;
     let value = members.properties.iter().find(|member| member.name == "TableName").map(|member| member.value);
@@ -122,7 +122,7 @@ fn push_property(
         EdmType::DateTime => EdmValue::DateTime(datetime(name, &text)?),
         EdmType::Double => {
             let value = double(&text, quoted).ok_or(malformed)?;
-            // Adding zero takes the sign from a zero.
+            // Adding zero removes the sign of a zero.
             EdmValue::Double(if zero == Zero::Signed { value } else { value + 0.0 })
         }
         EdmType::Guid => EdmValue::Guid(Guid::parse(&text).ok_or(malformed)?),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn types_follow_annotations_before_or_behind_and_else_the_json_form() {
+    fn types_follow_annotations_before_or_after_and_else_the_json_form() {
         for (body, expected) in [
             (r#"{"a":"x"}"#, "String(\"x\")"),
             (r#"{"a":"2024-01-01T00:00:00Z"}"#, "String(\"2024-01-01T00:00:00Z\")"),

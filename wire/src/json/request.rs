@@ -1,15 +1,15 @@
 //! Request bodies, as a client writes them (specification 03 §2).
 
-use super::escape::write_json_string;
 use super::write::{close_object, write_name_and_type, write_value};
+use crate::json_string::write_json_string;
 use model::name::{PARTITION_KEY, ROW_KEY};
 use model::record::DamagedRecord;
 use model::{EdmType, EntityKey, RecordBuilder};
 
 /// Appends an entity with its keys.
 ///
-/// Every type that JSON cannot tell from another is annotated, doubles too: whether `5` or `5.0` is written for a
-/// double, no server takes it for another type.
+/// Every type that JSON does not distinguish is annotated, doubles too: whether `5` or `5.0` is written for a
+/// double, no server reads another type.
 pub fn write_entity_request(
     out: &mut Vec<u8>,
     key: &EntityKey,

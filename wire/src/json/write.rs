@@ -1,8 +1,10 @@
-//! Answers, byte for byte in the order and spelling of the service (specification 03 §3).
+//! Writes responses, byte for byte in the order and spelling of the service (specification 03 §3).
+//!
+//! This module must not know HTTP, and nothing of an entity but its stored record.
 
 use super::encoder_cache::EncoderCache;
-use super::escape::{write_escaped, write_escaped_bytes, write_json_string};
 use crate::binary::write_base64;
+use crate::json_string::{write_escaped, write_escaped_bytes, write_json_string};
 use crate::negotiation::MetadataLevel;
 use crate::number::write_double;
 use crate::select::Select;
@@ -12,21 +14,21 @@ use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Properties, Property};
 use model::{AccountName, EdmType, EdmValue, EntityView};
 
-/// What the addresses in an answer are made of.
+/// What every response is written from.
 #[derive(Debug, Clone, Copy)]
 pub struct JsonContext<'a> {
     /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
     pub base: &'a str,
     /// The account.
     pub account: &'a AccountName,
-    /// The metadata level of the answer.
+    /// The metadata level of the response.
     pub level: MetadataLevel,
 }
 
-/// How entities of one table are written.
+/// What the entities of one table are written from.
 #[derive(Debug, Clone, Copy)]
 pub struct JsonEntityContext<'a> {
-    /// What addresses are made of.
+    /// What every response is written from.
     pub response: JsonContext<'a>,
     /// The table, as the request spells it.
     pub table: &'a str,
@@ -36,7 +38,7 @@ pub struct JsonEntityContext<'a> {
     pub etag_in_minimal: bool,
 }
 
-/// Writes one entity as the whole answer.
+/// Writes one entity as the whole response.
 pub fn write_single_entity(
     out: &mut Vec<u8>,
     context: &JsonEntityContext<'_>,
@@ -52,7 +54,7 @@ pub fn write_single_entity(
     Ok(())
 }
 
-/// Writes what stands before the first entity of a set.
+/// Writes the beginning of a set, up to its first entity.
 pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &JsonEntityContext<'_>) {
     out.push(b'{');
     if context.response.level != MetadataLevel::None {
@@ -77,12 +79,12 @@ pub fn write_entity_in_set(
     Ok(())
 }
 
-/// Writes what stands behind the last entity of a set.
+/// Writes the end of a set, after its last entity.
 pub fn end_entity_set(out: &mut Vec<u8>) {
     out.extend_from_slice(b"]}");
 }
 
-/// `"odata.metadata":"BASE/$metadata#table…"`, with the projection behind it if there is one.
+/// `"odata.metadata":"BASE/$metadata#table…"`, followed by the projection if there is one.
 fn write_context_address(out: &mut Vec<u8>, context: &JsonEntityContext<'_>, suffix: &[u8]) {
     out.extend_from_slice(b"\"odata.metadata\":\"");
     write_escaped(out, context.response.base);
@@ -204,7 +206,7 @@ fn write_keys(
 /// Writes the properties of one entity after another.
 struct PropertyWriter<'r> {
     level: MetadataLevel,
-    /// What the entity before had; `None` if there is only one.
+    /// The prefixes of the previous entity; `None` if there is only one entity.
     cache: Option<&'r mut EncoderCache>,
     /// How many properties of the entity were written.
     index: usize,
@@ -216,7 +218,7 @@ impl PropertyWriter<'_> {
         loop {
             let same = self.cache.as_ref().and_then(|cache| cache.next(self.index, &mut properties));
             if let Some((prefix, property)) = same {
-                // Only of a double it is not known.
+                // The type decides, except for doubles: NaN and the infinities are quoted.
                 if is_quoted(&property)? == prefix.is_quoted {
                     out.extend_from_slice(&prefix.text);
                     write_rest(out, &property, prefix.is_quoted)?;
@@ -250,7 +252,7 @@ impl PropertyWriter<'_> {
     }
 }
 
-/// What stands in front of the value: the type annotation if there is one, and the name.
+/// Writes everything before the value: the type annotation if there is one, and the name.
 pub(super) fn write_name_and_type(
     out: &mut Vec<u8>,
     property: &Property<'_>,
@@ -268,12 +270,12 @@ pub(super) fn write_name_and_type(
     Ok(())
 }
 
-/// Types that JSON cannot tell apart carry an annotation (03 §3.4).
+/// Types that JSON does not distinguish carry an annotation (03 §3.4).
 fn is_annotated(edm_type: EdmType, is_quoted: bool) -> bool {
     is_quoted && edm_type != EdmType::String
 }
 
-/// What JSON has no type for is a string, as are NaN and the infinities (01 §6.2).
+/// Values of a type that JSON lacks are strings, as are NaN and the infinities (01 §6.2).
 fn is_quoted(property: &Property<'_>) -> Result<bool, DamagedRecord> {
     Ok(match property.edm_type() {
         EdmType::String | EdmType::Binary | EdmType::DateTime | EdmType::Guid | EdmType::Int64 => true,
@@ -306,7 +308,7 @@ fn write_rest(out: &mut Vec<u8>, property: &Property<'_>, is_quoted: bool) -> Re
 /// A value without quotes.
 fn write_bare(out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
     if property.edm_type() == EdmType::String {
-        // Whether the bytes are text at all is known for most of them once no escape was found.
+        // Text without escapes is ASCII, so that most values need no check for UTF-8.
         return write_escaped_bytes(out, property.value_bytes());
     }
     match property.value()? {
@@ -342,7 +344,7 @@ pub(super) fn close_object(out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Writes the answer to Create Table and to the read of one table entry.
+/// Writes the response to Create Table and to a query of one table.
 pub fn write_single_table(out: &mut Vec<u8>, context: &JsonContext<'_>, table: &str) {
     out.push(b'{');
     if context.level != MetadataLevel::None {
@@ -354,7 +356,7 @@ pub fn write_single_table(out: &mut Vec<u8>, context: &JsonContext<'_>, table: &
     close_object(out);
 }
 
-/// Writes the answer to Query Tables.
+/// Writes the response to Query Tables.
 pub fn write_table_set<'t>(out: &mut Vec<u8>, context: &JsonContext<'_>, tables: impl Iterator<Item = &'t str>) {
     out.push(b'{');
     if context.level != MetadataLevel::None {

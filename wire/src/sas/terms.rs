@@ -1,4 +1,4 @@
-//! What the fields of a verified token mean, and what it allows here and now (specification 08 §3 to §9).
+//! The meaning of the fields of a verified token, and what it allows in a request (specification 08 §3 to §9).
 
 use super::{Fields, Kind, SasError};
 use crate::version::Version;
@@ -14,7 +14,7 @@ pub struct Sas<'a> {
     coverage: Coverage<'a>,
 }
 
-/// What tokens of both kinds say.
+/// The terms that tokens of both kinds have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Terms {
     start: Option<DateTime>,
@@ -24,7 +24,7 @@ struct Terms {
     https_only: bool,
 }
 
-/// What a token is for.
+/// What a token covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Coverage<'a> {
     Table { table: Cow<'a, str>, policy: Cow<'a, str>, range: KeyRange },
@@ -54,7 +54,7 @@ impl<'a> Sas<'a> {
     pub(super) fn read(fields: Fields<'a>) -> Result<Self, SasError> {
         let kind = fields.kind().ok_or(SasError::Kind)?;
         let version = fields.signed_version(kind)?;
-        // Older versions do not sign these two, so anybody could have added them.
+        // Older versions do not sign these two, so they may have been added by anyone.
         if version < Version::ACCOUNT_SAS && !(fields.sources.is_empty() && fields.protocols.is_empty()) {
             return Err(SasError::Field(if fields.sources.is_empty() { "spr" } else { "sip" }));
         }
@@ -86,7 +86,7 @@ impl<'a> Sas<'a> {
         Ok(Self { terms, coverage })
     }
 
-    /// The table whose policies are needed, if the token refers to one.
+    /// The table whose policies [`Self::scope`] needs, if the token refers to a policy.
     pub fn policy_table(&self) -> Option<&str> {
         match &self.coverage {
             Coverage::Table { table, policy, .. } if !policy.is_empty() => Some(table),
@@ -94,9 +94,9 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// What the token allows under these circumstances, with the policies of its table.
+    /// What the token allows in this context, with the policies of its table.
     ///
-    /// A token that is genuine and may not be used in this way allows nothing, and says why.
+    /// A genuine token that may not be used in this context allows nothing; the scope has the reason.
     pub fn scope(mut self, policies: &StoredAccessPolicies, used: SasContext) -> Result<Scope, SasError> {
         if let Coverage::Table { policy, .. } = &self.coverage
             && !policy.is_empty()
@@ -136,9 +136,9 @@ pub fn parse_time(text: &str) -> Option<DateTime> {
     if has_offset { DateTime::parse(text).ok() } else { None }
 }
 
-/// Both ends belong to the time in which a token is valid.
+/// Checks the validity period; both ends are included.
 ///
-/// UNVERIFIED (08 §4): that they do, and that there is no allowance for clocks that differ.
+/// UNVERIFIED (08 §4): that they are, and that no clock skew is allowed.
 fn check_time(start: Option<DateTime>, expiry: DateTime, now: DateTime) -> Result<(), SasError> {
     let has_begun = start.is_none_or(|start| start <= now && start < expiry);
     if has_begun && now <= expiry {
@@ -181,7 +181,7 @@ fn refuse_in_account_sas(fields: &Fields<'_>, version: Version) -> Result<(), Sa
     Ok(())
 }
 
-/// Whether `spr` asks for HTTPS.
+/// Whether `spr` requires HTTPS.
 ///
 /// UNVERIFIED (08 §5): what the service does with another value.
 fn https_only(protocols: &str) -> Option<bool> {
@@ -195,7 +195,7 @@ fn https_only(protocols: &str) -> Option<bool> {
 impl AddressRange {
     /// One address, or two with a dash between.
     ///
-    /// UNVERIFIED (08 §5): whether the service takes addresses of IPv6.
+    /// UNVERIFIED (08 §5): whether the service accepts IPv6 addresses.
     fn parse(text: &str) -> Option<Self> {
         let (from, to) = text.split_once('-').unwrap_or((text, text));
         let (from, to) = (from.parse::<IpAddr>().ok()?, to.parse::<IpAddr>().ok()?);

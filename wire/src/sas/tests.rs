@@ -148,7 +148,7 @@ fn names_and_the_table_may_be_in_any_case_and_the_first_field_counts() {
 }
 
 #[test]
-fn a_raw_plus_is_a_blank_or_a_plus_as_the_signature_says() {
+fn a_raw_plus_is_a_space_or_a_plus_as_the_signature_says() {
     for (text, key) in [("a%20b", "a b"), ("a%2Bb", "a+b")] {
         let signed = token(&format!("sv=2019-02-02&tn=t1t&sp=r&se=2032-01-01&spk={text}&epk={text}"));
         let raw = signed.replace(text, "a+b");

@@ -46,7 +46,7 @@ fn a_fresh_account_as_recorded() {
 
 #[test]
 fn a_document_of_2014_as_recorded() {
-    // Children in any order, truth values in any case, and an answer in the order of the service.
+    // Children in any order, truth values in any case, and a response in the order of the service.
     let body = "<?xml version=\"1.0\" encoding=\"utf-8\"?><StorageServiceProperties><MinuteMetrics><Version>1.0</Version><RetentionPolicy><Enabled>False</Enabled></RetentionPolicy><Enabled>False</Enabled></MinuteMetrics><HourMetrics><Version>1.0</Version><RetentionPolicy><Days>2</Days><Enabled>True</Enabled></RetentionPolicy><IncludeAPIs>true</IncludeAPIs><Enabled>True</Enabled></HourMetrics><Logging><Version>1.0</Version><Delete>False</Delete><RetentionPolicy><Days>5</Days><Enabled>True</Enabled></RetentionPolicy><Read>False</Read><Write>False</Write></Logging></StorageServiceProperties>";
     let expected = format!(
         "{DECLARED}<StorageServiceProperties><Logging><Version>1.0</Version><Read>false</Read><Write>false</Write><Delete>false</Delete><RetentionPolicy><Enabled>true</Enabled><Days>5</Days></RetentionPolicy></Logging><HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs><RetentionPolicy><Enabled>true</Enabled><Days>2</Days></RetentionPolicy></HourMetrics><MinuteMetrics><Version>1.0</Version><Enabled>false</Enabled>{OFF}</MinuteMetrics><Cors /></StorageServiceProperties>"
@@ -60,9 +60,9 @@ fn cors_rules_as_recorded() {
         "Cors",
         "<CorsRule><AllowedOrigins>www.xyz.com</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>0</MaxAgeInSeconds><ExposedHeaders /><AllowedHeaders /></CorsRule><CorsRule><AllowedOrigins>www.xyz.com,www.ab.com,www.bc.com</AllowedOrigins><AllowedMethods>GET,PUT</AllowedMethods><MaxAgeInSeconds>500</MaxAgeInSeconds><ExposedHeaders>x-ms-meta-data*,x-ms-meta-source*,x-ms-meta-abc,x-ms-meta-bcd</ExposedHeaders><AllowedHeaders>x-ms-meta-data*,x-ms-meta-target*,x-ms-meta-xyz,x-ms-meta-foo</AllowedHeaders></CorsRule>",
     );
-    let answer = round_trip(&body, NEW).unwrap();
+    let written = round_trip(&body, NEW).unwrap();
     let expected = "<Cors><CorsRule><AllowedMethods>GET</AllowedMethods><AllowedOrigins>www.xyz.com</AllowedOrigins><AllowedHeaders /><ExposedHeaders /><MaxAgeInSeconds>0</MaxAgeInSeconds></CorsRule><CorsRule><AllowedMethods>GET,PUT</AllowedMethods><AllowedOrigins>www.xyz.com,www.ab.com,www.bc.com</AllowedOrigins><AllowedHeaders>x-ms-meta-xyz,x-ms-meta-foo,x-ms-meta-data*,x-ms-meta-target*</AllowedHeaders><ExposedHeaders>x-ms-meta-abc,x-ms-meta-bcd,x-ms-meta-data*,x-ms-meta-source*</ExposedHeaders><MaxAgeInSeconds>500</MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>";
-    assert!(answer.ends_with(expected), "{answer}");
+    assert!(written.ends_with(expected), "{written}");
 }
 
 #[test]

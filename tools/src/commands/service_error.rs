@@ -1,28 +1,27 @@
-//! Errors as exit codes and words.
+//! Errors of a service as messages and exit codes.
 
 use anyhow::anyhow;
 use client::{Error, TableService};
-use std::io::ErrorKind;
 
-/// Nothing is wrong but that the table or the entity is not there.
+/// The exit code if the table or the entity does not exist.
 const NOT_FOUND: u8 = 4;
-/// The table or the entity is there already, or has another version than was asked for.
+/// The exit code if the table or the entity exists already, or has another `ETag`.
 const CONFLICT: u8 = 5;
 
-/// Why a service did not do what it was asked for, with what may help.
+/// An error of a service. Its message says which service it is, and what may help.
 #[derive(Debug)]
-pub(super) struct ServiceFailure {
+pub(super) struct ServiceError {
     endpoint: String,
     error: Error,
 }
 
-/// Says which service it was.
-pub(super) fn on(service: &TableService) -> impl Fn(Error) -> anyhow::Error {
+/// Adds the service to its errors.
+pub(super) fn from_service(service: &TableService) -> impl Fn(Error) -> anyhow::Error {
     let endpoint = service.endpoint().to_string();
-    move |error| anyhow!(ServiceFailure { endpoint: endpoint.clone(), error })
+    move |error| anyhow!(ServiceError { endpoint: endpoint.clone(), error })
 }
 
-impl ServiceFailure {
+impl ServiceError {
     fn exit_code(&self) -> u8 {
         match self.error.refusal() {
             Some((404, _)) => NOT_FOUND,
@@ -38,9 +37,7 @@ impl ServiceFailure {
                 .then_some("is a server running there? 'rowhouse serve' starts one, and --endpoint names another one");
         };
         Some(match code {
-            "TableNotFound" => {
-                "'rowhouse table create' makes the table, and 'rowhouse table list' shows those there are"
-            }
+            "TableNotFound" => "'rowhouse table create' creates it, and 'rowhouse table list' lists those that exist",
             "AuthenticationFailed" => {
                 "the key or signature is not one of this account, has expired, or the clock of this machine is wrong"
             }
@@ -52,11 +49,11 @@ impl ServiceFailure {
     }
 }
 
-impl std::fmt::Display for ServiceFailure {
+impl std::fmt::Display for ServiceError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: ", self.endpoint)?;
         match &self.error {
-            // The further lines of a message name the request and the time.
+            // Further lines of a message have the id and the time of the request.
             Error::Refused { what, status, code, message, .. } => {
                 write!(f, "{what} was refused: {status} {code}: {}", message.lines().next().unwrap_or_default())?;
             }
@@ -66,20 +63,14 @@ impl std::fmt::Display for ServiceFailure {
     }
 }
 
-impl std::error::Error for ServiceFailure {}
+impl std::error::Error for ServiceError {}
 
-/// What the program ends with.
+/// The exit code for an error.
 pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
-    error.downcast_ref::<ServiceFailure>().map_or(1, ServiceFailure::exit_code)
+    error.downcast_ref::<ServiceError>().map_or(1, ServiceError::exit_code)
 }
 
-/// Whether it is a refusal because something is not there.
+/// Whether a table or an entity does not exist.
 pub(super) fn is_not_found(error: &anyhow::Error) -> bool {
     exit_code(error) == NOT_FOUND
-}
-
-/// Whether the output has no reader any more.
-pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let source = error.chain().find_map(|source| source.downcast_ref::<std::io::Error>());
-    source.is_some_and(|source| source.kind() == ErrorKind::BrokenPipe)
 }

@@ -1,24 +1,23 @@
-//! Chunks: where the entities of a table are parted, and what the file of a chunk holds.
+//! Chunks: where the entities of a table are split, and the format of a chunk's file.
 //!
-//! Where a chunk ends is decided by the entities in it alone, so that a stretch that did not change since the last backup
-//! gives the chunks that are there already. `docs/backup-format.md` has all of it.
+//! Where a chunk ends depends on its entities alone, so that entities that did not change since the last backup make
+//! chunks that exist already. `docs/backup-format.md` describes the format.
 
-use super::block::{self, Pair};
-use crate::formats::hex;
-use anyhow::{Context, ensure};
-use ring::digest::{SHA256, digest};
+use super::entity_bytes::{ENTITY_BYTES_MAX, push_entity};
+use crate::digest::sha256;
+use anyhow::{Context, bail, ensure};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// No chunk but the last of a table has fewer bytes.
+/// Every chunk has at least this many bytes, except the last one of a table.
 const CHUNK_BYTES_MIN: usize = 64 * 1024;
-/// How many bytes an average chunk has beyond the least.
+/// How many bytes more than that an average chunk has.
 const CHUNK_BYTES_AVERAGE: usize = 192 * 1024;
-/// A chunk ends behind the entity with which it has this many bytes.
+/// A chunk ends after the entity with which it reaches this many bytes.
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
-/// Most bytes that a chunk can have.
-const CONTENT_BYTES_MAX: usize = CHUNK_BYTES_MAX + block::ENTITY_BYTES_MAX;
+/// Most bytes of the content of a chunk.
+const CONTENT_BYTES_MAX: usize = CHUNK_BYTES_MAX + ENTITY_BYTES_MAX;
 
-/// What the file of a chunk begins with.
+/// The beginning of the file of a chunk.
 const MAGIC: &[u8; 8] = b"RHCHUNK1";
 const COMPRESSION_NONE: u8 = 0;
 const COMPRESSION_LZ4: u8 = 1;
@@ -27,35 +26,36 @@ pub(super) const HEADER_BYTES: usize = 28;
 
 /// The content of a chunk.
 #[derive(Debug, Default)]
-pub(super) struct Content {
+pub(in crate::backup) struct ChunkContent {
     pub(super) bytes: Vec<u8>,
     pub(super) entities: u64,
 }
 
-/// Parts the entities of one table.
+/// Splits the entities of one table into chunks.
 #[derive(Debug, Default)]
-pub(super) struct Chunker {
-    content: Content,
+pub(in crate::backup) struct Chunker {
+    content: ChunkContent,
 }
 
 impl Chunker {
-    /// Takes the next entity; answers a chunk if one ends behind it.
-    pub(super) fn push(&mut self, key: &[u8], record: &[u8]) -> anyhow::Result<Option<Content>> {
+    /// Takes the next entity; returns a chunk if one ends after it.
+    pub(in crate::backup) fn push(&mut self, key: &[u8], record: &[u8]) -> anyhow::Result<Option<ChunkContent>> {
         let before = self.content.bytes.len();
-        block::push(&mut self.content.bytes, key, record).context("an entity is too large")?;
+        push_entity(&mut self.content.bytes, key, record).context("an entity is too large")?;
         self.content.entities += 1;
         let length = self.content.bytes.len();
         let is_end = length >= CHUNK_BYTES_MAX || (length >= CHUNK_BYTES_MIN && is_boundary(key, length - before));
         Ok(is_end.then(|| std::mem::take(&mut self.content)))
     }
 
-    /// What is left behind the last entity, if there is anything.
-    pub(super) fn finish(self) -> Option<Content> {
+    /// The last chunk, if there are entities after the others.
+    pub(in crate::backup) fn finish(self) -> Option<ChunkContent> {
         (!self.content.bytes.is_empty()).then_some(self.content)
     }
 }
 
-/// Whether a chunk may end behind an entity: chance, decided by its key, in proportion to its bytes.
+/// Whether a chunk may end after an entity. It depends on the hash of the key, with a probability in proportion to the
+/// bytes.
 fn is_boundary(key: &[u8], bytes: usize) -> bool {
     let share = u64::MAX / CHUNK_BYTES_AVERAGE as u64;
     xxh3_64(key) < share.saturating_mul(bytes as u64)
@@ -63,7 +63,7 @@ fn is_boundary(key: &[u8], bytes: usize) -> bool {
 
 /// The name of a chunk with this content.
 pub(super) fn name(content: &[u8]) -> String {
-    hex(digest(&SHA256, content).as_ref())
+    sha256(content)
 }
 
 /// The bytes of the file of a chunk.
@@ -84,19 +84,19 @@ pub(super) fn encode(content: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(file)
 }
 
-/// What the beginning of the file of a chunk says.
+/// The header of the file of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct ChunkHeader {
     compression: u8,
-    /// Of the content, before compression.
+    /// The length of the content before compression.
     pub(super) content_bytes: u64,
-    /// Of the whole file.
+    /// The length of the file.
     pub(super) file_bytes: u64,
     checksum: u64,
 }
 
-impl Header {
-    /// Reads it; `None` if the bytes are not the beginning of a chunk.
+impl ChunkHeader {
+    /// Reads a header; `None` if the bytes are not the beginning of a chunk.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(MAGIC)?;
         let ([compression, 0, 0, 0], rest) = rest.split_first_chunk()? else { return None };
@@ -112,46 +112,38 @@ impl Header {
     }
 }
 
-/// The content of a chunk of this name. Nothing is believed before all of it was checked.
+/// Reads the file of the chunk of this name, and checks all of it.
 pub(super) fn decode(name: &str, file: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let header = Header::decode(file).context("it is not a chunk that this version of Rowhouse reads")?;
+    let header = ChunkHeader::decode(file).context("it is not a chunk that this version of Rowhouse reads")?;
     ensure!(header.file_bytes == file.len() as u64, "it has {} bytes instead of {}", file.len(), header.file_bytes);
     let payload = file.get(HEADER_BYTES..).unwrap_or_default();
     ensure!(xxh3_64(payload) == header.checksum, "its checksum is wrong");
     let content_bytes = usize::try_from(header.content_bytes)?;
     ensure!(
         content_bytes <= CONTENT_BYTES_MAX,
-        "it says that it has {content_bytes} bytes, more than a chunk can have"
+        "its header says that it has {content_bytes} bytes, more than a chunk can have"
     );
     let content = match header.compression {
         COMPRESSION_NONE => payload.to_vec(),
         COMPRESSION_LZ4 => lz4_flex::block::decompress(payload, content_bytes).context("it cannot be decompressed")?,
-        other => anyhow::bail!("it is compressed in a way that this version does not know ({other})"),
+        other => bail!("its compression method {other} is not known to this version"),
     };
-    ensure!(content.len() == content_bytes, "it has another length than it says");
+    ensure!(content.len() == content_bytes, "its content does not have the length that its header says");
     let found = self::name(&content);
     ensure!(found == name, "the hash of its content is {found}");
     Ok(content)
 }
 
-/// Gives the entities of a chunk to the sink, in order.
-pub(super) fn each_entity(content: &[u8], mut sink: impl FnMut(Pair<'_>) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let mut rest = content;
-    while !rest.is_empty() {
-        sink(block::take(&mut rest).context("its entities cannot be told apart")?)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::entity_bytes::each_entity;
     use super::*;
 
     fn key(number: usize) -> Vec<u8> {
         format!("p\0{number:08}").into_bytes()
     }
 
-    fn chunks(entities: impl Iterator<Item = (usize, Vec<u8>)>) -> Vec<Content> {
+    fn chunks(entities: impl Iterator<Item = (usize, Vec<u8>)>) -> Vec<ChunkContent> {
         let mut chunker = Chunker::default();
         let mut chunks = Vec::new();
         for (number, record) in entities {
@@ -190,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_change_reaches_only_the_chunks_around_it() {
-        let names = |chunks: Vec<Content>| chunks.iter().map(|chunk| name(&chunk.bytes)).collect::<Vec<_>>();
+        let names = |chunks: Vec<ChunkContent>| chunks.iter().map(|chunk| name(&chunk.bytes)).collect::<Vec<_>>();
         let before = names(chunks((0..30_000).map(|number| (number, record(number)))));
         let changed = |number| if number == 15_000 { vec![7; 3000] } else { record(number) };
         let removed = (0..30_000).filter(|number| *number != 200);
@@ -225,18 +217,18 @@ mod tests {
     #[test]
     fn the_chunk_format_is_pinned() {
         let mut content = Vec::new();
-        block::push(&mut content, b"p\0r", b"x").unwrap();
+        push_entity(&mut content, b"p\0r", b"x").unwrap();
         assert_eq!(content, b"\0\x03p\0r\0\0\0\x01x");
         let expected = b"RHCHUNK1\0\0\0\0\0\0\0\x0A\0\0\0\x0A\xa7a\xa3\x98\"\xce\x0fI\0\x03p\0r\0\0\0\x01x";
         assert_eq!(encode(&content).unwrap().escape_ascii().to_string(), expected.escape_ascii().to_string());
         assert_eq!(name(&content), "a2517c4ecf16483ae54aa8d66cd0d03493e24865ed2856468eebad171a0b49a9");
-        // Nine times the same, as LZ4 has it: a literal, and a match that overlaps it.
+        // The same letter nine times in LZ4: a literal, and a match that overlaps it.
         let payload = b"\x13a\x01\0\x10a";
         let mut file = [&MAGIC[..], b"\x01\0\0\0\0\0\0\x09\0\0\0\x06"].concat();
         file.extend_from_slice(&xxh3_64(payload).to_be_bytes());
         file.extend_from_slice(payload);
         assert_eq!(decode(&name(b"aaaaaaaaa"), &file).unwrap(), b"aaaaaaaaa");
-        // Another rule would not find the chunks that are there.
+        // With another rule a new backup would share no chunks with existing ones.
         let counts: Vec<_> =
             chunks((0..2000).map(|number| (number, record(number)))).iter().map(|c| c.entities).collect();
         assert_eq!(counts, [601, 59, 211, 64, 263, 202, 75, 128, 110, 123, 125, 39]);

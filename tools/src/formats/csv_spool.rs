@@ -1,26 +1,27 @@
-//! CSV of entities that come one after the other, whose columns are known only when the last one is there.
+//! CSV of a stream of entities, whose columns are known only when the last entity has arrived.
 
-use super::{Columns, Lines, Shape, read_line, write_line};
+use super::{Columns, Framing, Lines, read_line, too_many_columns, write_line};
 use anyhow::{Context, anyhow, ensure};
 use client::Entity;
-use model::limits::EXPORT_COLUMNS_MAX;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use uuid::Uuid;
 
-const WHAT: &str = "keeping entities among the temporary files";
+const WHAT: &str = "keeping entities in a temporary file";
+/// How much CSV is written at a time.
+const FLUSH_BYTES: usize = 64 * 1024;
 
-/// Keeps entities as lines in a temporary file without a name, which goes with the program.
+/// Keeps entities as JSON lines in a temporary file. The file has no name, so it is gone when the process ends.
 #[derive(Debug)]
-pub(crate) struct Spool {
+pub(crate) struct CsvSpool {
     file: BufWriter<File>,
     columns: Columns,
     with_timestamps: bool,
 }
 
-impl Spool {
-    /// An empty one.
+impl CsvSpool {
+    /// An empty spool.
     pub(crate) fn new(with_timestamps: bool) -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("rowhouse-{}.jsonl", Uuid::new_v4()));
         let what = || format!("making the temporary file {}", path.display());
@@ -30,7 +31,7 @@ impl Spool {
         Ok(Self { file: BufWriter::new(file), columns: Columns::default(), with_timestamps })
     }
 
-    /// Keeps more entities.
+    /// Adds entities.
     pub(crate) fn push(&mut self, entities: &[Entity]) -> anyhow::Result<()> {
         let mut line = Vec::new();
         for entity in entities {
@@ -43,16 +44,16 @@ impl Spool {
         Ok(())
     }
 
-    /// Writes all of them.
+    /// Writes all entities as CSV.
     pub(crate) fn write_to(self, out: &mut impl Write) -> anyhow::Result<()> {
         let Self { file, columns, with_timestamps } = self;
         let mut file = file.into_inner().map_err(std::io::IntoInnerError::into_error).context(WHAT)?;
         file.rewind().context(WHAT)?;
         let mut text = Vec::new();
         columns.write_header(&mut text, with_timestamps);
-        let mut lines = Lines::new(BufReader::new(file), Shape::Plain, 0, 0);
+        let mut lines = Lines::new(BufReader::new(file), Framing::Lines, 0, 0);
         while let Some(line) = lines.next().context(WHAT)? {
-            let entity = read_line(line.bytes).map_err(|bad| anyhow!("{WHAT}: {}", bad.reason))?;
+            let entity = read_line(line.bytes).map_err(|error| anyhow!("{WHAT}: {}", error.reason))?;
             columns.write_entity(&mut text, &entity, with_timestamps).map_err(|_| anyhow!("an entity is damaged"))?;
             if text.len() >= FLUSH_BYTES {
                 out.write_all(&text)?;
@@ -62,14 +63,4 @@ impl Spool {
         out.write_all(&text)?;
         Ok(out.flush()?)
     }
-}
-
-const FLUSH_BYTES: usize = 64 * 1024;
-
-/// What to say when a table has more properties than a file has columns.
-pub(crate) fn too_many_columns() -> String {
-    format!(
-        "the entities have more than {EXPORT_COLUMNS_MAX} different properties together, which are too many columns: \
-         choose some with --select, or take JSON lines"
-    )
 }

@@ -1,95 +1,94 @@
-//! What a backup consists of, as the JSON of its manifest; `docs/backup-format.md` describes it.
+//! The manifest of a backup: its tables and their chunks, as JSON. `docs/backup-format.md` describes the format.
 
-use crate::formats::hex;
+use crate::digest::sha256;
 use anyhow::{Context, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use model::{AccountName, DateTime, ServiceProperties, TableName};
-use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use store::{SnapshotTable, TableKey, snapshot};
 
 /// The version of the format of a manifest.
 const FORMAT: u32 = 1;
-/// How many characters of its SHA-256 the name of a manifest carries.
+/// How many characters of its SHA-256 the name of a manifest has.
 const HASH_CHARS: usize = 16;
 
-/// A backup.
+/// The manifest of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Manifest {
-    pub(super) format: u32,
+pub(in crate::backup) struct BackupManifest {
+    pub(in crate::backup) format: u32,
     /// When the snapshot was taken, in UTC.
-    pub(super) time: String,
+    pub(in crate::backup) time: String,
     /// The version of the program that took it.
-    pub(super) version: String,
+    pub(in crate::backup) version: String,
     /// No Timestamp of the backup is later: ticks of 100 ns since 1601, as text, since they do not fit a JSON number.
-    pub(super) last_stamp: String,
-    pub(super) accounts: Vec<AccountEntry>,
-    pub(super) tables: Vec<TableContent>,
+    pub(in crate::backup) last_stamp: String,
+    pub(in crate::backup) accounts: Vec<AccountEntry>,
+    pub(in crate::backup) tables: Vec<TableContent>,
 }
 
 /// The service properties of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct AccountEntry {
+pub(in crate::backup) struct AccountEntry {
     account: String,
-    /// Base64.
+    /// In Base64.
     properties: String,
 }
 
 /// A table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct TableEntry {
+pub(in crate::backup) struct TableEntry {
     account: String,
     name: String,
-    /// Ticks, as text.
+    /// In ticks, as text.
     created: String,
-    /// Base64.
+    /// In Base64.
     policies: String,
 }
 
 /// A table and where its entities are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct TableContent {
+pub(in crate::backup) struct TableContent {
     #[serde(flatten)]
-    pub(super) table: TableEntry,
-    pub(super) entities: u64,
-    /// Of all its chunks, before compression.
-    pub(super) bytes: u64,
-    pub(super) chunks: Vec<ChunkEntry>,
+    pub(in crate::backup) table: TableEntry,
+    pub(in crate::backup) entities: u64,
+    /// The length of its chunks before compression.
+    pub(in crate::backup) bytes: u64,
+    pub(in crate::backup) chunks: Vec<ChunkEntry>,
 }
 
 /// A chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ChunkEntry {
-    /// Of its content, in hexadecimal: its name.
-    pub(super) sha256: String,
-    /// Of its content.
-    pub(super) bytes: u64,
-    /// Of its file.
-    pub(super) stored: u64,
-    pub(super) entities: u64,
+pub(in crate::backup) struct ChunkEntry {
+    /// The name of the chunk: the hash of its content, in hexadecimal digits.
+    pub(in crate::backup) sha256: String,
+    /// The length of its content.
+    pub(in crate::backup) bytes: u64,
+    /// The length of its file.
+    pub(in crate::backup) stored: u64,
+    pub(in crate::backup) entities: u64,
 }
 
-impl Manifest {
+impl BackupManifest {
     /// A manifest without accounts and tables.
-    pub(super) fn new(time: String, version: String, last_stamp: DateTime) -> Self {
+    pub(in crate::backup) fn new(time: String, version: String, last_stamp: DateTime) -> Self {
         let last_stamp = last_stamp.ticks().to_string();
         Self { format: FORMAT, time, version, last_stamp, accounts: Vec::new(), tables: Vec::new() }
     }
 
     /// The name of the backup, and the bytes of the manifest.
-    pub(super) fn encode(&self) -> anyhow::Result<(String, Vec<u8>)> {
+    pub(in crate::backup) fn encode(&self) -> anyhow::Result<(String, Vec<u8>)> {
         let mut bytes = serde_json::to_vec_pretty(self).context("writing the manifest")?;
         bytes.push(b'\n');
         let id = self.id(&bytes)?;
         Ok((id, bytes))
     }
 
-    /// Reads the manifest of a backup. Its name proves it.
-    pub(super) fn decode(id: &str, bytes: &[u8]) -> anyhow::Result<Self> {
-        let hash = hex(digest(&SHA256, bytes).as_ref());
-        let is_itself = id.rsplit_once('-').is_some_and(|(_, named)| hash.get(..HASH_CHARS) == Some(named));
-        ensure!(is_itself, "the manifest of the backup {id} is damaged: its hash is {hash}");
+    /// Reads the manifest of a backup, and checks it against the hash in the name.
+    pub(in crate::backup) fn decode(id: &str, bytes: &[u8]) -> anyhow::Result<Self> {
+        let hash = sha256(bytes);
+        let is_intact = id.rsplit_once('-').is_some_and(|(_, named)| hash.get(..HASH_CHARS) == Some(named));
+        ensure!(is_intact, "the manifest of the backup {id} is damaged: its hash is {hash}");
         let manifest: Self = serde_json::from_slice(bytes).with_context(|| {
             format!("the manifest of the backup {id} is not one that this version of Rowhouse reads")
         })?;
@@ -104,43 +103,43 @@ impl Manifest {
     fn id(&self, bytes: &[u8]) -> anyhow::Result<String> {
         let time = DateTime::parse(&self.time).ok().context("the time of the snapshot cannot be read")?;
         let mut id = name_of_time(time);
-        let hash = hex(digest(&SHA256, bytes).as_ref());
+        let hash = sha256(bytes);
         id.push('-');
         id.push_str(hash.get(..HASH_CHARS).unwrap_or_default());
         Ok(id)
     }
 
     /// The highest Timestamp of the backup.
-    pub(super) fn last_stamp(&self) -> anyhow::Result<DateTime> {
+    pub(in crate::backup) fn last_stamp(&self) -> anyhow::Result<DateTime> {
         ticks(&self.last_stamp)
     }
 
     /// When the snapshot was taken.
-    pub(super) fn instant(&self) -> anyhow::Result<DateTime> {
+    pub(in crate::backup) fn instant(&self) -> anyhow::Result<DateTime> {
         DateTime::parse(&self.time).ok().context("the time of the backup cannot be read")
     }
 
-    pub(super) fn entities(&self) -> u64 {
+    pub(in crate::backup) fn entities(&self) -> u64 {
         self.tables.iter().map(|table| table.entities).sum()
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::backup) fn bytes(&self) -> u64 {
         self.tables.iter().map(|table| table.bytes).sum()
     }
 
-    /// All its chunks; a chunk may be there several times.
-    pub(super) fn chunks(&self) -> impl Iterator<Item = &ChunkEntry> {
+    /// The chunks of all tables. A chunk may be there several times.
+    pub(in crate::backup) fn chunks(&self) -> impl Iterator<Item = &ChunkEntry> {
         self.tables.iter().flat_map(|table| &table.chunks)
     }
 }
 
 impl AccountEntry {
-    pub(super) fn new(account: &AccountName, properties: &ServiceProperties) -> Self {
+    pub(in crate::backup) fn new(account: &AccountName, properties: &ServiceProperties) -> Self {
         let properties = BASE64_STANDARD.encode(snapshot::encode_properties(properties));
         Self { account: account.as_str().to_owned(), properties }
     }
 
-    pub(super) fn decode(&self) -> anyhow::Result<(AccountName, ServiceProperties)> {
+    pub(in crate::backup) fn decode(&self) -> anyhow::Result<(AccountName, ServiceProperties)> {
         let properties = BASE64_STANDARD.decode(&self.properties).ok();
         let properties = properties.and_then(|bytes| snapshot::decode_properties(&bytes));
         let decoded = AccountName::new(&self.account).zip(properties);
@@ -149,7 +148,7 @@ impl AccountEntry {
 }
 
 impl TableEntry {
-    pub(super) fn new(table: &SnapshotTable) -> Self {
+    pub(in crate::backup) fn new(table: &SnapshotTable) -> Self {
         Self {
             account: table.table.account.as_str().to_owned(),
             name: table.table.name.as_str().to_owned(),
@@ -158,7 +157,7 @@ impl TableEntry {
         }
     }
 
-    pub(super) fn decode(&self) -> anyhow::Result<SnapshotTable> {
+    pub(in crate::backup) fn decode(&self) -> anyhow::Result<SnapshotTable> {
         let what = || format!("the table {self} cannot be read");
         let account = AccountName::new(&self.account).with_context(what)?;
         let name = TableName::stored(&self.name).ok().with_context(what)?;
@@ -175,30 +174,30 @@ impl std::fmt::Display for TableEntry {
     }
 }
 
-/// What the names of backups begin with: without punctuation, so that it is a name of a file everywhere, and with all
+/// The beginning of the name of a backup. It has no punctuation, so that it can be a file name everywhere, and all
 /// digits, so that names sort by time.
-pub(super) fn name_of_time(instant: DateTime) -> String {
+pub(in crate::backup) fn name_of_time(instant: DateTime) -> String {
     seven_digits(instant).chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
 /// An instant with all seven digits of its fraction.
-pub(super) fn seven_digits(instant: DateTime) -> String {
+pub(in crate::backup) fn seven_digits(instant: DateTime) -> String {
     let mut text = Vec::new();
     instant.write_seven_digits_to(&mut text);
     String::from_utf8(text).unwrap_or_default()
 }
 
 fn ticks(text: &str) -> anyhow::Result<DateTime> {
-    text.parse().ok().and_then(DateTime::from_ticks).with_context(|| format!("'{text}' is no instant"))
+    text.parse().ok().and_then(DateTime::from_ticks).with_context(|| format!("'{text}' is not an instant"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn manifest() -> Manifest {
+    fn manifest() -> BackupManifest {
         let time = "2026-03-04T05:06:07.1234567Z".to_owned();
-        let mut manifest = Manifest::new(time, "0.1.0".to_owned(), DateTime::from_ticks(7).unwrap());
+        let mut manifest = BackupManifest::new(time, "0.1.0".to_owned(), DateTime::from_ticks(7).unwrap());
         let table = TableKey { account: AccountName::new("acct").unwrap(), name: TableName::new("Cars").unwrap() };
         let table = SnapshotTable { table, created: DateTime::MIN, policies: model::StoredAccessPolicies::default() };
         let chunks = vec![ChunkEntry { sha256: "ab".repeat(32), bytes: 3, stored: 31, entities: 1 }];
@@ -208,15 +207,15 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_is_read_back_and_its_name_proves_it() {
+    fn a_manifest_is_read_back_and_checked_against_its_name() {
         let manifest = manifest();
         let (id, bytes) = manifest.encode().unwrap();
         assert!(id.starts_with("20260304T0506071234567Z-") && id.len() == 24 + HASH_CHARS, "{id}");
-        assert_eq!(Manifest::decode(&id, &bytes).unwrap(), manifest);
+        assert_eq!(BackupManifest::decode(&id, &bytes).unwrap(), manifest);
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
-            assert!(Manifest::decode(&id, &damaged).is_err(), "byte {at}");
+            assert!(BackupManifest::decode(&id, &damaged).is_err(), "byte {at}");
         }
         let decoded = manifest.tables[0].table.decode().unwrap();
         assert_eq!((decoded.table.name.as_str(), manifest.tables[0].table.to_string().as_str()), ("Cars", "acct/Cars"));
@@ -228,8 +227,8 @@ mod tests {
 
     #[test]
     fn a_later_format_is_told_from_damage() {
-        let (id, bytes) = Manifest { format: 2, ..manifest() }.encode().unwrap();
-        let error = Manifest::decode(&id, &bytes).unwrap_err().to_string();
+        let (id, bytes) = BackupManifest { format: 2, ..manifest() }.encode().unwrap();
+        let error = BackupManifest::decode(&id, &bytes).unwrap_err().to_string();
         assert!(error.contains("format 2"), "{error}");
     }
 

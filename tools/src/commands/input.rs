@@ -1,6 +1,7 @@
-//! What is written: properties as `NAME=VALUE` and `NAME:TYPE=VALUE`, and entities as JSON.
+//! Entities on the command line: properties as `NAME=VALUE` and `NAME:TYPE=VALUE`, and JSON.
 
-use crate::formats::{push_text, read_line};
+use crate::formats::{LineError, push_value, read_line};
+use crate::names::parse_type;
 use anyhow::{Context, anyhow, bail, ensure};
 use client::Entity;
 use model::limits::REQUEST_BODY_BYTES_MAX;
@@ -9,7 +10,7 @@ use model::{EdmType, EntityKey, KeyText, RecordBuilder};
 use serde_json::value::RawValue;
 use std::io::Read;
 
-/// Reads the keys of an entity.
+/// Parses the keys of an entity.
 pub(super) fn entity_key(partition: &str, row: &str) -> anyhow::Result<EntityKey> {
     let text = |name: &str, text: &str| {
         KeyText::new(text).map_err(|_| {
@@ -19,8 +20,8 @@ pub(super) fn entity_key(partition: &str, row: &str) -> anyhow::Result<EntityKey
     Ok(EntityKey { partition: text(PARTITION_KEY, partition)?, row: text(ROW_KEY, row)? })
 }
 
-/// Reads properties as they stand on the command line.
-pub(super) fn properties(texts: &[String]) -> anyhow::Result<RecordBuilder> {
+/// Parses properties of the command line.
+pub(super) fn parse_properties(texts: &[String]) -> anyhow::Result<RecordBuilder> {
     let mut properties = RecordBuilder::default();
     let mut names: Vec<&str> = Vec::new();
     for text in texts {
@@ -29,39 +30,37 @@ pub(super) fn properties(texts: &[String]) -> anyhow::Result<RecordBuilder> {
             .with_context(|| format!("'{text}' is not a property: write Name=value or Age:Int32=5"))?;
         let (name, edm_type) = match name.split_once(':') {
             None => (name, EdmType::String),
-            Some((name, edm_type)) => (name, named_type(edm_type)?),
+            Some((name, edm_type)) => {
+                let known = parse_type(edm_type).with_context(|| {
+                    format!("'{edm_type}' is not a type: there are String, Int32, Int64, Double, Boolean, DateTime, Guid and Binary")
+                })?;
+                (name, known)
+            }
         };
-        let is_free = check_property_name(name).is_ok() && ![PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&name);
-        ensure!(is_free, "'{name}' is not the name of a property");
+        let is_property = check_property_name(name).is_ok() && ![PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&name);
+        ensure!(is_property, "'{name}' is not the name of a property");
         ensure!(!names.contains(&name), "the property '{name}' is given twice");
         names.push(name);
-        push_text(&mut properties, name, edm_type, value).map_err(|reason| anyhow!(reason))?;
+        push_value(&mut properties, name, edm_type, value).map_err(|reason| anyhow!(reason))?;
     }
     Ok(properties)
 }
 
-fn named_type(text: &str) -> anyhow::Result<EdmType> {
-    let known = [text.to_owned(), format!("Edm.{text}")].into_iter().find_map(|name| EdmType::from_name(&name));
-    known.with_context(|| {
-        format!("'{text}' is not a type: there are String, Int32, Int64, Double, Boolean, DateTime, Guid and Binary")
-    })
-}
-
-/// Reads what `--json` says: an object, an array of objects, or both from standard input.
+/// Parses `--json`: an object, an array of objects, or one of these from standard input.
 ///
-/// An object may leave its keys to those that are given beside it.
-pub(super) fn entities(json: &str, key: Option<&EntityKey>) -> anyhow::Result<Vec<Entity>> {
+/// A single object may leave out keys that the command line has.
+pub(super) fn parse_json(json: &str, key: Option<&EntityKey>) -> anyhow::Result<Vec<Entity>> {
     let mut text = json.to_owned();
     if json == "-" {
         text.clear();
         let mut limited = std::io::stdin().lock().take(REQUEST_BODY_BYTES_MAX as u64 + 1);
         limited.read_to_string(&mut text).context("reading standard input")?;
-        ensure!(text.len() <= REQUEST_BODY_BYTES_MAX, "standard input has more than 4 MiB: take 'rowhouse import'");
+        ensure!(text.len() <= REQUEST_BODY_BYTES_MAX, "standard input has more than 4 MiB: use 'rowhouse import'");
     }
     if !text.trim_start().starts_with('[') {
         return Ok(vec![entity(text.trim(), key)?]);
     }
-    ensure!(key.is_none(), "an array of entities has its keys inside: leave PARTITION and ROW away");
+    ensure!(key.is_none(), "entities of an array have their own keys: leave PARTITION and ROW away");
     let objects: Vec<&RawValue> = serde_json::from_str(&text).context("reading --json")?;
     let read = objects
         .iter()
@@ -71,12 +70,12 @@ pub(super) fn entities(json: &str, key: Option<&EntityKey>) -> anyhow::Result<Ve
 }
 
 fn entity(text: &str, key: Option<&EntityKey>) -> anyhow::Result<Entity> {
-    let refused = |bad: crate::formats::Bad| anyhow!("--json, column {}: {}", bad.column, bad.reason);
+    let refused = |error: LineError| anyhow!("--json, column {}: {}", error.column, error.reason);
     let Some(key) = key else { return read_line(text.as_bytes()).map_err(refused) };
     let members: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(text).ok();
     let Some(members) = members else {
-        let told = read_line(text.as_bytes()).map_err(refused);
-        return told.and_then(|_| bail!("--json is not an object"));
+        let read = read_line(text.as_bytes()).map_err(refused);
+        return read.and_then(|_| bail!("--json is not an object"));
     };
     let mut whole = text.to_owned();
     let mut missing = Vec::new();
@@ -89,7 +88,7 @@ fn entity(text: &str, key: Option<&EntityKey>) -> anyhow::Result<Entity> {
             ),
         }
     }
-    // They go to the end, so that columns in errors stay those of the text.
+    // Keys are added at the end, so that the columns in errors are those of the given text.
     if let Some(open) = whole.trim_end().strip_suffix('}').filter(|_| !missing.is_empty()) {
         let comma = if members.is_empty() { "" } else { "," };
         whole = format!("{open}{comma}{}}}", missing.join(","));
@@ -110,7 +109,7 @@ mod tests {
     }
 
     fn read(texts: &[&str]) -> anyhow::Result<String> {
-        properties(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>()).map(|read| shown(&read))
+        parse_properties(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>()).map(|read| shown(&read))
     }
 
     #[test]
@@ -122,7 +121,7 @@ mod tests {
         ] {
             assert_eq!(read(texts).unwrap(), expected);
         }
-        for (texts, told) in [
+        for (texts, expected) in [
             (&["Name"][..], "write Name=value"),
             (&["Age:Int=5"], "there are String, Int32"),
             (&["Age:Int32=x"], "is not Edm.Int32"),
@@ -131,7 +130,7 @@ mod tests {
             (&["a=1", "a=2"], "given twice"),
         ] {
             let error = read(texts).unwrap_err().to_string();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 
@@ -144,12 +143,12 @@ mod tests {
             (r#"{"RowKey":"r","N":1}"#, Some(&key)),
             (r#"[{"PartitionKey":"p","RowKey":"r","N":1}]"#, None),
         ] {
-            let [entity] = &entities(text, key).unwrap()[..] else { panic!("one entity is there") };
+            let [entity] = &parse_json(text, key).unwrap()[..] else { panic!("one entity is there") };
             assert_eq!((entity.key.partition.as_str(), entity.key.row.as_str()), ("p", "r"));
             assert_eq!(shown(&entity.properties), "N=Int32(1)", "{text}");
         }
-        assert!(entities("{}", Some(&key)).unwrap()[0].properties.is_empty());
-        for (text, key, told) in [
+        assert!(parse_json("{}", Some(&key)).unwrap()[0].properties.is_empty());
+        for (text, key, expected) in [
             (r#"{"N":1}"#, None, "the PartitionKey is missing"),
             (r#"{"N":1,}"#, Some(&key), "column 8: this is not JSON"),
             (r#"{"PartitionKey":"q"}"#, Some(&key), "another PartitionKey"),
@@ -158,8 +157,8 @@ mod tests {
             ("[]", Some(&key), "leave PARTITION and ROW away"),
             ("[5]", None, "entity 1 of the array"),
         ] {
-            let error = format!("{:#}", entities(text, key).unwrap_err());
-            assert!(error.contains(told), "{text}: {error}");
+            let error = format!("{:#}", parse_json(text, key).unwrap_err());
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

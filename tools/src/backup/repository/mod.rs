@@ -1,15 +1,27 @@
-//! The folder that keeps backups: manifests and the chunks that they share. `docs/backup-format.md` describes it.
+//! A repository: the folder that keeps backups, with their manifests and the chunks that they share.
+//! `docs/backup-format.md` describes it. This module must not know where snapshots come from.
 //!
 //! Invariants:
 //!
-//! 1. A manifest is there only once all its chunks are, on disk. So whatever stops a backup leaves no part of one that
-//!    could be taken for a whole, and the chunks that are there serve the next one.
-//! 2. A chunk is removed only after every manifest that names it, and only by who has the repository for himself.
-//! 3. Nobody but the owner may read anything.
+//! 1. A manifest is written after all its chunks are on disk. So an interrupted backup never looks complete, and the
+//!    next one uses its chunks.
+//! 2. A chunk is removed after every manifest that names it, and only by a process that has the exclusive lock.
+//! 3. Only the owner may read the files.
 
-use super::chunk::{self, Header};
-use super::manifest::{ChunkEntry, Manifest};
+mod chunk;
+mod entity_bytes;
+mod manifest;
+
+pub(super) use chunk::{ChunkContent, Chunker};
+pub(super) use entity_bytes::{
+    ENTITY_BYTES_MAX, ENTITY_OVERHEAD_BYTES, check_entity, describe, each_entity, push_entity,
+};
+pub(super) use manifest::{
+    AccountEntry, BackupManifest, ChunkEntry, TableContent, TableEntry, name_of_time, seven_digits,
+};
+
 use anyhow::{Context, bail, ensure};
+use chunk::ChunkHeader;
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
@@ -23,26 +35,26 @@ const MARKER_TEXT: &str = "rowhouse backups\nformat 1\nWritten by Rowhouse. Do n
 const LOCK: &str = "rowhouse.lock";
 const MANIFESTS: &str = "backups";
 const CHUNKS: &str = "chunks";
-/// What the names of files end with that are not complete yet.
+/// The suffix of files that are not complete yet.
 const UNFINISHED: &str = ".new";
 const MANIFEST_EXTENSION: &str = ".json";
 
-/// How long to wait for others to leave a repository.
-const LOCK_PATIENCE: Duration = Duration::from_secs(60);
-const LOCK_POLL: Duration = Duration::from_millis(100);
+/// How long to wait for the lock of a repository.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A repository that this process uses together with others that use it in the same way.
+/// An open repository, with a lock that it shares with other processes that do not remove backups.
 #[derive(Debug)]
 pub(super) struct Repository {
     path: PathBuf,
     lock: File,
-    /// Makes the names of unfinished files different.
+    /// The number of the next unfinished file, so that their names differ.
     unfinished: AtomicU64,
 }
 
-/// What became of a chunk.
+/// A chunk that is in the repository.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredChunk {
     pub(super) entry: ChunkEntry,
     /// It was not there before.
     pub(super) is_new: bool,
@@ -50,14 +62,14 @@ pub(super) struct Stored {
 
 /// What was removed with old backups.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Removed {
+pub(super) struct RemovedData {
     pub(super) backups: u64,
     pub(super) chunks: u64,
     pub(super) bytes: u64,
 }
 
 impl Repository {
-    /// Opens a repository to add to it; a missing or empty folder becomes one.
+    /// Opens a repository to add a backup. A missing or empty folder becomes a repository.
     pub(super) fn create_or_open(path: &Path) -> anyhow::Result<Self> {
         let is_empty = match fs::read_dir(path) {
             Ok(mut entries) => entries.next().is_none(),
@@ -66,7 +78,7 @@ impl Repository {
         };
         let was_begun = !path.join(MARKER).exists() && path.join(unfinished(MARKER)).exists();
         if is_empty || was_begun {
-            create(path).with_context(|| format!("making a repository of {}", path.display()))?;
+            create(path).with_context(|| format!("making a repository in {}", path.display()))?;
         }
         Self::open(path)
     }
@@ -85,28 +97,28 @@ impl Repository {
             "{} is damaged, or written by a later version of Rowhouse",
             path.join(MARKER).display()
         );
-        // Some file systems lock a file alone only for who may write to it; whoever only reads may have no right to.
+        // Some file systems lock only files that are open for writing. A user who may only read falls back to reading.
         let lock = File::options().read(true).write(true).open(path.join(LOCK));
         let lock = lock
             .or_else(|_| File::open(path.join(LOCK)))
             .with_context(|| format!("opening the lock in {}", path.display()))?;
         wait_for(|| lock.try_lock_shared())
-            .with_context(|| format!("somebody removes old backups from {}; try again later", path.display()))?;
+            .with_context(|| format!("another process removes old backups from {}; try again later", path.display()))?;
         Ok(Self { path: path.to_owned(), lock, unfinished: AtomicU64::new(0) })
     }
 
     /// Stores a chunk, unless it is there already. It is durable once [`Self::add`] has returned.
-    pub(super) fn store(&self, content: &chunk::Content) -> anyhow::Result<Stored> {
+    pub(super) fn store(&self, content: &ChunkContent) -> anyhow::Result<StoredChunk> {
         let name = chunk::name(&content.bytes);
         let path = self.chunk_path(&name);
         let bytes = content.bytes.len() as u64;
         let entry = |stored| ChunkEntry { sha256: name.clone(), bytes, stored, entities: content.entities };
-        if let Some(stored) = whole_chunk(&path, bytes) {
-            return Ok(Stored { entry: entry(stored), is_new: false });
+        if let Some(stored) = complete_chunk(&path, bytes) {
+            return Ok(StoredChunk { entry: entry(stored), is_new: false });
         }
         let file = chunk::encode(&content.bytes)?;
         self.write(&path, &file).with_context(|| format!("writing the chunk {}", path.display()))?;
-        Ok(Stored { entry: entry(file.len() as u64), is_new: true })
+        Ok(StoredChunk { entry: entry(file.len() as u64), is_new: true })
     }
 
     /// The content of a chunk, checked.
@@ -122,12 +134,12 @@ impl Repository {
         Ok(content)
     }
 
-    /// Adds a backup all of whose chunks were stored; answers its name.
-    pub(super) fn add(&self, manifest: &Manifest) -> anyhow::Result<String> {
+    /// Adds a backup whose chunks are all stored; returns its name.
+    pub(super) fn add(&self, manifest: &BackupManifest) -> anyhow::Result<String> {
         let what = || format!("adding the backup to {}", self.path.display());
         let folders: HashSet<PathBuf> =
             manifest.chunks().filter_map(|entry| Some(self.chunk_path(&entry.sha256).parent()?.to_owned())).collect();
-        // Those of chunks that were there already, too: who wrote them may have been stopped before he synced.
+        // Folders of chunks that existed, too: the process that wrote them may have ended before it synced.
         for folder in folders.iter().chain([&self.path.join(CHUNKS)]) {
             sync_folder(folder).with_context(what)?;
         }
@@ -147,7 +159,7 @@ impl Repository {
     }
 
     /// The manifest of a backup.
-    pub(super) fn manifest(&self, id: &str) -> anyhow::Result<Manifest> {
+    pub(super) fn manifest(&self, id: &str) -> anyhow::Result<BackupManifest> {
         let path = self.manifest_path(id);
         match fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -156,35 +168,36 @@ impl Repository {
                     self.path.display()
                 )
             }
-            bytes => Manifest::decode(id, &bytes.with_context(|| format!("reading {}", path.display()))?),
+            bytes => BackupManifest::decode(id, &bytes.with_context(|| format!("reading {}", path.display()))?),
         }
     }
 
-    /// Removes all backups but the newest so many, and then the chunks that no backup needs.
+    /// Keeps the newest `count` backups, and removes the others and the chunks that no kept backup needs.
     ///
-    /// It may be stopped at any point: what it leaves is removed the next time. Nothing is removed if that would be the
-    /// backup just made, or if one that stays cannot be read.
-    pub(super) fn keep(self, count: usize, made: &str) -> anyhow::Result<Removed> {
-        // Both locks are on the same file, so the shared one is given back first; whoever comes in between does no harm.
+    /// It may be interrupted at any point: the next call removes the rest. It is an error, and nothing is removed, if
+    /// the backup just made would be removed, or if a kept one cannot be read.
+    pub(super) fn remove_old(self, count: usize, made: &str) -> anyhow::Result<RemovedData> {
+        // Both locks are on the same file, so the shared one is released first. Another process in between does no
+        // harm.
         self.lock.unlock().context("unlocking the repository")?;
         wait_for(|| self.lock.try_lock()).with_context(|| {
             format!(
-                "old backups are not removed: somebody else works on {}; the next backup does it",
+                "old backups are not removed, because another process works on {}; the next backup removes them",
                 self.path.display()
             )
         })?;
-        let mut removed = Removed::default();
+        let mut removed = RemovedData::default();
         let mut backups = self.backups()?;
         let old = backups.len().saturating_sub(count);
         let old: Vec<String> = backups.drain(..old).collect();
         ensure!(
             backups.iter().any(|id| id == made),
             "old backups are not removed: the backup just made, {made}, is not among the newest {count}, because others \
-             have later times; was the clock set back? Remove those by hand"
+             have later times. Perhaps the clock was set back; remove the others by hand"
         );
         let mut needed = HashSet::new();
         for id in &backups {
-            // One that cannot be read might need any of the chunks, and is no backup to rely on.
+            // A backup that cannot be read may need any chunk, and cannot replace an old one.
             let manifest = self.manifest(id).context("old backups are not removed")?;
             needed.extend(manifest.chunks().map(|entry| entry.sha256.clone()));
         }
@@ -194,11 +207,12 @@ impl Repository {
             removed.backups += 1;
         }
         sync_folder(&self.path.join(MANIFESTS)).context("removing old backups")?;
-        self.sweep(&needed, &mut removed)?;
+        self.remove_chunks(&needed, &mut removed)?;
         Ok(removed)
     }
 
-    fn sweep(&self, needed: &HashSet<String>, removed: &mut Removed) -> anyhow::Result<()> {
+    /// Removes chunks that are not needed, and files that were never completed.
+    fn remove_chunks(&self, needed: &HashSet<String>, removed: &mut RemovedData) -> anyhow::Result<()> {
         for (name, path) in self.chunk_files()? {
             if !needed.contains(&name) {
                 let what = || format!("removing {}", path.display());
@@ -209,13 +223,13 @@ impl Repository {
         }
         let folder = self.path.join(MANIFESTS);
         for name in names(&folder)?.iter().filter(|name| name.ends_with(UNFINISHED)) {
-            fs::remove_file(folder.join(name)).context("removing what was not finished")?;
+            fs::remove_file(folder.join(name)).context("removing files of interrupted backups")?;
         }
         Ok(())
     }
 
-    /// The files among the chunks by their names, unfinished ones too.
-    pub(super) fn chunk_files(&self) -> anyhow::Result<BTreeMap<String, PathBuf>> {
+    /// The files of chunks by name, with unfinished ones.
+    fn chunk_files(&self) -> anyhow::Result<BTreeMap<String, PathBuf>> {
         let chunks = self.path.join(CHUNKS);
         let mut files = BTreeMap::new();
         for folder in names(&chunks)? {
@@ -233,7 +247,7 @@ impl Repository {
         self.path.join(MANIFESTS).join(format!("{id}{MANIFEST_EXTENSION}"))
     }
 
-    /// Writes a file under another name, syncs it, and gives it its own.
+    /// Writes a file under a temporary name, syncs it, and renames it.
     fn write(&self, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
         let name = path.file_name().context("a file without a name")?.to_string_lossy();
@@ -254,17 +268,17 @@ impl Repository {
     }
 }
 
-/// The length of the file of a chunk, if it looks whole. What is in it, only a verification tells.
-fn whole_chunk(path: &Path, content_bytes: u64) -> Option<u64> {
+/// The length of the file of a chunk, if its header and length are right. Its content is not read.
+fn complete_chunk(path: &Path, content_bytes: u64) -> Option<u64> {
     let mut file = File::open(path).ok()?;
     let mut beginning = [0; chunk::HEADER_BYTES];
     file.read_exact(&mut beginning).ok()?;
-    let header = Header::decode(&beginning)?;
+    let header = ChunkHeader::decode(&beginning)?;
     let length = file.metadata().ok()?.len();
     (header.content_bytes == content_bytes && header.file_bytes == length).then_some(length)
 }
 
-/// Makes a repository of a missing or empty folder; the marker comes last.
+/// Makes a repository in a missing or empty folder. The marker comes last.
 fn create(path: &Path) -> anyhow::Result<()> {
     let folder = |path: &Path| DirBuilder::new().mode(0o700).recursive(true).create(path);
     folder(path)?;
@@ -296,7 +310,7 @@ fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
 
 fn sync_folder(path: &Path) -> std::io::Result<()> {
     match File::open(path) {
-        // A folder of chunks that nothing was ever stored in.
+        // No chunk with this prefix was ever stored.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         folder => folder?.sync_all(),
     }
@@ -306,7 +320,7 @@ fn wait_for(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockEr
     let began = Instant::now();
     loop {
         match lock() {
-            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_POLL),
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => std::thread::sleep(LOCK_POLL_INTERVAL),
             result => return result,
         }
     }
@@ -319,7 +333,7 @@ mod tests {
 
     fn add(repository: &Repository, time: &str) -> String {
         let stamp = DateTime::from_ticks(7).unwrap();
-        repository.add(&Manifest::new(time.to_owned(), "0.1.0".to_owned(), stamp)).unwrap()
+        repository.add(&BackupManifest::new(time.to_owned(), "0.1.0".to_owned(), stamp)).unwrap()
     }
 
     #[test]
@@ -329,29 +343,29 @@ mod tests {
         let later = [add(&open(), "2026-03-04T05:06:07.0000000Z"), add(&open(), "2026-03-05T05:06:07.0000000Z")];
         let repository = open();
         let made = add(&repository, "2026-03-01T05:06:07.0000000Z");
-        let told = repository.keep(2, &made).unwrap_err().to_string();
-        assert!(told.contains(&made), "{told}");
+        let error = repository.remove_old(2, &made).unwrap_err().to_string();
+        assert!(error.contains(&made), "{error}");
         assert_eq!(open().backups().unwrap().len(), 3);
-        // One that stays and cannot be read: none is removed, because it may be the damaged one that is left.
+        // A kept backup cannot be read: none is removed, or the damaged one would be the only one left.
         let damaged = folder.path().join(MANIFESTS).join(format!("{}.json", later[0]));
-        let whole = fs::read(&damaged).unwrap();
+        let intact = fs::read(&damaged).unwrap();
         fs::write(&damaged, "{}").unwrap();
-        assert!(open().keep(2, &later[1]).is_err());
+        assert!(open().remove_old(2, &later[1]).is_err());
         assert_eq!(open().backups().unwrap().len(), 3);
-        fs::write(&damaged, whole).unwrap();
-        assert_eq!(open().keep(2, &later[1]).unwrap().backups, 1);
+        fs::write(&damaged, intact).unwrap();
+        assert_eq!(open().remove_old(2, &later[1]).unwrap().backups, 1);
         assert_eq!(open().backups().unwrap(), later);
     }
 
     #[test]
     fn damage_of_a_later_backup_hides_no_earlier_one() {
-        use super::super::read::Choice;
+        use super::super::read::BackupChoice;
         let folder = tempfile::tempdir().unwrap();
         let repository = Repository::create_or_open(folder.path()).unwrap();
         let early = add(&repository, "2026-03-04T05:06:07.0000000Z");
         let late = add(&repository, "2026-03-05T05:06:07.0000000Z");
         fs::write(repository.manifest_path(&late), "{}").unwrap();
-        let at = |text: &str| Choice::At(DateTime::parse(text).unwrap()).find(&repository);
+        let at = |text: &str| BackupChoice::At(DateTime::parse(text).unwrap()).find(&repository);
         assert_eq!(at("2026-03-04T05:06:07Z").unwrap().0, early);
         assert_eq!(at("2026-03-05T05:06:06.9999999Z").unwrap().0, early);
         assert!(at("2026-03-05T05:06:07Z").is_err());

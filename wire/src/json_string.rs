@@ -12,7 +12,7 @@ pub fn write_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Writes a text that may be damaged, without quotes. Most texts need no escape, and then they are known to be ASCII.
+/// Writes text without quotes that was not checked to be UTF-8. Text without escapes is ASCII and needs no check.
 pub(super) fn write_escaped_bytes(out: &mut Vec<u8>, text: &[u8]) -> Result<(), DamagedRecord> {
     if first_escaped(text).is_none() {
         out.extend_from_slice(text);
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(written("a\"\\/'<>&\n\u{1}\u{7f}é😀"), r#""a\"\\/'<>&\n\u0001\u007f\u00e9\ud83d\ude00""#);
     }
 
-    /// Whole groups and what is shorter than a group: an escape is found wherever it stands.
+    /// Whole groups and what is shorter than a group: an escape is found at every position.
     #[test]
     fn an_escape_is_found_at_every_place_of_a_text_of_every_length() {
         for length in 0..100 {
@@ -98,8 +98,8 @@ mod tests {
             assert_eq!(written(&plain), format!("\"{plain}\""));
             for at in 0..length {
                 for (c, escape) in [('"', "\\\""), ('\\', "\\\\"), ('\u{1F}', "\\u001f"), ('é', "\\u00e9")] {
-                    let (before, behind) = ("x".repeat(at), "x".repeat(length - at - 1));
-                    assert_eq!(written(&format!("{before}{c}{behind}")), format!("\"{before}{escape}{behind}\""));
+                    let (before, after) = ("x".repeat(at), "x".repeat(length - at - 1));
+                    assert_eq!(written(&format!("{before}{c}{after}")), format!("\"{before}{escape}{after}\""));
                 }
             }
         }
