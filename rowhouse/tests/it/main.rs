@@ -4,7 +4,7 @@
 //! process: its environment, its working folder, its limits.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-#![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "seeds and skipped parts are printed")]
 
 mod admin;
 mod analytics;

@@ -79,11 +79,14 @@ impl FileExport {
             };
             self.state.complete(name, exported)?;
         }
-        // An earlier run may have ended after the record above.
-        let mut number = 0;
-        while part_path(&file, number).exists() {
+        // An earlier run may have ended after the record above. The last part is removed first, so that the parts which a
+        // killed run leaves still begin with number 0, where the next run looks for them.
+        let mut left = 0;
+        while part_path(&file, left).exists() {
+            left += 1;
+        }
+        for number in (0..left).rev() {
             remove_file(&part_path(&file, number))?;
-            number += 1;
         }
         self.progress.add_work(work_left);
         self.progress.add_table();

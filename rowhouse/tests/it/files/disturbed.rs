@@ -1,6 +1,6 @@
 //! Services that are busy, and connections that break.
 
-use super::{done, files, manifest};
+use super::{assert_same_files, done, manifest};
 use crate::PROGRAM;
 use std::sync::atomic::Ordering;
 use test_support::command::endpoint;
@@ -17,11 +17,11 @@ fn lost_responses_cause_neither_gaps_nor_conflicts() {
     done(&folder, "export", &["--from", &super::endpoint(&from), "--to", "whole"]);
     let (source, target) = (Proxy::start(&from.address, 8), Proxy::start(&to.address, 4));
     done(&folder, "export", &["--from", &endpoint(&source.address), "--to", "disturbed"]);
-    assert_eq!(files(&folder, "disturbed"), files(&folder, "whole"));
+    assert_same_files(&folder, "disturbed", "whole");
     // An insert whose answer was lost finds itself.
     done(&folder, "import", &["--from", "disturbed", "--to", &endpoint(&target.address), "--mode", "insert"]);
     done(&folder, "export", &["--from", &super::endpoint(&to), "--to", "again"]);
-    assert_eq!(files(&folder, "again"), files(&folder, "whole"));
+    assert_same_files(&folder, "again", "whole");
     assert_eq!(manifest(&folder, "again"), manifest(&folder, "whole"));
     for counts in [&source.counts, &target.counts] {
         for counter in [&counts.busy, &counts.dropped_requests, &counts.dropped_answers] {

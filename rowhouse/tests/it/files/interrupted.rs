@@ -1,7 +1,7 @@
 //! Exports and imports that are ended in the middle and begun again.
 
 use super::random::SEED;
-use super::{done, endpoint, files, manifest, repeated};
+use super::{assert_same_files, done, endpoint, manifest, repeated};
 use crate::PROGRAM;
 use std::io::Write as _;
 use std::process::Child;
@@ -61,7 +61,7 @@ fn killed_exports_are_resumed_with_the_same_result() {
     done(&folder, "export", &["--from", &endpoint(&from), "--to", "whole"]);
     let whole = began.elapsed();
     println!("{}", kill(&folder, "export", &["--from", &endpoint(&from), "--to", "parted"], &mut random, whole));
-    assert_eq!(files(&folder, "parted"), files(&folder, "whole"));
+    assert_same_files(&folder, "parted", "whole");
     assert_eq!(manifest(&folder, "parted"), manifest(&folder, "whole"));
 }
 
@@ -82,7 +82,7 @@ fn killed_imports_are_resumed_with_the_same_result() {
         println!("{}", kill(&folder, "import", &arguments, &mut random, whole));
         let again = format!("again-{format}");
         done(&folder, "export", &["--from", &endpoint(&to), "--to", &again, "--format", format]);
-        assert_eq!(files(&folder, &again), files(&folder, &out));
+        assert_same_files(&folder, &again, &out);
     }
 }
 
@@ -109,7 +109,7 @@ fn a_half_written_line_is_cut() {
     file.write_all(b"{\"PartitionKey\":\"half a li").unwrap();
     let ran = done(&folder, "export", &arguments);
     assert!(ran.stderr.contains("going on with an earlier export"), "{ran:?}");
-    assert_eq!(files(&folder, "parted"), files(&folder, "whole"));
+    assert_same_files(&folder, "parted", "whole");
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn ctrl_c_ends_in_order_and_says_how_to_resume() {
     assert!(ran.stderr.contains("the import is not complete; the same command goes on where it stopped"), "{ran:?}");
     done(&folder, "import", &arguments);
     done(&folder, "export", &["--from", &endpoint(&to), "--to", "again"]);
-    assert_eq!(files(&folder, "again"), files(&folder, "out"));
-    assert_eq!(files(&folder, "parted"), files(&folder, "out"));
+    assert_same_files(&folder, "again", "out");
+    assert_same_files(&folder, "parted", "out");
 }
 
 /// How a command ends that is interrupted while a proxy holds back its request, so that it cannot end by itself.

@@ -41,6 +41,15 @@ fn files(folder: &Folder, name: &str) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
+/// Fails unless two exports have the same files with the same content.
+fn assert_same_files(folder: &Folder, one: &str, other: &str) {
+    let (one, other) = (files(folder, one), files(folder, other));
+    assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
+    for (name, content) in &one {
+        assert!(*content == other[name], "{name} differs");
+    }
+}
+
 /// The manifest of an export without what another export of the same says otherwise.
 fn manifest(folder: &Folder, name: &str) -> serde_json::Value {
     let text = std::fs::read(folder.path(name) + "/export.json").unwrap();

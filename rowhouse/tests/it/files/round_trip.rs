@@ -1,7 +1,7 @@
 //! What was exported is imported again, and a second export is the same.
 
 use super::random::{SEED, lines};
-use super::{done, endpoint, files, manifest};
+use super::{assert_same_files, done, endpoint, files, manifest};
 use crate::PROGRAM;
 use test_support::Random;
 use test_support::cluster::Cluster;
@@ -24,7 +24,7 @@ fn random_entities_of_all_types_survive_a_round_trip_through_folders() {
         done(&folder, "export", &["--from", "data", "--to", &one, "--format", format]);
         done(&folder, "import", &["--from", &one, "--to", &copy]);
         done(&folder, "export", &["--from", &copy, "--to", &two, "--format", format]);
-        assert_eq!(files(&folder, &two), files(&folder, &one));
+        assert_same_files(&folder, &two, &one);
         assert_eq!(manifest(&folder, &two), manifest(&folder, &one));
         let names: Vec<String> = files(&folder, &one).into_keys().collect();
         assert_eq!(names, [format!("Random.{format}")], "nothing but the file is left");
@@ -57,7 +57,7 @@ fn random_entities_survive_a_round_trip_through_services() {
         done(&folder, "export", &["--from", &endpoint(&first), "--to", &one, "--format", format]);
         done(&folder, "import", &["--from", &one, "--to", &endpoint(&second)]);
         done(&folder, "export", &["--from", &endpoint(&second), "--to", &two, "--format", format]);
-        assert_eq!(files(&folder, &two), files(&folder, &one));
+        assert_same_files(&folder, &two, &one);
         if format == "jsonl" {
             assert_eq!(String::from_utf8(files(&folder, &one).remove("Random.jsonl").unwrap()).unwrap(), expected);
         }
@@ -95,5 +95,5 @@ fn entities_survive_a_round_trip_through_a_database() {
     done(&folder, "export", &["--from", "data", "--to", "one"]);
     done(&folder, "import", &["--from", "one", "--to", &database]);
     done(&folder, "export", &["--from", &database, "--to", "two"]);
-    assert_eq!(files(&folder, "two"), files(&folder, "one"));
+    assert_same_files(&folder, "two", "one");
 }
