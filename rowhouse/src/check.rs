@@ -125,8 +125,8 @@ fn tell(data: &Path, report: &CheckReport, args: &CheckArgs) -> anyhow::Result<b
     for problem in &report.problems {
         crate::say(&format_args!("{problem}\n"))?;
     }
-    if report.untold > 0 {
-        crate::say(&format_args!("and {} more\n", grouped(report.untold)))?;
+    if report.unlisted > 0 {
+        crate::say(&format_args!("and {} more\n", grouped(report.unlisted)))?;
     }
     if args.quiet {
         return Ok(is_well);
@@ -148,7 +148,7 @@ fn tell(data: &Path, report: &CheckReport, args: &CheckArgs) -> anyhow::Result<b
         ))?;
     }
     let entities = report.tables.iter().map(|table| table.entities).sum();
-    let problems = report.problems.len() as u64 + report.untold;
+    let problems = report.problems.len() as u64 + report.unlisted;
     crate::say(&format_args!(
         "{} tables, {} entities; {} sorted files of {} bytes; {} problems\n",
         grouped(report.tables.len() as u64),
@@ -184,7 +184,7 @@ fn json_of(data: &Path, report: &CheckReport) -> Value {
         "file_bytes": report.file_bytes,
         "notes": report.notes,
         "problems": problems,
-        "more_problems": report.untold,
+        "more_problems": report.unlisted,
     })
 }
 
