@@ -15,6 +15,8 @@ mod committer;
 mod counts;
 mod figures;
 mod folder;
+#[cfg(test)]
+mod golden;
 mod group;
 mod guard;
 mod journal;
