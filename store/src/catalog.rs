@@ -1,6 +1,6 @@
-//! Which tables there are: held in memory by every engine, so that finding a table never waits for anything.
+//! The catalog of tables, held in memory so that finding a table never waits.
 //!
-//! This module must not know where the catalog is kept durably.
+//! This module must not know where the catalog is stored.
 
 use crate::engine::TableKey;
 use model::name::TABLE_NAMES_FROM;
@@ -8,7 +8,7 @@ use model::{AccountName, StoredAccessPolicies, TableName};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// The tables of all accounts, each with what an engine keeps for it.
+/// The tables of all accounts, each with a value of the engine.
 #[derive(Debug)]
 pub(crate) struct Catalog<T> {
     accounts: BTreeMap<AccountName, BTreeMap<Box<str>, Listed<T>>>,
@@ -21,7 +21,7 @@ pub(crate) struct Listed<T> {
     pub(crate) name: TableName,
     /// The stored access policies.
     pub(crate) policies: StoredAccessPolicies,
-    /// What the engine keeps for the table.
+    /// The value of the engine for the table.
     pub(crate) table: T,
 }
 
@@ -32,17 +32,17 @@ impl<T> Default for Catalog<T> {
 }
 
 impl<T> Catalog<T> {
-    /// The table of this name, in whatever case.
+    /// The table of this name, in any case of its letters.
     pub(crate) fn get(&self, key: &TableKey) -> Option<&Listed<T>> {
         self.accounts.get(&key.account)?.get(key.name.folded())
     }
 
-    /// As [`Self::get`], to change what the engine keeps.
+    /// As [`Self::get`], to change the table.
     pub(crate) fn get_mut(&mut self, key: &TableKey) -> Option<&mut Listed<T>> {
         self.accounts.get_mut(&key.account)?.get_mut(key.name.folded())
     }
 
-    /// Adds a table without policies; the caller knows that there is none of this name.
+    /// Adds a table without policies; the caller makes sure that no table has this name.
     pub(crate) fn insert(&mut self, key: &TableKey, table: T) {
         let tables = self.accounts.entry(key.account.clone()).or_default();
         let policies = StoredAccessPolicies::default();
@@ -55,7 +55,7 @@ impl<T> Catalog<T> {
         Some(())
     }
 
-    /// Removes a table and returns what was kept for it.
+    /// Removes a table and returns its value.
     pub(crate) fn remove(&mut self, key: &TableKey) -> Option<T> {
         let tables = self.accounts.get_mut(&key.account)?;
         let listed = tables.remove(key.name.folded())?;
@@ -81,7 +81,7 @@ impl<T> Catalog<T> {
     }
 
     /// At most `limit` names of an account, ordered by their folded form, from `from` (folded, inclusive) on, without
-    /// those of the tables that the service keeps.
+    /// those of the tables of metrics.
     pub(crate) fn list(&self, account: &AccountName, from: &str, limit: usize) -> Vec<TableName> {
         let Some(tables) = self.accounts.get(account) else { return Vec::new() };
         let from = (Bound::Included(from.max(TABLE_NAMES_FROM)), Bound::Unbounded);

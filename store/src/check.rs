@@ -18,8 +18,8 @@ pub(crate) const ENTITIES_BETWEEN_REPORTS: u64 = 256;
 pub struct CheckReport {
     /// What is wrong; nothing if all is well.
     pub problems: Vec<Problem>,
-    /// How many more problems there are than are listed.
-    pub untold: u64,
+    /// How many more problems there are than `problems` lists.
+    pub unlisted: u64,
     /// What is no damage and worth knowing.
     pub notes: Vec<String>,
     /// The tables, in the order of accounts and names.
@@ -63,7 +63,7 @@ impl CheckReport {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(Problem { place: place.to_string(), what: what.to_string() });
         } else {
-            self.untold += 1;
+            self.unlisted += 1;
         }
     }
 }

@@ -1,13 +1,13 @@
-//! The engine contract: the waist between the service and whatever keeps its data.
+//! The engine contract: the narrow interface between the service and what keeps its data.
 //!
 //! Invariants that every engine holds:
 //!
 //! 1. A commit is atomic and isolated: a page sees all of a transaction or nothing of it.
 //! 2. What a commit acknowledged with `Ok` is durable, to the degree the engine was configured for.
-//! 3. The Timestamp of an entity grows with every write, also when the clock stands still or goes back.
+//! 3. The Timestamp of an entity grows with every write, even if the clock stands still or goes back.
 //! 4. Entities are scanned in the order of their key bytes, and a page is one snapshot.
-//! 5. A deleted table is gone at once, whatever its size; a table created under its name afterwards is empty.
-//! 6. Updates of service properties have one serial order, so that none takes back what another one set.
+//! 5. A deleted table is gone at once, whatever its size; a table created with its name afterwards is empty.
+//! 6. Updates of service properties have one serial order, so that none reverts another one.
 
 use crate::figures::Figures;
 use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record, ServiceProperties};
@@ -30,23 +30,23 @@ pub struct TableKey {
 /// An engine could not do its work. Nothing is wrong with the request.
 #[derive(Debug)]
 pub enum Fault {
-    /// Stored data cannot be read; it is reported and never returned.
+    /// Stored data cannot be read. Damage is reported, and never returned as data.
     Damaged(String),
-    /// The storage below failed. Whether the operation took effect is not known.
+    /// The storage failed. Whether the operation took effect is not known.
     Storage(Box<dyn std::error::Error + Send + Sync>),
-    /// The storage below cannot be reached, or is too busy. Nothing happened, and a later attempt may succeed.
+    /// The storage cannot be reached, or is too busy. Nothing happened, and a later attempt may succeed.
     Unavailable(Box<dyn std::error::Error + Send + Sync>),
-    /// The write at hand failed for everyone who took part in it, and the log says why, once. Whether the operation
-    /// took effect is not known.
+    /// The write failed for all requests that took part in it, and the log says why, once. Whether the operation took effect
+    /// is not known.
     Interrupted,
-    /// The storage failed before and is not restored yet. The operation did not take effect; it may later.
+    /// The storage failed before and is not restored yet. The operation did not take effect; a later attempt may.
     Suspended,
     /// The disk has less free space than is to stay free. The operation did not take effect; a deletion would.
     Full,
-    /// The answer of the storage below was lost, as when it fails over. The operation happened entirely or not at all,
-    /// and which is not known.
+    /// The answer of the storage was lost, as when it fails over. The operation happened entirely or not at all, and it is
+    /// not known which.
     Unknown(Box<dyn std::error::Error + Send + Sync>),
-    /// The engine is closing and takes no more work.
+    /// The engine is closing and accepts no more work.
     Closed,
 }
 
@@ -66,10 +66,10 @@ impl fmt::Display for Fault {
             Self::Damaged(what) => write!(f, "stored data is damaged: {what}"),
             Self::Storage(source) => write!(f, "the storage failed: {source}"),
             Self::Unavailable(source) => write!(f, "the storage is not available: {source}"),
-            Self::Interrupted => f.write_str("a write failed, see the log"),
+            Self::Interrupted => f.write_str("a write failed; the log says why"),
             Self::Suspended => f.write_str("the storage failed and is not restored yet"),
-            Self::Full => f.write_str("the disk has too little free space for anything but deletions"),
-            Self::Unknown(source) => write!(f, "whether it happened is not known: {source}"),
+            Self::Full => f.write_str("the disk has too little free space, so only deletions are taken"),
+            Self::Unknown(source) => write!(f, "it is not known whether the operation happened: {source}"),
             Self::Closed => f.write_str("the engine is closed"),
         }
     }
@@ -80,7 +80,7 @@ impl std::error::Error for Fault {}
 /// Why the catalog was not changed.
 #[derive(Debug)]
 pub enum CatalogError {
-    /// A table of this name exists, in whatever case.
+    /// A table of this name exists, in any case of its letters.
     AlreadyExists,
     /// There is no table of this name.
     NotFound,
@@ -104,7 +104,8 @@ pub enum CommitError {
     TableNotFound,
     /// The mutation at this index was refused. Nothing changed.
     Refused(usize, MutationError),
-    /// The engine failed. The transaction happened entirely or not at all, and which is not known.
+    /// The engine failed. Unless the fault is without effect, the transaction happened entirely or not at all, and it is not
+    /// known which.
     Fault(Fault),
 }
 
@@ -118,12 +119,12 @@ impl CommitError {
     }
 }
 
-/// What a page is to hold.
+/// A request for a page of entities.
 #[derive(Debug, Clone)]
 pub struct Scan {
-    /// Where to look: ascending and disjoint. Entities outside are not examined.
+    /// The ranges of keys, ascending and disjoint. Entities outside are not examined.
     pub ranges: Vec<KeyRange>,
-    /// Where to go on, inclusive; `None` starts at the beginning.
+    /// Where to continue, inclusive; `None` starts at the beginning.
     pub from: Option<Position>,
     /// Which entities of the ranges belong to the page; `None` takes all.
     pub filter: Option<Filter>,
@@ -138,7 +139,7 @@ pub struct Scan {
 /// How a page ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanEnd {
-    /// The next entity to examine. `None`: no entity behind the page matches.
+    /// The next entity to examine. `None`: no entity after the page matches.
     ///
     /// After a full page the scan looks ahead to the next match, so that a page which ends the result says so;
     /// if the deadline comes first, this is the first entity not examined.
@@ -147,9 +148,9 @@ pub struct ScanEnd {
     pub examined: u64,
 }
 
-/// Takes the entities of a page in order, borrowed from where the engine keeps them.
+/// Takes the entities of a page in order, borrowed from the engine.
 pub trait EntitySink: Send + 'static {
-    /// Takes one entity; `Break` ends the page behind it.
+    /// Takes one entity; `Break` ends the page after it.
     fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()>;
 }
 
@@ -161,7 +162,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Creates an empty table.
     fn create_table(&self, table: &TableKey) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
-    /// Removes a table and all its entities. Takes the same short time whatever the table's size.
+    /// Removes a table and all its entities, in the same short time whatever the table's size.
     fn delete_table(&self, table: &TableKey) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
     /// The name of a table as it was spelled at creation; `None` if there is no such table.
@@ -200,7 +201,7 @@ pub trait Engine: Send + Sync + 'static {
         sink: S,
     ) -> impl Future<Output = Result<(S, ScanEnd), ReadError>> + Send;
 
-    /// Applies a transaction; answers what each mutation did, in order.
+    /// Applies a transaction; returns the effect of each mutation, in order.
     fn commit(
         &self,
         table: &TableKey,
@@ -209,10 +210,10 @@ pub trait Engine: Send + Sync + 'static {
 
     /// The service properties of an account, whether it has been seen before or not.
     ///
-    /// They are kept in memory, because every request asks for them: this never waits for storage.
+    /// They are kept in memory, because every request needs them: this never waits for storage.
     fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault>;
 
-    /// Says what the service properties are of accounts that have never set any. Until then everything is off.
+    /// Sets the service properties of accounts that have never set any. Until then everything is off in them.
     fn set_fresh_properties(&self, fresh: ServiceProperties);
 
     /// Replaces those sections of an account's service properties that the update has.
@@ -222,11 +223,11 @@ pub trait Engine: Send + Sync + 'static {
         update: ServicePropertiesUpdate,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// What an operator wants to know about the engine at this moment.
+    /// The figures of the engine for operators, at this moment.
     ///
     /// It never waits for a database, but may ask the file system, so it belongs on a thread that may block.
     fn figures(&self) -> Figures;
 
-    /// Waits until everything acknowledged is on disk, and stops background work. Later calls answer `Closed`.
+    /// Waits until everything acknowledged is on disk, and stops background work. Later calls return `Closed`.
     fn close(&self) -> impl Future<Output = Result<(), Fault>> + Send;
 }

@@ -1,17 +1,17 @@
-//! What an engine tells an operator about itself: numbers at one moment, and how times and sizes are spread.
+//! The figures of an engine for operators: numbers at one moment, and distributions of times and sizes.
 //!
 //! This module must not know who reads the figures, or in which format.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The figures of an engine. What an engine does not have, or would have to ask somebody for, is `None`.
+/// The figures of an engine. A figure that the engine does not have, or cannot know without a request, is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
-    /// Tables of all accounts.
+    /// Number of tables of all accounts.
     pub tables: Option<u64>,
     /// Deleted tables whose entities are still to be removed.
     pub purge_backlog: Option<u64>,
-    /// Why writes are refused at this moment.
+    /// Why writes are refused at this moment, if they are.
     pub refusal: Option<Refusal>,
     /// The disk that keeps the data.
     pub disk: Option<DiskFigures>,
@@ -48,7 +48,7 @@ pub struct DiskFigures {
 pub struct CommitterFigures {
     /// Requests that wait for the committer.
     pub queue: u64,
-    /// Memory of the transactions that wait for it or are in work, in bytes.
+    /// Memory of the transactions that wait for it or are being committed, in bytes.
     pub queue_bytes: u64,
     /// Transactions of each group that was written.
     pub group_transactions: Distributed,
@@ -58,24 +58,24 @@ pub struct CommitterFigures {
     pub write_nanoseconds: Distributed,
     /// Transactions that were committed.
     pub transactions: u64,
-    /// How often writes have been impossible because one had failed.
+    /// How often writes became impossible because one had failed.
     pub outages: u64,
 }
 
 /// An LSM tree and the library that keeps it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TreeFigures {
-    /// Space of everything on disk, in bytes: sorted files and journals.
+    /// Space on disk, in bytes: sorted files and journals.
     pub disk_bytes: u64,
     /// Space of the journals, in bytes.
     pub journal_bytes: u64,
-    /// Journals.
+    /// Number of journals.
     pub journals: u64,
-    /// Sorted files.
+    /// Number of sorted files.
     pub sorted_files: u64,
-    /// Memory of what is in the journals and in no sorted file yet, in bytes.
+    /// Memory of entries that are in the journals and in no sorted file yet, in bytes.
     pub memtable_bytes: u64,
-    /// Memtables that wait to be written out.
+    /// Number of memtables that wait to be written out.
     pub flushes_waiting: u64,
     /// Memory of cached blocks, in bytes.
     pub cache_bytes: u64,
@@ -85,13 +85,13 @@ pub struct TreeFigures {
     pub cache_hits: u64,
     /// Blocks that had to be read from disk, or from the cache of the operating system.
     pub cache_misses: u64,
-    /// Compactions that run.
+    /// Number of running compactions.
     pub compactions_running: u64,
-    /// Compactions that are done.
+    /// Number of completed compactions.
     pub compactions: u64,
     /// Time that compactions took, in seconds; several may run at a time.
     pub compaction_seconds: f64,
-    /// Scans that run.
+    /// Number of running scans.
     pub scans_running: u64,
 }
 
@@ -100,22 +100,22 @@ pub struct TreeFigures {
 pub struct DatabaseFigures {
     /// Most connections.
     pub connections_max: u64,
-    /// Connections there are.
+    /// Open connections.
     pub connections: u64,
-    /// Connections that nobody uses.
+    /// Open connections that are not in use.
     pub connections_idle: u64,
     /// Requests that wait for a connection.
     pub waiting: u64,
     /// How long requests waited for a connection, in nanoseconds.
     pub wait_nanoseconds: Distributed,
     /// How long the database took to answer each step of an operation, in nanoseconds. A step is one round trip, and one
-    /// more for each statement that a connection has not prepared yet.
+    /// more for each statement that the connection has not prepared yet.
     pub step_nanoseconds: Distributed,
-    /// Attempts that were made again, by reason.
+    /// Number of repeated attempts, by reason.
     pub retries: [(&'static str, u64); 3],
 }
 
-/// How values are spread, at one moment.
+/// The distribution of values, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distributed {
     /// The upper bounds of the buckets, inclusive, ascending.
@@ -126,7 +126,7 @@ pub struct Distributed {
     pub sum: u64,
 }
 
-/// Counts how values are spread: two additions for each value, and no lock.
+/// Counts the distribution of values: two additions for each value, and no lock.
 #[derive(Debug)]
 pub struct Distribution {
     bounds: &'static [u64],
@@ -155,7 +155,7 @@ impl Distribution {
         self.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// What was counted so far.
+    /// The values that were counted so far.
     pub fn read(&self) -> Distributed {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         Distributed { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }

@@ -1,8 +1,8 @@
-//! The engine contract, and the engines that keep it.
+//! The engine contract, and the engines that fulfil it.
 //!
-//! An engine keeps tables of entities durably and in order. What a mutation does is decided by
-//! [`model::Mutation::apply`]; an engine only provides an atomic, durable read-modify-write around it.
-//! The suite in `tests/it/contract` says what every engine must hold, and runs on each of them.
+//! An engine keeps tables of entities, durably and in order. What a mutation does is decided by [`model::Mutation::apply`];
+//! an engine only provides an atomic, durable read-modify-write around it. The contract suite in `tests/it/contract` runs on
+//! every engine.
 //!
 //! This crate must not know HTTP, JSON or authorization.
 
@@ -13,6 +13,7 @@ pub mod embedded;
 pub mod engine;
 pub mod figures;
 pub mod memory;
+mod monotonic;
 mod page;
 mod policies_value;
 pub mod postgres;

@@ -6,15 +6,16 @@
 //! 1. One entity is examined before the deadline is obeyed, so a chain of pages always comes to an end.
 //! 2. An entity that cannot be read is an error of the page; it is never skipped.
 //!
-//! This module must not know where entities come from.
+//! This module must not know where the entities are stored.
 
 use crate::cancellation::Cancellation;
 use crate::engine::{EntitySink, Fault, Scan, ScanEnd};
+use crate::monotonic;
 use model::{EntityView, Filter, KeyRange, Position};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// How many entities are examined between two looks at the clock and at the cancellations.
+/// How many entities are examined between two checks of the clock and the cancellations.
 const EXAMINED_BETWEEN_CHECKS: u64 = 64;
 
 /// The non-empty parts of the ranges of a scan from its position on, in order.
@@ -26,7 +27,7 @@ pub(crate) fn ranges_to_visit(scan: &Scan) -> Vec<KeyRange> {
     scan.ranges.iter().map(from_position).filter(|range| !range.is_empty()).collect()
 }
 
-/// A page in the making.
+/// A page that is being built.
 pub(crate) struct PageBuilder<S> {
     sink: S,
     filter: Option<Filter>,
@@ -43,7 +44,7 @@ pub(crate) struct PageBuilder<S> {
 }
 
 impl<S: EntitySink> PageBuilder<S> {
-    /// An empty page, which also ends early, as it is, when one of the cancellations asks for it.
+    /// An empty page. It ends early when one of the cancellations is cancelled.
     pub(crate) fn new(scan: Scan, sink: S, cancellations: Vec<Cancellation>) -> Self {
         Self {
             sink,
@@ -97,7 +98,7 @@ impl<S: EntitySink> PageBuilder<S> {
             return self.is_cancelled();
         }
         let is_due = self.examined == 1 || self.examined.is_multiple_of(EXAMINED_BETWEEN_CHECKS);
-        is_due && (self.is_cancelled() || Instant::now() >= self.deadline)
+        is_due && (self.is_cancelled() || monotonic::now() >= self.deadline)
     }
 
     fn is_cancelled(&self) -> bool {
@@ -105,7 +106,7 @@ impl<S: EntitySink> PageBuilder<S> {
     }
 }
 
-/// Reports an entity that cannot be read. Keys are data of the user, so they go to the log and to nobody else.
+/// Logs an entity that cannot be read. Keys are data of the user, so they go to the log and nowhere else.
 pub(crate) fn damaged(key: &[u8]) -> Fault {
     tracing::error!(key = %key.escape_ascii(), "an entity is damaged and cannot be read");
     Fault::Damaged("the record of an entity cannot be read; the log names its key".to_owned())

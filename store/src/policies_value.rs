@@ -1,8 +1,8 @@
-//! The bytes that stand for the stored access policies of a table, and the texts and instants they are made of.
+//! The encoding of the stored access policies of a table, and of the texts and instants in it.
 //!
 //! ```text
-//! number of policies (1 byte), and for each: id (text), start, expiry (8 bytes each; -1: none), permissions (text;
-//! the letters, or "-" for none at all). text = a length of 1 byte and UTF-8.
+//! number of policies (1 byte), and for each: id (text), start, expiry (8 bytes each; -1: not set), permissions (text;
+//! the letters, or "-": not set). text = a length of 1 byte and UTF-8.
 //! ```
 //!
 //! Numbers are big-endian. Bytes come from a store and may be damaged, so decoding can fail and never panics.
@@ -18,15 +18,14 @@ pub(crate) fn encode_to(policies: &StoredAccessPolicies, out: &mut Vec<u8>) {
             // No instant has a negative number of ticks.
             out.extend_from_slice(&time.map_or(-1, DateTime::ticks).to_be_bytes());
         }
-        // The letters, or a text that is not of letters.
         push_text(out, &policy.permissions.map_or_else(|| "-".to_owned(), |permissions| permissions.to_string()));
     }
 }
 
-/// Reads policies, and moves behind them; `None` if they are damaged.
+/// Reads policies, and advances past them; `None` if they are damaged.
 pub(crate) fn decode_from(rest: &mut &[u8]) -> Option<StoredAccessPolicies> {
-    let (count, behind) = rest.split_first()?;
-    *rest = behind;
+    let (count, policies_bytes) = rest.split_first()?;
+    *rest = policies_bytes;
     let mut policies = Vec::new();
     for _ in 0..*count {
         let mut policy = StoredAccessPolicy::new(take_text(rest)?)?;
@@ -41,13 +40,13 @@ pub(crate) fn decode_from(rest: &mut &[u8]) -> Option<StoredAccessPolicies> {
     StoredAccessPolicies::new(policies)
 }
 
-/// A text of at most 255 bytes, behind its length.
+/// Appends a text of at most 255 bytes, after its length.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
     out.push(u8::try_from(text.len()).expect("names of tables and ids of policies are shorter than 256 bytes"));
     out.extend_from_slice(text.as_bytes());
 }
 
-/// An instant, or none, and what stands behind it.
+/// Reads an instant, or `None` if it is not set, and returns the bytes after it.
 pub(crate) fn take_time(bytes: &[u8]) -> Option<(Option<DateTime>, &[u8])> {
     let (ticks, rest) = bytes.split_first_chunk()?;
     match i64::from_be_bytes(*ticks) {
@@ -56,7 +55,7 @@ pub(crate) fn take_time(bytes: &[u8]) -> Option<(Option<DateTime>, &[u8])> {
     }
 }
 
-/// A text behind its length; moves behind it.
+/// Reads a text after its length, and advances past it.
 pub(crate) fn take_text<'b>(bytes: &mut &'b [u8]) -> Option<&'b str> {
     let (length, rest) = bytes.split_first()?;
     let (text, rest) = rest.split_at_checked(usize::from(*length))?;

@@ -1,6 +1,6 @@
-//! The service properties of all accounts: held in memory by every engine, because each request looks at them.
+//! The service properties of all accounts, held in memory by every engine, because each request needs them.
 //!
-//! This module must not know where they are kept durably.
+//! This module must not know where they are stored.
 
 use model::{AccountName, ServiceProperties};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct PropertiesOfAccounts {
     accounts: HashMap<AccountName, Arc<ServiceProperties>>,
-    /// What all other accounts have.
+    /// The properties of all other accounts.
     fresh: Arc<ServiceProperties>,
 }
 
@@ -20,17 +20,17 @@ impl PropertiesOfAccounts {
         Arc::clone(self.accounts.get(account).unwrap_or(&self.fresh))
     }
 
-    /// Says what the accounts have that have never set any.
+    /// Sets the properties of accounts that have never set any.
     pub(crate) fn set_fresh(&mut self, fresh: Arc<ServiceProperties>) {
         self.fresh = fresh;
     }
 
-    /// What the accounts have that have never set any.
+    /// The properties of accounts that have never set any.
     pub(crate) fn fresh(&self) -> Arc<ServiceProperties> {
         Arc::clone(&self.fresh)
     }
 
-    /// Replaces the properties of all accounts; what others have stays.
+    /// Replaces the properties that accounts have set.
     pub(crate) fn replace_all(&mut self, other: Self) {
         self.accounts = other.accounts;
     }
@@ -41,7 +41,7 @@ impl PropertiesOfAccounts {
         accounts.into_iter().collect()
     }
 
-    /// The accounts that have set any, and what they have, in the order of their names.
+    /// The accounts that have set any, with their properties, in the order of their names.
     pub(crate) fn all(&self) -> Vec<(AccountName, ServiceProperties)> {
         let sorted: BTreeMap<_, _> = self.accounts.iter().collect();
         sorted.into_iter().map(|(account, properties)| (account.clone(), (**properties).clone())).collect()

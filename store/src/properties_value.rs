@@ -1,5 +1,4 @@
-//! The value that holds the service properties of an account: a version, the settings in a few bytes, the CORS rules
-//! as texts.
+//! The encoding of the service properties of an account: a version, the settings in a few bytes, the CORS rules as texts.
 //!
 //! ```text
 //! version = 1 (1 byte)
@@ -8,11 +7,11 @@
 //! minute metrics: likewise
 //! rules:         their number (1 byte), and for each four texts (origins, methods, allowed headers, exposed headers;
 //!                a length of 2 bytes and UTF-8) and the greatest age in seconds (4 bytes)
-//! retention = days (2 bytes; 0: kept for ever)
+//! retention = days (2 bytes; 0: for ever)
 //! ```
 //!
-//! Every durable engine keeps this value. Numbers are big-endian. Bytes come from a store and may be damaged, so decoding can fail and never panics; what is
-//! decoded passes the same constructors as what a client sends, so it keeps the same limits.
+//! Every durable engine stores this value. Numbers are big-endian. Bytes come from a store and may be damaged, so decoding
+//! can fail and never panics. Decoded values pass the same constructors as those of clients, so the same limits hold.
 
 use model::service_properties::{AnalyticsVersion, Logging, Metrics, MetricsLevel, RetentionDays};
 use model::{CorsRule, CorsRules, ServiceProperties};
@@ -22,7 +21,7 @@ const READ: u8 = 1;
 const WRITE: u8 = 2;
 const DELETE: u8 = 4;
 
-/// The bytes that stand for the properties.
+/// The bytes of the properties.
 pub(crate) fn encode(properties: &ServiceProperties) -> Vec<u8> {
     let mut out = vec![VERSION];
     let Logging { version, read, write, delete, retention } = properties.logging;
@@ -66,7 +65,7 @@ fn encode_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// The properties that the bytes stand for; `None` if they are damaged or of a newer version.
+/// The properties of the bytes; `None` if they are damaged or of a newer version.
 pub(crate) fn decode(value: &[u8]) -> Option<ServiceProperties> {
     let mut reader = Reader(value);
     if reader.byte()? != VERSION {
@@ -107,7 +106,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    /// `Some(None)`: data are kept for ever.
+    /// `Some(None)`: data are retained for ever.
     #[allow(clippy::option_option, reason = "the outer one is for damage, the inner one is the value")]
     fn retention(&mut self) -> Option<Option<RetentionDays>> {
         match u16::from_be_bytes(self.array()?) {
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damage_is_detected() {
         let value = encode(&properties());
         for length in 0..value.len() {
             assert_eq!(decode(&value[..length]), None, "cut to {length}");

@@ -1,5 +1,5 @@
-//! Snapshots of everything that an engine holds, and what fills an engine with one. Backups, checks and restores know an
-//! engine by these traits alone: tables by name, never by the numbers that an engine gives them.
+//! Snapshots of everything that an engine holds, and restores into an engine. Backups, checks and restores use an engine
+//! only through these traits. Tables have names here, never the ids that an engine gives them.
 //!
 //! Invariants of a snapshot:
 //!
@@ -24,13 +24,13 @@ pub trait Snapshots: Send + Sync {
 /// Takes an entity: key bytes inside the table, record bytes. An error ends the reading.
 pub type EntityVisitor<'a, E> = dyn FnMut(&[u8], &[u8]) -> Result<(), E> + 'a;
 
-/// Everything that an engine held at one instant. It keeps that from being removed.
+/// Everything that an engine held at one instant. Nothing of it is removed as long as the snapshot exists.
 pub trait Snapshot: Send {
-    /// Everything but the entities.
+    /// Everything except the entities.
     fn contents(&self) -> &SnapshotContents;
 
-    /// Whether reading can go on: it must end when the engine closes or opens its storage again. A reader that waits for
-    /// others between two entities asks from time to time.
+    /// Whether reading can continue: it must end when the engine closes or reopens its storage. A reader that waits between
+    /// two entities calls this from time to time.
     fn check(&self) -> Result<(), Fault>;
 
     /// Gives the entities of the table at an index of the contents to the visitor, in the order of their keys, as they
@@ -65,10 +65,10 @@ pub trait Restore {
     fn finish(self, last_stamp: DateTime) -> Result<(), Self::Error>;
 }
 
-/// Everything but the entities.
+/// Everything except the entities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotContents {
-    /// No Timestamp in the snapshot is later, and none that is given out after it may be earlier.
+    /// The highest Timestamp that was given out when the snapshot was taken. After a restore only later ones are given out.
     pub last_stamp: DateTime,
     /// The accounts that have set service properties.
     pub properties: Vec<(AccountName, ServiceProperties)>,
@@ -107,24 +107,24 @@ impl fmt::Display for SnapshotError {
 
 impl std::error::Error for SnapshotError {}
 
-/// The bytes that stand for stored access policies; `docs/backup-format.md` has them.
+/// The bytes of stored access policies, as `docs/backup-format.md` describes them.
 pub fn encode_policies(policies: &StoredAccessPolicies) -> Vec<u8> {
     let mut out = Vec::new();
     policies_value::encode_to(policies, &mut out);
     out
 }
 
-/// The policies that bytes stand for; `None` if they are damaged.
+/// The policies of these bytes; `None` if they are damaged.
 pub fn decode_policies(mut bytes: &[u8]) -> Option<StoredAccessPolicies> {
     policies_value::decode_from(&mut bytes).filter(|_| bytes.is_empty())
 }
 
-/// The bytes that stand for service properties; `docs/backup-format.md` has them.
+/// The bytes of service properties, as `docs/backup-format.md` describes them.
 pub fn encode_properties(properties: &ServiceProperties) -> Vec<u8> {
     properties_value::encode(properties)
 }
 
-/// The service properties that bytes stand for; `None` if they are damaged or of a newer version.
+/// The service properties of these bytes; `None` if they are damaged or of a newer version.
 pub fn decode_properties(bytes: &[u8]) -> Option<ServiceProperties> {
     properties_value::decode(bytes)
 }

@@ -1,6 +1,6 @@
-//! The instant that each transaction is stamped with.
+//! Stamps: the instants that become the Timestamps of entities.
 //!
-//! Invariant: every stamp is later than all stamps before it, also when the clock stands still or goes back.
+//! Invariant: every stamp is later than all stamps before it, even if the clock stands still or goes back.
 
 use model::{Clock, DateTime};
 
@@ -17,23 +17,23 @@ impl<C: Clock> Stamps<C> {
         Self { clock, last }
     }
 
-    /// What the next stamp would be: the time of the clock, or 100 ns after the last stamp if that is later.
+    /// The next stamp: the time of the clock, or 100 ns after the last stamp if that is later.
     pub(crate) fn propose(&self) -> DateTime {
         self.clock.now().max(self.last.next())
     }
 
-    /// Gives out no stamp up to this one.
+    /// Continues after this stamp, if it is later than the last one.
     pub(crate) fn skip_to(&mut self, last: DateTime) {
         self.last = self.last.max(last);
     }
 
-    /// Gives out a proposed stamp. One that was proposed to a refused transaction was never given out.
+    /// Gives out a proposed stamp. The stamp of a refused transaction is only proposed.
     pub(crate) fn give_out(&mut self, stamp: DateTime) {
         debug_assert!(stamp > self.last, "stamps grow");
         self.last = stamp;
     }
 
-    /// Takes a stamp back whose transaction was refused, unless a later one was given out since.
+    /// Takes back the stamp of a transaction that was refused, unless a later one was given out since.
     pub(crate) fn take_back(&mut self, stamp: DateTime, last_before: DateTime) {
         if self.last == stamp {
             self.last = last_before;

@@ -128,7 +128,7 @@ fn print_snapshot_check(checked: &SnapshotCheck, is_quiet: bool) -> anyhow::Resu
 }
 
 fn print_report(report: &CheckReport, is_quiet: bool) -> anyhow::Result<()> {
-    print_problems(&report.problems, report.untold)?;
+    print_problems(&report.problems, report.unlisted)?;
     if is_quiet {
         return Ok(());
     }
@@ -143,7 +143,7 @@ fn print_report(report: &CheckReport, is_quiet: bool) -> anyhow::Result<()> {
         print_line(format_args!("{entities} entities of deleted tables are still to be removed"))?;
     }
     let entities = report.tables.iter().map(|table| table.entities).sum();
-    let problems = report.problems.len() as u64 + report.untold;
+    let problems = report.problems.len() as u64 + report.unlisted;
     print_line(format_args!(
         "{} tables, {} entities; {} sorted files of {} bytes; {} problems",
         HumanCount(report.tables.len() as u64),
@@ -197,7 +197,7 @@ fn report_json(data: &Path, report: &CheckReport) -> Value {
         "file_bytes": report.file_bytes,
         "notes": report.notes,
         "problems": problems,
-        "more_problems": report.untold,
+        "more_problems": report.unlisted,
     })
 }
 

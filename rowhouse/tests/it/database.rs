@@ -42,7 +42,7 @@ fn an_unusable_database_is_refused_with_advice() {
     cluster.sql(name, "GRANT ALL ON SCHEMA public TO guarded");
     let guarded = database.replace("rowhouse@", "guarded@");
     let wrong = refusal(&["--store", &guarded], "wrong");
-    assert!(wrong.contains("does not let this user in") && wrong.contains("--store-password-file"), "{wrong}");
+    assert!(wrong.contains("refuses this user") && wrong.contains("--store-password-file"), "{wrong}");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("password");
     std::fs::write(&file, "right\n").unwrap();
@@ -53,7 +53,7 @@ fn an_unusable_database_is_refused_with_advice() {
 
     cluster.sql(name, "UPDATE rowhouse_meta SET value = 99 WHERE name = 'schema-version'");
     let newer = refusal(&["--store", &database], "");
-    assert!(newer.contains("schema 99") && newer.contains("use that one"), "{newer}");
+    assert!(newer.contains("schema 99") && newer.contains("use the newer version"), "{newer}");
 }
 
 /// An answer of the address of operators.

@@ -1,17 +1,18 @@
-//! The threads that work when nobody asks: removing the entities of deleted tables, and syncing at intervals.
+//! The threads that work in the background: removing the entities of deleted tables, and syncing at intervals.
 //!
 //! Invariants:
 //!
-//! 1. A thread looks whether the engine is closing after each step, and a step is short.
-//! 2. The marker of a deleted table goes only after the last of its entities, so a purge survives a restart.
+//! 1. A thread checks after each step whether the engine is closing, and a step is short.
+//! 2. The marker of a deleted table is removed after the last of its entities, so a purge survives a restart.
 
 use super::layout::{self, TableId};
 use super::state::EmbeddedState;
 use super::storage::Storage;
+use crate::monotonic;
 use fjall::{PersistMode, Readable};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Most entities that one step of a purge removes.
 const PURGE_STEP_ENTITIES: usize = 1024;
@@ -19,11 +20,11 @@ const PURGE_STEP_ENTITIES: usize = 1024;
 /// Removes the entities of deleted tables, first those of the last run, then whenever it is woken.
 pub(super) fn purge(shared: &EmbeddedState, wakes: &Receiver<()>) {
     loop {
-        // Without a database the committer is about to open it again, and wakes the purger when that is done.
+        // While the database is closed the committer is about to reopen it, and wakes the purger when that is done.
         if let Ok(storage) = shared.storage()
             && let Err(error) = purge_marked(shared, &storage)
         {
-            tracing::error!(%error, "the entities of a deleted table could not be removed; tried again later");
+            tracing::error!(%error, "the entities of a deleted table could not be removed; the purge is tried again later");
         }
         if shared.closing.is_cancelled() || wakes.recv().is_err() {
             return;
@@ -34,7 +35,7 @@ pub(super) fn purge(shared: &EmbeddedState, wakes: &Receiver<()>) {
 fn purge_marked(shared: &EmbeddedState, storage: &Storage) -> fjall::Result<()> {
     let mut marked = Vec::new();
     for marker in storage.db.snapshot().prefix(&storage.data, layout::PURGE_PREFIX) {
-        // Markers that are not table ids were refused when the database was opened.
+        // Markers without a table id were refused when the database was opened.
         marked.extend(layout::decode_purge_key(&marker.key()?));
     }
     for id in marked {
@@ -45,9 +46,9 @@ fn purge_marked(shared: &EmbeddedState, storage: &Storage) -> fjall::Result<()> 
             }
             #[cfg(test)]
             drop(shared.purges_held.blocking_lock());
-            let began = Instant::now();
+            let began = monotonic::now();
             let next = purge_step(storage, id, from)?;
-            // Half of the time belongs to those who wait for the journal.
+            // Half of the time is left to the writers that wait for the journal.
             std::thread::sleep(began.elapsed());
             next
         } {
@@ -60,7 +61,7 @@ fn purge_marked(shared: &EmbeddedState, storage: &Storage) -> fjall::Result<()> 
     Ok(())
 }
 
-/// Removes some entities from a key on; answers where to go on, or `None` if there are no more.
+/// Removes some entities from a key on; returns where to continue, or `None` if there are no more.
 fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> fjall::Result<Option<Vec<u8>>> {
     storage.wait_for_room();
     let mut batch = storage.db.batch();
@@ -74,7 +75,7 @@ fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> fjall::Result<Op
         }
     }
     let is_last_step = batch.len() < PURGE_STEP_ENTITIES;
-    // With the durability `Sync` everything before the last batch of a journal is synced; the check of the journals
+    // With the durability `Sync` everything before the last batch of a journal is synced, and the check of the journals
     // at the start relies on it. One sync for this many entities is cheap.
     batch.durability(Some(PersistMode::SyncData)).commit()?;
     Ok(if is_last_step { None } else { last })
@@ -87,8 +88,7 @@ pub(super) fn sync_at_intervals(shared: &EmbeddedState, interval: Duration, stop
             && let Ok(storage) = shared.storage()
             && let Err(error) = storage.db.persist(PersistMode::SyncData)
         {
-            // The next write finds the database refusing writes, and has it opened again.
-            tracing::error!(%error, "the journal could not be synced");
+            tracing::error!(%error, "the journal could not be synced; the database is opened again with the next write");
         }
     }
 }

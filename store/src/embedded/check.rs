@@ -1,8 +1,8 @@
 //! Checks a data folder from end to end, and changes nothing in it.
 //!
-//! The storage library opens a database only to write to it: it deletes what it does not know, cuts journals and compacts.
-//! So what is opened is another folder, made for the purpose: the sorted files, which never change, are linked there
-//! by name, and the rest is copied. Whatever the library does there, it does not do here.
+//! The storage library opens a database only to write to it: it deletes unknown files, cuts journals and compacts. So the
+//! check opens a temporary folder with symbolic links to the sorted files, which never change, and copies of the rest. Any
+//! changes of the library happen there.
 //!
 //! Invariant: in the folder that is checked, files are opened for reading only.
 
@@ -25,13 +25,13 @@ fn report_unreadable(files: Vec<PathBuf>, report: &mut CheckReport) {
     }
 }
 
-/// Notes files that a crash left behind.
-fn note_left_behind(files: &[PathBuf], report: &mut CheckReport) {
-    let what = "no manifest names it; a crash left it behind, and the next start removes it";
+/// Notes files that no manifest names.
+fn note_orphans(files: &[PathBuf], report: &mut CheckReport) {
+    let what = "no manifest names it, as after a crash; the next start removes it";
     report.notes.extend(files.iter().map(|file| format!("{}: {what}", file.display())));
 }
 
-/// Reports what is damage; any other error means that nothing could be checked.
+/// Reports an error that is damage; any other error means that nothing could be checked.
 fn report_damage(error: OpenError, report: &mut CheckReport) -> Result<(), OpenError> {
     match error {
         OpenError::Damaged { path, what } => report.problem(path.display(), what),
@@ -41,10 +41,10 @@ fn report_damage(error: OpenError, report: &mut CheckReport) -> Result<(), OpenE
     Ok(())
 }
 
-/// Checks a folder that nobody works on. `scratch` is an empty folder for files of this check, which needs room for the
-/// journals; `read` hears how many more entities were read, and stops the check by answering `false`.
+/// Checks a folder that no process has open. `scratch` is an empty folder for temporary files, with room for the journals;
+/// for `read` see [`check_snapshot`](crate::check_snapshot).
 ///
-/// An error means that the folder could not be checked. What is wrong with it stands in the report.
+/// An error means that the folder could not be checked. Damage is in the report.
 pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> Result<CheckReport, OpenError> {
     let mut report = CheckReport::default();
     let folder = match Folder::take_to_read(path) {
@@ -65,7 +65,7 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
     }
     let unnamed = check_sorted_files(&database, &mut report)?;
     if !report.problems.is_empty() {
-        // The library would make good what it takes for traces of a crash, and what it shows then is of no use.
+        // The library would repair what it takes for traces of a crash, and then show something else.
         report_unreadable(unnamed, &mut report);
         return Ok(report);
     }
@@ -74,19 +74,19 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
         Ok(storage) => {
             let named = storage.sorted_files();
             let is_named = |file: &PathBuf| file.file_name().is_some_and(|name| named.contains(name));
-            let (damaged, left_behind): (Vec<_>, Vec<_>) = unnamed.into_iter().partition(is_named);
+            let (damaged, orphans): (Vec<_>, Vec<_>) = unnamed.into_iter().partition(is_named);
             report_unreadable(damaged, &mut report);
-            note_left_behind(&left_behind, &mut report);
+            note_orphans(&orphans, &mut report);
             walk::check(&Arc::new(storage), &database, &mut report, read);
         }
-        // Nothing that the folder says could be looked at.
+        // The copy could not be opened, for a reason that is not the folder's.
         Err(OpenError::Storage { source, .. }) if is_of_scratch(&source) => {
             return Err(OpenError::Storage { path: scratch.to_owned(), source });
         }
         Err(error) => {
             report_unreadable(unnamed, &mut report);
             match error {
-                // The library names its copy, which is gone soon.
+                // The library names the copy, which is removed soon.
                 OpenError::Storage { source, .. } => report.problem(database.display(), source),
                 OpenError::Damaged { what, .. } => report.problem(database.display(), what),
                 other => return Err(other),
@@ -96,15 +96,15 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
     Ok(report)
 }
 
-/// Compares the checksum of each sorted file with that in the manifest of its keyspace. Answers the files that no manifest
-/// names with that checksum: they are damaged, or left behind by a crash.
+/// Compares the checksum of each sorted file with that in the manifest of its keyspace. Returns the files that no manifest
+/// names with that checksum: they are damaged, or remains of a crash.
 fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<PathBuf>, OpenError> {
     let mut unnamed = Vec::new();
     for keyspace in preflight::KEYSPACE_FOLDERS {
         let folder = database.join("keyspaces").join(keyspace);
         let manifest = match preflight::manifest(&folder) {
             Ok(manifest) => manifest,
-            // It was told already.
+            // It was reported already.
             Err(OpenError::Damaged { .. }) => continue,
             Err(other) => return Err(other),
         };
@@ -119,7 +119,7 @@ fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<P
         for name in names {
             let path = tables.join(&name);
             let Ok(id) = name.parse::<u64>() else {
-                report.problem(path.display(), "it has no name that a sorted file has");
+                report.problem(path.display(), "its name is not that of a sorted file");
                 continue;
             };
             match preflight::checksum(&path) {
@@ -137,7 +137,7 @@ fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<P
     Ok(unnamed)
 }
 
-/// Whether there was no room for the copy, or no leave to open it, rather than damage to what was copied.
+/// Whether there was no room for the copy or no right to open it, rather than damage to what was copied.
 fn is_of_scratch(error: &fjall::Error) -> bool {
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     let (fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error))) = error else { return false };
@@ -146,7 +146,7 @@ fn is_of_scratch(error: &fjall::Error) -> bool {
         || matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Makes a database that may be opened of one that may not be changed.
+/// Copies a database that must not be changed to a folder in which it may be opened.
 fn copy_to_read(from: &Path, to: &Path) -> io::Result<()> {
     let from = from.canonicalize()?;
     for entry in fs::read_dir(&from)? {
@@ -158,7 +158,7 @@ fn copy_to_read(from: &Path, to: &Path) -> io::Result<()> {
         } else if from.ends_with("tables") {
             symlink(&path, &target)?;
         } else if path.extension().is_some_and(|extension| extension == "jnl") {
-            // Complete batches alone, as the start of an engine leaves them.
+            // Only complete batches, as the start of an engine leaves them.
             fs::write(&target, preflight::valid_part(&path)?)?;
         } else {
             fs::copy(&path, &target)?;
@@ -189,7 +189,7 @@ mod tests {
         RecordBuilder::default().finish(DateTime::from_ticks(ticks).unwrap()).as_bytes().to_vec()
     }
 
-    /// What the check says about a folder with one table of the id 1, a floor of 1000, and these entries.
+    /// The problems of a folder with one table of the id 1, the highest Timestamp 1000, and these entries.
     async fn problems(entries: &[Entry]) -> Vec<String> {
         let place = tempfile::tempdir().unwrap();
         let (folder, scratch) = (place.path().join("data"), place.path().join("scratch"));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_belong_there_is_found() {
+    async fn entries_that_do_not_belong_there_are_found() {
         let entity = |id: u64, key: &[u8]| [&id.to_be_bytes()[..], key].concat();
         let own = |rest: &[u8]| [&[0; 8][..], rest].concat();
         let catalog = |name: &str, id: u64| {
@@ -238,12 +238,12 @@ mod tests {
             (catalog("Other", 1), "its id is that of another table"),
             (catalog("Other", 2), "was already given out"),
         ];
-        for (entry, told) in cases {
+        for (entry, expected) in cases {
             // An entity of a table is named by its key inside the table.
             let key = entry.0.strip_prefix(&1_u64.to_be_bytes()).unwrap_or(&entry.0).escape_ascii().to_string();
             let found = problems(&[good.clone(), entry]).await;
-            assert!(found.len() == 1 && found[0].contains(told), "{key}: {found:?}");
-            assert!(found[0].contains(&key) || told == "was already given out", "{key}: {found:?}");
+            assert!(found.len() == 1 && found[0].contains(expected), "{key}: {found:?}");
+            assert!(found[0].contains(&key) || expected == "was already given out", "{key}: {found:?}");
         }
     }
 
@@ -257,8 +257,8 @@ mod tests {
         let tables = Folder::take_to_read(&folder).unwrap().database().join("keyspaces/1/tables");
         fs::remove_dir_all(&tables).unwrap();
         let report = check_folder(&folder, &scratch, &|_| true).unwrap();
-        let told = report.problems.iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(told, [format!("{}: the folder is missing", tables.display())]);
+        let found = report.problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(found, [format!("{}: the folder is missing", tables.display())]);
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_is_a_bound_on_what_is_told() {
+    async fn the_number_of_listed_problems_is_bounded() {
         let strangers: Vec<Entry> =
             (0..150_u8).map(|row| ([&[0, 0, 0, 0, 0, 0, 0, 9][..], &[b'p', 0, row]].concat(), record(1))).collect();
         assert_eq!(problems(&strangers).await.len(), PROBLEMS_MAX);

@@ -1,15 +1,15 @@
 //! The one thread that changes the database on behalf of requests.
 //!
-//! Everything that changes data passes through its queue and so has one serial order. The committer takes what is
-//! waiting, applies it in that order to the latest state, writes one batch, syncs once, and answers everyone.
+//! Every change passes through its queue and so has its place in one serial order. The committer takes the waiting
+//! requests, applies them in that order to the latest state, writes one batch, syncs once, and answers them all.
 //!
 //! Invariants:
 //!
-//! 1. Nobody is answered before the batch is as durable as the engine was configured for. That holds for refusals
+//! 1. No request is answered before the batch is as durable as the engine was configured for. That holds for refusals
 //!    too, since an earlier transaction of the same group may be their reason.
 //! 2. The highest stamp is written in the same batch as the entities that carry it.
 //! 3. After a write has failed, nothing is written before the database was opened again (`outage`).
-//! 4. Whatever happens, every request is answered or its answer is dropped, so that no caller waits for ever.
+//! 4. Whatever happens, every request is answered or its channel is dropped, so that no caller waits for ever.
 
 use super::group::Group;
 use super::guard::{Panicked, guarded};
@@ -19,6 +19,7 @@ use super::space::FreeSpace;
 use super::state::EmbeddedState;
 use super::storage::Storage;
 use crate::engine::{CatalogError, CommitError, Fault, TableKey};
+use crate::monotonic;
 use crate::properties_value;
 use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode};
@@ -27,7 +28,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout_at;
@@ -43,25 +44,25 @@ const GROUP_TRANSACTIONS_MAX: usize = 1024;
 /// A group takes no more transactions once they have this many bytes.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// What the committer is asked to do.
+/// A request to the committer.
 pub(super) enum Request {
     Commit(CommitRequest),
     CreateTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     SetPolicies(TableKey, StoredAccessPolicies, oneshot::Sender<Result<(), CatalogError>>),
     UpdateProperties(AccountName, Box<ServicePropertiesUpdate>, oneshot::Sender<Result<(), Fault>>),
-    /// Do what is already in the queue, take nothing new, and end.
+    /// Serve what is already in the queue, accept nothing new, and end.
     Stop,
 }
 
-/// A transaction on its way.
+/// A transaction to commit.
 pub(super) struct CommitRequest {
     pub(super) table: TableKey,
     pub(super) transaction: Transaction,
     /// About how much memory the transaction takes.
     pub(super) bytes: usize,
     pub(super) answer: oneshot::Sender<Result<Vec<Written>, CommitError>>,
-    /// The share of the queue's memory, given back with the answer.
+    /// The transaction's part of the queue's memory, released with the answer.
     pub(super) memory: OwnedSemaphorePermit,
 }
 
@@ -76,7 +77,7 @@ pub(super) struct Committer<C> {
     /// How durable a group of transactions is before it is acknowledged.
     pub(super) persist_mode: PersistMode,
     pub(super) space: FreeSpace,
-    /// Why nothing can be written; `None` if nothing is known to be wrong.
+    /// Why nothing can be written; `None` while no write has failed.
     pub(super) outage: Option<Outage>,
     /// Bounds the wait for a request during an outage.
     pub(super) timer: Runtime,
@@ -86,13 +87,15 @@ impl<C: Clock> Committer<C> {
     /// Serves requests until there can be no more.
     pub(super) fn run(mut self) {
         loop {
-            // A panic drops the answers of the group at hand, which tells their callers. Nothing of the group is visible: it
-            // was not written, or the library refuses all further writes.
+            // A panic drops the channels of the current group, so its callers get a fault. Nothing of the group is visible:
+            // it was not written, or the library refuses all further writes.
             match guarded(|| self.next_request().map(|request| self.serve(request))) {
                 Ok(Some(())) => {}
                 Ok(None) => break,
                 Err(Panicked) => {
-                    tracing::error!("the committer panicked; the requests at hand are answered with a fault");
+                    tracing::error!(
+                        "the committer panicked; the requests of the current group get a fault, and it goes on with the next"
+                    );
                 }
             }
         }
@@ -111,7 +114,7 @@ impl<C: Clock> Committer<C> {
         self.requests.blocking_recv()
     }
 
-    /// The database, if it takes writes. Opens it again if a write has failed and the time for an attempt has come.
+    /// The database, if it accepts writes. Opens it again if a write has failed and the next attempt is due.
     fn writable(&mut self) -> Result<Arc<Storage>, Fault> {
         if self.outage.is_none() {
             let storage = self.shared.storage()?;
@@ -119,7 +122,7 @@ impl<C: Clock> Committer<C> {
             if !storage.refuses_writes() {
                 return Ok(storage);
             }
-            self.begin_outage(&"the storage library refuses writes after one has failed");
+            self.begin_outage(&"the storage library refuses writes because one has failed");
         }
         if !self.outage.as_mut().is_some_and(|outage| outage.try_to_end(&self.shared)) {
             return Err(Fault::Suspended);
@@ -131,19 +134,19 @@ impl<C: Clock> Committer<C> {
         self.shared.storage()
     }
 
-    /// The database, if it takes more than deletions.
+    /// The database, if it accepts more than deletions.
     fn with_space(&mut self) -> Result<Arc<Storage>, Fault> {
         if self.space.is_low() { Err(Fault::Full) } else { self.writable() }
     }
 
     /// Writes a batch of the catalog. Tables change rarely, so it is synced at once whatever the durability of
-    /// transactions is.
+    /// transactions.
     fn write_synced(&mut self, batch: OwnedWriteBatch) -> Result<(), Fault> {
         let written = batch.durability(Some(PersistMode::SyncData)).commit();
         written.map_err(|error| self.write_failed(&error))
     }
 
-    /// Begins an outage; answers the fault for those who wait for the write that failed.
+    /// Begins an outage; returns the fault for the callers of the write that failed.
     fn write_failed(&mut self, error: &fjall::Error) -> Fault {
         self.begin_outage(error);
         Fault::Interrupted
@@ -155,7 +158,7 @@ impl<C: Clock> Committer<C> {
         self.shared.counts.outages.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Serves one request together with those that are waiting behind it.
+    /// Serves one request together with those that wait after it.
     fn serve(&mut self, first: Request) {
         let mut group = Vec::new();
         let mut group_bytes = 0;
@@ -180,7 +183,7 @@ impl<C: Clock> Committer<C> {
                 }
                 Request::UpdateProperties(account, update, answer) => {
                     // They do not depend on each other, but a group that went on would wait for one sync after the other
-                    // while somebody sets properties again and again.
+                    // while a client sets properties again and again.
                     self.commit(std::mem::take(&mut group));
                     drop(answer.send(self.update_properties(&account, *update)));
                 }
@@ -218,7 +221,7 @@ impl<C: Clock> Committer<C> {
         }
         let (transactions, entities) =
             (outcomes.iter().filter(|(_, _, result)| result.is_ok()).count(), group.entities());
-        let began = Instant::now();
+        let began = monotonic::now();
         let written = group.write(self.stamps.last(), self.persist_mode).map_err(|error| self.write_failed(&error));
         if written.is_ok() && transactions > 0 {
             self.count(transactions, entities, began.elapsed());
@@ -228,7 +231,7 @@ impl<C: Clock> Committer<C> {
                 Ok(()) => result,
                 Err(_) => Err(CommitError::Fault(Fault::Interrupted)),
             };
-            // A caller that has gone away does not want the answer.
+            // A caller may have gone away.
             drop(answer.send(result));
         }
     }
@@ -244,7 +247,7 @@ impl<C: Clock> Committer<C> {
 
     fn create_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
         let (storage, id) = (self.with_space(), self.next_table_id);
-        // Only now is it known what became of a write that failed.
+        // After an outage, only `writable` knows what became of the write that failed, so the catalog is read after it.
         if self.shared.catalog().get(table).is_some() {
             return Err(CatalogError::AlreadyExists);
         }
@@ -256,7 +259,7 @@ impl<C: Clock> Committer<C> {
             layout::catalog_value(table, id, self.stamps.now(), &StoredAccessPolicies::default()),
         );
         batch.insert(&storage.data, layout::NEXT_TABLE_ID, id.next().to_bytes());
-        // If the write fails, nobody knows whether the id was given out, so it is not given out again.
+        // If the write fails, the id may have been given out all the same, so it is not given out again.
         self.next_table_id = id.next();
         self.write_synced(batch).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().insert(table, id);
@@ -282,7 +285,7 @@ impl<C: Clock> Committer<C> {
 
     fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
         let storage = self.writable().map_err(CatalogError::Fault)?;
-        // Only now is it known what became of a write that failed.
+        // After an outage, only `writable` knows what became of the write that failed, so the catalog is read after it.
         let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
         let mut batch = storage.db.batch();
         batch.remove(&storage.data, layout::catalog_key(table));
@@ -306,7 +309,7 @@ impl<C: Clock> Committer<C> {
     }
 }
 
-/// Whether a transaction only deletes, by which an operator makes room on a full disk.
+/// Whether a transaction only deletes, as an operator does to make room on a full disk.
 fn makes_room(transaction: &Transaction) -> bool {
     transaction.mutations().iter().all(|mutation| matches!(mutation, Mutation::Delete { .. }))
 }

@@ -3,7 +3,7 @@
 use crate::figures::{Distribution, GROUP_BOUNDS, STORAGE_TIME_BOUNDS};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// What the committer counts. It alone writes here.
+/// What the committer counts. Only it writes here.
 #[derive(Debug)]
 pub(super) struct CommitterCounts {
     pub(super) group_transactions: Distribution,
@@ -11,7 +11,7 @@ pub(super) struct CommitterCounts {
     pub(super) write_time: Distribution,
     pub(super) transactions: AtomicU64,
     pub(super) outages: AtomicU64,
-    /// Nothing can be written, because a write failed.
+    /// Nothing can be written, because a write has failed.
     pub(super) is_out: AtomicBool,
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::{Semaphore, mpsc};
 
-/// The folder whose disk is looked at, and how much of it is to stay free.
+/// The folder whose file system the figures show, and how much of it is to stay free.
 #[derive(Debug)]
 pub(super) struct Disk {
     pub(super) folder: PathBuf,
@@ -25,7 +25,7 @@ impl Disk {
     }
 }
 
-/// The figures of the engine. Reads from the file system, so it may take a moment.
+/// The figures of the engine. Asks the file system, so it may block.
 pub(super) fn figures<T>(
     shared: &EmbeddedState,
     disk: &Disk,
@@ -64,7 +64,7 @@ pub(super) fn figures<T>(
     }
 }
 
-/// Deleted tables whose marker is still there.
+/// How many deleted tables still have their marker.
 fn purge_backlog(storage: &Storage) -> Option<u64> {
     let mut backlog = 0;
     for marker in storage.db.snapshot().prefix(&storage.data, layout::PURGE_PREFIX) {

@@ -1,10 +1,10 @@
-//! The data folder: whose it is, which format it has, and that only one process works on it.
+//! The data folder: who owns it, which format it has, and the lock that keeps other processes out.
 //!
 //! Invariant: a folder that is not ours, is of another format, is damaged or is in use is not changed in any way.
 //!
 //! A new folder is marked in two steps. First the marker is written under a temporary name, then the database is
-//! created, and when that is complete the marker gets its name. A temporary marker alone says that the folder is
-//! ours and that nothing in it was ever acknowledged, so its database may be thrown away and made again.
+//! created, and when that is complete the marker gets its name. A temporary marker alone means that the folder is
+//! ours and that nothing in it was ever acknowledged, so its database may be deleted and created again.
 
 use super::layout::FORMAT;
 use super::open_error::OpenError;
@@ -19,15 +19,15 @@ const DATABASE: &str = "database";
 const FIRST_LINE: &str = "rowhouse data folder";
 const LAST_LINE: &str = "Written by Rowhouse. Do not edit or delete this file.";
 
-/// Says that the database was closed in order; it is gone before anything is written again.
+/// Marks a database that was closed in order; it is removed before anything is written again.
 const CLOSED: &str = "rowhouse.closed";
 
-/// Says that a backup is being restored into the folder; while it is there, nobody but a restore opens the folder.
+/// Marks a folder into which a backup is being restored; while it is there, only a restore opens the folder.
 const RESTORING: &str = "rowhouse.restoring";
 
-/// Made and removed to find out whether the disk takes writes.
+/// Created and removed to find out whether the disk accepts writes.
 const PROBE: &str = "rowhouse.probe";
-/// How much is written to find that out, in bytes: a probe that fits in a corner that is left over proves nothing.
+/// How much is written to find that out, in bytes: a smaller file may still fit on a disk that is full.
 const PROBE_BYTES: usize = 1024 * 1024;
 
 /// Longest marker that is read, in bytes.
@@ -40,7 +40,7 @@ const IGNORED: [&str; 2] = [LOCK, "lost+found"];
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// Held for its lock, which the operating system lets go when the file is closed, however the process ends.
+    /// Held for its lock, which the operating system releases when the file is closed, however the process ends.
     lock: File,
     is_new: bool,
 }
@@ -53,23 +53,23 @@ impl Drop for Folder {
     }
 }
 
-/// What a folder is, judged without changing it.
+/// What a folder is, determined without changing it.
 enum Kind {
-    /// Missing, empty, or left behind by a first start that did not finish.
+    /// Missing, empty, or from a first start that did not finish.
     New,
     /// A complete data folder of this format.
     Complete,
 }
 
 impl Folder {
-    /// Takes possession of a data folder. A missing or empty one is made a new data folder.
+    /// Takes possession of a data folder. A missing or empty one becomes a new data folder.
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
-        if let Kind::New = judge(path)? {
+        if let Kind::New = kind(path)? {
             fs::create_dir_all(path).map_err(|error| OpenError::io("create the folder", path, error))?;
         }
         let lock = lock(path)?;
-        // Another process may have been here between the first look and the lock.
-        let is_new = matches!(judge(path)?, Kind::New);
+        // Another process may have changed it between the first look and the lock.
+        let is_new = matches!(kind(path)?, Kind::New);
         if is_new {
             prepare(path).map_err(|error| OpenError::io("prepare the folder", path, error))?;
         }
@@ -80,13 +80,13 @@ impl Folder {
     ///
     /// A folder that is read-only, or that was copied without its lock file, can be read all the same.
     pub(super) fn take_to_read(path: &Path) -> Result<Self, OpenError> {
-        if let Kind::New = judge(path)? {
+        if let Kind::New = kind(path)? {
             return Err(OpenError::Missing { folder: path.to_owned() });
         }
         let lock_path = path.join(LOCK);
         let lock = match File::open(&lock_path) {
             Ok(lock) => try_lock(lock, path)?,
-            // Nobody has the folder whose lock file is not even there. The marker is held open in its stead.
+            // Without a lock file no process has the folder open. The marker is held open in place of the lock.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let marker = path.join(MARKER);
                 File::open(&marker).map_err(|error| OpenError::io("open", &marker, error))?
@@ -96,12 +96,12 @@ impl Folder {
         Ok(Self { path: path.to_owned(), lock, is_new: false })
     }
 
-    /// Takes possession of a folder to restore a backup into: a missing or an empty one, or one with what a restore that
-    /// was interrupted left behind, which is thrown away.
+    /// Takes possession of a folder to restore a backup into: a missing or an empty one, or one with the remains of a
+    /// restore that was interrupted, which are deleted.
     ///
-    /// Until [`Self::complete_restore`] the folder is refused by everyone else.
+    /// Until [`Self::complete_restore`] nothing but another restore opens the folder.
     pub(super) fn take_to_restore(path: &Path) -> Result<Self, OpenError> {
-        let check = || match judge(path) {
+        let check = || match kind(path) {
             Ok(Kind::New) | Err(OpenError::Restoring { .. }) => Ok(()),
             Ok(Kind::Complete) => Err(OpenError::InUse { folder: path.to_owned() }),
             Err(error) => Err(error),
@@ -113,8 +113,8 @@ impl Folder {
         let prepared = || -> io::Result<()> {
             File::create(path.join(RESTORING))?.sync_all()?;
             sync_folder(path)?;
-            for left_behind in [MARKER, CLOSED] {
-                remove_if_there(&path.join(left_behind))?;
+            for name in [MARKER, CLOSED] {
+                remove_if_there(&path.join(name))?;
             }
             prepare(path)
         };
@@ -122,7 +122,7 @@ impl Folder {
         Ok(Self { path: path.to_owned(), lock, is_new: true })
     }
 
-    /// Says that everything was restored and synced: from here on the folder is like any other that was closed in order.
+    /// Completes a restore of which everything is synced: the folder becomes one like any other that was closed in order.
     pub(super) fn complete_restore(&mut self) -> Result<(), OpenError> {
         self.complete()?;
         self.note_closing()
@@ -131,7 +131,7 @@ impl Folder {
             .map_err(|error| OpenError::io("complete the restore in", &self.path, error))
     }
 
-    /// Whether the disk takes writes and syncs, tried out on a file that is removed again.
+    /// Finds out whether the disk accepts writes and syncs, with a file that is removed again.
     pub(super) fn probe(&self) -> io::Result<()> {
         let path = self.path.join(PROBE);
         let written = File::create(&path).and_then(|mut file| {
@@ -145,7 +145,7 @@ impl Folder {
         sync_folder(&self.path)
     }
 
-    /// Notes that everything was synced and that nothing will be written any more.
+    /// Notes that everything was synced and that nothing more will be written.
     pub(super) fn note_closing(&self) -> io::Result<()> {
         File::create(self.path.join(CLOSED))?.sync_all()?;
         sync_folder(&self.path)
@@ -157,7 +157,7 @@ impl Folder {
         path.try_exists().map_err(|error| OpenError::io("look for", &path, error))
     }
 
-    /// Takes the note back, before anything is written.
+    /// Removes the note, before anything is written.
     pub(super) fn forget_closing(&self) -> Result<(), OpenError> {
         let path = self.path.join(CLOSED);
         remove_if_there(&path)
@@ -170,14 +170,14 @@ impl Folder {
         self.path.join(DATABASE)
     }
 
-    /// Whether the database is still to be created.
+    /// Whether the database does not exist yet.
     pub(super) fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Says that the database was created completely.
+    /// Marks the database as completely created.
     ///
-    /// The storage library does not sync the folder in which it makes those of its keyspaces, so this does.
+    /// The storage library does not sync the folder in which it creates those of its keyspaces, so this does.
     pub(super) fn complete(&mut self) -> Result<(), OpenError> {
         sync_folders(&self.database())
             .and_then(|()| fs::rename(self.path.join(NEW_MARKER), self.path.join(MARKER)))
@@ -188,7 +188,7 @@ impl Folder {
     }
 }
 
-fn judge(path: &Path) -> Result<Kind, OpenError> {
+fn kind(path: &Path) -> Result<Kind, OpenError> {
     let names = match names(path) {
         Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kind::New),
@@ -254,7 +254,7 @@ fn try_lock(file: File, folder: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Makes an empty folder ready for a new database, and throws away what an unfinished first start left behind.
+/// Prepares an empty folder for a new database, and deletes the database of an unfinished first start.
 fn prepare(path: &Path) -> io::Result<()> {
     let mut marker = File::create(path.join(NEW_MARKER))?;
     marker.write_all(marker_text().as_bytes())?;

@@ -1,6 +1,6 @@
 //! A group of transactions that are written in one batch and synced once.
 //!
-//! Invariant: a transaction sees what all transactions before it in the group did, and nothing of one that is refused.
+//! Invariant: a transaction sees the effects of all transactions before it in the group, and none of a refused one.
 
 use super::layout::{self, TableId};
 use super::state::EmbeddedState;
@@ -19,7 +19,7 @@ pub(super) struct Group<'a> {
     shared: &'a EmbeddedState,
     storage: &'a Storage,
     batch: OwnedWriteBatch,
-    /// What the batch makes of each entity. A single transaction needs none: it never names an entity twice.
+    /// The state of each entity after the batch. A single transaction needs none: it never names an entity twice.
     overlay: Option<HashMap<UserKey, Option<UserValue>>>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Group<'a> {
         self.batch.len()
     }
 
-    /// Writes the batch, as durably as the mode says, and makes it visible.
+    /// Writes the batch, with the durability of the mode, and makes it visible.
     pub(super) fn write(mut self, last_stamp: DateTime, mode: PersistMode) -> fjall::Result<()> {
         if self.batch.is_empty() {
             return Ok(());
@@ -63,7 +63,7 @@ impl<'a> Group<'a> {
         written
     }
 
-    /// The key of each mutation in the database, and what it makes of its entity.
+    /// The key of each mutation in the database, and its effect.
     fn effects(
         &self,
         id: TableId,

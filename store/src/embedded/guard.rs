@@ -19,9 +19,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[derive(Debug)]
 pub(super) struct Panicked;
 
-/// Runs something, and answers whether it panicked.
+/// Runs a closure, and turns a panic into an error.
 ///
-/// The caller vouches that what the closure changes may be used after a panic.
+/// The caller must make sure that what the closure changes can be used after a panic.
 pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| Panicked)
 }

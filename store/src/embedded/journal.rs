@@ -1,28 +1,26 @@
-//! Reading the journals of the storage library before the library does, to tell a write that was cut off from damage.
+//! Reads the journals of the storage library before the library does, and tells a write that was cut off from damage.
 //!
-//! The library takes the first entry that it cannot read for the end of a journal and cuts the file there. That is
-//! right for the last batch, which a loss of power may have left half written. But it would throw away everything
-//! behind a damaged byte in the middle, silently, although all of that was acknowledged. And where it finds the
-//! checksum of the last batch wrong, it refuses to start although nothing acknowledged is missing.
+//! The library takes the first entry that it cannot read for the end of a journal and cuts the file there. That is right
+//! for the last batch, which a loss of power may have left half written. But it would silently delete everything after a
+//! damaged byte in the middle, although all of that was acknowledged. And where the checksum of the last batch is wrong,
+//! it refuses to start although nothing acknowledged is missing.
 //!
-//! What is behind the last complete batch is cut off if it holds no complete batch, and damage if it does. But a batch
-//! that was cut off has the bytes of clients in it, as they are, and these may look like any batch. So a place inside
-//! the value of an entity does not count, as long as it is certain that it is inside one.
+//! What follows the last complete batch is cut off if it holds no complete batch, and damage if it does. But a batch that
+//! was cut off contains the bytes of clients as they are, and these may look like any batch. So a place inside the value
+//! of an entity does not count, as long as it is certain that it is inside one.
 //!
 //! Invariants:
 //!
-//! 1. No damage to one place of a journal hides a complete batch behind it, whatever clients store. A value is passed
-//!    over only if the start of its batch and all heads of items up to it can be read, and if their lengths are
-//!    confirmed: the length of a value stands there twice and has a bound, and a key is followed by a control character
-//!    (every record, item and end begins with one) and has none but its separator. Everything behind the first doubt
-//!    counts.
-//! 2. A write of which some beginning is there, and nothing behind that, is never taken for damage: all its heads are
-//!    there up to the last value, and that one reaches the end. The end of the process, a full disk and most losses of
-//!    power leave this.
+//! 1. Damage to one place of a journal never hides a complete batch after it, whatever clients store. A value is skipped
+//!    only if the start of its batch and all heads of items up to it can be read, and if their lengths are confirmed: the
+//!    length of a value is stored twice and has a bound, and a key contains no control character except its separator
+//!    and is followed by one (every record, item and end begins with one). Everything after the first doubt counts.
+//! 2. A write of which only the beginning is there is never taken for damage: all its heads are there up to the last value,
+//!    and that one reaches the end. The end of the process, a full disk and most losses of power leave such a write.
 //! 3. The work is in proportion to the number of bytes, whatever they are.
 //!
-//! What is left is a loss of power that leaves parts of a write without a start or a head before them, if a value in
-//! these parts holds a batch. That looks like damage, and is taken for it, because the opposite would lose data.
+//! One case remains: a loss of power that leaves later parts of a write without the start or a head before them, if a value
+//! in these parts contains a batch. It looks like damage and is taken for it, because the opposite would lose data.
 //!
 //! This module must not know files: it judges bytes. `docs/embedded-engine.md` gives the format of a journal.
 
@@ -36,7 +34,7 @@ const TAG_END: u8 = 3;
 const TAG_CLEAR: u8 = 4;
 const TRAILER: &[u8] = b"FJL\x03";
 
-/// The fixed part of an item behind its tag: value type, compression, keyspace, three lengths.
+/// The fixed part of an item after its tag: value type, compression, keyspace, three lengths.
 const ITEM_HEADER_BYTES: usize = 1 + 1 + 8 + 2 + 4 + 4;
 /// The only compression that this engine lets the library use in a journal.
 const COMPRESSION_NONE: u8 = 0;
@@ -48,25 +46,25 @@ const TABLE_ID_BYTES: usize = 8;
 const KEY_SEPARATOR: u8 = 0;
 /// No record of an entity is longer, in bytes: a UTF-16 code unit counts as two bytes and is stored with at most three.
 const RECORD_BYTES_MAX: usize = 2 * ENTITY_BYTES_MAX;
-/// Keys have no control characters, which are those below this one.
+/// Keys contain no control characters, which are those below this one.
 const FIRST_CHARACTER: u8 = b' ';
 
 /// How many bytes are hashed in about the time that stepping over an item takes.
 const HASH_STEP_BYTES: usize = 64;
 
-/// What a journal holds.
+/// The structure of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Journal {
     /// All bytes before this one are complete batches.
     pub(super) valid_bytes: usize,
-    /// What comes behind them.
+    /// What follows them.
     pub(super) rest: Rest,
     /// The sequence numbers of the batches; `None` if there are none.
     pub(super) sequence: Option<Sequence>,
 }
 
 impl Journal {
-    /// A journal as it was created.
+    /// A journal to which nothing was written.
     pub(super) const UNWRITTEN: Self = Self { valid_bytes: 0, rest: Rest::Empty, sequence: None };
 }
 
@@ -89,16 +87,16 @@ impl Sequence {
     }
 }
 
-/// What comes behind the complete batches of a journal.
+/// What follows the complete batches of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     /// Nothing, or the zeros that the file was created with.
     Empty,
     /// Bytes that hold no complete batch: a write that was cut off.
     CutOff,
-    /// Bytes that cannot be read, and at this place a complete batch behind them.
+    /// Bytes that cannot be read, followed by a complete batch at this place.
     BatchAt(usize),
-    /// Bytes that cannot be read, and too many places behind them that look like a batch to look at them all.
+    /// Bytes that cannot be read, followed by more places that look like a batch than are searched.
     Unclear,
 }
 
@@ -107,12 +105,12 @@ pub(super) fn read(bytes: &[u8]) -> Journal {
     let mut valid_bytes = 0;
     let mut rest = bytes;
     let mut sequence = None;
-    // Each batch is read once, so that needs no bound.
+    // Each batch is read once, so this needs no bound.
     let mut unbounded = usize::MAX;
     while let Some(batch) = Batch::read(rest, &mut unbounded).filter(Batch::is_intact) {
-        valid_bytes += rest.len() - batch.behind.len();
+        valid_bytes += rest.len() - batch.after.len();
         sequence = Some(Sequence::and(sequence, batch.number));
-        rest = batch.behind;
+        rest = batch.after;
     }
     let rest = without_zeros_at_end(rest);
     let (last, mut steps_left) = (sequence.map(|sequence| sequence.last), rest.len());
@@ -134,8 +132,8 @@ fn without_zeros_at_end(bytes: &[u8]) -> &[u8] {
 
 /// Looks for the first complete batch that does not begin with the first byte, and is later than `last`.
 ///
-/// Bytes can be made so that batches seem to begin at many places and go on for long, or end together, so it is bounded
-/// how many items are stepped over, or so many bytes hashed.
+/// Bytes can be made so that batches seem to begin at many places and to be long, or to end together. So the number of items
+/// that are stepped over, and of bytes that are hashed, is bounded.
 fn find_batch(bytes: &[u8], last: Option<u64>, steps_left: &mut usize) -> Rest {
     for at in places(bytes, last) {
         let batch = bytes.get(at..).filter(|rest| is_later(rest, last)).and_then(|rest| Batch::read(rest, steps_left));
@@ -152,7 +150,7 @@ fn find_batch(bytes: &[u8], last: Option<u64>, steps_left: &mut usize) -> Rest {
     Rest::CutOff
 }
 
-/// The places at which a batch behind the first byte may begin: all that are not certainly in the value of an entity.
+/// The places after the first byte at which a batch may begin: all that are not certainly in the value of an entity.
 fn places(bytes: &[u8], last: Option<u64>) -> impl Iterator<Item = usize> {
     let mut between = Vec::new();
     let mut from = 1;
@@ -164,12 +162,12 @@ fn places(bytes: &[u8], last: Option<u64>) -> impl Iterator<Item = usize> {
     between.into_iter().flatten()
 }
 
-/// Where the values of the entities are in a batch that is not complete, as far as that is certain. The last may reach
+/// The values of the entities in a batch that is not complete, as far as their places are certain. The last may reach
 /// beyond the bytes.
 fn values_of_entities(bytes: &[u8], last: Option<u64>) -> Vec<Range<usize>> {
     let mut values = Vec::new();
     let Some(start) = Start::read(bytes).filter(|_| is_later(bytes, last)) else { return values };
-    let mut at = bytes.len() - start.behind.len();
+    let mut at = bytes.len() - start.after.len();
     for _ in 0..start.item_count {
         let Some(value) = bytes.get(at..).and_then(value_of_entity) else { break };
         values.push(at + value.start..at + value.end);
@@ -178,17 +176,17 @@ fn values_of_entities(bytes: &[u8], last: Option<u64>) -> Vec<Range<usize>> {
     values
 }
 
-/// Where the value of an item is, if the item is of an entity and its lengths are certain.
+/// The place of the value of an item, if the item is of an entity and its lengths are certain.
 fn value_of_entity(bytes: &[u8]) -> Option<Range<usize>> {
     let head = Head::read(bytes)?;
     let (table, key) = head.key.split_at_checked(TABLE_ID_BYTES)?;
     let is_of_entity =
         head.keyspace == DATA_KEYSPACE && table.iter().any(|byte| *byte != 0) && head.value_bytes <= RECORD_BYTES_MAX;
-    // A longer key would have the first byte of the value or of the next entry in it, and a shorter one would be
-    // followed by a character.
+    // A longer key would contain the first byte of the value or of the next entry, and a shorter one would be followed by
+    // a character.
     let is_key = key.iter().filter(|byte| **byte < FIRST_CHARACTER).eq([&KEY_SEPARATOR])
-        && head.behind.first().is_some_and(|byte| *byte < FIRST_CHARACTER);
-    let start = bytes.len() - head.behind.len();
+        && head.after.first().is_some_and(|byte| *byte < FIRST_CHARACTER);
+    let start = bytes.len() - head.after.len();
     (is_of_entity && is_key).then(|| start..start + head.value_bytes)
 }
 
@@ -201,15 +199,15 @@ fn is_later(bytes: &[u8], last: Option<u64>) -> bool {
 struct Start<'a> {
     item_count: u32,
     number: u64,
-    behind: &'a [u8],
+    after: &'a [u8],
 }
 
 impl<'a> Start<'a> {
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(&[TAG_START])?;
         let (item_count, rest) = rest.split_first_chunk()?;
-        let (number, behind) = rest.split_first_chunk()?;
-        let start = Self { item_count: u32::from_le_bytes(*item_count), number: u64::from_le_bytes(*number), behind };
+        let (number, after) = rest.split_first_chunk()?;
+        let start = Self { item_count: u32::from_le_bytes(*item_count), number: u64::from_le_bytes(*number), after };
         // The library writes no batch without items.
         (start.item_count > 0).then_some(start)
     }
@@ -220,23 +218,23 @@ struct Batch<'a> {
     number: u64,
     items: &'a [u8],
     checksum: u64,
-    behind: &'a [u8],
+    after: &'a [u8],
 }
 
 impl<'a> Batch<'a> {
     /// The batch that the bytes begin with, unless it has more items than there are steps left.
     fn read(bytes: &'a [u8], steps_left: &mut usize) -> Option<Self> {
         let start = Start::read(bytes)?;
-        let mut rest = start.behind;
+        let mut rest = start.after;
         for _ in 0..start.item_count {
             *steps_left = steps_left.checked_sub(1)?;
             rest = after_item(rest)?;
         }
-        let items = start.behind.get(..start.behind.len() - rest.len())?;
+        let items = start.after.get(..start.after.len() - rest.len())?;
         let rest = rest.strip_prefix(&[TAG_END])?;
         let (checksum, rest) = rest.split_first_chunk()?;
-        let behind = rest.strip_prefix(TRAILER)?;
-        Some(Self { number: start.number, items, checksum: u64::from_le_bytes(*checksum), behind })
+        let after = rest.strip_prefix(TRAILER)?;
+        Some(Self { number: start.number, items, checksum: u64::from_le_bytes(*checksum), after })
     }
 
     fn is_intact(&self) -> bool {
@@ -249,7 +247,7 @@ fn after_item(bytes: &[u8]) -> Option<&[u8]> {
         return rest.get(8..);
     }
     let head = Head::read(bytes)?;
-    head.behind.get(head.value_bytes..)
+    head.after.get(head.value_bytes..)
 }
 
 /// An item without its value, which may not be there.
@@ -257,7 +255,7 @@ struct Head<'a> {
     keyspace: u64,
     key: &'a [u8],
     value_bytes: usize,
-    behind: &'a [u8],
+    after: &'a [u8],
 }
 
 impl<'a> Head<'a> {
@@ -269,9 +267,9 @@ impl<'a> Head<'a> {
         if compression != COMPRESSION_NONE || [v0, v1, v2, v3] != [s0, s1, s2, s3] {
             return None;
         }
-        let (key, behind) = rest.split_at_checked(usize::from(u16::from_le_bytes([k0, k1])))?;
+        let (key, after) = rest.split_at_checked(usize::from(u16::from_le_bytes([k0, k1])))?;
         let value_bytes = usize::try_from(u32::from_le_bytes([v0, v1, v2, v3])).ok()?;
-        Some(Self { keyspace: u64::from_le_bytes(keyspace), key, value_bytes, behind })
+        Some(Self { keyspace: u64::from_le_bytes(keyspace), key, value_bytes, after })
     }
 }
 
@@ -294,7 +292,7 @@ mod tests {
         let mut bytes = std::fs::read(folder.path().join("0.jnl")).unwrap();
         let mut ends = vec![0];
         while let Some(batch) = Batch::read(&bytes[ends[ends.len() - 1]..], &mut usize::MAX.clone()) {
-            ends.push(bytes.len() - batch.behind.len());
+            ends.push(bytes.len() - batch.after.len());
         }
         bytes.truncate(ends[ends.len() - 1]);
         (bytes, ends)
@@ -328,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_before_a_complete_batch_is_told_from_a_cut_off_write() {
+    fn damage_before_a_complete_batch_is_distinguished_from_a_cut_off_write() {
         let (bytes, ends) = written(3);
         for at in (ends[1]..ends[2]).step_by(11) {
             let mut damaged = bytes.clone();
@@ -375,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_store_is_not_taken_for_a_batch_behind_a_cut_off_write() {
+    fn what_clients_store_is_not_taken_for_a_batch_after_a_cut_off_write() {
         let forged =
             [batch(4, &[]), batch(4, &[entity("x", b"")]), batch(u64::MAX, &[removal("x")]).repeat(5)].concat();
         let first = batch(1, &[entity("a", b"1"), stamp()]);
@@ -387,7 +385,7 @@ mod tests {
             cut.resize(both.len() + 10_000, 0);
             assert_eq!(extent(&cut), (first.len(), Rest::CutOff), "zeros from {length}");
         }
-        // A value of which parts are missing has its heads.
+        // Parts of a value are missing, and its heads are there.
         let second = both.windows(forged.len()).rposition(|bytes| bytes == forged).unwrap();
         for hole in [second - 9..second, second..second + 20, second + forged.len() - 40..both.len()] {
             let mut bytes = both.clone();
@@ -397,8 +395,8 @@ mod tests {
     }
 
     #[test]
-    fn no_flipped_bits_hide_the_batch_behind_them() {
-        // The last batches are so small that a length needs few more bytes to reach beyond them.
+    fn no_flipped_bits_hide_the_batch_after_them() {
+        // The last batches are so small that a slightly longer length reaches beyond them.
         let forged = batch(9, &[entity("x", &[5; 40])]);
         let first = batch(1, &[entity("a", b"1"), stamp()]);
         let middles = [
@@ -413,7 +411,7 @@ mod tests {
             let good = [first.clone(), middle, batch(3, &[removal("f")])].concat();
             assert_eq!(extent(&good), (good.len(), Rest::Empty));
             let changes = (0..8).map(|bit| 1 << bit).chain([0x03, 0x55, 0xAA, 0xFF]).collect::<Vec<u8>>();
-            // No checksum covers the number of a batch, so that is for another check.
+            // No checksum covers the number of a batch, so another check looks at it.
             let number = first.len() + 5..first.len() + 13;
             for at in (first.len()..end).filter(|at| !number.contains(at)) {
                 for length in [1, 2, 3, 4, 8, 16, 32] {
@@ -423,9 +421,9 @@ mod tests {
                     for bytes in changes.iter().map(changed).chain(fills).filter(|bytes| *bytes != good[at..last]) {
                         let damaged = [&good[..at], &bytes, &good[last..]].concat();
                         let journal = read(&damaged);
-                        let is_told = matches!(journal.rest, Rest::BatchAt(_) | Rest::Unclear)
+                        let is_found = matches!(journal.rest, Rest::BatchAt(_) | Rest::Unclear)
                             || journal.sequence.is_some_and(|sequence| !sequence.grows);
-                        assert!(is_told, "{at}..{last} became {bytes:?}: {journal:?}");
+                        assert!(is_found, "{at}..{last} became {bytes:?}: {journal:?}");
                     }
                 }
             }
@@ -451,16 +449,16 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_behind_damage_is_later_than_what_is_before_it_and_has_items() {
-        let begin = |number, behind: Vec<u8>| [batch(number, &[removal("a")]), vec![0xFF; 10], behind].concat();
+    fn a_batch_after_damage_is_later_than_the_one_before_it_and_has_items() {
+        let begin = |number, after: Vec<u8>| [batch(number, &[removal("a")]), vec![0xFF; 10], after].concat();
         let length = batch(7, &[removal("a")]).len();
-        for (behind, expected) in [
+        for (after, expected) in [
             (batch(6, &[removal("b")]), Rest::CutOff),
             (batch(7, &[removal("b")]), Rest::CutOff),
             (batch(8, &[]), Rest::CutOff),
             (batch(8, &[removal("b")]), Rest::BatchAt(length + 10)),
         ] {
-            assert_eq!(extent(&begin(7, behind.clone())), (length, expected), "{}", behind.escape_ascii());
+            assert_eq!(extent(&begin(7, after.clone())), (length, expected), "{}", after.escape_ascii());
         }
         assert_eq!(extent(&batch(1, &[])), (0, Rest::CutOff));
     }

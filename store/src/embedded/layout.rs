@@ -16,27 +16,27 @@ pub(super) const FORMAT: u32 = 1;
 /// from being deleted until it has been written out too.
 pub(super) const KEYSPACE: &str = "data";
 
-// No table has the id 0, so the keys that begin with it are the engine's own. The next byte tells their kind.
+// No table has the id 0, so the keys that begin with it are the engine's own. The next byte is their kind.
 
 /// The key of the id that the next table gets.
 pub(super) const NEXT_TABLE_ID: &[u8] = b"\0\0\0\0\0\0\0\0mnext-table-id";
 /// The key of the highest Timestamp given out.
 pub(super) const LAST_STAMP: &[u8] = b"\0\0\0\0\0\0\0\0mlast-stamp";
-/// What the keys of the tables begin with: the catalog.
+/// The prefix of the keys of tables: the catalog.
 pub(super) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
-/// What the keys of the deleted tables begin with whose entities are still to be removed; the table id follows.
+/// The prefix of the keys of deleted tables whose entities are still to be removed; the table id follows.
 pub(super) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
-/// What the keys of service properties begin with; the name of the account follows.
+/// The prefix of the keys of service properties; the name of the account follows.
 pub(super) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
 
-/// The version of the values of the catalog, their first byte, of tables without policies.
+/// The version of a value of the catalog, its first byte, for a table without policies.
 const CATALOG_VALUE_VERSION: u8 = 1;
-/// The same of tables with policies, which stand behind what the first version has.
+/// The same for a table with policies, which follow what the first version has.
 const CATALOG_VALUE_VERSION_WITH_POLICIES: u8 = 2;
-/// The value of the key of a deleted table: its version, and nothing else.
+/// The value of a deleted table: its version, and nothing else.
 pub(super) const PURGE_VALUE: &[u8] = &[1];
 
-/// Separates the account from the table name; neither can hold it.
+/// Separates the account from the table name; neither can contain it.
 const CATALOG_KEY_SEPARATOR: u8 = 0;
 
 /// Identifies a table for ever: ids are given out in ascending order and never again.
@@ -49,7 +49,7 @@ impl TableId {
 
     /// The id after this one.
     pub(super) fn next(self) -> Self {
-        Self(self.0.checked_add(1).expect("nobody lives to create 2^64 tables"))
+        Self(self.0.checked_add(1).expect("2^64 tables are never created"))
     }
 
     /// The id before this one; `None` before the first.
@@ -57,12 +57,12 @@ impl TableId {
         Some(Self(self.0.checked_sub(1).filter(|id| *id > 0)?))
     }
 
-    /// The bytes that stand for the id in keys and values.
+    /// The id as it is stored in keys and values.
     pub(super) fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// The id that these bytes stand for.
+    /// The id of these bytes.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         Some(Self(u64::from_be_bytes(bytes.try_into().ok()?)))
     }
@@ -73,7 +73,7 @@ pub(super) fn entity_key(table: TableId, key: &[u8]) -> Vec<u8> {
     [table.to_bytes().as_slice(), key].concat()
 }
 
-/// The key of an entity of which the two keys are at hand.
+/// The same from the two keys of the entity.
 pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
     let (partition, row) = (key.partition.as_str(), key.row.as_str());
     let mut full_key = Vec::with_capacity(size_of::<TableId>() + partition.len() + 1 + row.len());
@@ -82,7 +82,7 @@ pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
     full_key
 }
 
-/// The key bytes inside the table of the key of an entity.
+/// The key bytes inside the table, of the key of an entity.
 pub(super) fn key_in_table(key: &[u8]) -> Option<&[u8]> {
     key.get(size_of::<TableId>()..)
 }
@@ -98,7 +98,7 @@ pub(super) fn purge_key(table: TableId) -> Vec<u8> {
     [PURGE_PREFIX, &table.to_bytes()].concat()
 }
 
-/// The table that the key of a deleted table stands for.
+/// The table of a key of a deleted table.
 pub(super) fn decode_purge_key(key: &[u8]) -> Option<TableId> {
     TableId::from_bytes(key.strip_prefix(PURGE_PREFIX)?)
 }
@@ -121,7 +121,7 @@ pub(super) fn catalog_value(
     out
 }
 
-/// What an entry of the catalog says.
+/// A decoded entry of the catalog.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CatalogEntry {
     pub(super) table: TableKey,
@@ -205,7 +205,7 @@ pub(super) fn stamp_value(stamp: DateTime) -> [u8; 8] {
     stamp.ticks().to_be_bytes()
 }
 
-/// The stamp that a value of [`LAST_STAMP`] stands for.
+/// The stamp of a value of [`LAST_STAMP`].
 fn decode_stamp(value: &[u8]) -> Option<DateTime> {
     DateTime::from_ticks(i64::from_be_bytes(value.try_into().ok()?))
 }

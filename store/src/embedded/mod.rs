@@ -7,7 +7,7 @@
 //!
 //! 1. One engine owns a data folder at a time, and a folder that cannot be opened is not changed.
 //! 2. Memory is bounded by the options, whatever the load: the cache, the queue of the committer and the number of
-//!    scans at a time.
+//!    concurrent scans.
 
 mod background;
 mod check;
@@ -15,6 +15,8 @@ mod committer;
 mod counts;
 mod figures;
 mod folder;
+#[cfg(test)]
+mod golden;
 mod group;
 mod guard;
 mod journal;
@@ -73,17 +75,17 @@ pub enum Durability {
     Interval(Duration),
 }
 
-/// How the engine works. Nothing here changes the format of the data folder.
+/// How the engine works. No option changes the format of the data folder.
 #[derive(Debug, Clone)]
 pub struct EmbeddedOptions {
     /// When an acknowledged write is on disk.
     pub durability: Durability,
-    /// Memory for blocks read from disk, in bytes; taken as it is needed.
+    /// Memory for blocks read from disk, in bytes; allocated as it is needed.
     pub cache_bytes: u64,
-    /// Most scans that run at a time; each takes a thread. More wait.
+    /// Most concurrent scans; each takes a thread. More wait.
     pub concurrent_scans: usize,
-    /// While the file system of the data folder has less free space than this, in bytes, nothing but deletions is
-    /// taken. It keeps room for what the engine writes by itself. Zero takes everything until the disk is full.
+    /// While the file system of the data folder has less free space than this, in bytes, only deletions are taken. That
+    /// keeps room for what the engine writes by itself. With zero, every write is taken until the disk is full.
     pub min_free_bytes: u64,
 }
 
@@ -112,7 +114,7 @@ pub struct Embedded {
     threads: Arc<Mutex<Threads>>,
 }
 
-/// The threads of the engine, and what ends them beside the queue of the committer.
+/// The threads of the engine, and the channels that end them. The committer ends with its queue.
 struct Threads {
     committer: Option<JoinHandle<()>>,
     purger: Option<(std_mpsc::Sender<()>, JoinHandle<()>)>,
@@ -120,7 +122,7 @@ struct Threads {
 }
 
 impl Embedded {
-    /// Opens a data folder; a missing or empty folder is made a new one. Blocks while it reads from disk.
+    /// Opens a data folder; a missing or empty folder becomes a new one. Blocks while it reads from disk.
     pub fn open<C: Clock>(path: &Path, options: &EmbeddedOptions, clock: C) -> Result<Self, OpenError> {
         let cut_off = match options.durability {
             Durability::Sync => CutOff::LastBatch,
@@ -169,7 +171,7 @@ impl Embedded {
         })
     }
 
-    /// What takes snapshots of this engine, for as long as it is open.
+    /// What takes snapshots of this engine, for as long as the engine is open.
     pub fn snapshots(&self) -> Arc<dyn Snapshots> {
         Arc::clone(&self.shared) as _
     }
@@ -180,15 +182,15 @@ impl Embedded {
         requests.send(request).await.map_err(|_| self.no_answer())
     }
 
-    /// Why a request was not answered.
+    /// The fault of a request that was not answered.
     fn no_answer(&self) -> Fault {
         match self.shared.check_open() {
             Err(closed) => closed,
-            Ok(()) => Fault::Storage("the committer gave up on the request, see the log".into()),
+            Ok(()) => Fault::Storage("the committer failed while it served the request; the log says why".into()),
         }
     }
 
-    /// Runs what may wait for the disk where nobody else waits with it.
+    /// Runs what may wait for the disk on a thread of its own, so that no other task waits with it.
     async fn on_a_waiting_thread<T: Send + 'static>(
         &self,
         run: impl FnOnce(&EmbeddedState) -> T + Send + 'static,
@@ -197,9 +199,9 @@ impl Embedded {
         tokio::task::spawn_blocking(move || run(&shared)).await.map_err(|error| Fault::Storage(Box::new(error)))
     }
 
-    /// Reads what the committer will have to read, so that it finds it in the cache: while it waits, all writers wait.
+    /// Reads what the committer will read, so that it finds it in the cache: while the committer waits, all writers wait.
     async fn warm(&self, table: &TableKey, transaction: &Transaction) -> Result<(), Fault> {
-        // Of these, one needs nothing of what exists, and the other finds nothing, which filters in memory tell.
+        // The first needs nothing of the existing entity. The second mostly finds none, which filters in memory show.
         let is_blind =
             |mutation: &&Mutation| matches!(mutation, Mutation::InsertOrReplace { .. } | Mutation::Insert { .. });
         let keys: Vec<_> = transaction.mutations().iter().filter(|m| !is_blind(m)).map(|m| m.key().clone()).collect();
@@ -209,7 +211,7 @@ impl Embedded {
         let table = table.clone();
         self.on_a_waiting_thread(move |shared| {
             for key in &keys {
-                // What is wrong here is wrong for the committer, too, and he says so.
+                // The committer meets the same error, and reports it.
                 let _warm = shared.get(&table, key);
             }
         })
@@ -260,7 +262,7 @@ impl Engine for Embedded {
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
-        // Reading does not wait, and a task that reads in a loop must let others have their turn.
+        // Reading does not wait, so a task that reads in a loop must yield.
         consume_budget().await;
         self.shared.check_open().map_err(ReadError::Fault)?;
         if !self.shared.reads_may_wait() {
@@ -325,7 +327,7 @@ impl Engine for Embedded {
     async fn close(&self) -> Result<(), Fault> {
         self.shared.check_open()?;
         self.shared.closing.cancel();
-        // What is already queued is still answered; the committer closes the queue behind this request.
+        // Requests that are already queued are still answered; the committer closes the queue at this one.
         if let Some(requests) = &self.requests {
             let _already_stopped = requests.send(Request::Stop).await;
         }
@@ -335,7 +337,7 @@ impl Engine for Embedded {
             let storage = shared.storage()?;
             storage.db.persist(PersistMode::SyncAll).map_err(storage::storage_fault)?;
             if let Err(error) = shared.folder().note_closing() {
-                tracing::warn!(%error, "the data folder was closed in order, but that could not be noted in it");
+                tracing::warn!(%error, "the data folder was closed in order, but the note of that could not be written");
             }
             Ok(())
         });
@@ -346,21 +348,21 @@ impl Engine for Embedded {
 impl Drop for Embedded {
     fn drop(&mut self) {
         self.shared.closing.cancel();
-        // The committer ends when it has done what is in its queue and there is nobody left who could ask for more.
+        // The committer ends when its queue is empty and has no sender left.
         self.requests = None;
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).join();
     }
 }
 
 impl Threads {
-    /// Ends the threads. The committer was told to end by its queue.
+    /// Ends the threads. The committer ends with its queue, which the caller has closed.
     fn join(&mut self) {
         let stop = |(wake, thread): (std_mpsc::Sender<()>, JoinHandle<()>)| {
             let _already_ended = wake.send(());
             drop(wake);
             thread
         };
-        // The committer wakes the purger, so it goes first.
+        // The committer wakes the purger, so it ends first.
         let committer = self.committer.take().into_iter();
         let others = [self.purger.take(), self.syncer.take()].into_iter().flatten().map(stop);
         for thread in committer.chain(others) {
@@ -371,7 +373,7 @@ impl Threads {
     }
 }
 
-/// Stops a scan when nobody waits for it any more.
+/// Stops a scan when its future is dropped.
 struct CancelOnDrop(Cancellation);
 
 impl Drop for CancelOnDrop {
@@ -389,9 +391,9 @@ fn spawn(
     std::thread::Builder::new().name(format!("rowhouse {name}")).spawn(move || run(&shared))
 }
 
-/// About how much memory a transaction takes while it waits.
+/// About how much memory a waiting transaction takes.
 fn memory_bytes(transaction: &Transaction) -> usize {
-    /// What a mutation takes beside its keys and properties.
+    /// Memory of a mutation without its keys and properties.
     const MUTATION_BYTES: usize = 256;
     let bytes = |mutation: &Mutation| {
         let key = mutation.key();

@@ -8,27 +8,27 @@ use std::path::{Path, PathBuf};
 /// Why a data folder was not opened. Nothing in it was changed, unless the disk failed half-way.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Another engine, of this or of another process, works on the folder.
+    /// Another engine, of this or of another process, has the folder open.
     Locked {
         /// The data folder.
         folder: PathBuf,
     },
     /// There is no data folder.
     Missing {
-        /// Where it was looked for.
+        /// The path without a data folder.
         folder: PathBuf,
     },
-    /// A backup is to be restored into the folder, and it holds data already.
+    /// A backup cannot be restored into the folder, because it holds data already.
     InUse {
         /// The data folder.
         folder: PathBuf,
     },
-    /// A backup is being restored into the folder, or was and that was interrupted.
+    /// A backup is being restored into the folder, or a restore was interrupted.
     Restoring {
         /// The data folder.
         folder: PathBuf,
     },
-    /// The folder has files and no marker that says that they are ours.
+    /// The folder holds files, and no marker of a data folder.
     Foreign {
         /// The folder.
         folder: PathBuf,
@@ -37,7 +37,7 @@ pub enum OpenError {
     Newer {
         /// The marker file.
         folder_marker: PathBuf,
-        /// The format that it names.
+        /// The format in the marker.
         found: u32,
     },
     /// A file is missing or damaged.
@@ -47,9 +47,9 @@ pub enum OpenError {
         /// What is wrong with it.
         what: String,
     },
-    /// The operating system refused a file operation.
+    /// A file operation failed.
     Io {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         doing: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -80,10 +80,10 @@ impl fmt::Display for OpenError {
         match self {
             Self::Locked { folder } => write!(
                 f,
-                "the data folder {} is in use by another Rowhouse; stop that one, or use another folder",
+                "the data folder {} is in use by another Rowhouse process; stop that process or choose another folder",
                 folder.display()
             ),
-            Self::Missing { folder } => write!(f, "there is no data folder at {}", folder.display()),
+            Self::Missing { folder } => write!(f, "there is no data folder at {}; check the path", folder.display()),
             Self::InUse { folder } => write!(
                 f,
                 "the data folder {} holds data already; restore into a missing or an empty folder",
@@ -91,18 +91,18 @@ impl fmt::Display for OpenError {
             ),
             Self::Restoring { folder } => write!(
                 f,
-                "a backup is being restored into {}, or that was interrupted; restore it again into the same folder, or \
-                 delete the folder",
+                "a backup is being restored into {}, or a restore was interrupted; restore it again into the same folder, \
+                 or delete the folder",
                 folder.display()
             ),
             Self::Foreign { folder } => write!(
                 f,
-                "the folder {} has files in it and is not a Rowhouse data folder; use an empty or a new folder",
+                "the folder {} holds files and is not a Rowhouse data folder; choose an empty or a new folder",
                 folder.display()
             ),
             Self::Newer { folder_marker, found } => write!(
                 f,
-                "{} says format {found}, and this version of Rowhouse reads up to format {}; use a newer version",
+                "{} has format {found}, and this version of Rowhouse reads up to format {}; use a newer version of Rowhouse",
                 folder_marker.display(),
                 FORMAT
             ),

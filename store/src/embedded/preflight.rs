@@ -1,9 +1,9 @@
-//! What is checked in the folder of the database before the storage library may touch it.
+//! Checks the folder of the database before the storage library opens it.
 //!
-//! The library makes good what it takes for traces of a crash: it creates what is missing, deletes what it does not
-//! know and cuts journals. On a damaged folder each of these would destroy data, so they are looked for first.
+//! The library repairs what it takes for traces of a crash: it creates missing files, deletes unknown ones and cuts
+//! journals. On a damaged folder that would destroy data, so damage is looked for first.
 //!
-//! Invariant: nothing is changed here but a journal whose last write was cut off, and that only when all else is well.
+//! Invariant: this module changes only a journal whose last write was cut off, and only if everything else is good.
 
 use super::folder::sync_folder;
 use super::journal::{self, Journal, Rest};
@@ -22,7 +22,7 @@ pub(super) const KEYSPACE_FOLDERS: [&str; 2] = ["0", "1"];
 /// The only kind of checksum there is: XXH3 with 128 bits.
 const KIND_XXH3: &[u8] = &[0];
 
-/// The extension of the copy that takes the place of a journal.
+/// The extension of the copy that replaces a journal.
 const COPY_EXTENSION: &str = "copy";
 /// How much of a journal is read at a time, in bytes.
 const READ_BYTES: usize = 64 * 1024;
@@ -30,9 +30,9 @@ const READ_BYTES: usize = 64 * 1024;
 /// Which damage at the end of the active journal is taken for writes that were cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CutOff {
-    /// None: the database was closed in order, and everything was synced.
+    /// None: the database was closed in order, so everything was synced.
     Nothing,
-    /// The last batch alone: every batch before it was synced.
+    /// Only the last batch: every batch before it was synced.
     LastBatch,
     /// Everything from the first batch that cannot be read: several batches may not have been synced.
     Everything,
@@ -42,21 +42,21 @@ pub(super) enum CutOff {
 #[derive(Debug)]
 pub(super) struct Cut {
     pub(super) journal: PathBuf,
-    /// How much of it is good.
+    /// The length of its complete batches.
     pub(super) valid_bytes: usize,
 }
 
-/// Checks the folder of a complete database, and drops a last write that was cut off.
+/// Checks the folder of a complete database, and removes a last write that was cut off.
 pub(super) fn check(database: &Path, cut_off: CutOff) -> Result<(), OpenError> {
     let Some(Cut { journal, valid_bytes }) = inspect(database, cut_off)? else { return Ok(()) };
     tracing::warn!(
         journal = %journal.display(),
-        "the last write before the stop was cut off and is dropped; it was not acknowledged as synced"
+        "the last write before the stop was cut off and is removed; it was not acknowledged as synced"
     );
     truncate(&journal, valid_bytes).map_err(|error| OpenError::io("cut the end of", &journal, error))
 }
 
-/// Checks the folder of a complete database, and changes nothing; answers what is to be cut.
+/// Checks the folder of a complete database, and changes nothing; returns what is to be cut.
 pub(super) fn inspect(database: &Path, cut_off: CutOff) -> Result<Option<Cut>, OpenError> {
     check_version(&database.join("version"))?;
     for name in KEYSPACE_FOLDERS {
@@ -102,18 +102,18 @@ pub(super) struct Manifest(Vec<u8>);
 impl Manifest {
     /// Whether it names a sorted file with this checksum.
     ///
-    /// It has for each file its number (8, little endian), `00`, and its checksum (16, little endian). What stands around
-    /// that is the library's business.
+    /// For each file it has its number (8, little endian), `00`, and its checksum (16, little endian). The rest is not
+    /// decoded here.
     pub(super) fn names(&self, id: u64, checksum: u128) -> bool {
         let entry = [&id.to_le_bytes()[..], KIND_XXH3, &checksum.to_le_bytes()].concat();
         self.0.windows(entry.len()).any(|bytes| bytes == entry)
     }
 }
 
-/// Reads the manifest of a keyspace, and compares its checksum, which the library does not. It would delete sorted files that
+/// Reads the manifest of a keyspace, and compares its checksum. The library does not, and would delete the sorted files that
 /// a damaged manifest does not name.
 pub(super) fn manifest(keyspace: &Path) -> Result<Manifest, OpenError> {
-    // A keyspace without this file would be deleted as one that was never completed.
+    // The library would delete a keyspace without this file as one that was never completed.
     let current = keyspace.join("current");
     let (number, checksum) = decode_current(&read(&current)?)
         .ok_or_else(|| OpenError::damaged(&current, "it does not name a manifest and its checksum"))?;
@@ -126,14 +126,14 @@ pub(super) fn manifest(keyspace: &Path) -> Result<Manifest, OpenError> {
     }
 }
 
-/// Makes sure that what the journals say is on disk, after a write or a sync has failed in this process.
+/// Makes sure that the content of the journals is on disk, after a write or a sync has failed in this process.
 ///
-/// The operating system may show what it failed to write, and say nothing of it at the next sync. So the last journal
-/// that something was written to, the only one with something that was never synced, is replaced by a copy.
+/// The operating system may show what it failed to write, and report no error at the next sync. So the last journal that
+/// was written to, the only one with anything that was never synced, is replaced by a copy.
 pub(super) fn rescue(database: &Path, cut_off: CutOff) -> Result<(), OpenError> {
     let journals = read_journals(database)?;
     check_sequence(&journals)?;
-    // The library may have begun a new journal behind the write that failed.
+    // The library may have begun a new journal after the write that failed.
     let is_written = |(_, journal): &&(PathBuf, Journal)| *journal != Journal::UNWRITTEN;
     let Some((path, journal)) = journals.iter().rfind(is_written) else { return Ok(()) };
     for (path, journal) in journals.iter().take_while(|(earlier, _)| earlier != path) {
@@ -149,10 +149,10 @@ pub(super) fn rescue(database: &Path, cut_off: CutOff) -> Result<(), OpenError> 
         fs::rename(&copy, path)?;
         sync_folder(database)
     };
-    replace().map_err(|error| OpenError::io("write again", path, error))
+    replace().map_err(|error| OpenError::io("rewrite", path, error))
 }
 
-/// Checks what comes behind the last batch of a journal that can be read.
+/// Checks what follows the last batch of a journal that can be read.
 fn check_end(path: &Path, journal: &Journal, cut_off: CutOff) -> Result<(), OpenError> {
     let is_accepted = match journal.rest {
         Rest::Empty => true,
@@ -166,17 +166,19 @@ fn check_end(path: &Path, journal: &Journal, cut_off: CutOff) -> Result<(), Open
     let why = match journal.rest {
         _ if cut_off == CutOff::Nothing => "although everything was synced".to_owned(),
         Rest::BatchAt(later) => format!("although a later one at byte {later} can; {}", way_out(at)),
-        _ => format!("and too much of what follows looks like batches to tell whether there is one; {}", way_out(at)),
+        _ => {
+            format!("and too much of what follows looks like batches to find out whether there is one; {}", way_out(at))
+        }
     };
     Err(OpenError::damaged(path, format!("the batch at byte {at} cannot be read, {why}")))
 }
 
-/// What someone may do who would rather lose a part of the journal than restore a backup.
+/// The way out for an operator who would rather lose a part of the journal than restore a backup.
 fn way_out(at: usize) -> String {
     format!("a single start with `--durability interval` drops everything from byte {at} on")
 }
 
-/// Checks that sequence numbers grow from batch to batch. No checksum covers them, and they decide what is newer.
+/// Checks that sequence numbers grow from batch to batch. No checksum covers them, and they decide which value is newer.
 fn check_sequence(journals: &[(PathBuf, Journal)]) -> Result<(), OpenError> {
     let mut last = None;
     for (path, journal) in journals {
@@ -191,7 +193,11 @@ fn check_sequence(journals: &[(PathBuf, Journal)]) -> Result<(), OpenError> {
 
 fn check_version(path: &Path) -> Result<(), OpenError> {
     // Without this file the library would create a new database over the existing one.
-    if read(path)? == LIBRARY_VERSION { Ok(()) } else { Err(OpenError::damaged(path, "it names another format")) }
+    if read(path)? == LIBRARY_VERSION {
+        Ok(())
+    } else {
+        Err(OpenError::damaged(path, "it is not that of the format 3 of the storage library"))
+    }
 }
 
 /// The number of the current manifest of a keyspace, and its checksum.
@@ -219,7 +225,7 @@ fn journals(database: &Path) -> Result<Vec<PathBuf>, OpenError> {
     let mut ids = Vec::new();
     for name in names.iter().filter_map(|name| name.strip_suffix(".jnl")) {
         let id = name.parse::<u64>();
-        ids.push(id.map_err(|_| OpenError::damaged(database, format!("{name}.jnl is no name of a journal")))?);
+        ids.push(id.map_err(|_| OpenError::damaged(database, format!("{name}.jnl is not the name of a journal")))?);
     }
     ids.sort_unstable();
     // Journals are deleted from the oldest on, so there are no gaps.
@@ -287,15 +293,17 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_for_a_later_batch_is_told_the_way_out() {
+    fn a_refusal_for_a_later_batch_names_the_way_out() {
         let end = |rest, cut_off| {
             let journal = Journal { valid_bytes: 12, rest, sequence: None };
             check_end(Path::new("0.jnl"), &journal, cut_off).map_err(|error| error.to_string())
         };
-        for (rest, told) in [(Rest::BatchAt(34), "a later one at byte 34 can"), (Rest::Unclear, "looks like batches")] {
+        for (rest, expected) in
+            [(Rest::BatchAt(34), "a later one at byte 34 can"), (Rest::Unclear, "looks like batches")]
+        {
             let error = end(rest, CutOff::LastBatch).unwrap_err();
             let way_out = "a single start with `--durability interval` drops everything from byte 12 on";
-            assert!(error.contains(told) && error.contains(way_out), "{error}");
+            assert!(error.contains(expected) && error.contains(way_out), "{error}");
             assert!(end(rest, CutOff::Nothing).unwrap_err().contains("although everything was synced"));
             assert_eq!(end(rest, CutOff::Everything), Ok(()));
         }

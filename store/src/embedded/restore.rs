@@ -1,6 +1,6 @@
-//! Filling a new data folder with what a backup holds: every Timestamp stays what it was.
+//! Fills a new data folder with what a backup holds.
 //!
-//! Invariant: until [`RestoredFolder::finish`] has returned, the folder is refused by everyone but another restore.
+//! Invariant: until [`Restore::finish`] has returned, nothing but another restore opens the folder.
 
 use super::folder::Folder;
 use super::layout::{self, TableId};
@@ -24,12 +24,12 @@ pub struct RestoredFolder {
     batch: OwnedWriteBatch,
     batch_bytes: usize,
     next_table_id: TableId,
-    // Dropped last, so that nobody else takes the folder while the database is still being closed.
+    // Dropped last, so that no other process takes the folder while the database is still being closed.
     folder: Folder,
 }
 
 impl RestoredFolder {
-    /// Makes the folder, which must be missing, empty, or left behind by a restore that was interrupted.
+    /// Creates the folder, which must be missing, empty, or from a restore that was interrupted.
     pub fn begin(path: &Path) -> Result<Self, OpenError> {
         let folder = Folder::take_to_restore(path)?;
         let settings = OpenSettings { cache_bytes: CACHE_BYTES, cut_off: CutOff::Nothing };
@@ -75,14 +75,13 @@ impl Restore for RestoredFolder {
         self.put(layout::entity_key(table, key), record)
     }
 
-    /// Makes the folder one like any other.
     fn finish(mut self, last_stamp: DateTime) -> Result<(), OpenError> {
         self.put(layout::NEXT_TABLE_ID.to_vec(), &self.next_table_id.to_bytes())?;
         self.put(layout::LAST_STAMP.to_vec(), &layout::stamp_value(last_stamp))?;
         self.write()?;
         self.storage.db.persist(PersistMode::SyncAll).map_err(|source| self.failure(source))?;
         let Self { storage, batch, mut folder, .. } = self;
-        // Closed first: what its threads still write must not come after the folder is complete.
+        // Closed first: its threads must not write after the folder is complete.
         drop(batch);
         drop(storage);
         folder.complete_restore()

@@ -1,10 +1,11 @@
 //! Whether reads have lately had to wait for the disk.
 //!
 //! A read that finds its block in memory takes some microseconds, less than handing it to another thread would. One that
-//! waits for a disk may take a thousand times as long, and whoever shares its thread waits with it. Nobody can tell in
-//! advance which it will be, but they come together: while the working set is in memory there are none, and with a cold
-//! cache many. So one that was slow speaks for those of the next second.
+//! waits for a disk may take a thousand times as long, and every task of its thread waits with it. The library cannot tell
+//! in advance which it will be, but slow reads come together: with the working set in memory there are none, and with a
+//! cold cache many. So after a slow read, the reads of the next second are expected to be slow too.
 
+use crate::monotonic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ const SLOW_READ: Duration = Duration::from_micros(500);
 /// For how long after a slow read the next ones are expected to be slow, too.
 const EXPECTATION: Duration = Duration::from_secs(1);
 
-/// What is known of the reads of a database.
+/// What is known about the reads of a database.
 #[derive(Debug)]
 pub(super) struct SlowReads {
     opened: Instant,
@@ -24,15 +25,15 @@ pub(super) struct SlowReads {
 
 impl SlowReads {
     pub(super) fn new() -> Self {
-        Self { opened: Instant::now(), expected_until: AtomicU64::new(0) }
+        Self { opened: monotonic::now(), expected_until: AtomicU64::new(0) }
     }
 
     /// Whether the next read may be slow.
     pub(super) fn are_expected(&self) -> bool {
-        self.are_expected_at(Instant::now)
+        self.are_expected_at(monotonic::now)
     }
 
-    /// Whether a read of then may be slow. The clock is not asked before there was a slow read.
+    /// Whether a read at that time may be slow. The clock is not read before there was a slow read.
     pub(super) fn are_expected_at(&self, then: impl FnOnce() -> Instant) -> bool {
         match self.expected_until.load(Ordering::Relaxed) {
             0 => false,
@@ -40,16 +41,16 @@ impl SlowReads {
         }
     }
 
-    /// Takes note of a read that began then and has just ended. Whether it may have waited for the disk, and not for a
-    /// processor, is asked only if it was slow.
+    /// Notes a read that began at that time and has just ended. `may_be_of_disk` is called only if it was slow, and tells
+    /// whether it may have waited for the disk and not for a processor.
     pub(super) fn note(&self, began: Instant, may_be_of_disk: impl FnOnce() -> bool) {
-        let now = Instant::now();
+        let now = monotonic::now();
         if now.duration_since(began) > SLOW_READ && may_be_of_disk() {
             self.expected_until.fetch_max(self.nanos(now + EXPECTATION), Ordering::Relaxed);
         }
     }
 
-    /// Expects slow reads for good, so that what follows need not happen within [`EXPECTATION`].
+    /// Expects slow reads from now on, so that a test does not depend on [`EXPECTATION`].
     #[cfg(test)]
     pub(super) fn expect_always(&self) {
         self.expected_until.store(u64::MAX, Ordering::Relaxed);

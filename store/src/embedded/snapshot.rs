@@ -13,7 +13,7 @@ use fjall::Readable;
 use model::DateTime;
 use std::sync::Arc;
 
-/// How many entities are read between two looks at whether reading must end.
+/// How many entities are read between two checks whether reading must end.
 const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
 impl Snapshots for EmbeddedState {

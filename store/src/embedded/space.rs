@@ -1,16 +1,17 @@
 //! The free space of the file system that keeps the data folder.
 //!
-//! A full disk is no disaster as long as the engine stops before it: what it writes by itself, such as sorted files
-//! that replace others, needs room, and so do deletions, by which an operator makes room.
+//! The engine stops before the disk is full: what it writes by itself, such as sorted files that replace others, needs
+//! room, and so do deletions, by which an operator makes room.
 
+use crate::monotonic;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long an answer of the file system is believed. At a gigabyte a second, 100 MB are written meanwhile.
+/// How long a figure of the file system is used. At a gigabyte a second, 100 MB are written meanwhile.
 const ANSWER_AGE_MAX: Duration = Duration::from_millis(100);
-/// Once space was low, this share of the reserve must be free on top of it, so that the engine does not change its
-/// mind with every file that comes or goes.
+/// Once space was low, this share of the reserve must be free on top of it, so that the engine does not switch with
+/// every file that comes or goes.
 const MARGIN_DIVISOR: u64 = 16;
 
 /// Watches the free space of a folder.
@@ -35,16 +36,16 @@ impl FreeSpace {
         }
         if self.checked_at.is_none_or(|at| at.elapsed() >= ANSWER_AGE_MAX) {
             match free_bytes(&self.folder) {
-                Ok(free) => self.learn(free),
+                Ok(free) => self.note(free),
                 Err(error) => tracing::debug!(%error, "the free space of the data folder could not be read"),
             }
-            self.checked_at = Some(Instant::now());
+            self.checked_at = Some(monotonic::now());
         }
         self.is_low
     }
 
-    /// Takes note of the free space, and says so when that changes what is taken.
-    fn learn(&mut self, free_bytes: u64) {
+    /// Notes the free space, and logs when that changes which writes are taken.
+    fn note(&mut self, free_bytes: u64) {
         let margin = if self.is_low { self.reserve_bytes / MARGIN_DIVISOR } else { 0 };
         let is_low = free_bytes < self.reserve_bytes.saturating_add(margin);
         if is_low == self.is_low {
@@ -53,9 +54,9 @@ impl FreeSpace {
         self.is_low = is_low;
         let (folder, reserve_bytes) = (self.folder.display(), self.reserve_bytes);
         if is_low {
-            tracing::error!(%folder, free_bytes, reserve_bytes, "the disk is almost full: only deletions are taken");
+            tracing::error!(%folder, free_bytes, reserve_bytes, "the disk is almost full, so only deletions are taken; make room on it");
         } else {
-            tracing::info!(%folder, free_bytes, reserve_bytes, "the disk has free space again: writes are taken");
+            tracing::info!(%folder, free_bytes, reserve_bytes, "the disk has free space again, so all writes are taken");
         }
     }
 }
@@ -66,7 +67,7 @@ pub(super) fn free_bytes(folder: &Path) -> io::Result<u64> {
     Ok(answer.f_bavail.saturating_mul(answer.f_frsize))
 }
 
-/// Elsewhere nobody is asked, and a full disk is noticed when a write fails.
+/// On other systems a full disk is noticed when a write fails.
 #[cfg(not(unix))]
 pub(super) fn free_bytes(_: &Path) -> io::Result<u64> {
     Ok(u64::MAX)
@@ -89,7 +90,7 @@ mod tests {
     fn space_that_was_low_must_exceed_the_reserve_by_a_margin() {
         let mut space = FreeSpace::new(Path::new("/"), 1600);
         for (free, is_low) in [(1600, false), (1599, true), (1600, true), (1699, true), (1700, false), (1600, false)] {
-            space.learn(free);
+            space.note(free);
             assert_eq!(space.is_low, is_low, "{free}");
         }
     }

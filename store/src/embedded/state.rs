@@ -1,4 +1,4 @@
-//! What the threads and the callers of the embedded engine share.
+//! The state that the threads and the callers of the embedded engine share.
 
 use super::counts::CommitterCounts;
 use super::folder::Folder;
@@ -9,13 +9,14 @@ use super::storage::{OpenSettings, Recovered, Storage, storage_fault};
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::monotonic;
 use crate::page::{PageBuilder, damaged, ranges_to_visit};
 use crate::properties::PropertiesOfAccounts;
 use fjall::Readable;
 use model::{EntityKey, Record};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often it is looked whether the last reader of a database is done.
 const LAST_READER_POLL: Duration = Duration::from_millis(1);
@@ -30,16 +31,16 @@ pub(super) struct EmbeddedState {
     catalog: RwLock<Catalog<TableId>>,
     /// Changed by the committer alone, after the change is durable.
     properties: RwLock<PropertiesOfAccounts>,
-    /// The engine takes no more work; long work stops soon.
+    /// The engine accepts no more work; long work stops soon.
     pub(super) closing: Cancellation,
-    /// Something acknowledged is not synced yet; only with the durability `Interval`.
+    /// Something that was acknowledged is not synced yet; only with the durability `Interval`.
     pub(super) is_unsynced: AtomicBool,
     /// What the committer counts.
     pub(super) counts: CommitterCounts,
-    /// The purger begins no step while somebody holds this.
+    /// The purger begins no step while a test holds this.
     #[cfg(test)]
     pub(super) purges_held: tokio::sync::Mutex<()>,
-    // Dropped last, so that nobody else takes the folder while the database is still being closed.
+    // Dropped last, so that no other process takes the folder while the database is still being closed.
     folder: Folder,
 }
 
@@ -66,7 +67,7 @@ impl EmbeddedState {
         }
     }
 
-    /// The database. Whoever has it lets it go soon: it cannot be opened again before.
+    /// The database. The caller drops it soon: as long as it is held the database cannot be opened again.
     pub(super) fn storage(&self) -> Result<Arc<Storage>, Fault> {
         let storage = self.storage.read().unwrap_or_else(PoisonError::into_inner);
         storage.clone().ok_or(Fault::Suspended)
@@ -79,21 +80,21 @@ impl EmbeddedState {
 
     /// Closes the database, if it is open, and opens it again, so that writes are possible after one has failed.
     ///
-    /// Until then nothing can be read either. What was read from the database before stays valid.
+    /// Meanwhile nothing can be read either. What was read from the database before stays valid.
     pub(super) fn open_again(&self) -> Result<(), OpenError> {
         let storage = self.storage.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut storage) = storage {
             storage.retired.cancel();
-            // The library keeps its lock until the last reader is done, and scans have just been told to end. The reader
-            // must not be the one who closes it, because closing waits for the library's threads. So this polls until
-            // the committer's reference is the last one.
+            // The library keeps its lock until the last reader is done; scans were just asked to end. A reader must not
+            // close the database, because closing waits for the library's threads. So this polls until the reference
+            // of the committer is the last one.
             while let Err(shared) = Arc::try_unwrap(storage) {
                 storage = shared;
                 std::thread::sleep(LAST_READER_POLL);
             }
         }
         let storage = Storage::open_again(&self.folder, self.settings)?;
-        // What is on disk of the write that failed is now known, and decides.
+        // Now it is known what of the failed write is on disk.
         let Recovered { catalog, properties, .. } = storage.recover()?;
         *self.catalog_mut() = catalog;
         self.properties_mut().replace_all(properties);
@@ -102,7 +103,7 @@ impl EmbeddedState {
     }
 
     pub(super) fn catalog(&self) -> RwLockReadGuard<'_, Catalog<TableId>> {
-        // Nothing can panic between two halves of a change of the catalog, so a poisoned lock is as good as any.
+        // Nothing can panic in the middle of a change of the catalog, so a poisoned lock holds good data.
         self.catalog.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,15 +131,15 @@ impl EmbeddedState {
 
     /// The record of one entity. Where [`Self::reads_may_wait`], it must not run on a thread that serves other tasks.
     pub(super) fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
-        // A snapshot keeps a transaction that is just becoming visible from being seen in part. It is taken before
-        // the table is looked up: a table that is still there afterwards was not purged when it was taken.
+        // A transaction that is just becoming visible would be seen in part without a snapshot. It is taken before the
+        // table is looked up: a table that still exists afterwards had not been purged when it was taken.
         let storage = self.storage().map_err(ReadError::Fault)?;
-        let began = Instant::now();
+        let began = monotonic::now();
         let snapshot = storage.db.snapshot();
         let id = self.table_id(table)?;
         let full_key = layout::key_of_entity(id, key);
         let value = snapshot.get(&storage.data, &full_key).map_err(|error| read_fault(error, &full_key))?;
-        // What fits into the cache is waited for once, if at all.
+        // Data that fit into the cache are read from disk once, if at all.
         self.slow_reads.note(began, || storage.data.disk_space() > self.settings.cache_bytes);
         let Some(value) = value else { return Ok(None) };
         let record = Record::from_bytes(value.to_vec());
@@ -194,8 +195,8 @@ impl EmbeddedState {
     }
 }
 
-/// Reports what could not be read. Keys are data of the user, so they go to the log and to nobody else.
+/// Logs what could not be read. Keys are data of the user, so they go to the log and nowhere else.
 fn read_fault(error: fjall::Error, key: &[u8]) -> ReadError {
-    tracing::error!(%error, at_or_behind_key = %key.escape_ascii(), "the database could not be read");
+    tracing::error!(%error, at_or_after_key = %key.escape_ascii(), "the database could not be read");
     ReadError::Fault(storage_fault(error))
 }

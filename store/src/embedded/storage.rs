@@ -1,4 +1,4 @@
-//! The database of the embedded engine: how it is opened and tuned, and what is read from it at the start.
+//! The database of the embedded engine: how it is opened and tuned, and what the start reads from it.
 //!
 //! This module must not know requests or threads.
 
@@ -21,20 +21,20 @@ use std::time::Duration;
 
 /// Size of a block of entities on disk and in the cache, in bytes.
 const ENTITY_BLOCK_BYTES: u32 = 16 * 1024;
-/// Entities in memory before they are written to a sorted file, in bytes. Up to four such files may be waiting.
+/// Entities in memory before they are written to a sorted file, in bytes. Up to four such memtables may be waiting.
 const ENTITY_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
-/// Once the journals that are full have this many bytes, what is only in them is written out so that they can be
-/// deleted. It is the smallest size that the library takes: a start reads all journals.
+/// Once the full journals have this many bytes, entries that are only in them are written out so that they can be deleted.
+/// It is the smallest size that the library accepts: a start reads all journals.
 const JOURNALS_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Memory for blocks of a database that is read once, in bytes.
 const CHECK_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Sealed memtables that are still to be written out before writers wait: one less than the library allows.
+/// Sealed memtables that wait to be written out before writers wait: one less than the library allows.
 const SEALED_MEMTABLES_MAX: usize = 3;
 /// Runs of the uppermost level before writers wait: fewer than the library allows.
 const UPPERMOST_RUNS_MAX: usize = 28;
-/// How often a waiting writer looks again.
+/// How often a waiting writer checks again.
 const ROOM_POLL: Duration = Duration::from_millis(2);
 
 /// Threads of the library that write out memtables and compact. With one (its default on one core) it can come to a
@@ -53,11 +53,11 @@ pub(super) struct OpenSettings {
 pub(super) struct Storage {
     pub(super) db: Database,
     pub(super) data: Keyspace,
-    /// The database is about to be closed and opened again; long reads stop soon.
+    /// The database is about to be closed and reopened; long reads stop soon.
     pub(super) retired: Cancellation,
 }
 
-/// What the database holds for the start of the engine.
+/// What the engine keeps in memory of the database.
 pub(super) struct Recovered {
     pub(super) catalog: Catalog<TableId>,
     pub(super) properties: PropertiesOfAccounts,
@@ -79,31 +79,31 @@ impl Storage {
         folder.forget_closing()?;
         let opened = Self::open_database(folder, settings);
         if opened.is_err() && was_closed {
-            // Nothing was written, so the next attempt is to be as strict as this one.
+            // Nothing was written, so the next attempt must be as strict as this one.
             folder.note_closing().map_err(|error| OpenError::io("note the closing of", &folder.database(), error))?;
         }
         opened
     }
 
-    /// Creates the database of a folder that is to be filled by a restore, which says when it is complete.
+    /// Creates the database of a folder that a restore fills and completes.
     pub(super) fn create(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
         Self::open_database(folder, settings)
     }
 
-    /// Opens the database again after a write failed, once the old one is closed.
+    /// Reopens the database after a write failed, once the old one is closed.
     pub(super) fn open_again(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
         preflight::rescue(&folder.database(), settings.cut_off)?;
         Self::open_database(folder, settings)
     }
 
-    /// Opens a copy of a database that is only read: nothing works in the background.
+    /// Opens a copy of a database that is only read: no background work.
     pub(super) fn open_to_read(database: &Path) -> Result<Self, OpenError> {
         let db = opened(database, || {
             Database::builder(database)
                 .cache_size(CHECK_CACHE_BYTES)
                 .journal_compression(CompressionType::None)
                 .max_journaling_size(JOURNALS_BYTES)
-                // It would write out and compact what is to be read.
+                // They would write out and compact what is to be read.
                 .worker_threads_unchecked(0)
                 .open()
         })?;
@@ -142,15 +142,14 @@ impl Storage {
         Self::with_keyspace(db, &path)
     }
 
-    /// Whether the library refuses all writes, because one failed.
+    /// Whether the library refuses all writes, because one has failed.
     pub(super) fn refuses_writes(&self) -> bool {
         self.db.persist(PersistMode::Buffer).is_err()
     }
 
     /// Waits while the library has so much to write out that it would make the next writer wait.
     ///
-    /// It would make him wait for ever if what it has to write out cannot be written, so the wait is here, where a
-    /// failure ends it.
+    /// The library's own wait never ends if writing out has failed. This one ends with a failure.
     pub(super) fn wait_for_room(&self) {
         while self.data.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
             || self.data.tree.l0_run_count() >= UPPERMOST_RUNS_MAX
@@ -190,7 +189,7 @@ impl Storage {
                 }
                 Ok(OwnEntry::Purge(id)) => highest_id = highest_id.max(Some(id)),
                 Ok(OwnEntry::ServiceProperties(account, set)) => recovered.properties.insert(&account, *set),
-                // A later version may have added it.
+                // A later version may have added this kind.
                 Err(OwnEntryError::UnknownKind) => {}
                 Err(OwnEntryError::Damaged(what)) => {
                     return Err(OpenError::damaged(path, format!("the key {}: {what}", key.escape_ascii())));
@@ -222,7 +221,9 @@ fn opened<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, 
         Ok(Ok(opened)) => Ok(opened),
         Ok(Err(fjall::Error::Locked)) => Err(OpenError::Locked { folder: path.to_owned() }),
         Ok(Err(source)) => Err(OpenError::Storage { path: path.to_owned(), source }),
-        Err(Panicked) => Err(OpenError::damaged(path, "the storage library stopped at an inconsistency, see the log")),
+        Err(Panicked) => {
+            Err(OpenError::damaged(path, "the storage library stopped at an inconsistency; the log says where"))
+        }
     }
 }
 

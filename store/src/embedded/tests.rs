@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Instant;
 use tempfile::TempDir;
 
-/// How long a test waits for what must happen; whoever runs into it hangs.
+/// How long a test waits for what must happen before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A clock that is set by hand, and panics when it is told to.
+/// A clock that is set by hand, and can be made to panic.
 #[derive(Debug, Clone, Default)]
 struct TestClock(Arc<(AtomicI64, AtomicBool)>);
 
 impl Clock for TestClock {
     fn now(&self) -> DateTime {
-        assert!(!self.0.1.load(Ordering::SeqCst), "the clock was told to panic");
+        assert!(!self.0.1.load(Ordering::SeqCst), "the test wants the clock to panic");
         DateTime::from_ticks(self.0.0.load(Ordering::SeqCst)).unwrap()
     }
 }
@@ -85,8 +85,8 @@ async fn send(engine: &Embedded, mutation: Mutation) -> oneshot::Receiver<Result
     answered
 }
 
-/// Holds the lock of the catalog on another thread until it is told to release it. Whether it was told is what the thread
-/// ends with.
+/// Holds the lock of the catalog on another thread until the sender releases it. The thread returns whether it was released in
+/// time.
 fn hold_catalog(engine: &Embedded) -> (JoinHandle<bool>, std_mpsc::Sender<()>) {
     let shared = Arc::clone(&engine.shared);
     let (is_held, held) = std_mpsc::channel();
@@ -115,7 +115,7 @@ fn scan_all() -> Scan {
     }
 }
 
-/// Waits until the background has done its work, and answers how many entities are left on disk, of whatever table.
+/// Waits until the purge is done, and returns how many entities are left on disk, of any table.
 async fn stored_after_purge(engine: &Embedded) -> usize {
     let storage = engine.shared.storage().unwrap();
     let began = Instant::now();
@@ -126,7 +126,7 @@ async fn stored_after_purge(engine: &Embedded) -> usize {
     stored(engine)
 }
 
-/// How many entities are on disk, of whatever table.
+/// How many entities are on disk, of any table.
 fn stored(engine: &Embedded) -> usize {
     engine.shared.storage().unwrap().data.range(TableId::FIRST.to_bytes()..).count()
 }
@@ -175,11 +175,7 @@ async fn the_entities_of_a_deleted_table_are_removed() {
     engine.delete_table(&table()).await.unwrap();
     engine.create_table(&table()).await.unwrap();
     commit(&engine, upsert(7)).await.unwrap();
-    assert_eq!(
-        (stored(&engine), count(&engine).await.unwrap()),
-        (5001, 1),
-        "whoever deletes a table touches no entity"
-    );
+    assert_eq!((stored(&engine), count(&engine).await.unwrap()), (5001, 1), "deleting a table touches no entity");
     drop(held);
     assert_eq!(stored_after_purge(&engine).await, 1, "what is left belongs to the new table");
     assert_eq!(count(&engine).await.unwrap(), 1);
@@ -234,7 +230,7 @@ async fn a_damaged_record_is_reported_and_never_skipped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_of_the_committer_leaves_nobody_waiting() {
+async fn a_panic_of_the_committer_leaves_no_caller_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let clock = TestClock::at(1000);
     let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), clock.clone()).unwrap();
@@ -316,7 +312,7 @@ async fn a_full_disk_takes_deletions_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_sets_properties_does_not_hold_up_transactions() {
+async fn setting_properties_does_not_hold_up_transactions() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     fill(&engine, 10).await;
@@ -333,9 +329,9 @@ async fn who_sets_properties_does_not_hold_up_transactions() {
     assert!(holder.join().unwrap());
 }
 
-/// On one thread: the read would hold up whoever else has something to do.
+/// On one thread, where the read would hold up all other tasks.
 #[tokio::test]
-async fn a_read_that_may_wait_for_the_disk_holds_up_nobody() {
+async fn a_read_that_may_wait_for_the_disk_holds_up_no_task() {
     let folder = tempfile::tempdir().unwrap();
     let options = EmbeddedOptions { cache_bytes: 1024, ..EmbeddedOptions::default() };
     let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();

@@ -46,7 +46,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Gives the entries of a range to the visitor, which answers whether to go on, until one cannot be read.
+    /// Gives the entries of a range to the visitor, which returns whether to continue, until one cannot be read.
     fn range(
         &mut self,
         range: (Bound<[u8; 8]>, Bound<[u8; 8]>),

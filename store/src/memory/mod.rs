@@ -1,8 +1,8 @@
-//! The reference engine: ordered maps behind one lock, kept nowhere else.
+//! The reference engine: ordered maps in memory under one lock, stored nowhere else.
 //!
-//! It is as simple as the contract allows, so that it can be seen to be right; the other engines are compared
-//! with it. Isolation comes from the lock: a transaction and a page hold it for as long as they run. Nothing here
-//! waits for input or output, so calls that may come in a loop give other tasks their turn by themselves.
+//! It is as simple as the contract allows, so that its correctness is obvious; the other engines are compared with it.
+//! Isolation comes from the lock: a transaction and a page hold it for as long as they run. Nothing here waits for input
+//! or output, so calls that may come in a loop yield by themselves.
 
 mod snapshot;
 
@@ -33,7 +33,7 @@ pub struct Memory<C> {
     shared: Arc<MemoryState<C>>,
 }
 
-/// What an engine shares with its scans, its snapshots and what fills it.
+/// The state that an engine shares with its scans, its snapshots and a restore.
 #[derive(Debug)]
 struct MemoryState<C> {
     state: RwLock<Contents<C>>,
@@ -62,7 +62,7 @@ impl<C: Clock> Memory<C> {
         Self { shared: Arc::new(MemoryState { state, closed: Cancellation::default() }) }
     }
 
-    /// What takes snapshots of this engine. A snapshot is a copy.
+    /// What takes snapshots of this engine, for as long as the engine is open. A snapshot is a copy.
     pub fn snapshots(&self) -> Arc<dyn Snapshots> {
         Arc::clone(&self.shared) as _
     }
@@ -79,7 +79,7 @@ impl<C> MemoryState<C> {
     }
 
     fn read(&self) -> Result<RwLockReadGuard<'_, Contents<C>>, Fault> {
-        // A panic cannot leave the maps half changed, so a poisoned lock is as good as any other.
+        // A panic cannot leave the maps half changed, so a poisoned lock holds good data.
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         self.check_open().map(|()| state)
     }
@@ -104,7 +104,7 @@ impl<C: Clock> Engine for Memory<C> {
     async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         let removed = self.shared.write().map_err(CatalogError::Fault)?.catalog.remove(table);
         let table = removed.ok_or(CatalogError::NotFound)?;
-        // Freeing a large table takes a while, for which neither the lock nor the caller waits.
+        // Freeing a large table takes a while, so it happens without the lock, and the caller does not wait for it.
         drop(tokio::task::spawn_blocking(move || drop(table)));
         Ok(())
     }
@@ -197,7 +197,7 @@ impl<C: Clock> Engine for Memory<C> {
     }
 
     async fn close(&self) -> Result<(), Fault> {
-        // With the lock, so that no transaction is on its way when this returns.
+        // Under the lock, so that no transaction is under way when this returns.
         let _state = self.shared.write()?;
         self.shared.closed.cancel();
         Ok(())

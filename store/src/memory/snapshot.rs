@@ -1,4 +1,4 @@
-//! Snapshots of the memory engine, which are copies, and what fills one.
+//! Snapshots of the memory engine, which are copies, and restores into one.
 
 use super::{Contents, Entities, MemoryState, Table};
 use crate::cancellation::Cancellation;
@@ -8,7 +8,7 @@ use model::{AccountName, Clock, DateTime, Record, ServiceProperties};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
 
-/// How many entities are read between two looks at whether the engine was closed.
+/// How many entities are read between two checks whether the engine was closed.
 const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
 impl<C: Clock> Snapshots for MemoryState<C> {
@@ -55,7 +55,7 @@ impl Snapshot for MemorySnapshot {
     }
 }
 
-/// A memory engine that is being filled. It shows what it is given once that is complete.
+/// A restore into a memory engine. The data become visible when it is finished.
 pub struct RestoredMemory<C> {
     shared: Arc<MemoryState<C>>,
     properties: Vec<(AccountName, ServiceProperties)>,

@@ -1,9 +1,11 @@
-//! What a failure of the database means, and when the same is tried again.
+//! What a failure of the database means, and when an operation is tried again.
 //!
-//! Invariant: [`Trouble::Again`] and [`Trouble::Elsewhere`] say that nothing happened. Whoever cannot know that says [`Trouble::Fault`].
+//! Invariant: [`Trouble::Again`] and [`Trouble::Elsewhere`] mean that nothing happened. If that is not certain, the failure is a
+//! [`Trouble::Fault`].
 
 use super::counts::{PostgresCounts, Retry};
 use crate::engine::Fault;
+use crate::monotonic;
 use model::limits;
 use std::error::Error;
 use std::fmt;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
-/// How long an operation is tried again before its caller is told that the database is not available.
+/// How long an operation is tried again before it fails because the database is not available.
 pub(super) const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPTS_SECONDS_MAX);
 /// How long the database may work on one statement, waits for locks included. The session says so to the database.
 pub(super) const STATEMENT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_STATEMENT_SECONDS_MAX);
@@ -29,7 +31,7 @@ pub(super) enum Trouble {
     Again(Box<dyn Error + Send + Sync>),
     /// The same over another connection: this one is gone, or leads to a database that does not write any more.
     Elsewhere(Box<dyn Error + Send + Sync>),
-    /// Another attempt is no use, or what happened is not known.
+    /// Another attempt is useless, or it is not known what happened.
     Fault(Fault),
 }
 
@@ -54,7 +56,7 @@ impl Trouble {
     /// The trouble with a statement that takes effect by itself, or with a commit.
     pub(super) fn at_commit(error: &tokio_postgres::Error) -> Self {
         match error.code() {
-            // The database says that it took the transaction back.
+            // The database reports that it rolled the transaction back.
             Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)) => {
                 Self::Again(Box::new(Reason { text: describe(error), retry: Retry::Conflict }))
             }
@@ -66,7 +68,7 @@ impl Trouble {
         }
     }
 
-    /// The database does not answer something that takes effect.
+    /// The database does not answer a request that takes effect.
     pub(super) fn no_answer_to(what: &str) -> Self {
         Self::Fault(Fault::Unknown(format!("the database does not answer {what}").into()))
     }
@@ -83,14 +85,14 @@ const PASSING: [SqlState; 7] = [
     SqlState::T_R_DEADLOCK_DETECTED,
     SqlState::LOCK_NOT_AVAILABLE,
     SqlState::QUERY_CANCELED,
-    // Two inserts of one key, of which the other was first.
+    // Two inserts of one key, and the other one was first.
     SqlState::UNIQUE_VIOLATION,
     // The guard of an insert, see `statements::GUARD`.
     SqlState::DIVISION_BY_ZERO,
-    // The table was deleted meanwhile, see `statements::RAISE_CEILING`.
+    // The table was deleted meanwhile, see `statements::RAISE_UPPER_BOUND`.
     SqlState::NOT_NULL_VIOLATION,
 ];
-/// Those that only another connection leaves behind.
+/// Those for which the next attempt needs another connection.
 const PASSING_ELSEWHERE: [SqlState; 6] = [
     SqlState::ADMIN_SHUTDOWN,
     SqlState::CRASH_SHUTDOWN,
@@ -110,14 +112,14 @@ pub(super) struct Attempts {
 
 impl Attempts {
     pub(super) fn new(counts: &Arc<PostgresCounts>) -> Self {
-        Self { began: Instant::now(), wait: WAIT_MIN, counts: Arc::clone(counts) }
+        Self { began: monotonic::now(), wait: WAIT_MIN, counts: Arc::clone(counts) }
     }
 
-    /// Waits before the next attempt, or says why there is none.
+    /// Waits before the next attempt; an error says why there is none.
     pub(super) async fn next(&mut self, trouble: Trouble) -> Result<(), Fault> {
         let (reason, retry) = match trouble {
             Trouble::Fault(fault) => return Err(fault),
-            // Without a reason of its own, it was about getting a connection.
+            // Without a reason of its own it was a failure to get a connection.
             Trouble::Again(reason) => {
                 let retry = reason.downcast_ref::<Reason>().map_or(Retry::Connection, |reason| reason.retry);
                 (reason, retry)
@@ -135,13 +137,13 @@ impl Attempts {
     }
 }
 
-/// A random time between half of this and all of it, so that those who met once do not meet again.
+/// A random time between half of this and all of it, so that requests that collided do not collide again.
 pub(super) fn jittered(time: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish() % 1024;
     time / 2 + time.mul_f64(f64::from(u32::try_from(random).unwrap_or(0)) / 2048.0)
 }
 
-/// A failure in words, for the log.
+/// The text of a failure, for the log.
 #[derive(Debug)]
 struct Reason {
     text: String,

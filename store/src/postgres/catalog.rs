@@ -1,7 +1,7 @@
-//! Tables, their policies, and single entities: what one statement or two can answer.
+//! Tables, their policies, and single entities: operations of one statement or two.
 //!
-//! The catalog is asked each time, so that what another server changed is seen at once. Only the id of a table is kept
-//! in memory, and each use of it comes with the question whether the table is still there.
+//! The catalog is read each time, so that the changes of other servers are seen at once. Only the id of a table is kept in
+//! memory, and each use of it also checks whether the table still exists.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Trouble};
 use super::counts::Retry;
@@ -10,27 +10,27 @@ use super::pool::Lease;
 use super::state::PostgresState;
 use super::statements;
 use crate::engine::{CatalogError, Fault, ReadError, TableKey};
+use crate::monotonic;
 use crate::page::damaged;
 use crate::policies_value;
 use model::name::TABLE_NAMES_FROM;
 use model::{AccountName, Clock, EntityKey, Record, StoredAccessPolicies, TableName};
-use std::time::Instant;
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-/// A table as the catalog has it.
+/// A table of the catalog.
 pub(super) struct ListedTable {
     pub(super) id: DatabaseTableId,
     pub(super) name: TableName,
     pub(super) policies: StoredAccessPolicies,
 }
 
-/// Runs one statement that reads, in time.
+/// Runs one statement that reads, with a time limit.
 pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Trouble> {
     let rows = timeout(ATTEMPT_TIME_MAX, async {
         let statement = lease.prepare_cached(sql).await?;
-        let began = Instant::now();
+        let began = monotonic::now();
         let rows = lease.query(&statement, values).await;
         lease.note_step(began);
         rows
@@ -38,11 +38,11 @@ pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)
     rows.await.map_err(|_| no_answer())?.map_err(|error| Trouble::before_commit(&error))
 }
 
-/// Runs one statement that writes, and is a transaction by itself; answers how many rows it changed.
+/// Runs one statement that writes, and is a transaction by itself; returns how many rows it changed.
 pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, Trouble> {
     let statement = timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(sql)).await.map_err(|_| no_answer())?;
     let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
-    let began = Instant::now();
+    let began = monotonic::now();
     let written = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await;
     lease.note_step(began);
     match written {
@@ -55,7 +55,7 @@ pub(super) fn no_answer() -> Trouble {
     Trouble::again(Retry::Timeout, "the database does not answer")
 }
 
-/// What the database answered has another type than the schema says.
+/// Reads a column of a row; an error means that its type is not that of the schema.
 pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Fault> {
     row.try_get(index).map_err(|error| Fault::Damaged(format!("a value from the database cannot be read: {error}")))
 }
@@ -162,13 +162,13 @@ impl<C: Clock> PostgresState<C> {
         let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
         let inserted = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await.map_err(|_| no_answer())?;
         if inserted.map_err(|error| Trouble::before_commit(&error))? == 0 {
-            // Another one of this name was created first.
+            // Another server created a table of this name first.
             control(&lease, "ROLLBACK").await?;
             lease.give_back();
             return Ok(None);
         }
-        // Looked up once the name is this table's: whoever had it before has kept his by now.
-        read(&lease, statements::INHERIT_FLOOR, &[&id, &account, &folded]).await?;
+        // Read once this table has the name: the bound of the table before it is stored by now.
+        read(&lease, statements::INHERIT_LOWER_BOUND, &[&id, &account, &folded]).await?;
         end(&lease).await?;
         lease.give_back();
         Ok(Some(DatabaseTableId(id)))
@@ -222,8 +222,8 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// An entity of a table; `None` if the table is gone. The table is looked at last: if it is there, then it was when
-    /// the entity was read, and its purge had not begun.
+    /// An entity of a table; `None` if the table is gone. The table is read last: if it exists, it did when the entity was
+    /// read, and its purge had not begun.
     async fn try_get(&self, id: DatabaseTableId, key: &EntityKey) -> Result<Option<Option<Record>>, Trouble> {
         let (partition, row) = columns(id, key);
         let lease = self.pool.take().await?;
@@ -245,9 +245,9 @@ impl<C: Clock> PostgresState<C> {
     }
 }
 
-/// Begins a transaction or takes it back.
+/// Begins a transaction or rolls it back.
 pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), Trouble> {
-    let began = Instant::now();
+    let began = monotonic::now();
     let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute(sql)).await.map_err(|_| no_answer())?;
     lease.note_step(began);
     done.map_err(|error| Trouble::before_commit(&error))
@@ -255,7 +255,7 @@ pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), Trouble> {
 
 /// Commits a transaction.
 pub(super) async fn end(lease: &Lease) -> Result<(), Trouble> {
-    let began = Instant::now();
+    let began = monotonic::now();
     let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute("COMMIT")).await;
     lease.note_step(began);
     match done {
@@ -264,7 +264,7 @@ pub(super) async fn end(lease: &Lease) -> Result<(), Trouble> {
     }
 }
 
-/// The account and the folded name of a table, as bytes, whose order no collation decides.
+/// The account and the folded name of a table as bytes, so that no collation decides their order.
 fn names(table: &TableKey) -> (&[u8], &[u8]) {
     (table.account.as_str().as_bytes(), table.name.folded().as_bytes())
 }

@@ -7,31 +7,31 @@ use super::pool::Lease;
 use super::state::PostgresState;
 use super::statements;
 use crate::engine::{CommitError, Fault, TableKey};
+use crate::monotonic;
 use crate::page::damaged;
 use model::mutation::Effect;
 use model::record::HEADER_BYTES;
 use model::{Clock, DateTime, Mutation, MutationError, RecordView, Transaction, Written};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Instant;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// How far above its stamps the ceiling of a table is set at most, in ticks of 100 ns. The rarer it is raised, the
-/// further ahead of the clock a table begins that is created again at once.
-const CEILING_STEP_TICKS_MAX: u64 = 10_000_000;
-/// The share of the age of a table that its ceiling is set above its stamps, so that tables that are created again and
+/// How far above its stamps the upper bound of a table is set at most, in ticks of 100 ns. A larger step raises it less often,
+/// and a table that is created again at once begins further ahead of the clock.
+const UPPER_BOUND_STEP_TICKS_MAX: u64 = 10_000_000;
+/// The share of the age of a table that its upper bound is set above its stamps, so that tables that are created again and
 /// again do not run away from the clock.
-const CEILING_STEP_AGE_SHARE: u64 = 4;
+const UPPER_BOUND_STEP_AGE_SHARE: u64 = 4;
 
-/// How many graves a partition has at most. Deletions of one partition meet only in a grave.
-const GRAVES_OF_PARTITION: u64 = 16;
+/// How many tombstones a partition has at most. Deletions of one partition meet only in a tombstone.
+const TOMBSTONES_OF_PARTITION: u64 = 16;
 
-/// The grave of a row.
+/// The tombstone of a row.
 pub(super) fn bucket(row: &[u8]) -> i16 {
-    i16::try_from(xxh3_64(row) % GRAVES_OF_PARTITION).expect("there are few buckets")
+    i16::try_from(xxh3_64(row) % TOMBSTONES_OF_PARTITION).expect("there are few buckets")
 }
 
 /// How a transaction ended, if it did.
@@ -46,7 +46,7 @@ struct Named {
     partition: Vec<u8>,
     /// Ascending.
     rows: Vec<Vec<u8>>,
-    /// The graves of the rows that the transaction may insert.
+    /// The tombstones of the rows that the transaction may insert.
     buckets: Vec<i16>,
     /// Whether more of a record is needed than its Timestamp.
     needs_records: bool,
@@ -77,54 +77,54 @@ impl Named {
     }
 }
 
-/// What the catalog says of the stamps of a table.
+/// The bounds of the stamps of a table, from the catalog.
 #[derive(Clone, Copy)]
 struct TableStamps {
     created: i64,
     /// No stamp is before this one.
-    floor: i64,
+    lower_bound: i64,
     /// Every stamp is before this one.
-    ceiling: i64,
+    upper_bound: i64,
 }
 
 impl TableStamps {
     fn of(row: &Row) -> Result<Self, Fault> {
-        Ok(Self { created: column(row, 0)?, floor: column(row, 1)?, ceiling: column(row, 2)? })
+        Ok(Self { created: column(row, 0)?, lower_bound: column(row, 1)?, upper_bound: column(row, 2)? })
     }
 
-    /// What the ceiling must become, if the stamps of what is written do not stay below it.
+    /// The new upper bound, if the stamps of these writes do not stay below the old one.
     fn raised(&self, written: &[Written], now: DateTime) -> Option<i64> {
         let stamps = written.iter().filter_map(|written| match written {
             Written::Stored(stamp) => Some(stamp.ticks()),
             Written::Deleted => None,
         });
-        let highest = stamps.max().filter(|stamp| *stamp >= self.ceiling)?;
-        // By a clock that may be ahead of or behind the one of whoever created the table.
+        let highest = stamps.max().filter(|stamp| *stamp >= self.upper_bound)?;
+        // The clock of the server that created the table may differ from this one.
         let age = now.ticks().abs_diff(self.created);
-        let step = (age / CEILING_STEP_AGE_SHARE).clamp(1, CEILING_STEP_TICKS_MAX);
+        let step = (age / UPPER_BOUND_STEP_AGE_SHARE).clamp(1, UPPER_BOUND_STEP_TICKS_MAX);
         Some(highest.saturating_add_unsigned(step))
     }
 }
 
-/// What was found, and is locked.
+/// What was found and locked.
 struct Found {
     /// `None`: the table is gone.
     table: Option<TableStamps>,
     /// The records of the rows that exist, or the beginnings of them.
     records: HashMap<Vec<u8>, Vec<u8>>,
-    /// The latest Timestamp in the graves.
-    buried: Option<DateTime>,
+    /// The latest Timestamp in the tombstones.
+    deleted_at: Option<DateTime>,
 }
 
-/// What the changes are to the database.
+/// The changes to the database.
 #[derive(Default)]
 struct Writes {
     replaced: BTreeMap<Vec<u8>, Vec<u8>>,
     inserted: BTreeMap<Vec<u8>, Vec<u8>>,
     deleted: Vec<Vec<u8>>,
-    graves: BTreeMap<i16, i64>,
-    /// What the ceiling of the table becomes.
-    ceiling: Option<(DatabaseTableId, i64)>,
+    tombstones: BTreeMap<i16, i64>,
+    /// The new upper bound of the table.
+    upper_bound: Option<(DatabaseTableId, i64)>,
 }
 
 impl<C: Clock> PostgresState<C> {
@@ -146,7 +146,7 @@ impl<C: Clock> PostgresState<C> {
     async fn try_commit(&self, id: DatabaseTableId, transaction: &Transaction) -> Result<Ended, Trouble> {
         let named = Named::of(id, transaction);
         let lease = self.pool.take().await?;
-        let began = Instant::now();
+        let began = monotonic::now();
         let locked = timeout(ATTEMPT_TIME_MAX, lock(&lease, id, &named)).await.map_err(|_| no_answer())?;
         lease.note_step(began);
         let found = match locked {
@@ -159,8 +159,8 @@ impl<C: Clock> PostgresState<C> {
         let (stamp, before, now) = {
             let mut stamps = self.stamps();
             let (before, now) = (stamps.last(), stamps.now());
-            let floor = DateTime::from_ticks(table.floor).unwrap_or(DateTime::MIN);
-            let stamp = stamps.propose().max(floor).max(found.buried.map_or(DateTime::MIN, DateTime::next));
+            let lower_bound = DateTime::from_ticks(table.lower_bound).unwrap_or(DateTime::MIN);
+            let stamp = stamps.propose().max(lower_bound).max(found.deleted_at.map_or(DateTime::MIN, DateTime::next));
             stamps.give_out(stamp);
             (stamp, before, now)
         };
@@ -176,8 +176,8 @@ impl<C: Clock> PostgresState<C> {
         };
         let written: Vec<_> = changes.iter().map(|(_, effect)| effect.written()).collect();
         let mut writes = Writes::of(changes, &found)?;
-        writes.ceiling = table.raised(&written, now).map(|ceiling| (id, ceiling));
-        let began = Instant::now();
+        writes.upper_bound = table.raised(&written, now).map(|upper_bound| (id, upper_bound));
+        let began = monotonic::now();
         let ended = timeout(ATTEMPT_TIME_MAX, write(&lease, &named, &writes, stamp)).await;
         lease.note_step(began);
         match ended {
@@ -193,14 +193,14 @@ impl<C: Clock> PostgresState<C> {
     }
 }
 
-/// Ends a transaction that changes nothing.
+/// Rolls back a transaction that changes nothing.
 async fn take_back(lease: Lease, ended: Ended) -> Result<Ended, Trouble> {
     control(&lease, "ROLLBACK").await?;
     lease.give_back();
     Ok(ended)
 }
 
-/// Gives a connection back whose transaction did not come to its end, if it can still be used.
+/// Gives a connection back whose transaction did not end, if it can still be used.
 async fn reuse(lease: Lease, trouble: Trouble) -> Trouble {
     if matches!(trouble, Trouble::Again(_)) && control(&lease, "ROLLBACK").await.is_ok() {
         lease.give_back();
@@ -218,41 +218,41 @@ async fn lock(lease: &Lease, id: DatabaseTableId, named: &Named) -> Result<Found
         } else {
             (lease.prepare_cached(statements::LOCK_HEADERS).await?, Some(header_bytes))
         };
-        let graves = lease.prepare_cached(statements::GRAVES).await?;
+        let tombstones = lease.prepare_cached(statements::TOMBSTONES).await?;
         let mut values: Vec<&(dyn ToSql + Sync)> = vec![&named.partition, &named.rows];
         if let Some(bytes) = &header {
             values.push(bytes);
         }
-        // Sent at once and answered in this order. The graves are read by a later statement than the rows, so whoever
-        // deleted a row that was not found has already buried it.
-        let (begun, lives, records, graves) = tokio::join!(
+        // Sent at once and answered in this order. The tombstones are read by a later statement than the rows, so if a row
+        // was not found because it was deleted, its tombstone is already there.
+        let (begun, lives, records, tombstones) = tokio::join!(
             biased;
             lease.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED"),
             async { lease.query_opt(&lives, &[&id.0]).await },
             lease.query(&records, &values),
             async {
                 if named.buckets.is_empty() { return Ok(None) }
-                lease.query_opt(&graves, &[&named.partition, &named.buckets]).await
+                lease.query_opt(&tombstones, &[&named.partition, &named.buckets]).await
             },
         );
         begun?;
-        Ok((lives?, records?, graves?))
+        Ok((lives?, records?, tombstones?))
     }
     .await;
-    let (lives, rows, graves) = answers.map_err(|error| Trouble::before_commit(&error))?;
+    let (lives, rows, tombstones) = answers.map_err(|error| Trouble::before_commit(&error))?;
     let table = lives.as_ref().map(TableStamps::of).transpose().map_err(Trouble::Fault)?;
     let mut records = HashMap::with_capacity(rows.len());
     for row in &rows {
         records.insert(column(row, 0).map_err(Trouble::Fault)?, column(row, 1).map_err(Trouble::Fault)?);
     }
-    let buried: Option<i64> = match &graves {
+    let deleted_at: Option<i64> = match &tombstones {
         Some(row) => column(row, 0).map_err(Trouble::Fault)?,
         None => None,
     };
-    Ok(Found { table, records, buried: buried.and_then(DateTime::from_ticks) })
+    Ok(Found { table, records, deleted_at: deleted_at.and_then(DateTime::from_ticks) })
 }
 
-/// What becomes of each row that the transaction names, in the order of its mutations.
+/// The effect on each row that the transaction names, in the order of its mutations.
 #[allow(clippy::type_complexity, reason = "a refusal is no fault, and both end the transaction")]
 fn apply(
     table: DatabaseTableId,
@@ -284,8 +284,8 @@ impl Writes {
                 (Effect::Delete, Some(existing)) => {
                     let deleted = RecordView::new(existing).map_err(|_| Trouble::Fault(damaged(&row)))?;
                     let deleted = deleted.timestamp().ticks();
-                    let grave = writes.graves.entry(bucket(&row)).or_insert(deleted);
-                    *grave = deleted.max(*grave);
+                    let tombstone = writes.tombstones.entry(bucket(&row)).or_insert(deleted);
+                    *tombstone = deleted.max(*tombstone);
                     writes.deleted.push(row);
                 }
                 (Effect::Delete, None) => {}
@@ -302,40 +302,41 @@ enum WriteError {
     Trouble(Trouble),
 }
 
-/// Writes the changes and commits, in one round trip. A statement that fails takes the transaction with it, so the
-/// commit behind it does nothing.
+/// Writes the changes and commits, in one round trip. A statement that fails voids the transaction, so the commit after it
+/// does nothing.
 async fn write(lease: &Lease, named: &Named, writes: &Writes, stamp: DateTime) -> Result<(), WriteError> {
     let before = |error: Error| WriteError::Trouble(Trouble::before_commit(&error));
     let replace = prepared(lease, statements::REPLACE, !writes.replaced.is_empty()).await.map_err(before)?;
     let insert = prepared(lease, statements::INSERT, !writes.inserted.is_empty()).await.map_err(before)?;
     let guard = prepared(lease, statements::GUARD, !writes.inserted.is_empty()).await.map_err(before)?;
     let delete = prepared(lease, statements::DELETE, !writes.deleted.is_empty()).await.map_err(before)?;
-    let bury = prepared(lease, statements::BURY, !writes.graves.is_empty()).await.map_err(before)?;
-    let raise = prepared(lease, statements::RAISE_CEILING, writes.ceiling.is_some()).await.map_err(before)?;
+    let keep_tombstones =
+        prepared(lease, statements::KEEP_TOMBSTONES, !writes.tombstones.is_empty()).await.map_err(before)?;
+    let raise = prepared(lease, statements::RAISE_UPPER_BOUND, writes.upper_bound.is_some()).await.map_err(before)?;
 
     let (replaced_rows, replaced_records): (Vec<_>, Vec<_>) = writes.replaced.iter().unzip();
     let (inserted_rows, inserted_records): (Vec<_>, Vec<_>) = writes.inserted.iter().unzip();
     let inserted_buckets: Vec<i16> = inserted_rows.iter().map(|row| bucket(row)).collect();
-    let (buckets, stamps): (Vec<i16>, Vec<i64>) = writes.graves.iter().unzip();
+    let (buckets, stamps): (Vec<i16>, Vec<i64>) = writes.tombstones.iter().unzip();
     let (partition, ticks) = (&named.partition, stamp.ticks());
-    let (id, ceiling) = writes.ceiling.map_or((0, 0), |(id, ceiling)| (id.0, ceiling));
-    let (replaced, inserted, guarded, deleted, buried, raised, committed) = tokio::join!(
+    let (id, upper_bound) = writes.upper_bound.map_or((0, 0), |(id, upper_bound)| (id.0, upper_bound));
+    let (replaced, inserted, guarded, deleted, kept, raised, committed) = tokio::join!(
         biased;
         run(lease, replace.as_ref(), vec![partition, &replaced_rows, &replaced_records]),
         run(lease, insert.as_ref(), vec![partition, &inserted_rows, &inserted_records]),
-        // Before this transaction buries anything itself.
+        // Before this transaction writes tombstones itself.
         run(lease, guard.as_ref(), vec![partition, &inserted_buckets, &ticks]),
         run(lease, delete.as_ref(), vec![partition, &writes.deleted]),
-        run(lease, bury.as_ref(), vec![partition, &buckets, &stamps]),
-        // Last, so that whoever waits here for another one waits for his commit only.
-        run(lease, raise.as_ref(), vec![&id, &ceiling]),
+        run(lease, keep_tombstones.as_ref(), vec![partition, &buckets, &stamps]),
+        // Last, so that a transaction which waits here for another one waits for its commit only.
+        run(lease, raise.as_ref(), vec![&id, &upper_bound]),
         lease.batch_execute("COMMIT"),
     );
-    for result in [replaced, inserted, guarded, deleted, buried, raised] {
+    for result in [replaced, inserted, guarded, deleted, kept, raised] {
         let Err(error) = result else { continue };
         return Err(match error.code() {
             Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) => WriteError::KeyTooLong,
-            // The database refused the statement, so it did not get to the commit.
+            // The database refused the statement, so the transaction was not committed.
             Some(_) => WriteError::Trouble(Trouble::before_commit(&error)),
             None => WriteError::Trouble(Trouble::at_commit(&error)),
         });

@@ -1,12 +1,12 @@
-//! What the engine on a database counts while it works.
+//! What the engine on a database counts.
 
 use crate::figures::{Distribution, STORAGE_TIME_BOUNDS};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Why an attempt is made again.
+/// Why another attempt is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Retry {
-    /// Somebody else changed the same at the same time.
+    /// Another transaction changed the same rows at the same time.
     Conflict,
     /// The database did not answer in time, or a lock was held for too long.
     Timeout,
@@ -24,7 +24,7 @@ pub(super) struct PostgresCounts {
     conflicts: AtomicU64,
     timeouts: AtomicU64,
     connections: AtomicU64,
-    /// Deleted tables at the last look; negative before the first.
+    /// Deleted tables when they were last counted; negative before the first time.
     purge_backlog: AtomicI64,
 }
 
@@ -40,7 +40,7 @@ impl PostgresCounts {
         }
     }
 
-    /// Counts an attempt that is made again.
+    /// Counts another attempt.
     pub(super) fn retry(&self, reason: Retry) {
         let counter = match reason {
             Retry::Conflict => &self.conflicts,
@@ -50,18 +50,18 @@ impl PostgresCounts {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The attempts that were made again, by reason.
+    /// Number of repeated attempts, by reason.
     pub(super) fn retries(&self) -> [(&'static str, u64); 3] {
         [("conflict", &self.conflicts), ("timeout", &self.timeouts), ("connection", &self.connections)]
             .map(|(reason, counter)| (reason, counter.load(Ordering::Relaxed)))
     }
 
-    /// Keeps the number of deleted tables that somebody saw.
+    /// Stores the number of deleted tables that was just read.
     pub(super) fn note_purge_backlog(&self, count: i64) {
         self.purge_backlog.store(count, Ordering::Relaxed);
     }
 
-    /// The number of deleted tables at the last look, if there was one.
+    /// The number of deleted tables when they were last counted, if they were.
     pub(super) fn purge_backlog(&self) -> Option<u64> {
         u64::try_from(self.purge_backlog.load(Ordering::Relaxed)).ok()
     }

@@ -1,4 +1,4 @@
-//! Which database speaks the protocol, as far as it makes a difference.
+//! The databases that speak the protocol, as far as they differ for this engine.
 
 use super::StoreError;
 use tokio_postgres::Client;
@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     PostgreSql,
-    /// `PostgreSQL` that may spread tables over other servers.
+    /// `PostgreSQL` that may distribute tables over other servers.
     Citus,
     YugabyteDb,
     CockroachDb,
@@ -37,13 +37,13 @@ impl Dialect {
         }
     }
 
-    /// Whether the settings of PostgreSQL's planner exist and do what they say. Citus finds the shards of a statement by
-    /// its values, so it must not be held to a plan for any values; and nobody tells its workers of settings.
+    /// Whether the settings of PostgreSQL's planner exist and are right. Citus finds the shards of a statement by its values, so
+    /// it must not use a generic plan; and its workers do not get the settings.
     pub(super) fn has_planner_settings(self) -> bool {
         self == Self::PostgreSql
     }
 
-    /// How a column of a primary key is declared so that its order is that of scans. `YugabyteDB` would spread the first
+    /// How a column of a primary key is declared so that its order is that of scans. `YugabyteDB` would distribute the first
     /// one by its hash.
     pub(super) fn ascending(self) -> &'static str {
         if self == Self::YugabyteDb { " ASC" } else { "" }

@@ -1,4 +1,4 @@
-//! How tables and keys stand in the database, and how ranges of keys become bounds of statements.
+//! How tables and keys are stored in the database, and how ranges of keys become bounds of statements.
 //!
 //! An entity has two columns of bytes: `partition`, which is the id of its table (8 bytes, big-endian) and the encoded
 //! partition key, and `row`, the encoded row key. Their order as a pair is the order of the key bytes of the model,
@@ -14,12 +14,12 @@ use model::{EntityKey, KeyRange};
 pub(super) struct DatabaseTableId(pub(super) i64);
 
 impl DatabaseTableId {
-    /// What all partitions of the table begin with.
+    /// The prefix of all partitions of the table.
     fn prefix(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// Sorts behind all partitions of the table.
+    /// Sorts after all partitions of the table.
     fn end(self) -> [u8; 8] {
         Self(self.0 + 1).prefix()
     }
@@ -47,7 +47,7 @@ pub(super) fn key_bytes(partition: &[u8], row: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(row);
 }
 
-/// The first and all further bytes after a separator; without one, all is before.
+/// The bytes before and after the first separator; without one, all are before.
 fn split(key: &[u8]) -> (&[u8], &[u8]) {
     match key.iter().position(|byte| *byte == KEY_SEPARATOR) {
         Some(at) => {
@@ -57,12 +57,12 @@ fn split(key: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A range of entities as a statement has it: inclusive from, exclusive to.
+/// A range of entities as a statement takes it: inclusive from, exclusive to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Bounds {
     /// Rows of one partition.
     Rows { partition: Vec<u8>, from: Vec<u8>, to: Option<Vec<u8>> },
-    /// Whatever lies between two pairs of partition and row.
+    /// All rows between two pairs of partition and row.
     Pairs { from: (Vec<u8>, Vec<u8>), to: (Vec<u8>, Vec<u8>) },
 }
 
@@ -79,14 +79,14 @@ impl Bounds {
         if has_row && last == first && last.len() < end.len() {
             return Self::Rows { partition: from.0, from: from.1, to: Some(to_row.to_vec()) };
         }
-        // The least bytes behind all rows of the partition: no partition key lies between.
+        // The least bytes after all rows of the partition: no partition key lies between.
         if has_row && end.strip_prefix(first) == Some(&[KEY_SEPARATOR + 1]) {
             return Self::Rows { partition: from.0, from: from.1, to: None };
         }
         Self::Pairs { from, to: (table.partition(last), to_row.to_vec()) }
     }
 
-    /// The part of the range behind an entity.
+    /// The part of the range after an entity.
     pub(super) fn after(self, partition: &[u8], row: &[u8]) -> Self {
         // No row key holds the separator, so a row key with it appended is the next possible one.
         let next = [row, &[KEY_SEPARATOR]].concat();

@@ -1,23 +1,23 @@
-//! The engine on a database that speaks the protocol of PostgreSQL. Any number of servers may share one database: they
-//! keep nothing that another one would miss.
+//! The engine on a database that speaks the protocol of PostgreSQL. Any number of servers may share one database: a server
+//! keeps nothing that another one needs.
 //!
 //! Invariants beyond those of [`crate::engine`]:
 //!
 //! 1. **Isolation.** A transaction is one database transaction at READ COMMITTED. It locks the rows it names in the
 //!    order of their keys before it looks at them, so what it decides on stays as it is until it commits. What is not
 //!    there cannot be locked: it is stored by an `INSERT` that fails, and with it the whole transaction, if the key
-//!    was taken meanwhile; then all is done again. SERIALIZABLE would give the same at the price of failures between
-//!    transactions that have nothing to do with each other.
+//!    was taken meanwhile; then the transaction is repeated. SERIALIZABLE would give the same at the price of failures
+//!    between transactions that have nothing to do with each other.
 //! 2. **A page is one snapshot**: a read-only transaction at REPEATABLE READ.
 //! 3. **Stamps grow, whichever server writes.** The Timestamp of a write is later than the one of the record that it
 //!    replaces, which is locked. For entities that were deleted, their partition keeps the latest Timestamp in
-//!    `rowhouse_graves`; whoever inserts reads it, and checks again, once the key is his, that no deletion came between
-//!    (`statements::GUARD`). A table that is created again begins behind the stamps of the one before it. So the clocks of the
-//!    servers may differ, by as long as graves are kept ([`GRAVES_KEPT`]).
+//!    `rowhouse_graves`, its tombstones; an insert reads it, and checks again, once it has the key, that no deletion came
+//!    between (`statements::GUARD`). A table that is created again begins after the stamps of the one before it. So the clocks of the
+//!    servers may differ, by as long as tombstones are kept ([`TOMBSTONES_KEPT`]).
 //! 4. **No write goes into a table that is gone.** A commit locks the row of its table; a table is purged only when
-//!    nobody has such a lock on it.
-//! 5. **What is not known is said so.** Whatever breaks before the commit is sent is tried again, for a bounded time;
-//!    what breaks later is a [`Fault::Unknown`].
+//!    no commit has such a lock on it.
+//! 5. **An unknown outcome is reported as unknown.** A failure before the commit is sent leads to another attempt, for a
+//!    bounded time; a later one is a [`Fault::Unknown`].
 //!
 //! `docs/scaling.md` says how it is run, ADR 3 how isolation and stamps were chosen.
 
@@ -26,6 +26,7 @@ mod catalog;
 mod commit;
 mod counts;
 mod dialect;
+mod garbage_collection;
 mod layout;
 mod open_error;
 mod pool;
@@ -36,18 +37,18 @@ mod schema;
 mod settings;
 mod state;
 mod statements;
-mod sweep;
 #[cfg(test)]
 mod tests;
 mod tls;
 
+pub use garbage_collection::TOMBSTONES_KEPT;
 pub use open_error::StoreError;
 pub use properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
 pub use settings::has_password;
-pub use sweep::GRAVES_KEPT;
 
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::figures::{DatabaseFigures, Figures, Refusal};
+use crate::monotonic;
 use dialect::Dialect;
 use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
@@ -55,12 +56,12 @@ use pool::Pool;
 use settings::Settings;
 use state::PostgresState;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// How long the opening waits for a database that is not there yet.
+/// How long the opening waits for a database that does not answer yet.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
-/// The wait between two tries of the opening.
+/// The wait between two attempts of the opening.
 const OPEN_WAIT: Duration = Duration::from_millis(500);
 
 /// How the engine reaches its database.
@@ -68,7 +69,7 @@ const OPEN_WAIT: Duration = Duration::from_millis(500);
 pub struct PostgresOptions {
     /// `postgres://USER@HOST:PORT/DATABASE`, with the options of the client library, `sslmode` and `sslrootcert`.
     pub url: String,
-    /// The password, if it does not stand in the address.
+    /// The password, if the address has none.
     pub password: Option<String>,
     /// Most connections to the database at a time. Requests that need one wait.
     pub connections_max: usize,
@@ -86,19 +87,19 @@ impl std::fmt::Debug for PostgresOptions {
 #[derive(Debug)]
 pub struct Postgres<C> {
     shared: Arc<PostgresState<C>>,
-    /// What works when nobody asks.
+    /// The tasks that work in the background.
     tasks: Mutex<Vec<JoinHandle<()>>>,
     place: String,
     connections_max: u64,
 }
 
 impl<C: Clock> Postgres<C> {
-    /// Connects, makes or upgrades the schema, and begins the work in the background.
+    /// Connects, creates or upgrades the schema, and starts the work in the background.
     ///
-    /// A database that does not answer is tried for ten seconds.
+    /// A database that does not answer is tried again for ten seconds.
     pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
         let settings = Settings::new(&options.url, options.password.as_deref())?;
-        let (began, mut is_said) = (Instant::now(), false);
+        let (began, mut is_said) = (monotonic::now(), false);
         let dialect = loop {
             match prepare(&settings, options.distribute).await {
                 Ok(dialect) => break dialect,
@@ -118,13 +119,13 @@ impl<C: Clock> Postgres<C> {
         let tasks = vec![
             tokio::spawn(properties::refresh_at_intervals(Arc::clone(&shared))),
             tokio::spawn(purge::purge(Arc::clone(&shared))),
-            tokio::spawn(sweep::sweep_at_intervals(Arc::clone(&shared))),
+            tokio::spawn(garbage_collection::collect_garbage_at_intervals(Arc::clone(&shared))),
         ];
         let connections_max = options.connections_max.max(1) as u64;
         Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max })
     }
 
-    /// Hosts, ports and database, for people.
+    /// Hosts, ports and database, for messages.
     pub fn place(&self) -> &str {
         &self.place
     }
@@ -134,7 +135,7 @@ impl<C: Clock> Postgres<C> {
     }
 }
 
-/// Makes the database ready, over a connection of its own.
+/// Prepares the database, over a connection of its own.
 async fn prepare(settings: &Settings, distribute: bool) -> Result<Dialect, StoreError> {
     let connected =
         tokio::time::timeout(settings.connect_time_max, settings.config.connect(settings.tls.clone())).await;
@@ -157,10 +158,12 @@ async fn prepare(settings: &Settings, distribute: bool) -> Result<Dialect, Store
     if let Ok(row) = client.query_one("SHOW synchronous_commit", &[]).await
         && row.try_get(0).is_ok_and(|value: &str| value == "off")
     {
-        tracing::warn!("synchronous_commit is off in the database: a crash of it may take acknowledged writes");
+        tracing::warn!(
+            "synchronous_commit is off in the database: if the database crashes, acknowledged writes may be lost"
+        );
     }
     drop(client);
-    // It says goodbye to the database and ends.
+    // It ends once the client is dropped.
     let _ended = connection.await;
     Ok(dialect)
 }
@@ -251,7 +254,7 @@ impl<C: Clock> Engine for Postgres<C> {
             task.abort();
             let _aborted = task.await;
         }
-        // Whoever has a connection finishes with it.
+        // Connections that are in use are closed when they are given back.
         self.shared.pool.close();
         Ok(())
     }

@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 /// Why the database was not opened.
 #[derive(Debug)]
 pub enum StoreError {
-    /// The address is not one.
+    /// The address is malformed.
     Address {
         /// What is wrong with it.
         what: String,
@@ -22,25 +22,25 @@ pub enum StoreError {
         /// What is wrong with it.
         what: String,
     },
-    /// Nobody answers.
+    /// No server answers.
     Unreachable {
         /// Hosts, ports and database.
         place: String,
         /// The reason.
         what: String,
     },
-    /// The database answers, and there is no TLS with it as was asked for.
+    /// The database answers, and TLS with it failed.
     Tls {
         /// Hosts, ports and database.
         place: String,
         /// The reason.
         what: String,
     },
-    /// The database does not let this user in.
+    /// The database refuses this user.
     LoginRefused {
         /// Hosts, ports and database.
         place: String,
-        /// What the database says.
+        /// The reason of the database.
         what: String,
     },
     /// There is no database of this name.
@@ -48,25 +48,25 @@ pub enum StoreError {
         /// Hosts, ports and database.
         place: String,
     },
-    /// A later version of Rowhouse has changed the schema.
+    /// The schema is of a later version of Rowhouse.
     NewerSchema {
         /// Hosts, ports and database.
         place: String,
         /// The version of the schema.
         found: i64,
-        /// The latest version that this one knows.
+        /// The latest version of the schema that this code knows.
         known: i64,
     },
-    /// The tables were to be distributed, and the database is not Citus.
+    /// The option to distribute tables was given, and the database is not Citus.
     NotCitus {
         /// Hosts, ports and database.
         place: String,
     },
-    /// A statement failed while the schema was read or made.
+    /// A statement failed while the schema was read or created.
     Statement {
         /// Hosts, ports and database.
         place: String,
-        /// What the database says.
+        /// The reason of the database.
         what: String,
     },
 }
@@ -91,13 +91,13 @@ impl StoreError {
             Some(&(SqlState::CANNOT_CONNECT_NOW | SqlState::TOO_MANY_CONNECTIONS)) => Self::Unreachable { place, what },
             Some(_) => Self::Statement { place, what },
             None if what.contains("TLS") => Self::Tls { place, what },
-            // The library has no kind for a password that is asked for and was not given.
+            // The library has no error code for a password that was required and not given.
             None if what.contains("password") => Self::LoginRefused { place, what },
             None => Self::Unreachable { place, what },
         }
     }
 
-    /// Whether the database may be on its way up.
+    /// Whether the database may still be starting.
     pub(super) fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
     }
@@ -124,7 +124,7 @@ impl fmt::Display for StoreError {
             ),
             Self::LoginRefused { place, what } => write!(
                 f,
-                "the database {place} does not let this user in: {what}; check the user in the address, and the \
+                "the database {place} refuses this user: {what}; check the user in the address, and the \
                  password in --store-password-file, in PGPASSWORD or in ROWHOUSE_STORE"
             ),
             Self::NoDatabase { place } => {
@@ -133,16 +133,16 @@ impl fmt::Display for StoreError {
             Self::NewerSchema { place, found, known } => write!(
                 f,
                 "the database {place} has schema {found}, and this version of Rowhouse knows up to schema {known}; \
-                 a newer version has been at work: use that one, nothing was changed"
+                 nothing was changed; use the newer version of Rowhouse that upgraded the schema"
             ),
             Self::NotCitus { place } => write!(
                 f,
-                "--distribute was given, and the database {place} has no Citus; install it and say CREATE EXTENSION \
-                 citus in the database, or leave --distribute away: PostgreSQL, YugabyteDB and CockroachDB do not need it"
+                "--distribute was given, and the database {place} has no Citus; install it and run CREATE EXTENSION \
+                 citus in the database, or omit --distribute: PostgreSQL, YugabyteDB and CockroachDB do not need it"
             ),
             Self::Statement { place, what } => write!(
                 f,
-                "the schema in the database {place} could not be read or made: {what}; the first start needs the right \
+                "the schema in the database {place} could not be read or created: {what}; the first start needs the right \
                  to create tables"
             ),
         }

@@ -1,16 +1,17 @@
-//! Connections to the database: a bounded number of them, taken for one piece of work and given back.
+//! Connections to the database: a bounded number, each taken for one piece of work and given back.
 //!
 //! Invariants:
 //!
-//! 1. A connection goes back only when its work has come to an end. One whose work was dropped half-way, or failed, is
-//!    closed, and with it whatever transaction it was in: the next one to take it can rely on a fresh session.
-//! 2. Nobody waits for a connection longer than a bound.
+//! 1. A connection is given back only when its work has ended. If the work was dropped half-way, or failed, the connection is
+//!    closed, and with it its transaction: the next request that takes a connection has a fresh session.
+//! 2. The wait for a connection is bounded.
 
 use super::attempt::{STATEMENT_TIME_MAX, Trouble, describe};
 use super::counts::{PostgresCounts, Retry};
 use super::dialect::Dialect;
 use super::settings::Settings;
 use crate::engine::Fault;
+use crate::monotonic;
 use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
@@ -21,8 +22,8 @@ use std::time::{Duration, Instant};
 
 /// How long a request waits for one of the connections.
 const POOL_WAIT_MAX: Duration = Duration::from_secs(limits::STORE_CONNECTION_WAIT_SECONDS_MAX);
-/// Lets the database look, while it works on a statement, whether anybody still waits for the answer: a request that was
-/// given up must not hold locks. Not every database and system can.
+/// Lets the database check, while it works on a statement, whether the client is still connected: a request that was given up
+/// must not hold locks. Not every database and system can.
 const WATCH_CLIENT: &str = "SET client_connection_check_interval = '2s'";
 
 pub(super) struct Pool {
@@ -31,7 +32,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A pool without connections; they are made as they are needed.
+    /// A pool without connections; they are opened as they are needed.
     pub(super) fn new(settings: &Settings, dialect: Dialect, connections_max: usize) -> Self {
         let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(settings.config.clone(), settings.tls.clone(), config);
@@ -60,9 +61,9 @@ impl Pool {
 
     /// Takes a connection; waits for one if all are taken.
     pub(super) async fn take(&self) -> Result<Lease, Trouble> {
-        let began = Instant::now();
+        let began = monotonic::now();
         let taken = self.pool.get().await;
-        // The longest waits are those that are given up.
+        // Waits that were given up count too: they are the longest.
         self.counts.wait_time.record_time(began.elapsed());
         match taken {
             Ok(object) => Ok(Lease { object: Some(object), counts: Arc::clone(&self.counts) }),
@@ -74,20 +75,20 @@ impl Pool {
                 Err(Trouble::again(Retry::Connection, "the database does not answer a new connection"))
             }
             Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => {
-                // A login that is refused now may be right again soon: passwords change.
+                // A login that is refused now may succeed soon: passwords change.
                 Err(Trouble::Again(describe(&error).into()))
             }
             Err(error) => Err(Trouble::Again(error.to_string().into())),
         }
     }
 
-    /// Connections there are, those that nobody has, and how many wait for one.
+    /// Open connections, those that are not in use, and the number of requests that wait for one.
     pub(super) fn status(&self) -> (u64, u64, u64) {
         let status = self.pool.status();
         (status.size as u64, status.available as u64, status.waiting as u64)
     }
 
-    /// Closes the connections that nobody has, and the others as they come back.
+    /// Closes the connections that are not in use, and the others when they are given back.
     pub(super) fn close(&self) {
         self.pool.close();
     }
@@ -100,7 +101,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// The work has come to its end; the next one may have the connection.
+    /// Ends the work, so that another request may take the connection.
     pub(super) fn give_back(mut self) {
         drop(self.object.take());
     }
@@ -128,7 +129,7 @@ impl Drop for Lease {
     }
 }
 
-/// What every session is told first.
+/// The settings of every session.
 fn session(dialect: Dialect) -> String {
     let mut text = format!(
         "SET statement_timeout = '{}s'; SET idle_in_transaction_session_timeout = '{}s';",
@@ -137,7 +138,7 @@ fn session(dialect: Dialect) -> String {
     );
     if dialect.has_planner_settings() {
         // Every statement names its rows by the beginning of a primary key, so the one good plan is its index. Without
-        // statistics, on a table that was just filled, the planner may think otherwise.
+        // statistics, on a table that was just filled, the planner may choose another one.
         text.push_str(
             "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; \
              SET plan_cache_mode = force_generic_plan;",

@@ -1,7 +1,7 @@
-//! The service properties of all accounts: kept in memory, because every request asks for them, and read anew at
-//! intervals, because another server may have changed them.
+//! The service properties of all accounts: kept in memory, because every request needs them, and read again at intervals,
+//! because another server may have changed them.
 //!
-//! The protocol has a way to be told of changes, but not every database that speaks it has. Reading a few rows each
+//! The protocol has notifications of changes, but not every database that speaks it supports them. Reading a few rows each
 //! second costs next to nothing and works everywhere.
 
 use super::attempt::{Trouble, jittered};
@@ -16,12 +16,12 @@ use model::{AccountName, Clock, ServicePropertiesUpdate};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the service properties are read anew.
+/// How often the service properties are read again.
 pub const PROPERTIES_REFRESH: Duration = Duration::from_secs(1);
-/// After this time at the latest every server goes by a change that any server made, while the database answers.
+/// After this time at the latest a change by one server is in force on every server, while the database answers.
 pub const PROPERTIES_VISIBLE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Reads the properties anew until the engine is closed.
+/// Reads the properties again and again until the engine is closed.
 pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
     let mut is_stale = false;
     loop {
@@ -35,7 +35,7 @@ pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>
             Err(Fault::Closed) => return,
             Err(error) if !is_stale => {
                 is_stale = true;
-                tracing::warn!(%error, "the service properties could not be read; those of before are used");
+                tracing::warn!(%error, "the service properties could not be read; the last ones that were read stay in use");
             }
             Err(_) => {}
         }
@@ -43,7 +43,7 @@ pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>
 }
 
 impl<C: Clock> PostgresState<C> {
-    /// Takes the service properties of all accounts from the database.
+    /// Reads the service properties of all accounts from the database.
     pub(super) async fn refresh_properties(&self) -> Result<(), Fault> {
         let _one_at_a_time = self.refreshing.lock().await;
         let rows = self

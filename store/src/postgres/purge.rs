@@ -2,10 +2,10 @@
 //!
 //! Invariants:
 //!
-//! 1. A step is one transaction that has the row of the table locked: no two servers are at one table, and when one
-//!    dies, another finds the row free and goes on.
-//! 2. A table is taken only when no commit has its row locked, so nothing is written behind the purge.
-//! 3. The row goes only after the last entity.
+//! 1. A step is one transaction that has the row of the table locked: no two servers purge one table at a time, and when one
+//!    dies, another can lock the row and continue.
+//! 2. A table is taken only when no commit has its row locked, so nothing is written after the purge.
+//! 3. The row is deleted after the last entity.
 
 use super::attempt::{Trouble, jittered};
 use super::catalog::{column, control, end, read};
@@ -14,6 +14,7 @@ use super::pool::Lease;
 use super::state::PostgresState;
 use super::statements;
 use crate::engine::Fault;
+use crate::monotonic;
 use model::{Clock, KeyRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,19 +23,19 @@ use tokio_postgres::types::ToSql;
 
 /// Most entities that one step removes.
 const STEP_ENTITIES_MAX: i64 = 1000;
-/// How long at most a deleted table waits until some server looks for it.
+/// How long a deleted table waits at most until a server looks for it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// How long a server waits with a table into which somebody is still writing.
+/// How long a server waits with a table that is still being written to.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
 /// How often it does so before it waits for the next look.
 const BUSY_WAITS_MAX: u32 = 10;
 
-/// What a step found to do.
+/// What a step did.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
-    /// There is no table to purge, or somebody else is at it.
+    /// There is no table to purge, or another server is purging it.
     Nothing,
-    /// Some entities are gone, or with the last of them the table.
+    /// It removed some entities, or the row of a table without entities.
     Some,
 }
 
@@ -44,15 +45,15 @@ pub(super) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
     let mut counted: Option<Instant> = None;
     loop {
         if counted.is_none_or(|at| at.elapsed() >= LOOK_INTERVAL) {
-            // Whatever goes wrong here goes wrong below, too, and is said there.
+            // A failure here happens below, too, and is logged there.
             let _not_counted = shared.count_purges().await;
-            counted = Some(Instant::now());
+            counted = Some(monotonic::now());
         }
-        let began = Instant::now();
+        let began = monotonic::now();
         match shared.persist(async || shared.purge_step().await).await {
             Ok(Step::Some) => {
                 busy_waits = 0;
-                // Half of the time belongs to those who wait for the disk.
+                // Half of the time is left to requests that wait for the disk.
                 tokio::time::sleep(began.elapsed()).await;
             }
             // The table that was just deleted may still be written to, by commits that began before.
@@ -77,7 +78,7 @@ pub(super) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
 }
 
 impl<C: Clock> PostgresState<C> {
-    /// Counts the deleted tables that are still to be purged, by whichever server.
+    /// Counts the deleted tables that are still to be purged, by any server.
     async fn count_purges(&self) -> Result<(), Trouble> {
         let lease = self.pool.take().await?;
         let rows = read(&lease, statements::COUNT_PURGES, &[]).await?;
@@ -97,7 +98,7 @@ impl<C: Clock> PostgresState<C> {
             None => Step::Nothing,
             Some(row) => {
                 let id = DatabaseTableId(column(row, 0).map_err(Trouble::Fault)?);
-                if !remove_entities(&lease, id).await? && !remove_graves(&lease, id).await? {
+                if !remove_entities(&lease, id).await? && !remove_tombstones(&lease, id).await? {
                     read(&lease, statements::END_PURGE, &[&id.0]).await?;
                 }
                 Step::Some
@@ -109,7 +110,7 @@ impl<C: Clock> PostgresState<C> {
     }
 }
 
-/// Removes some entities of a table; answers whether there were any.
+/// Removes some entities of a table; returns whether there were any.
 async fn remove_entities(lease: &Lease, id: DatabaseTableId) -> Result<bool, Trouble> {
     let Bounds::Pairs { from, to } = Bounds::of(id, &KeyRange::all()) else { return Ok(false) };
     let values: &[&(dyn ToSql + Sync)] = &[&from.0, &from.1, &to.0, &to.1, &STEP_ENTITIES_MAX];
@@ -126,17 +127,17 @@ async fn remove_entities(lease: &Lease, id: DatabaseTableId) -> Result<bool, Tro
     Ok(!rows.is_empty())
 }
 
-/// Removes some graves of a table; answers whether there were any.
-async fn remove_graves(lease: &Lease, id: DatabaseTableId) -> Result<bool, Trouble> {
+/// Removes some tombstones of a table; returns whether there were any.
+async fn remove_tombstones(lease: &Lease, id: DatabaseTableId) -> Result<bool, Trouble> {
     let Bounds::Pairs { from, to } = Bounds::of(id, &KeyRange::all()) else { return Ok(false) };
-    let rows = read(lease, statements::SOME_GRAVES, &[&from.0, &to.0, &STEP_ENTITIES_MAX]).await?;
+    let rows = read(lease, statements::SOME_TOMBSTONES, &[&from.0, &to.0, &STEP_ENTITIES_MAX]).await?;
     let mut partitions: BTreeMap<&[u8], Vec<i16>> = BTreeMap::new();
     for row in &rows {
         let partition = partitions.entry(column(row, 0).map_err(Trouble::Fault)?).or_default();
         partition.push(column(row, 1).map_err(Trouble::Fault)?);
     }
     for (partition, buckets) in &partitions {
-        read(lease, statements::DELETE_GRAVES, &[partition, buckets]).await?;
+        read(lease, statements::DELETE_TOMBSTONES, &[partition, buckets]).await?;
     }
     Ok(!rows.is_empty())
 }

@@ -5,7 +5,7 @@
 //! 1. All chunks of a page come from one read-only transaction at REPEATABLE READ.
 //! 2. A chunk has a bounded number of rows, chosen so that it has about [`STORE_CHUNK_BYTES`]; and its rows are taken one
 //!    by one as they arrive, so memory is bounded whatever their size is.
-//! 3. Once an entity has been given to the sink nothing is tried again: a page that breaks is a fault.
+//! 3. Once an entity has been given to the sink there is no further attempt: a page that breaks is a fault.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
 use super::catalog::{column, control, no_answer};
@@ -26,7 +26,7 @@ use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, RowStream};
 
-/// How many rows the first chunk of a page has at most, while nothing is known of their size.
+/// Most rows of the first chunk of a page, while their size is not known.
 const CHUNK_ROWS_FIRST: usize = 64;
 const CHUNK_ROWS_MIN: usize = 4;
 const CHUNK_ROWS_MAX: usize = 4096;
@@ -39,12 +39,12 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 struct ChunkSize {
     rows: usize,
     bytes: usize,
-    /// How many rows the page can need, if every row counts.
+    /// How many rows the page can need, if every row matches.
     rows_needed: usize,
 }
 
 impl ChunkSize {
-    /// A page without a filter needs its limit, and one row behind it.
+    /// A page without a filter needs as many rows as its limit, and one more.
     fn of(scan: &Scan) -> Self {
         let rows_needed = if scan.filter.is_none() { scan.limit.saturating_add(1) } else { usize::MAX };
         Self { rows: 0, bytes: 0, rows_needed }
@@ -64,7 +64,7 @@ impl ChunkSize {
     }
 }
 
-/// A page that has begun: its connection is in the transaction, and its first rows are on their way.
+/// A page that has begun: its connection is in the transaction, and its first rows have been requested.
 struct Begun {
     lease: Lease,
     rows: Option<RowStream>,
@@ -107,7 +107,7 @@ impl<C: Clock> PostgresState<C> {
                 ControlFlow::Continue(None) => {}
             }
         }
-        // Nothing was written, so how this ends does not matter to the page.
+        // Nothing was written, so a failure here does not matter to the page.
         if control(&lease, "COMMIT").await.is_ok() {
             lease.give_back();
         }
@@ -159,7 +159,7 @@ fn statement(bounds: &Bounds) -> &'static str {
     }
 }
 
-/// Asks for the first rows of a range.
+/// Requests the first rows of a range.
 async fn start(lease: &Lease, bounds: &Bounds, count: usize) -> Result<RowStream, Error> {
     let statement = lease.prepare_cached(statement(bounds)).await?;
     let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -171,7 +171,7 @@ async fn start(lease: &Lease, bounds: &Bounds, count: usize) -> Result<RowStream
     lease.query_raw(&statement, values).await
 }
 
-/// Shows the page the rows of a chunk. Answers what is left of the range, if anything is.
+/// Gives the rows of a chunk to the page. Returns what is left of the range, if anything.
 async fn visit<S: EntitySink>(
     rows: RowStream,
     range: Bounds,
@@ -182,10 +182,12 @@ async fn visit<S: EntitySink>(
     let mut rows = pin!(rows);
     let (mut count, mut key, mut rest) = (0, Vec::new(), None);
     loop {
-        // Rows that are already here come without waiting, and others want their turn.
+        // Rows that are already here come without waiting, so this must yield to other tasks.
         consume_budget().await;
         let row = timeout(ATTEMPT_TIME_MAX, rows.try_next()).await;
-        let row = row.map_err(|_| ReadError::Fault(Fault::Unavailable("the database stopped in a page".into())))?;
+        let row = row.map_err(|_| {
+            ReadError::Fault(Fault::Unavailable("the database stopped answering in the middle of a page".into()))
+        })?;
         let Some(row) = row.map_err(|error| broken(&error))? else { break };
         let partition: &[u8] = column(&row, 0).map_err(ReadError::Fault)?;
         let row_key: &[u8] = column(&row, 1).map_err(ReadError::Fault)?;
@@ -200,11 +202,11 @@ async fn visit<S: EntitySink>(
             rest = Some((partition.to_vec(), row_key.to_vec()));
         }
     }
-    // Fewer than asked for: that was all of the range.
+    // Fewer rows than requested are all that the range has.
     Ok(ControlFlow::Continue(rest.map(|(partition, row)| range.after(&partition, &row))))
 }
 
-/// A page that broke off. Nothing happened, and the client may ask again.
+/// The fault of a page that broke off. A read changes nothing, so the client may repeat it.
 fn broken(error: &Error) -> ReadError {
     ReadError::Fault(match Trouble::before_commit(error) {
         Trouble::Again(reason) | Trouble::Elsewhere(reason) => Fault::Unavailable(reason),
@@ -228,7 +230,7 @@ mod tests {
         let mut plain = size(1000, false);
         assert_eq!(plain.next(), 64);
         (0..64).for_each(|_| plain.count(1024));
-        assert_eq!(plain.next(), 937, "the rest of the page and one behind it");
+        assert_eq!(plain.next(), 937, "the rest of the page and one more");
         let mut large = size(1000, false);
         (0..64).for_each(|_| large.count(STORE_CHUNK_BYTES));
         assert_eq!(large.next(), CHUNK_ROWS_MIN);

@@ -1,7 +1,7 @@
-//! The tables in the database, and how they come to be: in numbered steps, each done once, whoever starts first.
+//! The tables in the database, and how they are created: in numbered steps, each done once, by the server that is first.
 //!
-//! Servers that start at once take turns by the lock of one row, which every database of this protocol has. Every step
-//! can be repeated, because not every database takes a change of tables back with its transaction.
+//! Servers that start at the same time take turns by locking one row, which every database of this protocol can. Every
+//! step can be repeated, because not every database rolls a change of tables back with its transaction.
 
 use super::StoreError;
 use super::attempt::jittered;
@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-/// The version that this code makes and reads.
+/// The version that this code creates and reads.
 pub(super) const SCHEMA_VERSION: i64 = 2;
-/// How often the making of the tables is tried again when other servers do the same.
+/// How often the creation of the tables is tried again when other servers do the same.
 const ATTEMPTS_MAX: u32 = 40;
 /// The wait between two attempts.
 const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
@@ -48,9 +48,9 @@ fn first(dialect: Dialect) -> Vec<String> {
     ]
 }
 
-/// The second version: every stamp of a table is at least its `stamp_floor` and below its `stamp_ceiling`. What the
-/// ceiling of a deleted table was, `rowhouse_floors` keeps for the next one of its name. Stamps that a table was given
-/// before it had a ceiling are not below it until it is written again.
+/// The second version: every stamp of a table is at least its `stamp_floor` and below its `stamp_ceiling`. The upper bound of a
+/// deleted table is kept in `rowhouse_floors` for the next one of its name. Stamps from the time before a table had an upper
+/// bound are not below it until the table is written to again.
 fn second(dialect: Dialect) -> Vec<String> {
     let ascending = dialect.ascending();
     vec![
@@ -63,14 +63,14 @@ fn second(dialect: Dialect) -> Vec<String> {
     ]
 }
 
-/// Makes or upgrades the tables, unless they are as they should be.
+/// Creates or upgrades the tables, unless they are up to date.
 pub(super) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {
     let mut attempt = 0;
     loop {
         match try_migrate(client, dialect, place).await {
             Ok(result) => return result,
             Err(error) => {
-                // Another server makes the same at this moment, or has just made it.
+                // Another server is creating the same tables, or has just created them.
                 let _no_transaction = client.batch_execute("ROLLBACK").await;
                 attempt += 1;
                 if attempt == ATTEMPTS_MAX || !is_a_race(&error) {
@@ -118,11 +118,11 @@ async fn try_migrate(
     let done = "UPDATE rowhouse_meta SET value = $1 WHERE name = 'schema-version'";
     client.execute(done, &[&SCHEMA_VERSION]).await?;
     client.batch_execute("COMMIT").await?;
-    tracing::info!(version = SCHEMA_VERSION, "the schema was made");
+    tracing::info!(version = SCHEMA_VERSION, "the schema was created or upgraded");
     Ok(Ok(()))
 }
 
-/// Whether a statement failed because somebody else did the same at the same time.
+/// Whether a statement failed because another server did the same at the same time.
 fn is_a_race(error: &tokio_postgres::Error) -> bool {
     const RACES: [SqlState; 7] = [
         SqlState::UNIQUE_VIOLATION,
@@ -136,9 +136,9 @@ fn is_a_race(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| RACES.contains(code))
 }
 
-/// Spreads the entities over the workers of Citus by their partition. What is small stays on the coordinator, where every
-/// statement comes by anyhow and where rows are locked as in PostgreSQL: a lock of a row of a table that was copied to all
-/// workers would be one of the whole table. Tables that are already spread stay as they are.
+/// Distributes the entities over the workers of Citus by their partition. Small tables stay on the coordinator, through which
+/// every statement passes, and where rows are locked as in PostgreSQL: in a table that is copied to all workers, the lock of a
+/// row would be one of the whole table. Tables that are already distributed stay as they are.
 pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
     let error = |error| StoreError::of(place, &error);
     client.batch_execute("BEGIN").await.map_err(error)?;
@@ -154,7 +154,7 @@ pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), Store
         let known = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = $1::text::regclass";
         if client.query_opt(known, &[&table]).await.map_err(error)?.is_none() {
             client.batch_execute(step).await.map_err(error)?;
-            tracing::info!(table, "spread over the workers of Citus");
+            tracing::info!(table, "the table was distributed over the workers of Citus");
         }
     }
     client.batch_execute("COMMIT").await.map_err(error)

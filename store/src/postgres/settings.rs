@@ -1,4 +1,4 @@
-//! The address of a database, taken apart: what the client library understands, and what only this engine does.
+//! The address of a database: the options that the client library understands, and those that only this engine does.
 //!
 //! The library knows `sslmode` up to `require` and no `sslrootcert`; these two are read here.
 
@@ -17,7 +17,7 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 const CONNECT_TIME_OF_SEVERAL_MAX: Duration = Duration::from_millis(1500);
 /// How long the rest of a new connection may take: name look-up, TLS and login.
 const LOGIN_TIME_MAX: Duration = Duration::from_secs(3);
-/// When a connection counts as lost although nobody closed it.
+/// After which silence a connection counts as lost although it was not closed.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
@@ -28,12 +28,12 @@ pub(super) struct Settings {
     pub(super) tls: Tls,
     /// How long a new connection may take at most, if all hosts but the last are silent.
     pub(super) connect_time_max: Duration,
-    /// Hosts, ports and database, for people; never a password.
+    /// Hosts, ports and database, for messages; never a password.
     pub(super) place: String,
 }
 
 impl Settings {
-    /// Reads an address. A password beside it counts if the address has none.
+    /// Reads an address. The separate password is used if the address has none.
     pub(super) fn new(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
         if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
             return Err(StoreError::address("it does not begin with postgres://"));
@@ -49,7 +49,8 @@ impl Settings {
                 "sslrootcert" => root = Some(text.into_owned()),
                 _ => {
                     is_any &= name != "target_session_attrs";
-                    write!(kept, "{}{pair}", if kept.is_empty() { '?' } else { '&' }).expect("a text takes all");
+                    write!(kept, "{}{pair}", if kept.is_empty() { '?' } else { '&' })
+                        .expect("writing to a string cannot fail");
                 }
             }
         }
@@ -63,7 +64,7 @@ impl Settings {
         let root = root.filter(|root| root != "system");
         let tls = Tls::new(verification, root.as_deref().map(Path::new))?;
         if is_any {
-            // Of several hosts all but one are replicas, and one host alone may become a replica.
+            // Of several hosts all except one are replicas, and a single host may become a replica.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         let hosts = config.get_hosts().len();
@@ -83,13 +84,13 @@ impl Settings {
     }
 }
 
-/// Whether an address holds a password. What is no address holds none.
+/// Whether an address contains a password. A text that is not an address does not.
 pub fn has_password(url: &str) -> bool {
     Config::from_str(url.split('?').next().unwrap_or_default()).is_ok_and(|config| config.get_password().is_some())
 }
 
-/// What the mode asks of the certificate, and in the words of the library. As with the library of PostgreSQL itself,
-/// `require` with a root certificate verifies it.
+/// What the mode demands of the certificate, and sets the mode of the library. As with the library of PostgreSQL itself,
+/// `require` with a root certificate verifies the certificate.
 fn verification(mode: Option<&str>, has_root: bool, config: &mut Config) -> Result<Verification, StoreError> {
     let (mode, verification) = match mode {
         Some("disable") => (SslMode::Disable, Verification::None),

@@ -1,4 +1,4 @@
-//! What the requests and the background tasks of the engine share.
+//! The state that the requests and the background tasks of the engine share.
 
 use super::attempt::{Attempts, Trouble};
 use super::layout::DatabaseTableId;
@@ -13,21 +13,21 @@ use model::{Clock, DateTime};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 
-/// The connections, and what is known without asking.
+/// The connections, and what is known without a request to the database.
 pub(super) struct PostgresState<C> {
     pub(super) pool: Pool,
     stamps: Mutex<Stamps<C>>,
     known: RwLock<KnownTables>,
     properties: RwLock<PropertiesOfAccounts>,
-    /// Held while the properties are read anew, so that an older reading never replaces a newer one.
+    /// Held while the properties are read again, so that an older reading never replaces a newer one.
     pub(super) refreshing: tokio::sync::Mutex<()>,
     /// A table was deleted here.
     pub(super) purges: Notify,
-    /// The engine takes no more work; long work stops soon.
+    /// The engine accepts no more work; long work stops soon.
     pub(super) closing: Cancellation,
 }
 
-/// The ids of tables. Each use asks the database whether the table is still there, so an old id does no harm.
+/// The ids of tables. With each use the database checks whether the table still exists, so an old id does no harm.
 #[derive(Default)]
 struct KnownTables {
     ids: Catalog<DatabaseTableId>,
@@ -89,7 +89,7 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// Does something again until it succeeds, or there is no point in it.
+    /// Repeats an attempt until it succeeds, or until another one is useless.
     pub(super) async fn persist<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, Fault>
     where
         F: Future<Output = Result<T, Trouble>>,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use test_support::TIMEOUT;
 use test_support::cluster::Cluster;
 
-/// A clock that says what it is told.
+/// A clock that is set by hand.
 #[derive(Clone, Default)]
 struct SetClock(Arc<AtomicI64>);
 
@@ -22,14 +22,14 @@ impl Clock for SetClock {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_graves_are_forgotten_once_an_interval_and_new_ones_are_kept() {
+async fn old_tombstones_are_forgotten_once_an_interval_and_new_ones_are_kept() {
     const DAY: i64 = 24 * 3600 * 10_000_000;
     let Some(cluster) = Cluster::shared() else { return };
     let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 2, distribute: false };
     let clock = SetClock::default();
     clock.0.store(1000 * DAY, Ordering::SeqCst);
     let engine = Postgres::open(&options, clock.clone()).await.unwrap();
-    let graves = |old: i64, count: i64| {
+    let tombstones = |old: i64, count: i64| {
         let stamp = (1000 - old) * DAY;
         let sql = format!(
             "INSERT INTO rowhouse_graves SELECT int8send(n + {old}000000), 1, {stamp} FROM generate_series(1, {count}) n"
@@ -37,22 +37,22 @@ async fn old_graves_are_forgotten_once_an_interval_and_new_ones_are_kept() {
         cluster.sql(&options.url, &sql);
     };
     let left = || cluster.sql(&options.url, "SELECT count(*) FROM rowhouse_graves").trim().to_owned();
-    graves(8, 2500);
-    graves(6, 10);
-    let floor = |name: &str, old: i64| {
+    tombstones(8, 2500);
+    tombstones(6, 10);
+    let lower_bound = |name: &str, old: i64| {
         let stamp = (1000 - old) * DAY;
         cluster.sql(&options.url, &format!("INSERT INTO rowhouse_floors VALUES ('account1', '{name}', {stamp})"));
     };
-    floor("old", 8);
-    floor("new", 6);
-    assert_eq!(engine.shared.sweep().await.unwrap(), Some(2500));
+    lower_bound("old", 8);
+    lower_bound("new", 6);
+    assert_eq!(engine.shared.collect_garbage().await.unwrap(), Some(2500));
     assert_eq!(left(), "10");
-    let floors = "SELECT string_agg(convert_from(folded, 'UTF8'), ' ') FROM rowhouse_floors";
-    assert_eq!(cluster.sql(&options.url, floors).trim(), "new");
+    let lower_bounds = "SELECT string_agg(convert_from(folded, 'UTF8'), ' ') FROM rowhouse_floors";
+    assert_eq!(cluster.sql(&options.url, lower_bounds).trim(), "new");
     clock.0.store(1000 * DAY + DAY / 2, Ordering::SeqCst);
-    assert_eq!(engine.shared.sweep().await.unwrap(), None, "it is not time yet");
+    assert_eq!(engine.shared.collect_garbage().await.unwrap(), None, "it is not time yet");
     clock.0.store(1002 * DAY, Ordering::SeqCst);
-    assert_eq!(engine.shared.sweep().await.unwrap(), Some(10));
+    assert_eq!(engine.shared.collect_garbage().await.unwrap(), Some(10));
     assert_eq!(left(), "0");
 }
 
@@ -97,20 +97,20 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         (sql::ROWS_BETWEEN, format!("{PARTITION}, {from}, {to}, 100")),
         (sql::PAIRS_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
         (sql::SOME_ENTITIES, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
-        (sql::SOME_GRAVES, format!("{PARTITION}, '\\x01', 100")),
+        (sql::SOME_TOMBSTONES, format!("{PARTITION}, '\\x01', 100")),
     ];
     let points = [
         (sql::RECORD, format!("{PARTITION}, {from}")),
         (sql::LOCK_RECORDS, format!("{PARTITION}, {rows}")),
         (sql::LOCK_HEADERS, format!("{PARTITION}, {rows}, 10")),
         (sql::DELETE, format!("{PARTITION}, {rows}")),
-        (sql::GRAVES, format!("{PARTITION}, ARRAY[1, 2]::smallint[]")),
+        (sql::TOMBSTONES, format!("{PARTITION}, ARRAY[1, 2]::smallint[]")),
         (sql::TAKE_PURGE, String::new()),
         (sql::TABLE_LIVES_LOCKED, "1".to_owned()),
         (sql::TABLE_BY_NAME, r"'\x61', '\x62'".to_owned()),
-        (sql::RAISE_CEILING, "1, 1".to_owned()),
+        (sql::RAISE_UPPER_BOUND, "1, 1".to_owned()),
         (sql::DELETE_TABLE, r"'\x61', '\x62'".to_owned()),
-        (sql::INHERIT_FLOOR, r"1, '\x61', '\x62'".to_owned()),
+        (sql::INHERIT_LOWER_BOUND, r"1, '\x61', '\x62'".to_owned()),
     ];
     let lease = engine.shared.pool.take().await.unwrap();
     for (is_scan, (statement, values)) in
@@ -163,7 +163,7 @@ async fn a_request_that_is_given_up_leaves_no_session_waiting_in_the_database() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_too_long_for_a_connection_is_told_that_nothing_happened() {
+async fn a_wait_for_a_connection_that_is_too_long_is_without_effect() {
     let Some(cluster) = Cluster::shared() else { return };
     let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 1, distribute: false };
     let engine = Postgres::open(&options, SystemClock).await.unwrap();
@@ -178,7 +178,7 @@ async fn who_waits_too_long_for_a_connection_is_told_that_nothing_happened() {
 }
 
 #[tokio::test]
-async fn whoever_cannot_be_reached_is_named_without_the_password() {
+async fn an_unreachable_database_is_named_without_the_password() {
     let settings = Settings::new("postgres://me:inside@127.0.0.1:1/tables", None).unwrap();
     let error = super::prepare(&settings, false).await.unwrap_err().to_string();
     assert!(error.contains("'tables' at 127.0.0.1:1") && !error.contains("inside"), "{error}");

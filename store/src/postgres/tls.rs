@@ -1,7 +1,7 @@
 //! TLS to the database, with the library and the cryptography that the server itself uses.
 //!
-//! The adapter crates bring a parser of certificates for channel binding, which is not used here; what is left of them
-//! is this file.
+//! The adapter crates bring a parser of certificates for channel binding, which is not used here; without it this file is
+//! all that remains.
 
 use super::StoreError;
 use rustls::client::WebPkiServerVerifier;
@@ -20,14 +20,14 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as RustlsStream;
 
-/// What the certificate of the database must fulfil.
+/// What is verified about the certificate of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verification {
-    /// Nothing: nobody reads along, but nobody knows who is at the other end.
+    /// Nothing: the connection is encrypted, but the other end is not authenticated.
     None,
-    /// It comes from an authority that is trusted.
+    /// That a trusted authority signed it.
     Authority,
-    /// It does, and it is for the host that was asked for.
+    /// That a trusted authority signed it for the requested host.
     AuthorityAndName,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Trusts the authorities of a PEM file, or else those of the system.
+    /// Trusts the authorities of a PEM file, or those of the system without one.
     pub(super) fn new(verification: Verification, root: Option<&Path>) -> Result<Self, StoreError> {
         let provider = Arc::new(ring::default_provider());
         let inner = if verification == Verification::None {
@@ -91,7 +91,7 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
 #[derive(Debug)]
 struct Verifier {
     verification: Verification,
-    /// What looks at the certificate, if anybody does.
+    /// The verifier of certificates, if they are verified.
     inner: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
@@ -107,7 +107,7 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let Some(inner) = &self.inner else { return Ok(ServerCertVerified::assertion()) };
         match inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            // The name is looked at last, so everything else is in order.
+            // The name is verified last, so everything else is valid.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if self.verification == Verification::Authority => Ok(ServerCertVerified::assertion()),
@@ -147,7 +147,7 @@ where
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
-        // A socket in the file system has no name, and is never asked for TLS.
+        // A socket in the file system has no name, and never uses TLS.
         let name = ServerName::try_from(host.to_owned()).ok();
         Ok(Handshake { connector: TlsConnector::from(Arc::clone(&self.config)), name })
     }
@@ -169,8 +169,9 @@ where
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
-            let name =
-                self.name.ok_or_else(|| io::Error::other("the host has no name that a certificate can be for"))?;
+            let name = self
+                .name
+                .ok_or_else(|| io::Error::other("the host name is not one that a certificate can be issued for"))?;
             Ok(Encrypted(self.connector.connect(name, stream).await?))
         })
     }

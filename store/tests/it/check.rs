@@ -67,7 +67,7 @@ async fn fill_folder(folder: &Path, random: &mut Random) -> Embedded {
 }
 
 fn assert_well(report: &CheckReport) {
-    assert_eq!((report.problems.as_slice(), report.untold), (&[][..], 0));
+    assert_eq!((report.problems.as_slice(), report.unlisted), (&[][..], 0));
     let counts: Vec<(&str, u64)> =
         report.tables.iter().map(|table| (table.table.name.as_str(), table.entities)).collect();
     assert_eq!(counts, [("Entities", ENTITIES as u64 * 3 / 4), ("Gone", 0), ("Small", 1)]);

@@ -1,0 +1,104 @@
+//! The bytes on disk, pinned: `docs/embedded-engine.md` describes them. A change here is a change of the format of data
+//! folders, which later versions must still read.
+
+use super::*;
+use model::{CorsRule, CorsRules, DateTime, EdmValue, KeyText, Permissions, RecordBuilder, StoredAccessPolicy};
+use std::fs;
+
+/// A clock that stands still.
+struct FixedClock;
+
+impl Clock for FixedClock {
+    fn now(&self) -> DateTime {
+        DateTime::from_ticks(0x0102_0304_0506_0708).unwrap()
+    }
+}
+
+fn table(name: &str) -> TableKey {
+    TableKey { account: AccountName::new("acc1").unwrap(), name: TableName::new(name).unwrap() }
+}
+
+fn policies() -> StoredAccessPolicies {
+    let mut policy = StoredAccessPolicy::new("reader").unwrap();
+    policy.start = DateTime::from_ticks(1);
+    policy.permissions = Permissions::of_table("r");
+    StoredAccessPolicies::new(vec![policy]).unwrap()
+}
+
+fn cors() -> ServicePropertiesUpdate {
+    let rule = CorsRule::new("*", "GET", "a", "b", 60).unwrap();
+    ServicePropertiesUpdate { cors: Some(CorsRules::new(vec![rule]).unwrap()), ..ServicePropertiesUpdate::default() }
+}
+
+async fn insert(engine: &Embedded, table: &TableKey, partition: &str, row: &str) {
+    let mut properties = RecordBuilder::default();
+    properties.push("Name", EdmValue::String("é"));
+    let key = EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(row).unwrap() };
+    engine.commit(table, Transaction::single(Mutation::Insert { key, properties })).await.unwrap();
+}
+
+/// Every entry of an engine that has one of each kind: key and value.
+const ENTRIES: [(&[u8], &[u8]); 8] = [
+    // A table without policies: version, id, creation, name.
+    (b"\0\0\0\0\0\0\0\0cacc1\0plain", b"\x01\0\0\0\0\0\0\0\x01\x01\x02\x03\x04\x05\x06\x07\x08\x05Plain"),
+    // A table with policies: version, id, creation, name; their number; id, start, expiry and permissions of the policy.
+    (
+        b"\0\0\0\0\0\0\0\0cacc1\0withpolicies",
+        b"\x02\0\0\0\0\0\0\0\x03\x01\x02\x03\x04\x05\x06\x07\x08\x0cWithPolicies\
+          \x01\x06reader\0\0\0\0\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff\xff\x01r",
+    ),
+    // The highest Timestamp given out.
+    (b"\0\0\0\0\0\0\0\0mlast-stamp", b"\x01\x02\x03\x04\x05\x06\x07\x09"),
+    // The id that the next table gets.
+    (b"\0\0\0\0\0\0\0\0mnext-table-id", b"\0\0\0\0\0\0\0\x04"),
+    // A deleted table.
+    (b"\0\0\0\0\0\0\0\0p\0\0\0\0\0\0\0\x02", b"\x01"),
+    // Service properties: version, logging, hour metrics, minute metrics, CORS rules.
+    (b"\0\0\0\0\0\0\0\0sacc1", b"\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\x01*\0\x03GET\0\x01a\0\x01b\0\0\0\x3c"),
+    // Entities: table id, partition key, 00, row key; the record.
+    (b"\0\0\0\0\0\0\0\x01p\0r", b"\x01\x01\x02\x03\x04\x05\x06\x07\x08\x01\x04Name\x01\x02\xc3\xa9"),
+    (
+        b"\0\0\0\0\0\0\0\x01\xc3\xa9\xee\x9f\x98\x80\xf3\x80\x80\0",
+        b"\x01\x01\x02\x03\x04\x05\x06\x07\x09\x01\x04Name\x01\x02\xc3\xa9",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_of_key_and_value_is_pinned() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), FixedClock).unwrap();
+    let _held = engine.shared.purges_held.lock().await;
+    for name in ["Plain", "Gone", "WithPolicies"] {
+        engine.create_table(&table(name)).await.unwrap();
+    }
+    engine.set_policies(&table("WithPolicies"), policies()).await.unwrap();
+    engine.update_service_properties(&table("Plain").account, cors()).await.unwrap();
+    engine.delete_table(&table("Gone")).await.unwrap();
+    insert(&engine, &table("Plain"), "p", "r").await;
+    // In the order of UTF-16 code units, a character beyond the BMP comes before the last ones of the BMP.
+    insert(&engine, &table("Plain"), "é\u{1F600}\u{E000}", "").await;
+    let storage = engine.shared.storage().unwrap();
+    let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    let entries = storage.data.iter().map(|entry| {
+        let (key, value) = entry.into_inner().unwrap();
+        (text(&key), text(&value))
+    });
+    assert_eq!(entries.collect::<Vec<_>>(), ENTRIES.map(|(key, value)| (text(key), text(value))));
+}
+
+#[test]
+fn the_files_around_the_database_are_pinned() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), FixedClock).unwrap();
+    let marker = "rowhouse data folder\nformat 1\nWritten by Rowhouse. Do not edit or delete this file.\n";
+    assert_eq!(fs::read_to_string(folder.path().join("rowhouse.format")).unwrap(), marker);
+    assert_eq!(fs::read(folder.path().join("database/version")).unwrap(), b"FJL\x03");
+    assert!(fs::read(folder.path().join("rowhouse.lock")).unwrap().is_empty());
+    let runtime = Builder::new_current_thread().build().unwrap();
+    runtime.block_on(engine.close()).unwrap();
+    drop(engine);
+    let mut names = folder::names(folder.path()).unwrap();
+    names.sort();
+    assert_eq!(names, ["database", "rowhouse.closed", "rowhouse.format", "rowhouse.lock"]);
+    assert!(fs::read(folder.path().join("rowhouse.closed")).unwrap().is_empty());
+}
