@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Measures servers on a PostgreSQL beside the embedded engine in the same minutes, and prints a table.
+# Measures servers on a PostgreSQL and on the embedded engine in turn, and prints a table.
 #
 # usage: scripts/bench_database.sh [FOLDER]
 #
-# Builds the release, starts a PostgreSQL with fsync and the servers, all with their defaults, and takes them down again.
-# FOLDER is where the data of all of them go, a temporary one if not given; it must not be in memory. SECONDS_EACH is the
-# time of a measurement (3 if not set), ENTITIES the size of the tables (50000), CONNECTIONS the connections ("1 16 64"), and
-# WORKLOADS the lines of the first table; the second one compares one server with two, medians of three rounds.
+# Builds the release, starts a PostgreSQL with fsync and the servers, all with their defaults, and stops them at the end.
+# FOLDER holds all data, a temporary one by default; it must not be in memory. SECONDS_EACH is the duration of a measurement
+# (3 by default), ENTITIES the size of the tables (50000), CONNECTIONS the connections ("1 16 64"), and WORKLOADS the lines of
+# the first table. The second table compares one server with two, medians of three rounds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -17,7 +17,7 @@ for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
 cargo build --quiet --release --locked -p rowhouse -p rowhouse-bench
 release=${CARGO_TARGET_DIR:-$root/target}/release
 scratch=$(mktemp -d ${1:+"--tmpdir=$1"})
-# For the user that PostgreSQL runs as.
+# Readable for the user that PostgreSQL runs as.
 chmod 755 "$scratch"
 processes=()
 close() {
@@ -36,7 +36,7 @@ first_line() {
     for _ in $(seq 600); do
         IFS= read -r line <"$1" && return || sleep 0.1
     done
-    echo "nothing was said in $1" >&2
+    echo "$1 is still empty" >&2
     exit 1
 }
 
@@ -51,7 +51,7 @@ start_server() {
     endpoint=${line#listening on }
 }
 
-# Runs a workload, and prints the figures: operations a second, median latency, CPU of the server, of the database.
+# Runs a workload, and prints its figures: operations a second, median latency, CPU of the server, CPU of the database.
 run() {
     local endpoint=$1 process=$2 workload=$3 connections=$4
     shift 4
@@ -59,7 +59,7 @@ run() {
         --connections "$connections" --entities "$ENTITIES" --seconds "$SECONDS_EACH" --json "$@" | figures
 }
 
-# The figures of a report, in the form of `run`.
+# Extracts the figures of a report, for `run`.
 figures() {
     awk -F'[:,]' '
         /"operations_per_second"/ { rate = $2 }
@@ -69,7 +69,7 @@ figures() {
         END { printf "%.0f %.0f %.0f %.0f\n", rate, median, server, database }'
 }
 
-# Prints the operations a second of one server, and of two that share the connections.
+# Prints the operations a second of one server, and of two servers that share the connections.
 pair() {
     local one two rest half=$(($2 / 2)) other
     read -r one _ < <(run "${first[@]}" "$1" "$2")

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Builds a program that needs nothing of the system it runs on, and makes sure that it does not.
+# Builds a program without dependencies on the system that it runs on, and checks that it has none.
 #
 # usage: scripts/build-static.sh [x86_64 | aarch64]
 #
 # With the musl target (rustup target add x86_64-unknown-linux-musl, and a C compiler for it: musl-tools on Debian) the program
-# runs on any Linux. Without it the C library of this machine is linked in: that runs anywhere too, and finds the names of
-# hosts in /etc/hosts and by DNS, but not by other modules of the name service switch, which would have to be loaded.
-# PROFILE=dev builds faster, for a try. The last line is the path of the program.
+# runs on any Linux. Without it the C library of this machine is linked statically: that runs anywhere too, but resolves host
+# names only with /etc/hosts and DNS, since other modules of the name service switch would have to be loaded.
+# PROFILE=release builds faster, PROFILE=dev even more so. The last line of the output is the path of the program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 architecture=${1:-$(uname -m)}
-profile=${PROFILE:-release}
+profile=${PROFILE:-dist}
 target_folder=${CARGO_TARGET_DIR:-target}
 
 say() { echo "$*" >&2; }
@@ -25,10 +25,10 @@ has_target() { [ -d "$(rustc --print sysroot)/lib/rustlib/$1/lib" ]; }
 
 case $architecture in
     x86_64 | aarch64) ;;
-    *) fail "no program is made for $architecture" ;;
+    *) fail "unknown architecture: $architecture" ;;
 esac
 
-# Flags for this target alone: what runs during the build is linked as ever.
+# Flags for this target only: build scripts and procedural macros are linked as usual.
 variable() { echo "CARGO_TARGET_$(echo "$1" | tr 'a-z-' 'A-Z_')_$2"; }
 
 if has_target "$architecture-unknown-linux-musl"; then
@@ -41,7 +41,7 @@ if has_target "$architecture-unknown-linux-musl"; then
     done
 elif [ "$architecture" = "$(uname -m)" ]; then
     target=$architecture-unknown-linux-gnu
-    say "the target $architecture-unknown-linux-musl is not installed, so the C library of this machine is linked in"
+    say "the target $architecture-unknown-linux-musl is not installed, so the C library of this machine is linked statically"
 else
     fail "the target $architecture-unknown-linux-musl is not installed: rustup target add $architecture-unknown-linux-musl"
 fi
@@ -49,19 +49,19 @@ export "$(variable "$target" RUSTFLAGS)=-C target-feature=+crt-static"
 cargo build --locked --package rowhouse --profile "$profile" --target "$target" >&2
 program=$target_folder/$target/${profile/#dev/debug}/rowhouse
 
-# ---- is it so? -------------------------------------------------------------------------------------------------------
+# ---- checks ----------------------------------------------------------------------------------------------------------
 
 libraries=$(ldd "$program" 2>&1 || true)
 case $libraries in
     *"statically linked"* | *"not a dynamic executable"*) say "ldd: $libraries" ;;
     *) fail "it needs shared libraries: $libraries" ;;
 esac
-# Of a program for another machine, ldd says the same whatever it needs.
+# ldd cannot inspect a program for another architecture.
 if command -v readelf >/dev/null && readelf -lW "$program" | grep -q INTERP; then
-    fail "it asks for a dynamic loader"
+    fail "it needs a dynamic loader"
 fi
 if [ "$architecture" != "$(uname -m)" ]; then
-    say "it cannot be started here, so nothing more is checked"
+    say "it cannot run on this machine, so nothing more is checked"
     echo "$program"
     exit
 fi
@@ -90,11 +90,11 @@ await() {
 
 stop() {
     kill "$server"
-    wait "$server" || fail "it does not stop in order: $(cat "$scratch/log")"
+    wait "$server" || fail "it stops with a failure: $(cat "$scratch/log")"
     server=
 }
 
-# It starts, keeps its data, and answers; the name of the host is looked up. Nothing of this environment reaches it.
+# It starts, stores data and answers, with a host name to resolve and an empty environment.
 clean=(env -i "PATH=$PATH")
 "${clean[@]}" "$program" serve --listen localhost:0 --data "$scratch/data" >"$scratch/out" 2>"$scratch/log" &
 server=$!
@@ -102,8 +102,7 @@ await
 "${clean[@]}" "$program" health --listen "localhost:${address##*:}" >&2 || fail "it does not answer"
 stop
 
-# It needs no file of the system: in a root folder with nothing else in it but what every container has, it serves all the
-# same.
+# It needs no file of the system: it works in a root folder that has only the devices of every container.
 in_empty_root() {
     exec "${clean[@]}" unshare --user --map-root-user --mount bash -c '
         for device in random urandom; do mount --bind "/dev/$device" "$1/dev/$device"; done
@@ -118,22 +117,22 @@ if unshare --user --map-root-user --mount true 2>/dev/null; then
     server=$!
     await
     (in_empty_root "$root" /rowhouse health --listen "$address") >&2 || fail "it does not answer: $(cat "$scratch/log")"
-    [ -d "$root/data/rowhouse-data" ] || fail "the data are not where they belong"
+    [ -d "$root/data/rowhouse-data" ] || fail "the data folder is missing"
     stop
-    say "it serves in an empty root folder"
+    say "it works in an empty root folder"
 else
-    say "there are no namespaces of users here, so it was not tried in an empty root folder"
+    say "user namespaces are not available, so it was not tried in an empty root folder"
 fi
 
-# A database's host is found by its name: nobody listens there, which is another error than an unknown name.
+# The host of a database is resolved: a refused connection is another error than an unknown name.
 refusal() { "${clean[@]}" "$program" serve --listen 127.0.0.1:0 --store "postgres://a@$1:1/b?connect_timeout=2" 2>&1 || true; }
 known=$(refusal localhost) unknown=$(refusal no-such-name.invalid)
 case $known in
-    *refused*) say "localhost: found" ;;
-    *) fail "localhost is not found: $known" ;;
+    *refused*) say "localhost: resolved" ;;
+    *) fail "localhost is not resolved: $known" ;;
 esac
 case $unknown in
-    *refused* | "") fail "a name that does not exist is found: $unknown" ;;
-    *) say "no-such-name.invalid: not found, as it should be" ;;
+    *refused* | "") fail "a name that does not exist is resolved: $unknown" ;;
+    *) say "no-such-name.invalid: not resolved, as it should be" ;;
 esac
 echo "$program"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for some seconds, from the seeds in fuzz/seeds and from what earlier runs found.
+# Runs every fuzz target for some seconds, with the seeds in fuzz/seeds and the inputs that earlier runs found.
 #
 # usage: scripts/fuzz.sh [SECONDS [TARGET...]]
 #
-# Needs a C++ compiler and nothing but stable Rust: the compiler's coverage pass feeds libFuzzer. A crash, a hang or
-# a broken law fails the run and leaves the input in fuzz/artifacts; to repeat one, hand the file to the binary.
-# A target is a file in fuzz/src/bin; its seeds are in the folder of fuzz/seeds that has its name.
+# Needs a C++ compiler and stable Rust: the compiler's coverage pass feeds libFuzzer. A crash, a hang or a failed
+# assertion fails the run and leaves the input in fuzz/artifacts; to repeat it, pass the file to the binary.
+# A target is a file in fuzz/src/bin; its seeds are in the folder of the same name in fuzz/seeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ if [ "${#targets[@]}" -eq 0 ]; then
     done
 fi
 
-# With an explicit --target these flags spare build scripts and procedural macros.
+# With an explicit --target these flags do not apply to build scripts and procedural macros.
 host=$(rustc -vV | sed -n 's/^host: //p')
 flags=(
     -Cpasses=sancov-module

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Packs a built program with what belongs to it: rowhouse-VERSION-TARGET.tar.gz, and SHA256SUMS beside it.
+# Packs a program with its documents, units and completions: rowhouse-VERSION-TARGET.tar.gz, and SHA256SUMS beside it.
 #
 # usage: scripts/package.sh PROGRAM TARGET [FOLDER]
 #
 #   scripts/package.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
 #
-# Completions and manual pages come from the program itself, so it has to run here. The same program gives the same archive,
-# to the byte: order, owners and times are fixed. SOURCE_DATE_EPOCH is the time of the files; without it that of the last commit.
+# The program writes its completions and manual pages itself, so it must run on this machine. The same program gives the same
+# archive, byte for byte: order, owners and times are fixed. SOURCE_DATE_EPOCH sets the time of the files; the default is that of
+# the last commit.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -33,9 +34,9 @@ install -m 755 "$program" "$content/bin/rowhouse"
 find "$content/man/man1" -type f -exec gzip --no-name --best {} +
 install -m 644 "$root"/deploy/systemd/* "$content/systemd/"
 cp -r "$root/deploy/kubernetes/." "$content/kubernetes/"
-# The documents lead to one another, so they go along.
+# The documents link to each other.
 cp -r "$root/docs" "$content/docs"
-install -m 644 "$root"/{LICENSE,README.md,CHANGELOG.md} "$content/"
+install -m 644 "$root"/{LICENSE,README.md,SECURITY.md,CHANGELOG.md} "$content/"
 chmod -R u=rwX,go=rX "$content"
 
 archive=$folder/$name.tar.gz

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Runs a PostgreSQL of its own for tests, in a temporary folder, until standard input ends.
+# Runs a PostgreSQL for tests, in a temporary folder, until standard input ends.
 #
 # usage: scripts/postgres.sh [--durable | --standby]
 #
 # When it is ready it prints one line: the address of its database, the folder of the programs, and the id of the server
-# process. If the server dies it is started again on the same data, as an operating system would. Without PostgreSQL it
-# says what is missing and exits with 77.
+# process. If the server dies it is started again on the same data, as a service manager would do. Without PostgreSQL it
+# prints what is missing and exits with 77.
 #
 # --durable  with fsync, as for real data; for measurements
-# --standby  with fsync, and with a second server that has every commit on its disk before it is acknowledged
-#            (synchronous_standby_names, synchronous_commit = on). Its address is the fourth word of the line. Neither is
-#            started again when it dies: what becomes of them is up to whoever asked for two.
+# --standby  with fsync and a second server, which has every commit on its disk before the commit is acknowledged
+#            (synchronous_standby_names, synchronous_commit = on). Its address is the fourth word of the line. Neither server
+#            is started again when it dies: the caller decides.
 set -euo pipefail
 
 mode=${1:-}
@@ -22,7 +22,7 @@ case $mode in
         ;;
 esac
 
-# The folder with the programs: in PATH, where pg_config says, or where Debian has them.
+# The folder with the programs: in PATH, as pg_config reports, or where Debian installs them.
 find_programs() {
     local folder
     for folder in $(tr ':' ' ' <<<"$PATH") "$(pg_config --bindir 2>/dev/null || true)" \
@@ -32,7 +32,7 @@ find_programs() {
             return
         fi
     done
-    echo "there is no PostgreSQL here: no initdb, postgres and psql in PATH (on Debian the package postgresql)" >&2
+    echo "PostgreSQL is not installed: no initdb, postgres and psql in PATH (on Debian the package postgresql)" >&2
     exit 77
 }
 
@@ -41,7 +41,7 @@ folder=$(mktemp -d)
 user=$(id -un)
 as_user=()
 if [ "$(id -u)" -eq 0 ]; then
-    # It refuses to run as root.
+    # PostgreSQL refuses to run as root.
     user=postgres
     if ! id "$user" >/dev/null 2>&1; then
         user=nobody
@@ -58,7 +58,7 @@ run initdb --pgdata=data --username=rowhouse --auth=trust --encoding=UTF8 --loca
     >initdb.log 2>&1 || { cat initdb.log >&2; exit 1; }
 if [ -z "$mode" ]; then
     cat >>data/postgresql.conf <<'EOF'
-# What is written survives a crash of the server, which is what tests do to it; it need not survive a loss of power.
+# Tests kill the server, and the data survive that; they need not survive a loss of power.
 fsync = off
 full_page_writes = off
 EOF
@@ -69,7 +69,7 @@ max_connections = 300
 max_wal_size = 4GB
 log_line_prefix = '%m [%p] '
 EOF
-# Whoever is named so needs a password.
+# The user `guarded` needs a password.
 sed -i '1i host all guarded all scram-sha-256' data/pg_hba.conf
 
 children=()
@@ -95,7 +95,7 @@ start() {
     children+=("$child")
 }
 
-# Runs a statement on the server at a port, and prints what it answers.
+# Runs a statement on the server at a port, and prints its result.
 ask() { "$programs/psql" -h 127.0.0.1 -p "$1" -U rowhouse -d postgres -qAtc "$2" 2>/dev/null; }
 
 fail() {
@@ -111,11 +111,11 @@ start_on_free_port() {
         start "$1" "$port"
         for _ in $(seq 100); do
             if ! kill -0 "$child" 2>/dev/null; then break; fi
-            # Whoever has the port already might answer in its place.
+            # Another server that already has the port might answer.
             if [ "$(ask "$port" 'SHOW data_directory')" = "$folder/$1" ]; then return; fi
             sleep 0.1
         done
-        # Somebody else has the port.
+        # The port is taken.
         kill -QUIT "$child" 2>/dev/null || true
         wait "$child" 2>/dev/null || true
         unset 'children[-1]'
@@ -123,11 +123,11 @@ start_on_free_port() {
     fail "the server does not start"
 }
 
-# Starts a second server that follows the first one, and lets commits wait for it. Sets `standby` to its address.
+# Starts a second server that replicates the first, and makes commits wait for it. Sets `standby` to its address.
 start_standby() {
     run pg_basebackup -h 127.0.0.1 -p "$primary" -U rowhouse --pgdata=standby --write-recovery-conf \
         --wal-method=stream --checkpoint=fast >&2
-    # The last one counts.
+    # The last entry wins.
     echo "primary_conninfo = 'host=127.0.0.1 port=$primary user=rowhouse application_name=standby'" \
         >>standby/postgresql.auto.conf
     start_on_free_port standby
@@ -138,7 +138,7 @@ start_standby() {
         if [ "$(ask "$primary" 'SELECT sync_state FROM pg_stat_replication')" = sync ]; then return; fi
         sleep 0.1
     done
-    fail "the standby does not follow"
+    fail "the standby does not replicate"
 }
 
 start_on_free_port data
@@ -146,7 +146,7 @@ primary=$port standby=
 if [ "$mode" = --standby ]; then start_standby; fi
 echo "postgres://rowhouse@127.0.0.1:$primary/postgres $programs $(head -n 1 data/postmaster.pid) $standby"
 
-# Until standard input ends, and with the one server always up.
+# Waits until standard input ends, and keeps a single server running.
 while true; do
     status=0
     IFS= read -r -t 0.2 _ || status=$?

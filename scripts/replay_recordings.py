@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Replays exchanges recorded from the real service, and compares every answer: status, code, body and headers.
+"""Replays exchanges recorded from the real service, and compares every response: status, code, body and headers.
 
 usage: replay_recordings.py ENDPOINT [RECORDINGS]
 
 RECORDINGS is the folder with replay.py and the recorded runs, by default ../shared/recordings beside the repository.
-Deletes every table of the account. A run that cannot pass yet is named in conformance/recordings_expected.json with
-what it waits for; one that is named there and passes is a failure too, so that the list stays true.
+Deletes every table of the account. conformance/recordings_expected.json names the runs that cannot pass yet, and why; a
+run that is named there and passes is a failure too, so that the list stays correct.
 The last line says how many runs went as expected.
 """
 

@@ -3,14 +3,14 @@
 #
 # usage: scripts/test.sh
 #
-# Stops at the first step that fails, and closes with a line that counts the tests. A step whose tool is not installed
-# (cargo-deny, Python, Node.js, PostgreSQL, a C++ compiler) is skipped and said so; with CI=true that is a failure.
+# Stops at the first step that fails, and ends with a line that counts the tests. A step whose tool is not installed
+# (cargo-deny, Python, Node.js, PostgreSQL, a C++ compiler) is reported as skipped; with CI=true that is a failure.
 # FUZZ_SECONDS is the time for each fuzz target, 3 if not set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 export CARGO_TERM_COLOR=never PYTHONDONTWRITEBYTECODE=1
-# Servers and suites run with their defaults, whatever the caller has set for his own.
+# Servers and suites run with their defaults, whatever the caller's environment sets.
 unset TABLES_ENDPOINT TABLES_ACCOUNT TABLES_KEY TABLES_SERVER
 for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
 
@@ -22,14 +22,14 @@ step= step_started=0
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
-# Says which step begins.
+# Prints which step begins.
 begin() {
     finish
     step=$1 step_started=$SECONDS
     printf '\n== %s\n' "$step"
 }
 
-# Says how long the step took.
+# Prints how long the step took.
 finish() {
     if [ -n "$step" ]; then
         printf -- '-- %s: %d s\n' "$step" $((SECONDS - step_started))
@@ -37,7 +37,7 @@ finish() {
     fi
 }
 
-# Leaves out the current step for want of something; CI must have everything.
+# Skips the current step because something is missing; CI must have everything.
 skip() {
     if [ "${CI:-}" = true ]; then
         echo "missing: $1"
@@ -49,7 +49,7 @@ skip() {
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# Runs on every way out: stops the server, and closes with the count.
+# Runs on every exit: stops the servers, and prints the count.
 close() {
     local status=$?
     stop_server
@@ -75,7 +75,7 @@ trap close EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Adds up the numbers that the first group of an expression finds in the lines of a file.
+# Adds up the numbers that the first group of a regular expression matches in the lines of a file.
 count() { sed -nE "s/$2/\1/p" "$1" | awk '{ sum += $1 } END { print sum + 0 }'; }
 
 # ---- a server --------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ start_server() {
     mkfifo "$scratch/ready"
     "$server" serve --listen 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/server.log" 3<&- 4>&- 5<&- &
     server_pid=$!
-    # Kept open, so that the server can write whatever follows its first line.
+    # Kept open, so that the server can write the lines after the first.
     exec 3<"$scratch/ready"
     IFS= read -r -t 60 line <&3 || true
     case $line in
@@ -100,7 +100,7 @@ start_server() {
     esac
 }
 
-# Stops the server, whatever it says.
+# Stops the server, whatever its exit code.
 stop_server() {
     if [ -n "$server_pid" ]; then
         kill "$server_pid" 2>/dev/null || true
@@ -109,7 +109,7 @@ stop_server() {
     fi
 }
 
-# Stops the server at the end of a suite: it must stop in order, and must not have failed inside.
+# Stops the server at the end of a suite: it must exit with 0 and must not have logged an error.
 end_server() {
     local pid=$server_pid status=0
     server_pid=
@@ -118,14 +118,14 @@ end_server() {
     exec 3<&-
     if [ "$status" -ne 0 ] || grep -qE 'panicked|ERROR' "$scratch/server.log"; then
         tail -n 50 "$scratch/server.log"
-        echo "the server failed inside, or did not stop in order (exit code $status)"
+        echo "the server logged an error, or stopped with a failure (exit code $status)"
         exit 1
     fi
 }
 
 # ---- a database ------------------------------------------------------------------------------------------------------
 
-# Starts a PostgreSQL, which ends with this script, and sets `database` to its address. Fails if there is none here.
+# Starts a PostgreSQL, which ends with this script, and sets `database` to its address. Fails if PostgreSQL is not installed.
 start_postgres() {
     database=
     mkfifo "$scratch/postgres.in" "$scratch/postgres.out"
@@ -136,11 +136,11 @@ start_postgres() {
     [ -n "$database" ]
 }
 
-# Sets `store` to the address of a new database of this name; to nothing if there is no PostgreSQL here.
+# Sets `store` to the address of a new database of this name, or to an empty string without PostgreSQL.
 new_store() {
     store=
     if [ -z "$database" ]; then
-        echo "there is no PostgreSQL here, see above"
+        echo "PostgreSQL is not installed, see above"
         return
     fi
     store=${database%/*}/$1
@@ -165,7 +165,7 @@ fi
 
 begin "tests of the crates"
 for program in groff systemd-analyze strace kubectl zsh fish; do
-    has "$program" || echo "not installed, so the tests of packaging leave out what needs it: $program"
+    has "$program" || echo "not installed, so the packaging tests skip the checks that need it: $program"
 done
 status=0
 cargo test --quiet --locked --workspace --no-fail-fast 2>&1 | tee "$scratch/rust.log" || status=$?
@@ -180,8 +180,8 @@ server=$(realpath "${CARGO_TARGET_DIR:-$root/target}/release/rowhouse")
 
 # ---- Python ----------------------------------------------------------------------------------------------------------
 
-# Sets `python` to the interpreter of a virtual environment that has these requirements, and makes it if it is not there.
-# Clients of different times need different versions of the same packages, so each has an environment of its own.
+# Sets `python` to the interpreter of a virtual environment with these requirements, and creates it if necessary.
+# Clients of different ages need different versions of the same packages, so each has its own environment.
 python_environment() {
     local requirements=$1 home=$root/$2
     python=
@@ -199,7 +199,7 @@ python_environment() {
     fi
 }
 
-# Runs a folder of Python cases against a fresh server with these options. A difference that is expected counts as skipped.
+# Runs a folder of Python cases against a fresh server with these options. An expected failure counts as skipped.
 python_cases() {
     local status=0 log=$scratch/python.log cases=$1
     shift
@@ -251,7 +251,7 @@ replay() {
 
 begin "recorded exchanges"
 if [ ! -d "$recordings" ]; then
-    echo "there is no ../shared/recordings here, so nothing is replayed"
+    echo "there is no folder ../shared/recordings, so nothing is replayed"
 elif [ -n "$python" ]; then
     replay --in-memory
     begin "recorded exchanges, PostgreSQL"
@@ -295,7 +295,7 @@ javascript_cases() {
 }
 
 begin "JavaScript client, embedded engine"
-# The client asks for statistics on the primary endpoint in path style.
+# With path-style addresses the client requests statistics from the primary endpoint.
 javascript_cases conformance/javascript --data "$scratch/data-javascript" --stats-on-primary
 
 begin "JavaScript client, PostgreSQL"

@@ -1,24 +1,23 @@
-//! Batches of inserts that are made in advance and sent again under other keys.
+//! Batches of inserts that are built once and sent again with other keys.
 //!
-//! Making 100 entities takes the generator a seventh of what the server needs to store them, and for so long the server
-//! would wait, or share its processor. So every connection makes some bodies once, mostly in the unmeasured phase, and
-//! changes nothing but the keys in them. Entities repeat at a distance that is far larger than what a block of a storage
-//! library holds, so that compression does not see it.
+//! Building 100 entities takes the generator a seventh of the time that the server needs to store them. In that time the
+//! server would wait, or share its processor. So every connection builds some bodies once, mostly in the unmeasured
+//! phase, and then changes only their keys. Entities repeat at a distance that is far larger than a block of a storage
+//! library, so that compression does not profit.
 
 use crate::dataset::Dataset;
 
-/// Bodies that a connection keeps, used in turn.
+/// Bodies that a connection keeps and uses in turn.
 pub(crate) const BODIES: usize = 16;
 
-/// What the keys of all entities of a batch begin with, as it stands in a body: the partition key, and the row key up to
-/// where the entities differ.
+/// The common part of the keys of a batch: the partition key, and the prefix of the row keys.
 pub(crate) struct BatchKeys {
     pub(crate) partition: String,
     pub(crate) prefix: String,
 }
 
 impl BatchKeys {
-    /// Keys that no other batch of this or another run has; mostly of one length.
+    /// Keys that are unique to this batch, also among runs; most have the same length.
     pub(crate) fn new(dataset: &Dataset, number: u64, run: u64, sequence: u64) -> Self {
         let prefix = format!("{}-{run:08x}-{sequence:08x}", Dataset::row(number));
         Self { partition: dataset.partition(number), prefix }
@@ -29,30 +28,30 @@ impl BatchKeys {
     }
 }
 
-/// The body of a batch, and where its keys stand.
+/// The body of a batch, and the positions of its keys.
 #[derive(Debug)]
 pub(crate) struct BatchBody {
     pub(crate) bytes: Vec<u8>,
-    places: Vec<usize>,
+    positions: Vec<usize>,
     keys_bytes: usize,
 }
 
 impl BatchBody {
-    /// A body that was made for these keys.
+    /// A body that was built with these keys.
     pub(crate) fn new(bytes: Vec<u8>, keys: &BatchKeys) -> Self {
         let text = keys.text();
-        let places = memchr::memmem::find_iter(&bytes, &text).collect();
-        Self { bytes, places, keys_bytes: text.len() }
+        let positions = memchr::memmem::find_iter(&bytes, &text).collect();
+        Self { bytes, positions, keys_bytes: text.len() }
     }
 
-    /// Puts other keys into the body; `None` if they have another length.
+    /// Replaces the keys; `None` if the new ones have another length.
     pub(crate) fn with_keys(mut self, keys: &BatchKeys) -> Option<Self> {
         let text = keys.text();
         if text.len() != self.keys_bytes {
             return None;
         }
-        for place in &self.places {
-            self.bytes.get_mut(*place..place + text.len())?.copy_from_slice(text.as_bytes());
+        for position in &self.positions {
+            self.bytes.get_mut(*position..position + text.len())?.copy_from_slice(text.as_bytes());
         }
         Some(self)
     }

@@ -1,7 +1,7 @@
 //! The command line.
 
+use crate::compare::args::CompareArgs;
 use crate::dataset::PER_PARTITION_DEFAULT;
-use crate::growth::args::GrowthArgs;
 use crate::raw::RawWorkload;
 use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::workload::{BATCH_ENTITIES, Workload};
@@ -10,10 +10,10 @@ use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Measures Table services, and what they are measured against
+/// Measures Table services, and references to compare them with
 ///
-/// Figures of different machines say little, so every figure here has a reference that is measured on the same
-/// machine: a bare HTTP server (`floor`) and the storage engine alone (`raw`). `compare` runs all of them.
+/// Figures of different machines cannot be compared, so every figure here has a reference that is measured on the same
+/// machine: a minimal HTTP server (`floor`) and the storage engine alone (`raw`). `compare` runs all of them.
 #[derive(Debug, Parser)]
 #[command(name = "rowhouse-bench", version, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -30,26 +30,26 @@ pub(crate) enum Command {
     /// each.
     #[command(after_long_help = RUN_EXAMPLES)]
     Run(Box<RunArgs>),
-    /// Run the reference server: bare HTTP/1.1, fixed answers, nothing kept
+    /// Run the reference server: HTTP/1.1 with fixed responses, nothing is stored
     ///
-    /// It takes every request that `run` sends. It prints `listening on http://ADDR:PORT` and runs until it is
+    /// It accepts every request that `run` sends. It prints `listening on http://ADDR:PORT` and runs until it is
     /// stopped.
     Floor(FloorArgs),
     /// Measure the embedded engine without HTTP
     Raw(RawArgs),
     /// Measure a Rowhouse server and its references in alternation, and print the ratios against their budgets
     ///
-    /// Everything runs in child processes on temporary folders and free ports, and is gone afterwards. The figures
+    /// Everything runs in child processes, on temporary folders and free ports, and is removed afterwards. The figures
     /// are medians over the rounds.
     Compare(CompareArgs),
-    /// Measure how long a Rowhouse server takes to serve after a stop and after a kill, and the disk space of entities
-    /// that are written again and again
+    /// Measure how long a Rowhouse server takes to start after a clean stop and after a kill, and the disk space of
+    /// entities that are overwritten repeatedly
     Recovery(RecoveryArgs),
-    /// Measure what get, insert, upsert and pages cost a Rowhouse server at growing sizes of its table
+    /// Measure the cost of get, insert, upsert and pages of a Rowhouse server at growing sizes of its table
     ///
-    /// Every size is filled through the engine, in many partitions and in one, and measured beside a server that keeps
-    /// nothing. Reads are measured on a working set that the cache holds, whose cost may at most double, and on
-    /// everything.
+    /// Every size is filled through the engine, in many partitions and in one, and compared with a server that stores
+    /// nothing. Reads are measured on a working set that fits into the cache, whose cost may at most double, and on all
+    /// entities.
     Growth(GrowthArgs),
 }
 
@@ -57,18 +57,18 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   rowhouse serve --data /tmp/bench-data &
   rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload get --connections 16 --pid $!
-      point reads on 16 connections, with what they cost the server
+      point reads on 16 connections, with the processor time of the server
   rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload query-filter --entities 1000000 --json
-      a filter over a million entities, for a program to read
+      a filter over a million entities, with the result as JSON
   rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload upsert --rate 5000 --seconds 180
-      steady writes: the longest of them tells of pauses, and errors of what never got its turn
+      steady writes: the longest latency shows pauses, and errors show operations that were never begun
   rowhouse-bench run --endpoint http://127.0.0.1:10002 --workload get --connections 1000 --idle 10000 --pid $!
       a thousand busy connections beside ten thousand idle ones, with the memory before and after";
 
 /// A server, a workload and its size.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Address of the service, as behind `TableEndpoint=` in a connection string
+    /// Address of the service, as in `TableEndpoint` of a connection string
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint: String,
 
@@ -80,51 +80,52 @@ pub(crate) struct RunArgs {
     #[arg(long, env = "ROWHOUSE_BENCH_KEY", default_value = DEVELOPMENT_KEY, hide_default_value = true, hide_env_values = true)]
     pub(crate) key: String,
 
-    /// What is measured
+    /// The workload to measure
     #[arg(long, value_enum)]
     pub(crate) workload: Workload,
 
     #[command(flatten)]
     pub(crate) size: SizeArgs,
 
-    /// Connections that work at a time
+    /// Concurrent connections
     #[arg(long, default_value_t = 16, value_parser = connections())]
     pub(crate) connections: u64,
 
     #[command(flatten)]
     pub(crate) pressure: PressureArgs,
 
-    /// Process id of the server, on this machine, whose processor time and memory are reported
+    /// Process id of the server on this machine, to report its processor time and memory
     #[arg(long)]
     pub(crate) pid: Option<u32>,
 
-    /// Process id of the database below the server, on this machine; the processor time of all of its processes is reported
+    /// Process id of the server's database on this machine, to report the processor time of all its processes
     #[arg(long)]
     pub(crate) database_pid: Option<u32>,
 
-    /// Put load on a server beyond this machine
+    /// Allow a server on another machine
     #[arg(long)]
     pub(crate) allow_remote: bool,
 }
 
-/// What a server has to stand beside the work itself.
+/// Load in addition to the workload.
 #[derive(Debug, Args)]
 pub(crate) struct PressureArgs {
-    /// Operations a second in all [default: each connection begins the next one when the last one is answered]. What no
-    /// connection was free for counts from when it was due, so that a pause of the server is not left out
+    /// Operations per second over all connections [default: each connection begins the next one after the response to the
+    /// last one]. An operation for which no connection was free counts from when it was due, so that pauses of the server
+    /// are measured
     #[arg(long, value_name = "PER_SECOND", value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000))]
     pub(crate) rate: Option<u64>,
 
-    /// Connections that are open meanwhile and ask for something twice a minute
-    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = bystanders())]
+    /// Further connections that send a request twice a minute
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
     pub(crate) idle: u64,
 
-    /// Connections that ask for pages meanwhile and read them at 80 KiB a second
-    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = bystanders())]
+    /// Further connections that read pages at 80 KiB a second
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
     pub(crate) slow_readers: u64,
 }
 
-/// How much is measured, and for how long.
+/// The size of a measurement.
 #[derive(Debug, Args)]
 pub(crate) struct SizeArgs {
     /// Entities in the table, of 1 KiB each
@@ -151,12 +152,12 @@ pub(crate) struct FloorArgs {
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDR:PORT")]
     pub(crate) listen: SocketAddr,
 
-    /// Take requests without verifying their signature
+    /// Accept requests without verifying their signature
     #[arg(long)]
     pub(crate) unsigned: bool,
 
-    /// Append what is written to this file and sync it, in groups, before it is acknowledged. The file is
-    /// overwritten; it must lie on the file system that is to be measured
+    /// Append what is written to this file and sync it, in groups, before it is acknowledged. The file is overwritten.
+    /// It must be on the file system to measure
     #[arg(long, value_name = "FILE")]
     pub(crate) durable: Option<PathBuf>,
 }
@@ -164,18 +165,18 @@ pub(crate) struct FloorArgs {
 /// The engine, a workload and its size.
 #[derive(Debug, Args)]
 pub(crate) struct RawArgs {
-    /// Data folder; created and filled if needed, and kept
+    /// Data folder. It is created and filled if needed, and kept
     #[arg(long, value_name = "DIR")]
     pub(crate) data: PathBuf,
 
-    /// What is measured
+    /// The workload to measure
     #[arg(long, value_enum)]
     pub(crate) workload: RawWorkload,
 
     #[command(flatten)]
     pub(crate) size: SizeArgs,
 
-    /// Tasks that work at a time [default: 64 for group64, 4 for batch100, else 1]
+    /// Concurrent tasks [default: 64 for group64, 4 for batch100, else 1]
     #[arg(long, value_parser = connections())]
     pub(crate) tasks: Option<u64>,
 
@@ -184,62 +185,18 @@ pub(crate) struct RawArgs {
     pub(crate) cache_mib: u64,
 }
 
-/// A comparison.
-#[derive(Debug, Args)]
-pub(crate) struct CompareArgs {
-    /// The server [default: the file `rowhouse` beside this program]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) server_binary: Option<PathBuf>,
-
-    /// Where the temporary folders are made, on the disk to be measured [default: the system's]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) folder: Option<PathBuf>,
-
-    /// Entities in the table
-    #[arg(long, default_value_t = 100_000, value_parser = entities())]
-    pub(crate) entities: u64,
-
-    /// How long each measurement takes, in seconds
-    #[arg(long, default_value_t = 3, value_parser = seconds())]
-    pub(crate) seconds: u64,
-
-    /// How often each measurement is made
-    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
-    pub(crate) rounds: u64,
-
-    /// One round of one second on 10,000 entities: whether it works, not how fast it is
-    #[arg(long)]
-    pub(crate) quick: bool,
-
-    /// Measure only the lines whose name contains this text
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) only: Option<String>,
-
-    /// Measure this server as well; it must know the development account
-    #[arg(long, value_name = "URL")]
-    pub(crate) other: Option<String>,
-
-    /// Process id of the other server
-    #[arg(long, requires = "other")]
-    pub(crate) other_pid: Option<u32>,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// How much there is to recover.
+/// The size of a recovery.
 #[derive(Debug, Args)]
 pub(crate) struct RecoveryArgs {
     /// The server [default: the file `rowhouse` beside this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) server_binary: Option<PathBuf>,
 
-    /// Where the temporary folders are made, on the disk to be measured [default: the system's]
+    /// Folder for the temporary folders, on the disk to measure [default: the system's]
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 
-    /// Entities that a server starts on
+    /// Entities of the server that is started
     #[arg(long, default_value_t = 1_000_000, value_parser = entities())]
     pub(crate) entities: u64,
 
@@ -247,13 +204,59 @@ pub(crate) struct RecoveryArgs {
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
     pub(crate) starts: u64,
 
-    /// Entities that are written again and again
+    /// Entities that are overwritten repeatedly
     #[arg(long, default_value_t = 100_000, value_parser = entities())]
     pub(crate) overwritten: u64,
 
-    /// How often each of them is written again
+    /// How often each of them is overwritten
     #[arg(long, default_value_t = 10, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
     pub(crate) rounds: u64,
+}
+
+/// Which sizes are measured, and for how long.
+#[derive(Debug, Args)]
+pub(crate) struct GrowthArgs {
+    /// The server [default: the file `rowhouse` beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) server_binary: Option<PathBuf>,
+
+    /// Folder for the temporary folders, on the disk to measure [default: the system's]. There is one at a time, of about
+    /// 1 GiB for a million entities, and half as much again while it is filled
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+
+    /// Entities in the table, from few to many, separated by commas; multiples of 1,000
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = growth_size,
+          default_values_t = [10_000, 100_000, 1_000_000, 10_000_000])]
+    pub(crate) sizes: Vec<u64>,
+
+    /// Largest table that is also measured as one partition
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+    pub(crate) one_partition_max: u64,
+
+    /// How long each measurement takes, in seconds
+    #[arg(long, default_value_t = 2, value_parser = RangedU64ValueParser::<u64>::new().range(1..=3600))]
+    pub(crate) seconds: u64,
+
+    /// How often each measurement is made; medians are shown
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
+    pub(crate) rounds: u64,
+
+    /// Connections that work at a time
+    #[arg(long, default_value_t = 16, value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000))]
+    pub(crate) connections: u64,
+
+    /// Memory of the server for cached data, in MiB
+    #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
+    pub(crate) cache_mib: u64,
+
+    /// Draw the processor time over the size into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn entities() -> RangedU64ValueParser<u64> {
@@ -264,7 +267,7 @@ fn connections() -> RangedU64ValueParser<u64> {
     RangedU64ValueParser::new().range(1..=10_000)
 }
 
-fn bystanders() -> RangedU64ValueParser<u64> {
+fn background_connections() -> RangedU64ValueParser<u64> {
     RangedU64ValueParser::new().range(0..=1_000_000)
 }
 
@@ -272,13 +275,23 @@ fn seconds() -> RangedU64ValueParser<u64> {
     RangedU64ValueParser::new().range(1..=24 * 3600)
 }
 
-/// The partition of a transaction must hold all of its entities.
+/// A transaction needs all its entities in one partition.
 fn per_partition(text: &str) -> Result<u64, String> {
     let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     if count > 0 && count.is_multiple_of(BATCH_ENTITIES) {
         Ok(count)
     } else {
         Err("it is not a multiple of 100".to_owned())
+    }
+}
+
+/// A table of many partitions has 1,000 entities in each.
+fn growth_size(text: &str) -> Result<u64, String> {
+    let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    if (1000..=1_000_000_000).contains(&count) && count.is_multiple_of(1000) {
+        Ok(count)
+    } else {
+        Err("it is not a multiple of 1,000 up to 1,000,000,000".to_owned())
     }
 }
 
@@ -293,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_bounds_is_refused() {
+    fn values_out_of_range_are_refused() {
         let run = |extra: &str| {
             let line = format!("rowhouse-bench run --endpoint http://127.0.0.1:1 --workload get {extra}");
             Cli::try_parse_from(line.split_whitespace())

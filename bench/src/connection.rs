@@ -1,43 +1,43 @@
-//! One keep-alive HTTP/1.1 connection: a request goes out, its answer comes back, one at a time.
+//! One HTTP/1.1 connection that is kept alive, with one request at a time.
 //!
-//! It is written by hand because it shares the machine with the server it measures: it parses the head of an answer
-//! in place, and copies nothing of the body.
+//! It does not use an HTTP library because it shares the processors with the server that it measures: it parses the head of
+//! a response in place, and does not copy the body.
 //!
-//! This module must not know what the answers mean.
+//! This module must not know what the responses mean.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longest head of an answer, in bytes.
+/// Longest head of a response, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Longest body of an answer, in bytes: more than any page has.
+/// Longest body of a response, in bytes: more than any page has.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 const HEADERS_MAX: usize = 64;
 const READ_BYTES: usize = 64 * 1024;
 
-/// A connection and the bytes of its latest answer.
+/// A connection and the bytes of its latest response.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// An answer, borrowed from the connection.
+/// A response, borrowed from the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct Response<'a> {
     pub(crate) status: u16,
     pub(crate) body: &'a [u8],
-    /// The continuation token of a page: partition key and row key, as sent.
+    /// The continuation token of a page: partition key and row key, as received.
     pub(crate) next: Option<(String, Option<String>)>,
-    /// The server closes the connection behind this answer.
+    /// The server closes the connection after this response.
     pub(crate) closes: bool,
-    /// The server says when to try again.
-    pub(crate) says_when: bool,
+    /// The server says when to retry.
+    pub(crate) has_retry_after: bool,
 }
 
-/// What the head of an answer says.
+/// The head of a response.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     bytes: usize,
@@ -45,7 +45,7 @@ struct Head {
     framing: Framing,
     next: Option<(String, Option<String>)>,
     closes: bool,
-    says_when: bool,
+    has_retry_after: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -55,15 +55,15 @@ enum Framing {
 }
 
 impl Connection {
-    /// Connects.
+    /// Opens a connection.
     pub(crate) async fn open(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: Vec::with_capacity(READ_BYTES) })
     }
 
-    /// Sends a request, its head and its body, and reads its answer.
-    pub(crate) async fn exchange(&mut self, head: &[u8], body: &[u8]) -> Result<Answer<'_>> {
+    /// Sends the head and the body of a request, and reads the response.
+    pub(crate) async fn exchange(&mut self, head: &[u8], body: &[u8]) -> Result<Response<'_>> {
         self.buffer.clear();
         self.send(&mut [IoSlice::new(head), IoSlice::new(body)]).await?;
         let head = loop {
@@ -72,7 +72,7 @@ impl Connection {
                 break head;
             }
             if self.buffer.len() > HEAD_BYTES_MAX {
-                return Err(malformed("the head of an answer is too long"));
+                return Err(malformed("the head of a response is too long"));
             }
         };
         let end = match head.framing {
@@ -80,11 +80,11 @@ impl Connection {
             Framing::Chunked => self.read_chunks(head.bytes).await?,
         };
         let body = self.buffer.get(head.bytes..end).unwrap_or_default();
-        let Head { status, next, closes, says_when, .. } = head;
-        Ok(Answer { status, body, next, closes, says_when })
+        let Head { status, next, closes, has_retry_after, .. } = head;
+        Ok(Response { status, body, next, closes, has_retry_after })
     }
 
-    /// Sends pieces of a request as if they were one, so that the body of a batch need not be copied.
+    /// Sends several buffers at once, so that the body of a batch need not be copied.
     async fn send(&mut self, mut pieces: &mut [IoSlice<'_>]) -> Result<()> {
         IoSlice::advance_slices(&mut pieces, 0);
         while !pieces.is_empty() {
@@ -96,7 +96,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives back the memory of the latest answer, for a connection that is not used for a while.
+    /// Releases the memory of the latest response, for a connection that is not used for a while.
     pub(crate) fn release_memory(&mut self) {
         self.buffer = Vec::new();
     }
@@ -104,25 +104,27 @@ impl Connection {
     async fn read_more(&mut self) -> Result<()> {
         self.buffer.reserve(READ_BYTES);
         match self.stream.read_buf(&mut self.buffer).await? {
-            0 => Err(Error::new(ErrorKind::UnexpectedEof, "the server closed the connection before its answer ended")),
+            0 => {
+                Err(Error::new(ErrorKind::UnexpectedEof, "the server closed the connection before its response ended"))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Answers where the body ends.
+    /// Reads a body of known length. Returns where it ends.
     async fn read_length(&mut self, start: usize, length: usize) -> Result<usize> {
         let end = start + length;
         if length > BODY_BYTES_MAX {
-            return Err(malformed("the body of an answer is too long"));
+            return Err(malformed("the body of a response is too long"));
         }
         self.buffer.reserve(end.saturating_sub(self.buffer.len()));
         while self.buffer.len() < end {
             self.read_more().await?;
         }
-        if self.buffer.len() > end { Err(malformed("bytes follow the answer")) } else { Ok(end) }
+        if self.buffer.len() > end { Err(malformed("bytes follow the response")) } else { Ok(end) }
     }
 
-    /// Joins the chunks of a body in place; answers where the body ends.
+    /// Reads a chunked body and joins its chunks in place. Returns where it ends.
     async fn read_chunks(&mut self, start: usize) -> Result<usize> {
         let (mut end, mut at) = (start, start);
         loop {
@@ -135,9 +137,9 @@ impl Connection {
             let size = chunk_size(self.buffer.get(at..line_end).unwrap_or_default())?;
             let (chunk, next) = (line_end + 2, line_end + 2 + size + 2);
             if next > start + BODY_BYTES_MAX {
-                return Err(malformed("the body of an answer is too long"));
+                return Err(malformed("the body of a response is too long"));
             }
-            // Trailers are not in use, so the last chunk is followed by an empty line.
+            // Servers send no trailers, so an empty line follows the last chunk.
             while self.buffer.len() < next {
                 self.read_more().await?;
             }
@@ -150,19 +152,19 @@ impl Connection {
     }
 }
 
-/// Reads the head of an answer; `None` if it is not complete yet.
+/// Parses the head of a response; `None` if it is not complete yet.
 fn parse_head(bytes: &[u8]) -> Result<Option<Head>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
     let length = match response.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(malformed("the answer is not HTTP/1.1")),
+        Err(_) => return Err(malformed("the response is not HTTP/1.1")),
     };
     let status = response.code.unwrap_or_default();
-    // These statuses never have a body and may say nothing about its length.
+    // Responses with these statuses have no body, and may have no header for its length.
     let mut framing = (status == 204 || status == 304).then_some(Framing::Length(0));
-    let (mut partition, mut row, mut closes, mut says_when) = (None, None, false, false);
+    let (mut partition, mut row, mut closes, mut has_retry_after) = (None, None, false, false);
     for header in response.headers.iter() {
         let text = || std::str::from_utf8(header.value).map_err(|_| malformed("a header is not text"));
         let is = |name: &str| header.name.eq_ignore_ascii_case(name);
@@ -174,16 +176,16 @@ fn parse_head(bytes: &[u8]) -> Result<Option<Head>> {
         } else if is("connection") {
             closes = text()?.eq_ignore_ascii_case("close");
         } else if is("retry-after") {
-            says_when = text()?.trim().parse::<u32>().is_ok();
+            has_retry_after = text()?.trim().parse::<u32>().is_ok();
         } else if is("x-ms-continuation-nextpartitionkey") {
             partition = Some(text()?.to_owned());
         } else if is("x-ms-continuation-nextrowkey") {
             row = Some(text()?.to_owned());
         }
     }
-    let framing = framing.ok_or_else(|| malformed("the answer does not say how long it is"))?;
+    let framing = framing.ok_or_else(|| malformed("the response does not give its length"))?;
     let next = partition.map(|partition| (partition, row));
-    Ok(Some(Head { bytes: length, status, framing, next, closes, says_when }))
+    Ok(Some(Head { bytes: length, status, framing, next, closes, has_retry_after }))
 }
 
 fn chunk_size(line: &[u8]) -> Result<usize> {
@@ -202,8 +204,8 @@ mod tests {
     use super::*;
     use tokio::net::TcpListener;
 
-    /// What a client makes of an answer that arrives in pieces of this size.
-    async fn answer_to(bytes: &'static str, piece: usize) -> Result<(u16, String)> {
+    /// The response that a client reads if its bytes arrive in pieces of this size.
+    async fn response_to(bytes: &'static str, piece: usize) -> Result<(u16, String)> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let server = tokio::spawn(async move {
@@ -216,8 +218,8 @@ mod tests {
             }
         });
         let mut connection = Connection::open(address).await?;
-        let answer = connection.exchange(b"", b"").await?;
-        let result = (answer.status, String::from_utf8_lossy(answer.body).into_owned());
+        let response = connection.exchange(b"", b"").await?;
+        let result = (response.status, String::from_utf8_lossy(response.body).into_owned());
         server.abort();
         Ok(result)
     }
@@ -234,13 +236,13 @@ mod tests {
             ),
         ] {
             for piece in [1, 7, 1000] {
-                assert_eq!(answer_to(bytes, piece).await.unwrap(), (status, body.to_owned()), "{piece}: {bytes}");
+                assert_eq!(response_to(bytes, piece).await.unwrap(), (status, body.to_owned()), "{piece}: {bytes}");
             }
         }
     }
 
     #[tokio::test]
-    async fn what_is_no_answer_is_an_error() {
+    async fn malformed_responses_are_errors() {
         for bytes in [
             "",
             "HTTP/1.1 200 OK\r\n\r\n",
@@ -250,19 +252,19 @@ mod tests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
             "SMTP ready\r\n\r\n",
         ] {
-            assert!(answer_to(bytes, 1000).await.is_err(), "{bytes}");
+            assert!(response_to(bytes, 1000).await.is_err(), "{bytes}");
         }
     }
 
     #[test]
-    fn the_head_tells_the_continuation_and_the_end_of_the_connection() {
+    fn the_head_has_the_continuation_token_and_the_end_of_the_connection() {
         let bytes = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\
             x-ms-continuation-NextPartitionKey: 1!4!cA--\r\nx-ms-continuation-NextRowKey: 1!4!cg--\r\n\r\n";
         let head = parse_head(bytes).unwrap().unwrap();
         assert_eq!(head.next, Some(("1!4!cA--".to_owned(), Some("1!4!cg--".to_owned()))));
-        assert!(head.closes && !head.says_when);
+        assert!(head.closes && !head.has_retry_after);
         let busy = b"HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
-        assert!(parse_head(busy).unwrap().unwrap().says_when);
+        assert!(parse_head(busy).unwrap().unwrap().has_retry_after);
         assert_eq!(head.bytes, bytes.len());
         assert_eq!(parse_head(b"HTTP/1.1 200 OK\r\ncontent-le").unwrap(), None);
     }

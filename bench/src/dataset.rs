@@ -2,51 +2,51 @@
 //!
 //! Invariants:
 //!
-//! 1. An entity follows from its number (and a salt, where it is written again), so nothing has to be remembered.
-//! 2. The property `Count` of an entity is the last two digits of its number: comparing it selects 1 %.
-//! 3. The text and the record of an entity say the same.
+//! 1. An entity is a function of its number (and a salt, if it is overwritten), so nothing has to be stored.
+//! 2. The property `Count` of an entity is the last two digits of its number: one value selects 1 %.
+//! 3. The JSON text and the record of an entity have the same content.
 
-use crate::random::Random;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use fastrand::Rng;
 use model::{DateTime, EdmValue, EntityKey, Guid, KeyText, RecordBuilder};
 use std::io::Write;
 use std::ops::Range;
 
-/// The entities of one partition, unless asked for otherwise.
+/// Default number of entities in a partition.
 pub(crate) const PER_PARTITION_DEFAULT: u64 = 1000;
 /// The filter that selects 1 % of the entities.
 pub(crate) const ONE_PERCENT_FILTER: &str = "Count eq 7";
 
-/// Text from which the properties are cut. It is much larger than a block of any storage library, so that
-/// compression finds in it what it finds in text, and no repetition of whole values.
+/// Size of the text from which the properties are cut. It is much larger than a block of any storage library, so that
+/// compression sees ordinary text and no repeated values.
 const POOL_BYTES: usize = 1 << 20;
-/// What is cut at one place of the pool for one entity.
+/// Bytes of the pool that one entity uses.
 const CUT_BYTES: usize = 1024;
 const NAME: Range<usize> = 0..32;
 const DESCRIPTION: Range<usize> = 32..448;
 const NOTES: Range<usize> = 448..548;
 const IMAGE: Range<usize> = 548..620;
-/// Bytes of a record with its ten properties, about.
+/// Approximate bytes of a record with its ten properties.
 const RECORD_BYTES: usize = 900;
 
-/// What measurements do with a table. Each kind has tables of its own, so that none changes what another finds.
+/// How measurements use a table. Each kind has its own tables, so that none changes what another reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// Its entities are as they were first written.
+    /// Its entities are written once.
     Read,
-    /// Its entities are written again and again; there are always the same.
+    /// Its entities are overwritten; their number stays the same.
     Overwritten,
-    /// There are ever more entities.
+    /// Entities are added.
     Growing,
 }
 
 /// A set of entities that fills a table.
 #[derive(Debug)]
 pub(crate) struct Dataset {
-    /// How many entities there are; their numbers start at zero.
+    /// Number of entities. They are numbered from zero.
     pub(crate) entities: u64,
-    /// How many entities of consecutive numbers share a partition.
+    /// Number of consecutive entities that share a partition.
     pub(crate) per_partition: u64,
     pool: Vec<u8>,
 }
@@ -57,7 +57,7 @@ impl Dataset {
         Self { entities, per_partition: per_partition.max(1), pool: words(POOL_BYTES) }
     }
 
-    /// The table that holds this set, and what a measurement of this kind leaves in it.
+    /// The name of the table for this dataset and this use.
     pub(crate) fn table(&self, usage: Usage) -> String {
         let usage = match usage {
             Usage::Read => "",
@@ -108,62 +108,50 @@ impl Dataset {
     }
 
     fn properties(&self, number: u64, salt: u64) -> [(&'static str, EdmValue<'_>); 10] {
-        let mut random = Random::new(number.rotate_left(32) ^ salt);
-        let place = usize::try_from(random.below((POOL_BYTES - CUT_BYTES) as u64)).unwrap_or_default();
-        let bytes = |range: Range<usize>| self.pool.get(place + range.start..place + range.end).unwrap_or_default();
+        let mut random = Rng::with_seed(number.rotate_left(32) ^ salt);
+        let start = random.usize(..POOL_BYTES - CUT_BYTES);
+        let bytes = |range: Range<usize>| self.pool.get(start + range.start..start + range.end).unwrap_or_default();
         let text = |range| std::str::from_utf8(bytes(range)).unwrap_or_default();
-        let mut guid = [0; 16];
-        for (slot, byte) in guid.iter_mut().zip(random.next().to_le_bytes().into_iter().cycle()) {
-            *slot = byte;
-        }
+        let guid = random.u128(..).to_le_bytes();
         // Some instant of the 21st century, to the microsecond.
-        let instant = 631_139_040_000_000_000 + random.below(3_000_000_000_000_000) * 10;
-        let (total, price) = (random.below(1 << 50), f64::from(random_u32(&mut random)) / 100.0);
+        let instant = 631_139_040_000_000_000 + random.i64(0..3_000_000_000_000_000) * 10;
+        let (total, price) = (random.i64(0..1 << 50), f64::from(random.u32(..10_000_000)) / 100.0);
         [
             ("Name", EdmValue::String(text(NAME))),
             ("Description", EdmValue::String(text(DESCRIPTION))),
             ("Notes", EdmValue::String(text(NOTES))),
             ("Image", EdmValue::Binary(bytes(IMAGE))),
             ("Count", EdmValue::Int32(i32::try_from(number % 100).unwrap_or_default())),
-            ("Total", EdmValue::Int64(i64::try_from(total).unwrap_or_default())),
+            ("Total", EdmValue::Int64(total)),
             ("Price", EdmValue::Double(price)),
-            ("Active", EdmValue::Boolean(random.below(2) == 1)),
-            (
-                "Created",
-                EdmValue::DateTime(DateTime::from_ticks(i64::try_from(instant).unwrap_or(0)).unwrap_or(DateTime::MIN)),
-            ),
+            ("Active", EdmValue::Boolean(random.bool())),
+            ("Created", EdmValue::DateTime(DateTime::from_ticks(instant).unwrap_or(DateTime::MIN))),
             ("Owner", EdmValue::Guid(Guid::from_bytes(guid))),
         ]
     }
 }
 
-/// A key from texts that follow the rules of keys.
+/// A key from texts that are valid keys.
 pub(crate) fn entity_key(partition: &str, row: &str) -> EntityKey {
     let text = |text| KeyText::new(text).expect("generated keys are short letters and digits");
     EntityKey { partition: text(partition), row: text(row) }
 }
 
-fn random_u32(random: &mut Random) -> u32 {
-    u32::try_from(random.below(10_000_000)).unwrap_or_default()
-}
-
-/// Words of letters, of which there are so many that they compress as text does, not better.
+/// Random words from a vocabulary that is so large that they compress like ordinary text, not better.
 fn words(bytes: usize) -> Vec<u8> {
-    let mut random = Random::new(7);
-    let vocabulary: Vec<Vec<u8>> = (0..4000)
-        .map(|_| (0..3 + random.below(8)).map(|_| b'a' + u8::try_from(random.below(26)).unwrap_or_default()).collect())
-        .collect();
+    let mut random = Rng::with_seed(7);
+    let vocabulary: Vec<Vec<u8>> =
+        (0..4000).map(|_| (0..random.usize(3..11)).map(|_| random.u8(b'a'..=b'z')).collect()).collect();
     let mut text = Vec::with_capacity(bytes + 16);
     while text.len() < bytes {
-        let choice = usize::try_from(random.below(vocabulary.len() as u64)).unwrap_or_default();
-        text.extend_from_slice(vocabulary.get(choice).map(Vec::as_slice).unwrap_or_default());
+        text.extend_from_slice(random.choice(&vocabulary).map(Vec::as_slice).unwrap_or_default());
         text.push(b' ');
     }
     text.truncate(bytes);
     text
 }
 
-/// Appends a member with its type annotation. Names and texts hold nothing that JSON escapes.
+/// Appends a member with its type annotation. Names and texts contain nothing that JSON escapes.
 fn write_member(out: &mut Vec<u8>, name: &str, value: EdmValue<'_>) {
     let annotation = match value {
         EdmValue::Binary(_) | EdmValue::DateTime(_) | EdmValue::Guid(_) | EdmValue::Int64(_) => {
@@ -208,17 +196,17 @@ fn write_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::entity_body::Keys;
+    use wire::entity_body::KeyLocation;
     use wire::json::read_entity;
 
     #[test]
-    fn the_body_and_the_record_say_the_same_in_1_kib_of_ten_properties() {
+    fn the_body_and_the_record_are_equal_and_have_1_kib_in_ten_properties() {
         let dataset = Dataset::new(1000, 100);
         for number in [0, 7, 123, 999] {
             let mut body = b"{\"PartitionKey\":\"p000001\",\"RowKey\":\"0000000123\",".to_vec();
             dataset.write_members(&mut body, number, 5);
             body.push(b'}');
-            let read = read_entity(&body, Keys::InBody).unwrap();
+            let read = read_entity(&body, KeyLocation::Body).unwrap();
             assert_eq!(read.properties, dataset.record(number, 5), "{}", String::from_utf8_lossy(&body));
             assert_eq!(read.properties.len(), 10);
             assert!((1015..=1035).contains(&body.len()), "{}", body.len());

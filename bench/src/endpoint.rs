@@ -1,22 +1,23 @@
-//! Where the requests go.
+//! The address of the service.
 
 use anyhow::{Context, bail, ensure};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// The address of a Table service, as it stands behind `TableEndpoint=` in a connection string.
+/// The address of a Table service, as `TableEndpoint` of a connection string has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// What is connected to.
+    /// The resolved address.
     pub(crate) address: SocketAddr,
     /// The `Host` header.
     pub(crate) host: String,
-    /// What every path starts with: empty, or `/account`.
+    /// The prefix of every path: empty, or `/account`.
     pub(crate) base_path: String,
 }
 
 impl Endpoint {
-    /// Reads `http://HOST[:PORT][/ACCOUNT]`. Where the host names no account and there is no path, the account
-    /// becomes the path. A host beyond this machine is refused unless `allow_remote`: load is not for strangers.
+    /// Parses `http://HOST[:PORT][/ACCOUNT]`. If the host does not name the account and there is no path, the account
+    /// becomes the path. A host other than this machine is refused without `allow_remote`, so that nobody puts load on a
+    /// foreign server by mistake.
     pub(crate) fn parse(url: &str, account: &str, allow_remote: bool) -> anyhow::Result<Self> {
         let Some(rest) = url.strip_prefix("http://") else {
             bail!("'{url}' is not an address such as http://127.0.0.1:10002; TLS is not measured");

@@ -1,4 +1,4 @@
-//! Data folders that are filled through the engine alone, which is faster than through a server.
+//! Fills data folders through the engine, which is faster than through a server.
 
 use crate::dataset::{Dataset, Usage};
 use crate::request::DEVELOPMENT_ACCOUNT;
@@ -20,7 +20,7 @@ const TASKS: u64 = 4;
 /// Background work has ended when the disk space has not changed for this long.
 const QUIET_TIME: Duration = Duration::from_secs(3);
 
-/// A folder that is being filled.
+/// A data folder that is being filled.
 pub(crate) struct Filling {
     engine: Arc<Embedded>,
     table: TableKey,
@@ -28,7 +28,7 @@ pub(crate) struct Filling {
 }
 
 impl Filling {
-    /// Makes a data folder with the table of a dataset.
+    /// Creates a data folder with the table of a dataset.
     pub(crate) async fn open(folder: &Path, dataset: Dataset, usage: Usage) -> anyhow::Result<Self> {
         let engine = Arc::new(Embedded::open(folder, &EmbeddedOptions::default(), SystemClock)?);
         let name = dataset.table(usage);
@@ -69,13 +69,13 @@ impl Filling {
         Ok(())
     }
 
-    /// Closes the folder in order.
+    /// Closes the folder cleanly.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         self.engine.close().await.context("closing the data folder")
     }
 }
 
-/// The disk space of a folder once it does not change any more.
+/// Waits until the disk space of a folder does not change any more, and returns it.
 pub(crate) async fn quiet_disk_space(folder: &Path) -> anyhow::Result<u64> {
     let (mut last, mut since) = (disk_space(folder)?, Instant::now());
     while since.elapsed() < QUIET_TIME {
@@ -88,9 +88,9 @@ pub(crate) async fn quiet_disk_space(folder: &Path) -> anyhow::Result<u64> {
     Ok(last)
 }
 
-/// The blocks that the files below a folder take, in bytes. Files that vanish meanwhile take none.
+/// The disk space of the files of a folder and its subfolders, in bytes. Files that are removed meanwhile do not count.
 pub(crate) fn disk_space(folder: &Path) -> anyhow::Result<u64> {
-    /// What the file system counts in.
+    /// The unit of the block count, which POSIX leaves open and Linux fixes.
     const BLOCK_BYTES: u64 = 512;
     let mut bytes = 0;
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {

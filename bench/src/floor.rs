@@ -1,7 +1,7 @@
-//! `floor`: the reference server. It does what no Table service can do without: HTTP/1.1, a signature, a sync.
+//! `floor`: the reference server. It does only what every Table service must do: HTTP/1.1, a signature, a sync.
 //!
-//! It answers every request of the load generator with the status and about the size that a Table service has, and
-//! keeps nothing. So `run` measures it like any other server.
+//! It answers every request of the load generator with the status and about the size of the response of a Table service,
+//! and stores nothing. So `run` measures it like any other server.
 
 use crate::dataset::Dataset;
 use crate::group_log::GroupLog;
@@ -22,20 +22,20 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
-use wire::json::{Context as Addresses, EncoderCache, EntityForm, write_entity_in_set};
-use wire::signing::{AccountKey, Authorization, Signed, any_verifies};
+use wire::json::{EncoderCache, JsonContext, JsonEntityContext, write_entity_in_set};
+use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies};
 
 /// Entities of the fixed page.
 const PAGE_ENTITIES: u64 = 1000;
 /// Longest body of a request, in bytes.
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// What the reference server does beside HTTP.
+/// The reference server.
 #[derive(Debug)]
 pub(crate) struct Floor {
-    /// The key that requests must be signed with; `None` takes every request.
+    /// The key with which requests must be signed; `None` accepts every request.
     key: Option<AccountKey>,
-    /// Where bodies go before they are acknowledged; `None` drops them at once.
+    /// The log to which bodies are appended before they are acknowledged; `None` discards them.
     log: Option<GroupLog>,
     entity: Bytes,
     page: Bytes,
@@ -43,7 +43,7 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    /// A reference server with its fixed answers.
+    /// A reference server with its fixed responses.
     pub(crate) fn new(key: Option<AccountKey>, log: Option<GroupLog>) -> Self {
         let dataset = Dataset::new(PAGE_ENTITIES, PAGE_ENTITIES);
         let entities: Vec<Vec<u8>> = (0..PAGE_ENTITIES).map(|number| entity(&dataset, number)).collect();
@@ -59,7 +59,7 @@ impl Floor {
         }
     }
 
-    /// Says where it listens, and serves until the process ends.
+    /// Prints where it listens, and serves until the process ends.
     pub(crate) async fn serve(self, listen: SocketAddr) -> anyhow::Result<()> {
         let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
         writeln!(std::io::stdout().lock(), "listening on http://{}", listener.local_addr()?)?;
@@ -124,7 +124,7 @@ fn with_body(status: StatusCode, content_type: &'static str, body: &Bytes) -> Re
 fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let Some(authorization) = Authorization::parse(header(AUTHORIZATION.as_str())) else { return false };
-    let signed = Signed {
+    let signed = SignedRequest {
         method: parts.method.as_str(),
         content_md5: "",
         content_type: header(CONTENT_TYPE.as_str()),
@@ -137,15 +137,15 @@ fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
     authorization.signature.is_some_and(|signature| any_verifies([key], &text, &signature))
 }
 
-/// An entity as a page shows it.
+/// An entity as a page contains it.
 fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
     let (key, record) = (dataset.key(number), dataset.record(number, 0).finish(DateTime::MIN));
     let account = model::AccountName::new(crate::request::DEVELOPMENT_ACCOUNT).expect("the name follows the rules");
-    let context = Addresses { base: "", account: &account, level: wire::MetadataLevel::Minimal };
-    let form = EntityForm { context, table: "Bench", select: None, etag_in_minimal: true };
+    let response = JsonContext { base: "", account: &account, level: wire::MetadataLevel::Minimal };
+    let context = JsonEntityContext { response, table: "Bench", select: None, etag_in_minimal: true };
     let mut out = Vec::new();
     let view = EntityView::of(&key, &record).expect("the record was just built");
-    write_entity_in_set(&mut out, &form, &view, &mut EncoderCache::default()).expect("the record was just built");
+    write_entity_in_set(&mut out, &context, &view, &mut EncoderCache::default()).expect("the record was just built");
     out
 }
 
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn only_signed_requests_are_taken() {
+    fn only_signed_requests_are_accepted() {
         let key = AccountKey::parse(DEVELOPMENT_KEY).unwrap();
         let endpoint = Endpoint::parse("http://127.0.0.1:1", DEVELOPMENT_ACCOUNT, false).unwrap();
         let mut bytes = Vec::new();

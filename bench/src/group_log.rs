@@ -1,5 +1,4 @@
-//! The least that a durable write can cost: bodies are appended to a file and synced in groups before they are
-//! acknowledged.
+//! The minimum of a durable write: bodies are appended to a file and synced in groups before they are acknowledged.
 
 use bytes::Bytes;
 use std::fs::File;
@@ -8,14 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// Most bodies of one group.
+/// Most bodies in a group.
 const GROUP_BODIES_MAX: usize = 1024;
 /// The log starts over at this size, in bytes, so that it never fills a disk.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 
 type Appended = oneshot::Sender<Result<(), Arc<io::Error>>>;
 
-/// A log that many tasks append to.
+/// A log to which many tasks append.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupLog {
     queue: mpsc::Sender<(Bytes, Appended)>,
@@ -35,7 +34,7 @@ impl GroupLog {
                 }
                 let result = write(&mut file, &mut size, &bytes).map_err(Arc::new);
                 for (_, appended) in group.drain(..) {
-                    // A client that went away does not want the answer.
+                    // The client may have closed its connection.
                     drop(appended.send(result.clone()));
                 }
             }
@@ -43,7 +42,7 @@ impl GroupLog {
         Ok(Self { queue })
     }
 
-    /// Appends a body; done when it is on disk.
+    /// Appends a body. Returns when it is on disk.
     pub(crate) async fn append(&self, body: Bytes) -> Result<(), Arc<io::Error>> {
         let gone = || Arc::new(io::Error::other("the log has ended"));
         let (appended, answer) = oneshot::channel();
@@ -68,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_acknowledged_stands_in_the_file() {
+    async fn acknowledged_bodies_are_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let log = GroupLog::create(&path).unwrap();

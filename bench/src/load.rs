@@ -1,9 +1,9 @@
-//! Many connections at work for a time: the phases of a run, and what they add up to.
+//! Many connections that work for a time: the phases of a run, and their totals.
 //!
-//! A phase ends when every operation that began in it has ended. So the processor time of the server between the
-//! ends of two phases belongs to exactly the operations that were counted.
+//! A phase ends when every operation that began in it has ended. So the processor time of the server between the ends of
+//! two phases belongs to exactly the operations that were counted.
 
-use crate::histogram::Histogram;
+use crate::latencies::Latencies;
 use crate::pace::{Pace, Turn};
 use crate::workload::{Client, Failure, Task};
 use anyhow::Context;
@@ -13,35 +13,35 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
-/// Threads of the generator. Each serves its share of the connections by itself, which costs less than sharing.
+/// Threads of the generator. Each has its own connections, which costs less than sharing all of them.
 const THREADS: usize = 2;
-/// An operation that takes longer is counted as an error, and its connection is given up.
+/// An operation that takes longer is counted as an error, and its connection is closed.
 const OPERATION_TIME_MAX: Duration = Duration::from_secs(120);
-/// A connection gives up after this many failed operations without a success.
+/// A connection stops after this many failed operations in a row.
 const FAILURES_IN_A_ROW_MAX: u32 = 20;
 /// The pause after a connection failed.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Operations that were due and that no connection became free for.
+/// Operations that were due, but for which no connection became free.
 const MISSED: &str = "due, and not begun in time";
 
-/// What was counted in a phase.
+/// The counts of a phase.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     /// Operations that succeeded.
     pub(crate) operations: u64,
-    /// Entities that they moved.
+    /// Entities that these operations read or wrote.
     pub(crate) entities: u64,
     /// Latencies of the operations that succeeded.
-    pub(crate) latencies: Histogram,
-    /// Operations that failed, by status or kind.
+    pub(crate) latencies: Latencies,
+    /// Failed operations, by status or kind.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// The first failure, in words.
+    /// The first failure, as text.
     pub(crate) first_error: Option<String>,
 }
 
 impl Tally {
-    /// Counts an operation that succeeded.
+    /// Counts a successful operation.
     pub(crate) fn succeeded(&mut self, entities: u64, latency: Duration) {
         self.operations += 1;
         self.entities += entities;
@@ -63,7 +63,7 @@ impl Tally {
         self.operations + self.errors.values().sum::<u64>()
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of another tally.
     pub(crate) fn merge(&mut self, other: Self) {
         self.operations += other.operations;
         self.entities += other.entities;
@@ -75,7 +75,7 @@ impl Tally {
     }
 }
 
-/// The connections of a run, dealt to threads.
+/// The connections of a run, distributed over threads.
 #[derive(Debug)]
 pub(crate) struct Load {
     lanes: Vec<Lane>,
@@ -89,7 +89,7 @@ struct Lane {
 }
 
 impl Load {
-    /// Deals the clients to threads.
+    /// Distributes the clients over threads.
     pub(crate) fn new(clients: Vec<Client>) -> anyhow::Result<Self> {
         let threads = THREADS.min(clients.len());
         let mut lanes = Vec::with_capacity(threads);
@@ -105,8 +105,8 @@ impl Load {
         Ok(Self { lanes })
     }
 
-    /// Lets every connection do its task until the time is over or there is nothing left to do: one operation after
-    /// another, or at this rate in all, per second.
+    /// Runs the task on every connection until the time is over or nothing is left to do: one operation after another,
+    /// or this many operations a second over all connections.
     pub(crate) fn phase(&mut self, task: Task, time: Duration, rate: Option<u64>) -> (Tally, Duration) {
         let began = Instant::now();
         let pace = rate.map(|per_second| Arc::new(Pace::new(per_second, began, began + time)));
@@ -163,7 +163,7 @@ async fn work(
             }
             Ok(None) => break,
             Err(failure) => {
-                // A server that says that it is busy is there, and is asked again.
+                // A server that reports that it is busy is alive, and is asked again.
                 failures_in_a_row = if matches!(failure, Failure::Busy) { 0 } else { failures_in_a_row + 1 };
                 count(&|tally| tally.failed(&failure));
                 if matches!(failure, Failure::Connection(_)) {
@@ -175,7 +175,7 @@ async fn work(
     client
 }
 
-/// Waits for the next operation; answers since when it counts, or `None` if there is no more.
+/// Waits for the next operation. Returns the time from which it counts, or `None` if there are no more.
 async fn turn(pace: Option<&Pace>, until: Instant) -> Option<Instant> {
     let now = Instant::now();
     match pace.map(|pace| pace.take(now)) {

@@ -1,13 +1,13 @@
 //! `rowhouse-bench`: the load generator and its references.
 //!
-//! A figure means something only beside another one from the same machine and the same minute. So the generator
-//! (`run`), a server that does the least (`floor`) and the engine alone (`raw`) are one program, and `compare` runs
-//! them in alternation with the server.
+//! A figure means something only in comparison with another one from the same machine and the same minute. So the
+//! generator (`run`), a minimal server (`floor`) and the engine alone (`raw`) are one program, and `compare` runs them in
+//! alternation with the server.
 //!
 //! This crate must not know how a server or an engine does its work.
 
+mod background;
 mod batch;
-mod bystanders;
 mod cli;
 mod compare;
 mod connection;
@@ -17,11 +17,10 @@ mod filling;
 mod floor;
 mod group_log;
 mod growth;
-mod histogram;
+mod latencies;
 mod load;
 mod pace;
 mod process;
-mod random;
 mod raw;
 mod recovery;
 mod report;
@@ -30,7 +29,7 @@ mod run;
 mod workload;
 
 use anyhow::Context;
-use bystanders::Crowd;
+use background::BackgroundLoad;
 use clap::Parser;
 use cli::{Cli, Command, FloorArgs, RawArgs, RunArgs};
 use endpoint::Endpoint;
@@ -42,7 +41,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use wire::signing::AccountKey;
 
-/// That of the server, so that a reference does not differ from it by its allocator.
+/// The allocator of the server, so that the references do not differ from it by their allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -58,7 +57,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            complain(&error);
+            report_error(&error);
             ExitCode::FAILURE
         }
     }
@@ -73,14 +72,14 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
         database: args.database_pid.map(Process::new),
     };
     let (connections, time) = (usize::try_from(args.connections)?, Duration::from_secs(args.size.seconds));
-    let crowd = Crowd {
+    let background = BackgroundLoad {
         idle: usize::try_from(args.pressure.idle)?,
         slow_readers: usize::try_from(args.pressure.slow_readers)?,
     };
     let measurement = Measurement {
         per_partition: args.size.per_partition,
         rate: args.pressure.rate,
-        crowd,
+        background,
         ..Measurement::new(args.workload, args.size.entities, connections, time)
     };
     print(&run::measure(&target, &measurement)?, args.size.json)
@@ -106,7 +105,7 @@ fn measure_raw(args: &RawArgs) -> anyhow::Result<ExitCode> {
     print(&runtime()?.block_on(raw::measure(&args.data, &measurement))?, args.size.json)
 }
 
-/// The runtime of the references, which is that of the server.
+/// The runtime of the references, which is the same as that of the server.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")
 }
@@ -121,7 +120,7 @@ fn print(report: &Report, json: bool) -> anyhow::Result<ExitCode> {
     Ok(if report.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-#[allow(clippy::print_stderr, reason = "the last words of the program go to the terminal")]
-fn complain(error: &anyhow::Error) {
+#[allow(clippy::print_stderr, reason = "the error that ends the program goes to the terminal")]
+fn report_error(error: &anyhow::Error) {
     eprintln!("rowhouse-bench: {error:#}");
 }

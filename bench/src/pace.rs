@@ -1,15 +1,15 @@
-//! When the operations of a run are due, if they come at a rate of their own and not as fast as they are answered.
+//! When the operations of a run are due, if they come at a fixed rate and not as fast as they are answered.
 //!
-//! Connections that wait for a server that stands still ask it nothing, so a measurement that only looks at what was
-//! asked sees one long answer where a thousand were due. Here an operation that no connection was free for counts from
-//! the moment at which it was due.
+//! Connections that wait for a stalled server send it nothing. A measurement that counts only what was sent would see one
+//! long response where a thousand were due (coordinated omission). Here an operation for which no connection was free
+//! counts from the moment at which it was due.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Operations at a steady rate from a moment on, for any number of connections that take them one by one.
+/// Operations at a steady rate, which any number of connections take one by one.
 #[derive(Debug)]
 pub(crate) struct Pace {
     began: Instant,
@@ -18,14 +18,14 @@ pub(crate) struct Pace {
     next: AtomicU64,
 }
 
-/// What a connection that asked for its next operation has got.
+/// The next operation of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// One that is due in the future. It counts from when it is begun: what a timer is late by is not the server's.
+    /// It is due in the future. It counts from its actual start, because the delay of a timer is not the server's.
     At(Instant),
-    /// One that has been due since then, because every connection was waiting for an answer.
+    /// It has been due since then, because every connection was waiting for a response.
     Since(Instant),
-    /// None is left.
+    /// There are no more operations.
     Over,
 }
 
@@ -47,7 +47,7 @@ impl Pace {
         }
     }
 
-    /// How many operations were due and not begun, once every connection has been told that it is over.
+    /// How many operations were due and not begun, once every connection got [`Turn::Over`].
     pub(crate) fn missed(&self, begun: u64) -> u64 {
         let time = self.until.saturating_duration_since(self.began).as_nanos();
         let due = (time * u128::from(self.per_second)).div_ceil(NANOSECONDS_PER_SECOND);
@@ -87,7 +87,7 @@ mod tests {
     fn after_a_stall_operations_count_from_when_they_were_due() {
         let (pace, began) = pace();
         assert_eq!(pace.take(began), Turn::Since(began));
-        // Nothing was free for 5 ms; what was due meanwhile is due since then, and the rest as ever.
+        // No connection was free for 5 ms. The operations due in that time count since then, the others as usual.
         let now = began + 5 * MILLISECOND;
         for number in 1..=5 {
             assert_eq!(pace.take(now), Turn::Since(began + number * MILLISECOND));
@@ -96,12 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_begun_is_counted() {
+    fn operations_that_were_never_begun_are_counted() {
         let (pace, began) = pace();
         for _ in 0..3 {
             pace.take(began);
         }
-        assert_eq!(pace.take(began + 10 * MILLISECOND), Turn::Over, "no backlog is worked off behind the end");
+        assert_eq!(pace.take(began + 10 * MILLISECOND), Turn::Over, "no backlog is worked off after the end");
         assert_eq!(pace.missed(3), 7);
     }
 

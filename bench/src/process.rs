@@ -1,19 +1,19 @@
-//! What a process has cost, from the accounts that Linux keeps of it under `/proc`.
+//! The processor time and the memory of a process, from `/proc` of Linux.
 
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Linux shows processor time in ticks of 10 ms to every program, whatever its own clock is.
+/// Linux shows processor time in ticks of 10 ms to every program, whatever the frequency of its timer.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A process whose cost is read. The process may be this one.
+/// A process, which may be this one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Process {
     id: u32,
 }
 
-/// The memory of a process that is resident, in bytes.
+/// The resident memory of a process, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Resident {
     pub(crate) now: u64,
@@ -31,14 +31,14 @@ impl Process {
         Self { id: std::process::id() }
     }
 
-    /// Processor time of all threads so far, user and system.
+    /// User and system processor time of all threads so far.
     pub(crate) fn cpu(self) -> anyhow::Result<Duration> {
         let text = self.read("stat")?;
         parse_cpu(&text).with_context(|| format!("/proc/{}/stat has an unknown form", self.id))
     }
 
-    /// Processor time of this process and of all that descend from it, of those that have ended as far as their parents
-    /// have taken note of it: what a program costs that has many processes, as PostgreSQL does.
+    /// Processor time of this process and its descendants, for programs with many processes such as PostgreSQL. Ended
+    /// descendants are included if their parents have waited for them.
     pub(crate) fn family_cpu(self) -> anyhow::Result<Duration> {
         self.cpu()?;
         let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -71,7 +71,7 @@ impl Process {
     }
 }
 
-/// Reads `/proc/PID/stat`. The second field is a name that may hold blanks and parentheses.
+/// Parses `/proc/PID/stat`. The second field is a name that may contain blanks and parentheses.
 fn parse_cpu(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
     // The state, the third field of the file, is the first one here; the times are the 14th and 15th of the file.
@@ -81,7 +81,7 @@ fn parse_cpu(stat: &str) -> Option<Duration> {
     Some(TICK * user + TICK * system)
 }
 
-/// Reads the parent from `/proc/PID/stat`, and the processor time of the process and of its children that have ended.
+/// Parses the parent from `/proc/PID/stat`, and the processor time of the process and of its ended children.
 fn parse_family(stat: &str) -> Option<(u32, Duration)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<_> = fields.split_ascii_whitespace().collect();
@@ -89,7 +89,7 @@ fn parse_family(stat: &str) -> Option<(u32, Duration)> {
     Some((fields.get(1)?.parse().ok()?, TICK * ticks))
 }
 
-/// Reads `/proc/PID/status`.
+/// Parses `/proc/PID/status`.
 fn parse_resident(status: &str) -> Option<Resident> {
     let kibibytes = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_accounts() {
+    fn this_process_can_be_measured() {
         assert!(Process::current().cpu().is_ok());
         assert!(Process::current().resident().unwrap().now > 0);
         assert!(Process::new(0).cpu().is_err() && Process::new(0).family_cpu().is_err());
     }
 
     #[test]
-    fn what_children_cost_counts_while_they_run_and_afterwards() {
+    fn children_count_while_they_run_and_afterwards() {
         // Until it has used 20 ticks of processor time, however long that takes.
         let busy = "while read -r -a stat </proc/$BASHPID/stat && [ $((stat[13] + stat[14])) -lt 20 ]; do :; done";
         // The first one has ended when the second one says so, and waits.

@@ -1,14 +1,14 @@
-//! `raw`: drives the embedded engine without HTTP, as the reference for everything that stands above it.
+//! `raw`: drives the embedded engine without HTTP, as the reference for the server.
 
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage, entity_key};
 use crate::load::Tally;
 use crate::process::Process;
-use crate::random::Random;
 use crate::report::{Gauge, Report};
 use crate::request::DEVELOPMENT_ACCOUNT;
 use crate::workload::BATCH_ENTITIES;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::ValueEnum;
+use fastrand::Rng;
 use model::clock::SystemClock;
 use model::limits::{PAGE_ENTITY_BYTES_MAX, PAGE_RESULTS_MAX};
 use model::{AccountName, EntityView, KeyRange, Mutation, Position, TableName, Transaction};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use store::{CatalogError, Embedded, EmbeddedOptions, Engine, EntitySink, Scan, TableKey};
 use tokio::task::JoinSet;
 
-/// What the engine is asked to do.
+/// A workload of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RawWorkload {
     /// Insert new entities in transactions of 100
@@ -49,7 +49,7 @@ impl RawWorkload {
         }
     }
 
-    /// How many tasks work at a time, unless asked for otherwise.
+    /// Default number of concurrent tasks.
     fn tasks(self) -> usize {
         match self {
             Self::Group64 => 64,
@@ -70,8 +70,8 @@ pub(crate) struct RawMeasurement {
     pub(crate) cache_bytes: u64,
 }
 
-/// The engine and what it works on.
-struct Bench {
+/// The engine with its table.
+struct EngineRun {
     engine: Embedded,
     table: TableKey,
     dataset: Dataset,
@@ -92,7 +92,7 @@ pub(crate) async fn measure(folder: &Path, measurement: &RawMeasurement) -> anyh
         name: TableName::new(&name).map_err(|error| anyhow!("{name}: {error:?}"))?,
     };
     let run = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let bench = Arc::new(Bench { engine, table, dataset, run, sequence: AtomicU64::new(0) });
+    let bench = Arc::new(EngineRun { engine, table, dataset, run, sequence: AtomicU64::new(0) });
     bench.fill().await?;
     bench.phase(workload, tasks, time / 4).await?;
     let gauge = Gauge::start(Some(Process::current()), None)?;
@@ -104,7 +104,7 @@ pub(crate) async fn measure(folder: &Path, measurement: &RawMeasurement) -> anyh
     Ok(report)
 }
 
-impl Bench {
+impl EngineRun {
     async fn fill(&self) -> anyhow::Result<()> {
         match self.engine.create_table(&self.table).await {
             Ok(()) | Err(CatalogError::AlreadyExists) => {}
@@ -122,14 +122,14 @@ impl Bench {
         Ok(())
     }
 
-    /// Lets tasks work for a time, and at least once.
+    /// Runs the tasks for a time; each executes at least one operation.
     async fn phase(self: &Arc<Self>, workload: RawWorkload, tasks: usize, time: Duration) -> anyhow::Result<Tally> {
         let until = Instant::now() + time;
         let mut running = JoinSet::new();
         for seed in 1..=tasks as u64 {
             let bench = Arc::clone(self);
             running.spawn(async move {
-                let (mut tally, mut random, mut from) = (Tally::default(), Random::new(seed), None);
+                let (mut tally, mut random, mut from) = (Tally::default(), Rng::with_seed(seed), None);
                 loop {
                     let began = Instant::now();
                     let entities = bench.operation(workload, &mut random, &mut from).await?;
@@ -147,18 +147,18 @@ impl Bench {
         Ok(total)
     }
 
-    /// Does one operation; answers how many entities it moved or examined.
+    /// Executes one operation. Returns how many entities it read, wrote or examined.
     async fn operation(
         &self,
         workload: RawWorkload,
-        random: &mut Random,
+        random: &mut Rng,
         from: &mut Option<Position>,
     ) -> anyhow::Result<u64> {
-        let number = random.below(self.dataset.entities);
+        let number = random.u64(..self.dataset.entities);
         match workload {
             RawWorkload::Batch100 => self.insert_batch(number).await,
             RawWorkload::Group64 | RawWorkload::Single => {
-                self.commit(vec![self.upsert(number, random.next())]).await?;
+                self.commit(vec![self.upsert(number, random.u64(..))]).await?;
                 Ok(1)
             }
             RawWorkload::Get => {
@@ -168,12 +168,12 @@ impl Bench {
             }
             RawWorkload::Scan => {
                 let scan = Scan { from: from.take(), ..page() };
-                let (looked, next, _) = self.scan(scan, Look { entities: 0 }).await?;
+                let (read, next, _) = self.scan(scan, ReadValues { entities: 0 }).await?;
                 *from = next;
-                Ok(looked.entities)
+                Ok(read.entities)
             }
             RawWorkload::ScanFilter => self.filtered_scan().await,
-            RawWorkload::Iterate => Ok(self.scan(whole_table(), Nothing).await?.2),
+            RawWorkload::Iterate => Ok(self.scan(whole_table(), Ignore).await?.2),
         }
     }
 
@@ -210,8 +210,8 @@ impl Bench {
         let (mut from, mut selected, mut examined) = (None, 0, 0);
         loop {
             let scan = Scan { filter: Some(filter.clone()), from, ..page() };
-            let (looked, next, of) = self.scan(scan, Look { entities: 0 }).await?;
-            (from, selected, examined) = (next, selected + looked.entities, examined + of);
+            let (read, next, of) = self.scan(scan, ReadValues { entities: 0 }).await?;
+            (from, selected, examined) = (next, selected + read.entities, examined + of);
             if from.is_none() {
                 break;
             }
@@ -220,7 +220,7 @@ impl Bench {
         Ok(examined)
     }
 
-    /// A page; answers the sink, where the next page begins, and how many entities were examined.
+    /// Reads a page. Returns the sink, where the next page begins, and how many entities were examined.
     async fn scan<S: EntitySink>(&self, scan: Scan, sink: S) -> anyhow::Result<(S, Option<Position>, u64)> {
         let page = self.engine.scan(&self.table, scan, sink).await;
         let (sink, end) = page.map_err(|error| anyhow!("scanning: {error:?}"))?;
@@ -228,12 +228,12 @@ impl Bench {
     }
 }
 
-/// A page as a server asks for it.
+/// The scan of a server for a page.
 fn page() -> Scan {
     Scan { limit: PAGE_RESULTS_MAX, byte_budget: PAGE_ENTITY_BYTES_MAX, ..whole_table() }
 }
 
-/// Everything at once.
+/// A scan of the whole table.
 fn whole_table() -> Scan {
     Scan {
         ranges: vec![KeyRange::all()],
@@ -245,22 +245,22 @@ fn whole_table() -> Scan {
     }
 }
 
-/// Does nothing with the entities.
-struct Nothing;
+/// Ignores the entities.
+struct Ignore;
 
-impl EntitySink for Nothing {
+impl EntitySink for Ignore {
     fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
         black_box(entity);
         ControlFlow::Continue(())
     }
 }
 
-/// Looks at every value, the least that an encoder does.
-struct Look {
+/// Reads every value, which is the least that an encoder does.
+struct ReadValues {
     entities: u64,
 }
 
-impl EntitySink for Look {
+impl EntitySink for ReadValues {
     fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
         self.entities += 1;
         for property in entity.record.properties().flatten() {
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn every_workload_does_what_it_says() {
+    async fn every_workload_has_its_number_of_entities() {
         let folder = tempfile::tempdir().unwrap();
         for workload in RawWorkload::value_variants() {
             let measurement = RawMeasurement {

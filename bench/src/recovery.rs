@@ -1,6 +1,6 @@
-//! `recovery`: how long a server takes until it serves, and the disk space of entities that are written again and again.
+//! `recovery`: how long a server takes to start, and the disk space of entities that are overwritten repeatedly.
 //!
-//! Invariant: a server that is killed has just been written to, so that its journals are as full as they get.
+//! Invariant: a server is killed right after writes, so that its journals are as full as they get.
 
 use crate::cli::RecoveryArgs;
 use crate::compare::budget::median;
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Longest acceptable times until a server serves, in seconds.
+/// Longest acceptable start times, in seconds.
 const CLEAN_START_SECONDS_MAX: f64 = 1.0;
 const KILLED_START_SECONDS_MAX: f64 = 5.0;
-/// How long a server is written to before it is killed.
+/// Time of the writes before a server is killed.
 const WRITING_TIME: Duration = Duration::from_secs(8);
 const WRITING_CONNECTIONS: usize = 4;
 
@@ -32,14 +32,16 @@ pub(crate) fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
 
     let folder = place.path().join("started");
     runtime.block_on(write_rounds(&folder, args.entities, 0..=0, |_, _| Ok(())))?;
-    say(format_args!("{} entities, {:.0} MiB on disk", args.entities, mebibytes(disk_space(&folder)?)))?;
+    print_line(format_args!("{} entities, {:.0} MiB on disk", args.entities, mebibytes(disk_space(&folder)?)))?;
     let clean = starts(args.starts, || {
         let server = serve(&binary, &folder, &[])?;
         let time = server.start_time;
         server.stop()?;
         Ok((time, String::new()))
     })?;
-    say(format_args!("after a stop in order: {clean:.3} s until it serves (budget {CLEAN_START_SECONDS_MAX} s)"))?;
+    print_line(format_args!(
+        "after a stop in order: {clean:.3} s until it serves (budget {CLEAN_START_SECONDS_MAX} s)"
+    ))?;
     let killed = starts(args.starts, || {
         let server = serve(&binary, &folder, &[])?;
         let entities = args.entities.min(1000);
@@ -51,29 +53,34 @@ pub(crate) fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
         let time = server.start_time;
         Ok((time, format!("{journals:.0} MiB of journals")))
     })?;
-    say(format_args!("after kill -9: {killed:.3} s until it serves (budget {KILLED_START_SECONDS_MAX} s)"))?;
+    print_line(format_args!("after kill -9: {killed:.3} s until it serves (budget {KILLED_START_SECONDS_MAX} s)"))?;
 
     let folder = place.path().join("overwritten");
     let show = |round: u64, bytes: u64| {
-        say(format_args!("{} entities written {} times: {:.0} MiB", args.overwritten, round + 1, mebibytes(bytes)))
+        print_line(format_args!(
+            "{} entities written {} times: {:.0} MiB",
+            args.overwritten,
+            round + 1,
+            mebibytes(bytes)
+        ))
     };
     runtime.block_on(write_rounds(&folder, args.overwritten, 0..=args.rounds, show))?;
     let is_kept = clean <= CLEAN_START_SECONDS_MAX && killed <= KILLED_START_SECONDS_MAX;
     Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The median of some starts, each of which is shown.
+/// Prints the time of each start and returns the median.
 fn starts(count: u64, start: impl Fn() -> anyhow::Result<(Duration, String)>) -> anyhow::Result<f64> {
     let mut times = Vec::new();
     for _ in 0..count {
         let (time, note) = start()?;
-        say(format_args!("  {:.3} s {note}", time.as_secs_f64()))?;
+        print_line(format_args!("  {:.3} s {note}", time.as_secs_f64()))?;
         times.push(time.as_secs_f64());
     }
     median(times.into_iter()).context("nothing was measured")
 }
 
-/// Writes every entity once a round, and tells of the disk space after each, when background work has ended.
+/// Writes every entity once per round, and shows the disk space after each round, when background work has ended.
 async fn write_rounds(
     folder: &Path,
     entities: u64,
@@ -102,6 +109,6 @@ fn journal_space(folder: &Path) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-fn say(line: std::fmt::Arguments<'_>) -> anyhow::Result<()> {
+fn print_line(line: std::fmt::Arguments<'_>) -> anyhow::Result<()> {
     writeln!(std::io::stdout().lock(), "{line}").context("writing to standard output")
 }

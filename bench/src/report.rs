@@ -1,6 +1,6 @@
-//! What a measurement found, for people and for programs.
+//! The results of a measurement, as text and as JSON.
 
-use crate::bystanders::CrowdReport;
+use crate::background::BackgroundReport;
 use crate::load::Tally;
 use crate::process::Process;
 use serde::{Deserialize, Serialize};
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// The figures of one measurement. Times are in microseconds where the name does not say otherwise.
+/// The figures of one measurement. Times are in microseconds unless the name says otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) workload: String,
     /// Entities in the table before the measurement.
     pub(crate) table_entities: u64,
-    /// Connections, or tasks where there are none.
+    /// Connections, or tasks where there are no connections.
     pub(crate) connections: usize,
     pub(crate) seconds: f64,
     pub(crate) operations: u64,
@@ -24,26 +24,26 @@ pub(crate) struct Report {
     pub(crate) latency_us: Latency,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) first_error: Option<String>,
-    /// Processor time of what was measured, if its process was named.
+    /// Processor time of the measured process, if its id was given.
     pub(crate) cpu: Option<Cpu>,
-    /// Processor time for an operation of the database below what was measured, if its process was named.
+    /// Processor time per operation of the database that the measured process uses, if its id was given.
     #[serde(default)]
     pub(crate) database_cpu_us_per_operation: Option<f64>,
-    /// Processor time of the generator for an operation.
+    /// Processor time of the generator per operation.
     pub(crate) generator_cpu_us_per_operation: Option<f64>,
     pub(crate) resident_mib: Option<f64>,
     pub(crate) peak_resident_mib: Option<f64>,
-    /// Operations that were due in a second, if they came at a rate; latencies then count from when each was due.
+    /// Operations due per second, if a rate was set. Latencies then count from the time at which each one was due.
     #[serde(default)]
     pub(crate) rate: Option<u64>,
-    /// The connections that were there beside those that were measured.
-    #[serde(default)]
-    pub(crate) crowd: Option<CrowdReport>,
+    /// The connections that were open beside those that were measured.
+    #[serde(default, rename = "crowd")]
+    pub(crate) background: Option<BackgroundReport>,
 }
 
 impl Report {
-    /// What it would be if each operation were followed by one of another measurement, on the same processors: times add
-    /// up. The quantiles of latencies do not, and stay those of the first.
+    /// The report that would result if each operation were followed by one of another measurement on the same
+    /// processors. Times are added. Quantiles of latencies cannot be added, and stay those of the first.
     pub(crate) fn followed_by(mut self, then: &Self) -> Self {
         let together = |first: f64, second: f64| 1.0 / (1.0 / first + 1.0 / second);
         self.operations_per_second = together(self.operations_per_second, then.operations_per_second);
@@ -77,7 +77,7 @@ pub(crate) struct Cpu {
     pub(crate) cores_busy: f64,
 }
 
-/// Measures around a piece of work: its time, and what two processes spend on it.
+/// Measures the processor time of processes from its start to its report.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     measured: Option<(Process, Duration)>,
@@ -98,7 +98,7 @@ impl Gauge {
         Ok(Self { database, ..self })
     }
 
-    /// What was measured since the start.
+    /// The measurement since the start.
     pub(crate) fn report(
         self,
         workload: String,
@@ -114,7 +114,7 @@ impl Gauge {
         let (measured, generator) = (spent(self.measured)?, spent(self.generator)?);
         let database = self.database.map(|(process, before)| anyhow::Ok(process.family_cpu()?.saturating_sub(before)));
         let database = database.transpose()?;
-        let quantile = |share| micros(tally.latencies.per_mille(share));
+        let quantile = |share| micros(tally.latencies.quantile(share));
         Ok(Report {
             workload,
             table_entities,
@@ -125,10 +125,10 @@ impl Gauge {
             operations_per_second: ratio(as_f64(tally.operations), wall.as_secs_f64()),
             entities_per_second: ratio(as_f64(tally.entities), wall.as_secs_f64()),
             latency_us: Latency {
-                p50: quantile(500),
-                p95: quantile(950),
-                p99: quantile(990),
-                p999: quantile(999),
+                p50: quantile(0.5),
+                p95: quantile(0.95),
+                p99: quantile(0.99),
+                p999: quantile(0.999),
                 max: micros(tally.latencies.max()),
             },
             cpu: measured.map(|cpu| Cpu {
@@ -143,7 +143,7 @@ impl Gauge {
             resident_mib: resident.map(|resident| mebibytes(resident.now)),
             peak_resident_mib: resident.map(|resident| mebibytes(resident.peak)),
             rate: None,
-            crowd: None,
+            background: None,
         })
     }
 }
@@ -195,8 +195,8 @@ impl fmt::Display for Report {
         if let (Some(now), Some(peak)) = (self.resident_mib, self.peak_resident_mib) {
             writeln!(f, "  resident    {now:.1} MiB, peak {peak:.1} MiB")?;
         }
-        if let Some(crowd) = &self.crowd {
-            write!(f, "{crowd}")?;
+        if let Some(background) = &self.background {
+            write!(f, "{background}")?;
         }
         for (kind, count) in &self.errors {
             writeln!(f, "  errors      {kind}: {count}")?;

@@ -1,11 +1,11 @@
-//! Building signed requests, each into one buffer that is sent at once.
+//! Writes signed requests, each into one buffer that is sent at once.
 //!
 //! This module must not know connections or workloads.
 
 use crate::endpoint::Endpoint;
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime};
-use wire::signing::{AccountKey, Scheme, Signed};
+use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 /// The name of the well-known development account.
 pub(crate) const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
@@ -18,22 +18,22 @@ const VERSION: &str = "2019-02-02";
 /// How long a date is used for before a new one is written.
 const DATE_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// What a request says beside what every request says.
+/// The parts in which requests differ.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
-    /// The path behind that of the account, encoded: `/Tables`.
+    /// The path after that of the account, encoded: `/Tables`.
     pub(crate) path: &'a [u8],
-    /// The query with its question mark, encoded, or nothing.
+    /// The query with its question mark, encoded; may be empty.
     pub(crate) query: &'a str,
-    /// Complete header lines, each with its line end.
+    /// Further header lines, each with its line end.
     pub(crate) headers: &'a str,
     pub(crate) content_type: &'a str,
     pub(crate) body: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// A request for a JSON answer.
+    /// A GET request.
     pub(crate) fn get(path: &'a [u8], query: &'a str) -> Self {
         Self { method: "GET", path, query, headers: "", content_type: "", body: b"" }
     }
@@ -60,13 +60,13 @@ impl Signer {
         Self { endpoint, account: account.to_owned(), key, date: date(), dated: Instant::now() }
     }
 
-    /// Writes a request, replacing what the buffer holds.
+    /// Writes a request. Replaces the content of the buffer.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
         self.write_head(out, request);
         out.extend_from_slice(request.body);
     }
 
-    /// Writes what stands in front of the body of a request, replacing what the buffer holds.
+    /// Writes the head of a request. Replaces the content of the buffer.
     pub(crate) fn write_head(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
         if self.dated.elapsed() > DATE_AGE_MAX {
             (self.date, self.dated) = (date(), Instant::now());
@@ -79,7 +79,7 @@ impl Signer {
         out.extend_from_slice(self.endpoint.base_path.as_bytes());
         out.extend_from_slice(request.path);
         let path = std::str::from_utf8(out.get(path_at..).unwrap_or_default()).unwrap_or_default();
-        let signed = Signed {
+        let signed = SignedRequest {
             method,
             content_md5: "",
             content_type,
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use wire::signing::{Authorization, any_verifies, parse_date};
 
-    /// Judges a request as a server does: by what is on the wire alone.
+    /// Verifies the signature of a request as a server does.
     fn is_accepted(bytes: &[u8]) -> bool {
         let mut headers = [httparse::EMPTY_HEADER; 32];
         let mut request = httparse::Request::new(&mut headers);
@@ -135,7 +135,7 @@ mod tests {
         };
         let target = request.path.unwrap();
         let authorization = Authorization::parse(header("authorization")).unwrap();
-        let signed = Signed {
+        let signed = SignedRequest {
             method: request.method.unwrap(),
             content_md5: "",
             content_type: header("content-type"),

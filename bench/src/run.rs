@@ -1,6 +1,6 @@
 //! `run`: measures a workload against a server.
 
-use crate::bystanders::{self, Bystanders, Crowd, CrowdReport};
+use crate::background::{self, BackgroundConnections, BackgroundLoad, BackgroundReport};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
 use crate::endpoint::Endpoint;
 use crate::load::Load;
@@ -14,23 +14,23 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wire::signing::AccountKey;
 
-/// Connections that fill a table, by transactions and one by one.
+/// Connections that fill a table, with transactions and with single entities.
 const FILL_BATCH_CONNECTIONS: usize = 4;
 const FILL_SINGLE_CONNECTIONS: usize = 64;
-/// Filling gives up after this time.
+/// Longest time for filling a table.
 const FILL_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
-/// How long the workload runs before it is measured, as a share of the time it is measured.
+/// The workload runs for the measured time divided by this before it is measured.
 const WARM_UP_SHARE: u32 = 4;
 
-/// A server to measure, and whose requests it takes.
+/// A server to measure, and the account that is used.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) endpoint: Endpoint,
     pub(crate) account: String,
     pub(crate) key: AccountKey,
-    /// The process of the server, if its cost is to be measured.
+    /// The process of the server, if its processor time and memory are measured.
     pub(crate) process: Option<Process>,
-    /// The first process of the database below it, if its cost is to be measured as well.
+    /// The main process of the server's database, if its processor time is measured as well.
     pub(crate) database: Option<Process>,
 }
 
@@ -42,18 +42,18 @@ pub(crate) struct Measurement {
     pub(crate) per_partition: u64,
     pub(crate) connections: usize,
     pub(crate) time: Duration,
-    /// Operations a second in all; `None` is as many as there can be.
+    /// Operations per second over all connections; `None` means as many as possible.
     pub(crate) rate: Option<u64>,
-    /// Connections that are there and are not measured.
-    pub(crate) crowd: Crowd,
-    /// Whose table is used.
+    /// Connections that are open and not measured.
+    pub(crate) background: BackgroundLoad,
+    /// Which table is used.
     pub(crate) usage: Usage,
-    /// How many of the entities are read, if not all.
-    pub(crate) reach: Option<u64>,
+    /// The size of the working set, the entities that are read; `None` means all.
+    pub(crate) working_set: Option<u64>,
 }
 
 impl Measurement {
-    /// As many operations as there can be, on all entities of the table of the workload.
+    /// As many operations as possible, on all entities of the workload's table.
     pub(crate) fn new(workload: Workload, entities: u64, connections: usize, time: Duration) -> Self {
         Self {
             workload,
@@ -62,23 +62,24 @@ impl Measurement {
             connections,
             time,
             rate: None,
-            crowd: Crowd::default(),
+            background: BackgroundLoad::default(),
             usage: workload.usage(),
-            reach: None,
+            working_set: None,
         }
     }
 }
 
 /// Fills the table if needed, warms up, and measures.
 pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Result<Report> {
-    let Measurement { workload, entities, connections, time, rate, crowd, .. } = *measurement;
-    bystanders::allow_connections(connections + crowd.idle + crowd.slow_readers)?;
+    let Measurement { workload, entities, connections, time, rate, background, .. } = *measurement;
+    background::allow_connections(connections + background.idle + background.slow_readers)?;
     fill(target, measurement)?;
     let plan = plan(measurement, 0);
     let resident = || target.process.map(|process| anyhow::Ok(mebibytes(process.resident()?.now))).transpose();
     let before = resident()?;
-    let bystanders = (crowd != Crowd::default()).then(|| Bystanders::gather(crowd, &plan.table, &signer(target)));
-    let (bystanders, with) = (bystanders.transpose()?, resident()?);
+    let connections_in_background = (background != BackgroundLoad::default())
+        .then(|| BackgroundConnections::open(background, &plan.table, &signer(target)));
+    let (connections_in_background, with) = (connections_in_background.transpose()?, resident()?);
     let mut load = Load::new(clients(target, &plan, connections))?;
     let task = Task::Workload(workload);
     let (warm_up, _) = load.phase(task, time / WARM_UP_SHARE, rate);
@@ -92,30 +93,30 @@ pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Res
     let gauge = Gauge::start(target.process, Some(Process::current()))?.with_database(target.database)?;
     let (tally, wall) = load.phase(task, time, rate);
     let report = gauge.report(workload.name(), entities, connections, tally, wall)?;
-    let crowd = bystanders.map(|bystanders| CrowdReport {
+    let background = connections_in_background.map(|connections_in_background| BackgroundReport {
         resident_mib_before: before,
         resident_mib_with: with,
-        ..bystanders.report()
+        ..connections_in_background.report()
     });
-    Ok(Report { rate, crowd, ..report })
+    Ok(Report { rate, background, ..report })
 }
 
 /// Makes sure that the table of a measurement exists and holds its entities.
 pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result<()> {
     let first = plan(measurement, 0);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut scout = Client::new(Arc::clone(&first), signer(target), 0);
+    let mut first_client = Client::new(Arc::clone(&first), signer(target), 0);
     let last = measurement.entities - 1;
     let is_filled = runtime.block_on(async {
-        scout.create_table().await?;
-        // The table is filled in order, so the last entity tells of all.
-        Ok(scout.has(0).await? && scout.has(last).await?)
+        first_client.create_table().await?;
+        // The table is filled in order, so the last entity is there only if all are.
+        Ok(first_client.has(0).await? && first_client.has(last).await?)
     });
     let is_filled = is_filled.map_err(|failure: Failure| anyhow::anyhow!("preparing the table: {failure}"))?;
     if is_filled {
         return Ok(());
     }
-    let in_batches = runtime.block_on(scout.operation(Task::Fill { in_batches: true }));
+    let in_batches = runtime.block_on(first_client.operation(Task::Fill { in_batches: true }));
     let (in_batches, from) = match in_batches {
         Ok(_) => (true, crate::workload::BATCH_ENTITIES),
         // A server without transactions gets the entities one by one.
@@ -141,7 +142,7 @@ fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
     let run = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_secs() * 1000 + u64::from(time.subsec_millis()));
-    Arc::new(Plan { dataset, table, run, sequence: AtomicU64::new(sequence), reach: measurement.reach })
+    Arc::new(Plan { dataset, table, run, sequence: AtomicU64::new(sequence), working_set: measurement.working_set })
 }
 
 fn clients(target: &Target, plan: &Arc<Plan>, connections: usize) -> Vec<Client> {

@@ -1,14 +1,14 @@
-//! What one connection does: it builds the requests of a workload one after another, and judges the answers.
+//! The work of one connection: it builds the requests of a workload one after another, and checks the responses.
 //!
-//! An operation is a request, except that a filtered query is one operation with all its pages. An answer that is
-//! not what the operation must bring counts as an error, so that nothing is fast because it is wrong.
+//! An operation is a request, except that a filtered query is one operation with all its pages. A response that does not
+//! have the expected content counts as an error, so that nothing is fast because it is wrong.
 
 use crate::batch::{BODIES, BatchBody, BatchKeys};
 use crate::connection::Connection;
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage};
-use crate::random::Random;
 use crate::request::{Request, Signer};
 use clap::ValueEnum;
+use fastrand::Rng;
 use memchr::memmem;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::collections::VecDeque;
@@ -48,7 +48,7 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
-    /// What the workload does with its table.
+    /// How the workload uses its table.
     pub(crate) fn usage(self) -> Usage {
         match self {
             Self::Get | Self::QueryPage | Self::QueryFilter => Usage::Read,
@@ -63,34 +63,34 @@ impl Workload {
     }
 }
 
-/// What a connection does next.
+/// The task of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// A workload, without end.
+    /// Runs a workload without end.
     Workload(Workload),
     /// Writes the dataset, in transactions or one by one, until it is complete.
     Fill { in_batches: bool },
 }
 
-/// What the connections of a run share.
+/// The parameters that all connections of a run share.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) dataset: Dataset,
     pub(crate) table: String,
-    /// Tells the entities that this run inserts from those of other runs.
+    /// Distinguishes the entities that this run inserts from those of other runs.
     pub(crate) run: u64,
-    /// Numbers what is inserted or filled.
+    /// The next number for inserted entities.
     pub(crate) sequence: AtomicU64,
-    /// How many of the entities are read, if not all: the working set.
-    pub(crate) reach: Option<u64>,
+    /// The size of the working set, the entities that are read; `None` means all.
+    pub(crate) working_set: Option<u64>,
 }
 
 impl Plan {
-    /// One of the entities that are read. They lie all over the table, so that each has a block of its own if there
-    /// are enough blocks.
-    fn within_reach(&self, number: u64) -> u64 {
-        match self.reach {
-            Some(reach) if reach < self.dataset.entities => number % reach * (self.dataset.entities / reach),
+    /// Maps an entity to one of the working set, which is spread over the whole table, so that each of its entities lies
+    /// in another block if there are enough blocks.
+    fn within_working_set(&self, number: u64) -> u64 {
+        match self.working_set {
+            Some(size) if size < self.dataset.entities => number % size * (self.dataset.entities / size),
             _ => number,
         }
     }
@@ -99,13 +99,13 @@ impl Plan {
 /// Why an operation failed. It sorts by kind in the report.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The answer has a status that the operation does not expect, and this body.
+    /// The response has an unexpected status, and this body.
     Status(u16, String),
-    /// The server is busy, and says when to try again: 503 with Retry-After.
+    /// The server is busy: 503 with Retry-After.
     Busy,
-    /// The answer has the right status and the wrong content.
+    /// The response has the expected status, but unexpected content.
     Content(String),
-    /// There was no answer.
+    /// There was no response.
     Connection(std::io::Error),
 }
 
@@ -126,18 +126,18 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// What an answer brought.
+/// The content of a response.
 struct Outcome {
     entities: u64,
     next: Option<(String, Option<String>)>,
 }
 
-/// One connection and what it needs to build requests.
+/// One connection, with the buffers for its requests.
 #[derive(Debug)]
 pub(crate) struct Client {
     plan: Arc<Plan>,
     signer: Signer,
-    random: Random,
+    random: Rng,
     connection: Option<Connection>,
     /// Where the next page of the table begins, and how many entities the pages before it had.
     page: String,
@@ -149,27 +149,27 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client that connects when it is used.
+    /// Creates a client. It connects with the first operation.
     pub(crate) fn new(plan: Arc<Plan>, signer: Signer, seed: u64) -> Self {
         let (connection, page, paged, request, path, body, batches) = Default::default();
-        Self { plan, signer, random: Random::new(seed), connection, page, paged, request, path, body, batches }
+        Self { plan, signer, random: Rng::with_seed(seed), connection, page, paged, request, path, body, batches }
     }
 
-    /// Does one operation; answers how many entities it moved, or `None` if there is nothing left to do.
+    /// Executes one operation. Returns how many entities it read or wrote, or `None` if nothing is left to do.
     pub(crate) async fn operation(&mut self, task: Task) -> Result<Option<u64>, Failure> {
         let workload = match task {
             Task::Fill { in_batches } => return self.fill(in_batches).await,
-            Task::Workload(Workload::Mixed) => match self.random.below(100) {
+            Task::Workload(Workload::Mixed) => match self.random.u8(..100) {
                 0..80 => Workload::Get,
                 80..95 => Workload::Upsert,
                 _ => return self.range().await.map(Some),
             },
             Task::Workload(workload) => workload,
         };
-        let number = self.random.below(self.plan.dataset.entities);
+        let number = self.random.u64(..self.plan.dataset.entities);
         let entities = match workload {
             Workload::Get => {
-                let number = self.plan.within_reach(number);
+                let number = self.plan.within_working_set(number);
                 self.address(number);
                 let path = std::mem::take(&mut self.path);
                 let outcome = self.exchange(&Request::get(&path, ""), 200, b"\"RowKey\":").await;
@@ -243,7 +243,7 @@ impl Client {
     }
 
     async fn upsert(&mut self, number: u64) -> Result<u64, Failure> {
-        let salt = self.random.next();
+        let salt = self.random.u64(..);
         self.put(number, salt).await
     }
 
@@ -257,7 +257,7 @@ impl Client {
     }
 
     async fn merge(&mut self, number: u64) -> Result<u64, Failure> {
-        let total = self.random.below(1 << 50);
+        let total = self.random.u64(..1 << 50);
         self.body.clear();
         write!(self.body, "{{\"Total@odata.type\":\"Edm.Int64\",\"Total\":\"{total}\",\"Active\":true}}")?;
         self.write_addressed("MERGE", "If-Match: *\r\n", number).await
@@ -277,13 +277,13 @@ impl Client {
         let outcome = self.exchange(&Request::get(path.as_bytes(), &query), 200, b"\"RowKey\":").await?;
         self.page = outcome.next.map_or_else(String::new, |next| continuation(&next));
         self.paged += outcome.entities;
-        if self.page.is_empty() || self.plan.reach.is_some_and(|reach| self.paged >= reach) {
+        if self.page.is_empty() || self.plan.working_set.is_some_and(|size| self.paged >= size) {
             (self.page, self.paged) = (String::new(), 0);
         }
         if outcome.entities == 0 { Err(Failure::Content("an empty page".to_owned())) } else { Ok(outcome.entities) }
     }
 
-    /// All pages of a query; answers how many entities the server had to examine.
+    /// Reads all pages of a filtered query. Returns how many entities the server had to examine.
     async fn filtered_scan(&mut self) -> Result<u64, Failure> {
         let path = format!("/{}()", self.plan.table);
         let first = format!("?$filter={}", utf8_percent_encode(ONE_PERCENT_FILTER, NON_ALPHANUMERIC));
@@ -303,10 +303,10 @@ impl Client {
         Ok(self.plan.dataset.entities)
     }
 
-    /// A range of row keys inside one partition.
+    /// Queries a range of row keys of one partition.
     async fn range(&mut self) -> Result<u64, Failure> {
         let plan = Arc::clone(&self.plan);
-        let first = self.random.below(plan.dataset.entities) / RANGE_ENTITIES * RANGE_ENTITIES;
+        let first = self.random.u64(..plan.dataset.entities) / RANGE_ENTITIES * RANGE_ENTITIES;
         let (partition, from, to) =
             (plan.dataset.partition(first), Dataset::row(first), Dataset::row(first + RANGE_ENTITIES));
         let filter = format!("PartitionKey eq '{partition}' and RowKey ge '{from}' and RowKey lt '{to}'");
@@ -332,7 +332,7 @@ impl Client {
         outcome
     }
 
-    /// The body of a transaction of inserts (POST) or upserts (PUT) of these row keys and entity numbers.
+    /// The body of a transaction of inserts (POST) or upserts (PUT), each with its row key and entity number.
     fn batch_body(&self, partition: &str, parts: impl Iterator<Item = (&'static str, String, u64)>) -> Vec<u8> {
         let plan = &self.plan;
         let (host, base_path) = (&self.signer.endpoint.host, &self.signer.endpoint.base_path);
@@ -353,7 +353,7 @@ impl Client {
         changeset.finish()
     }
 
-    /// Sends a batch, all of whose operations must succeed.
+    /// Sends a transaction, which must succeed.
     async fn send_batch(&mut self, body: &[u8], count: u64) -> Result<u64, Failure> {
         let request =
             Request { content_type: ChangesetWriter::CONTENT_TYPE, ..Request::with_json("POST", b"/$batch", "", body) };
@@ -371,20 +371,20 @@ impl Client {
         write_entity_address(&mut self.path, &self.plan.table, &dataset.partition(number), &Dataset::row(number));
     }
 
-    /// Sends a request and expects this status; counts how often the mark of an entity stands in the body.
+    /// Sends a request and checks the status. Counts the entities of the body by a text that each of them contains.
     async fn exchange(&mut self, request: &Request<'_>, status: u16, mark: &[u8]) -> Result<Outcome, Failure> {
         self.signer.write_head(&mut self.request, request);
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => Connection::open(self.signer.endpoint.address).await?,
         };
-        // Until the answer is complete the connection is not kept, so that a failure opens a new one.
+        // The connection is kept only when the response is complete, so that a failure opens a new one.
         let answer = connection.exchange(&self.request, request.body).await?;
         let closes = answer.closes;
         let result = if answer.status == status {
             let entities = if mark.is_empty() { 0 } else { memmem::find_iter(answer.body, mark).count() as u64 };
             Ok(Outcome { entities, next: answer.next })
-        } else if answer.status == 503 && answer.says_when {
+        } else if answer.status == 503 && answer.has_retry_after {
             Err(Failure::Busy)
         } else {
             let shown = answer.body.get(..SHOWN_BYTES_MAX).unwrap_or(answer.body);
@@ -398,7 +398,7 @@ impl Client {
 }
 
 fn one(entities: u64) -> Result<u64, Failure> {
-    if entities == 1 { Ok(1) } else { Err(Failure::Content("the answer is not one entity".to_owned())) }
+    if entities == 1 { Ok(1) } else { Err(Failure::Content("the response is not one entity".to_owned())) }
 }
 
 fn write_entity(out: &mut Vec<u8>, dataset: &Dataset, partition: &str, row: &str, number: u64, salt: u64) {
@@ -409,7 +409,7 @@ fn write_entity(out: &mut Vec<u8>, dataset: &Dataset, partition: &str, row: &str
     out.push(b'}');
 }
 
-/// The query options that go on behind a page.
+/// The query options for the next page.
 fn continuation((partition, row): &(String, Option<String>)) -> String {
     let encode = |token: &str| utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
     let row = row.as_ref().map_or_else(String::new, |row| format!("&NextRowKey={}", encode(row)));
@@ -428,14 +428,15 @@ mod tests {
     }
 
     #[test]
-    fn a_working_set_lies_all_over_the_table() {
-        let plan = |reach| {
+    fn a_working_set_is_spread_over_the_table() {
+        let plan = |working_set| {
             let dataset = Dataset::new(1000, 100);
-            Plan { dataset, table: String::new(), run: 0, sequence: AtomicU64::new(0), reach }
+            Plan { dataset, table: String::new(), run: 0, sequence: AtomicU64::new(0), working_set }
         };
-        let reached = |reach| {
-            let plan = plan(reach);
-            let numbers: std::collections::BTreeSet<_> = (0..1000).map(|number| plan.within_reach(number)).collect();
+        let reached = |working_set| {
+            let plan = plan(working_set);
+            let numbers: std::collections::BTreeSet<_> =
+                (0..1000).map(|number| plan.within_working_set(number)).collect();
             (numbers.len(), numbers.last().copied())
         };
         assert_eq!(reached(None), (1000, Some(999)));

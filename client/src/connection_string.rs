@@ -1,25 +1,23 @@
-//! Connection strings, as client libraries take them: `Name=value` pairs between semicolons.
+//! Connection strings, as client libraries take them: `Name=value` pairs, separated by semicolons.
 
-use crate::credential::Credential;
-use crate::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
+use crate::development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
 use std::fmt;
-use wire::signing::AccountKey;
 
-/// A connection string that was taken apart.
+/// A parsed connection string. Its key and signature are never shown.
 #[derive(Clone)]
 pub struct ConnectionString {
-    /// The account, if it is named.
+    /// The account, if the string names it.
     pub account: Option<String>,
-    key: Option<String>,
-    sas: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) sas: Option<String>,
     table_endpoint: Option<String>,
     protocol: Option<String>,
     suffix: Option<String>,
 }
 
 impl ConnectionString {
-    /// Takes a text apart; `None` if it is no connection string. Names have no letter case, and unknown ones, such as
-    /// the endpoints of other services, are passed over.
+    /// Parses a text; `None` if it is not a connection string. Names are not case-sensitive. Unknown names, such as the
+    /// endpoints of other services, are ignored.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts =
             Self { account: None, key: None, sas: None, table_endpoint: None, protocol: None, suffix: None };
@@ -53,7 +51,7 @@ impl ConnectionString {
         }
     }
 
-    /// The URL of the Table service, given or put together from account, protocol and suffix.
+    /// The URL of the Table service: the given one, or one built from account, protocol and suffix.
     pub fn endpoint(&self) -> Option<String> {
         if let Some(endpoint) = &self.table_endpoint {
             return Some(endpoint.clone());
@@ -61,15 +59,6 @@ impl ConnectionString {
         let protocol = self.protocol.as_deref().unwrap_or("https");
         let suffix = self.suffix.as_deref().unwrap_or("core.windows.net");
         self.account.as_ref().map(|account| format!("{protocol}://{account}.table.{suffix}"))
-    }
-
-    /// The key or the signature; `None` if there is neither, or it is not readable.
-    pub fn credential(&self) -> Option<Credential> {
-        match (&self.key, &self.sas) {
-            (Some(key), _) => AccountKey::parse(key).map(Credential::Key),
-            (None, Some(sas)) if sas.contains("sig=") => Some(Credential::Sas(Box::from(sas.trim_start_matches('?')))),
-            _ => None,
-        }
     }
 }
 

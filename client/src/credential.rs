@@ -1,21 +1,21 @@
-//! How requests prove that they may be made.
+//! What requests are authorized with.
 
 use crate::connection_string::ConnectionString;
 use std::fmt;
 use wire::signing::AccountKey;
 
-/// A key of an account, or a shared access signature. It is never shown.
+/// An account key or a shared access signature. Its `Debug` output hides both.
 #[derive(Clone)]
 pub enum Credential {
     /// Signs every request (Shared Key).
     Key(AccountKey),
-    /// The query string that goes with every request, without a question mark.
+    /// The query string that is added to every request, without a question mark.
     Sas(Box<str>),
 }
 
 impl Credential {
-    /// Reads what a file or a variable holds: an account key in Base64, a shared access signature alone or at the end of
-    /// a URL, or a connection string with either. `None` if it is nothing of the kind.
+    /// Parses an account key in Base64, a shared access signature alone or at the end of a URL, or a connection string
+    /// with either of them; `None` if the text is none of these.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if let Some(parts) = ConnectionString::parse(text) {
@@ -29,9 +29,20 @@ impl Credential {
         AccountKey::parse(text).map(Self::Key)
     }
 
-    /// Whether it is a shared access signature.
+    /// Whether this is a shared access signature.
     pub fn is_sas(&self) -> bool {
         matches!(self, Self::Sas(_))
+    }
+}
+
+impl ConnectionString {
+    /// The key or the signature; `None` if there is neither, or if it is malformed.
+    pub fn credential(&self) -> Option<Credential> {
+        match (&self.key, &self.sas) {
+            (Some(key), _) => AccountKey::parse(key).map(Credential::Key),
+            (None, Some(sas)) if sas.contains("sig=") => Some(Credential::Sas(Box::from(sas.trim_start_matches('?')))),
+            _ => None,
+        }
     }
 }
 

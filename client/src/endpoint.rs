@@ -1,6 +1,7 @@
-//! Where an account is served.
+//! The address of an account.
 
-use crate::DEVELOPMENT_ACCOUNT;
+use crate::development::DEVELOPMENT_ACCOUNT;
+use crate::http::bare_host;
 use http::Uri;
 use http::uri::Scheme;
 use model::AccountName;
@@ -13,16 +14,16 @@ pub struct Endpoint {
     account: AccountName,
     is_https: bool,
     authority: String,
-    /// Empty, or `/account` and whatever else the address has in front of the tables.
+    /// Empty, or the path before the tables: in path style `/account`, possibly after the path of a proxy.
     path: String,
 }
 
-/// Why a text is no endpoint.
+/// Why a text is not an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndpointError {
     /// It is not an `http` or `https` address with a host.
     Address,
-    /// Neither host nor path name an account.
+    /// Neither the host nor the path names a valid account.
     Account,
 }
 
@@ -34,8 +35,8 @@ impl fmt::Display for EndpointError {
                  https://ACCOUNT.table.core.windows.net"
             }
             Self::Account => {
-                "it names no account: that stands behind the host, as in http://127.0.0.1:10002/ACCOUNT, or in front \
-                 of it, as in https://ACCOUNT.table.core.windows.net"
+                "it names no account: that stands after the host, as in http://127.0.0.1:10002/ACCOUNT, or is the first \
+                 part of it, as in https://ACCOUNT.table.core.windows.net"
             }
         })
     }
@@ -44,10 +45,10 @@ impl fmt::Display for EndpointError {
 impl std::error::Error for EndpointError {}
 
 impl Endpoint {
-    /// Reads a URL. What it has behind a question mark is no part of the endpoint.
+    /// Parses a URL. Its query and fragment are ignored.
     ///
-    /// The account is what the caller knows (from a connection string), else the last part of the path, else the first
-    /// label of the host; an address or `localhost` alone stands for the development account.
+    /// The account is the one that the caller knows (from a connection string), else the last part of the path, else the
+    /// first label of the host. An IP address or a host without a dot, without a path, means the development account.
     pub fn parse(url: &str, known_account: Option<&str>) -> Result<Self, EndpointError> {
         let url = url.split(['?', '#']).next().unwrap_or_default();
         let uri: Uri = url.parse().map_err(|_| EndpointError::Address)?;
@@ -62,45 +63,44 @@ impl Endpoint {
             return Err(EndpointError::Address);
         }
         let mut path = uri.path().trim_end_matches('/').to_owned();
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let is_nameless = bare.parse::<IpAddr>().is_ok() || !host.contains('.');
+        let has_no_account = bare_host(&uri).parse::<IpAddr>().is_ok() || !host.contains('.');
         let account = match known_account {
             Some(account) => account,
             None if !path.is_empty() => path.rsplit('/').next().unwrap_or_default(),
-            None if is_nameless => DEVELOPMENT_ACCOUNT,
+            None if has_no_account => DEVELOPMENT_ACCOUNT,
             None => host.split('.').next().unwrap_or_default(),
         };
         let account = account.strip_suffix("-secondary").unwrap_or(account);
         let account = AccountName::new(account).ok_or(EndpointError::Account)?;
-        if path.is_empty() && is_nameless {
+        if path.is_empty() && has_no_account {
             path = format!("/{account}");
         }
         Ok(Self { account, is_https, authority: authority.as_str().to_owned(), path })
     }
 
-    /// Scheme and authority.
+    /// The scheme and the authority, as in `http://127.0.0.1:10002`.
     pub(crate) fn origin(&self) -> String {
         let scheme = if self.is_https { "https" } else { "http" };
         format!("{scheme}://{}", self.authority)
     }
 
-    /// The account.
+    /// The name of the account.
     pub fn account(&self) -> &AccountName {
         &self.account
     }
 
-    /// Whether requests go over TLS.
+    /// Whether requests are sent over TLS.
     pub fn is_https(&self) -> bool {
         self.is_https
     }
 
-    /// What stands in front of the tables in a path.
+    /// The path before the tables: empty in host style, `/account` in path style.
     pub fn path(&self) -> &str {
         &self.path
     }
 }
 
-/// The URL, without a slash at the end.
+/// Writes the URL without a trailing slash.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.origin(), self.path)

@@ -2,9 +2,8 @@
 
 use crate::error::Error;
 use crate::limits::TRANSACTION_BODY_BYTES_MAX;
-use crate::request::{Call, Form};
-use crate::service::{TableService, unreadable};
-use crate::transport::Answer;
+use crate::request::{BodyFormat, Operation};
+use crate::service::{Response, TableService, unreadable};
 use bytes::Bytes;
 use http::Method;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -14,16 +13,16 @@ use wire::entity_body::StoredEntity;
 use wire::json::{read_entity_set, read_stored_entity, write_entity_request};
 use wire::uri::{encode_component, write_entity_address};
 
-/// An entity as it is read and written.
+/// An entity that was read or is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entity {
-    /// Its keys.
+    /// The partition key and the row key.
     pub key: EntityKey,
-    /// Its custom properties.
+    /// The custom properties.
     pub properties: RecordBuilder,
-    /// When it was written last, if that is known. It is never written: the service gives it.
+    /// The time of the last write, if known. It is not sent, because the service sets it.
     pub timestamp: Option<DateTime>,
-    /// Its version as the service spells it, if that is known. It is never written.
+    /// The `ETag`, if known. It is not sent.
     pub etag: Option<Box<str>>,
 }
 
@@ -34,41 +33,41 @@ impl Entity {
     }
 }
 
-/// Which entities of a table are read, and what of them.
+/// Which entities of a table are read, and which of their properties.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
-    /// An expression of the filter language; nothing takes all entities.
+    /// An expression of the filter language; `None` selects all entities.
     pub filter: Option<String>,
-    /// The custom properties that are read; none stands for all. Keys and Timestamp are always read.
+    /// The custom properties that are read; an empty list means all. Keys and Timestamp are always read.
     pub select: Vec<String>,
 }
 
-/// What happens to an entity that is there already, and to one that is not.
+/// How an entity is written, depending on whether it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteMode {
-    /// It must not be there.
+    /// It must not exist.
     Insert,
-    /// All its properties are replaced; it is inserted if it is missing.
+    /// All its properties are replaced; a missing entity is inserted.
     Replace,
-    /// The properties that are given are set, the others stay; it is inserted if it is missing.
+    /// The given properties are set, the others are kept; a missing entity is inserted.
     Merge,
 }
 
-/// Where a query goes on: texts that only the service that gave them understands.
+/// The continuation token of a query. Its texts are opaque: only the service that made them can read them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Continuation {
-    /// `NextPartitionKey`
+    /// The value of `NextPartitionKey`.
     pub partition: String,
-    /// `NextRowKey`
+    /// The value of `NextRowKey`.
     pub row: Option<String>,
 }
 
-/// Some entities of a table, in order.
+/// A page of the entities of a table, in key order.
 #[derive(Debug, Default)]
 pub struct Page {
-    /// The entities; there may be none although there are more pages.
+    /// The entities. A page may be empty although more pages follow.
     pub entities: Vec<Entity>,
-    /// Where the next page begins; `None` behind the last one.
+    /// Where the next page begins; `None` for the last page.
     pub next: Option<Continuation>,
 }
 
@@ -83,9 +82,9 @@ impl WriteMode {
 }
 
 impl TableService {
-    /// A page of at most this many entities of a table.
+    /// Reads a page of at most `limit` entities.
     ///
-    /// A page that is larger than any answer that is read is asked for again with half as many.
+    /// If the page is larger than a response may be, it is requested again with half as many entities.
     pub async fn page(
         &self,
         table: &str,
@@ -93,43 +92,48 @@ impl TableService {
         from: Option<&Continuation>,
         limit: usize,
     ) -> Result<Page, Error> {
-        let mut rest = String::new();
+        let mut options = String::new();
         if let Some(filter) = &query.filter {
-            rest = format!("&$filter={}", encode_component(filter));
+            options = format!("&$filter={}", encode_component(filter));
         }
-        rest.push_str(&select_option('&', &query.select));
+        options.push_str(&select_option('&', &query.select));
         if let Some(Continuation { partition, row }) = from {
-            rest.push_str("&NextPartitionKey=");
-            rest.push_str(&encode_component(partition));
+            options.push_str("&NextPartitionKey=");
+            options.push_str(&encode_component(partition));
             if let Some(row) = row {
-                rest.push_str("&NextRowKey=");
-                rest.push_str(&encode_component(row));
+                options.push_str("&NextRowKey=");
+                options.push_str(&encode_component(row));
             }
         }
         let mut top = limit;
         loop {
-            let query = format!("$top={top}{rest}");
-            let call = Call::get(format!("a page of the table '{table}'"), format!("/{table}()"), query, Form::Json);
-            match self.call(&call).await {
-                Err(Error::AnswerTooLarge { .. }) if top > 1 => top = top.div_ceil(2),
-                result => return read_page(&call, &result?),
+            let query = format!("$top={top}{options}");
+            let operation = Operation::get(
+                format!("a page of the table '{table}'"),
+                format!("/{table}()"),
+                query,
+                BodyFormat::Json,
+            );
+            match self.execute(&operation).await {
+                Err(Error::ResponseTooLarge { .. }) if top > 1 => top = top.div_ceil(2),
+                result => return read_page(&operation, &result?),
             }
         }
     }
 
-    /// One entity.
+    /// Reads one entity.
     pub async fn entity(&self, table: &str, key: &EntityKey, select: &[String]) -> Result<Entity, Error> {
         let what = format!("reading an entity of the table '{table}'");
         let query = select_option(' ', select).trim_start().to_owned();
-        let call = Call::get(what, entity_path(table, key), query, Form::Json);
-        let answer = self.call(&call).await?;
-        let mut stored = read_stored_entity(&answer.body)
-            .map_err(|error| unreadable(&call, &format!("the entity is not one: {error:?}")))?;
-        stored.etag = answer.header("etag").map(Box::from).or(stored.etag);
-        entity(&call, stored)
+        let operation = Operation::get(what, entity_path(table, key), query, BodyFormat::Json);
+        let response = self.execute(&operation).await?;
+        let mut stored = read_stored_entity(&response.body)
+            .map_err(|error| unreadable(&operation, &format!("the entity is malformed: {error:?}")))?;
+        stored.etag = response.header("etag").map(Box::from).or(stored.etag);
+        entity(&operation, stored)
     }
 
-    /// Writes one entity; tells its new `ETag`. With a condition, an `ETag` or `*`, it must be there.
+    /// Writes one entity and returns its new `ETag`. With a condition, an `ETag` or `*`, the entity must exist and match.
     pub async fn put(
         &self,
         table: &str,
@@ -145,47 +149,47 @@ impl TableService {
         };
         let mut body = Vec::new();
         write_entity_request(&mut body, &entity.key, &entity.properties).map_err(|_| damaged(&what))?;
-        let call = Call {
+        let operation = Operation {
             method,
             body: Bytes::from(body),
             if_match: condition.map(str::to_owned),
-            // An insert, or a change of one version, that is repeated may find itself.
-            is_repeatable: mode != WriteMode::Insert && condition.is_none(),
-            ..Call::get(what, path, String::new(), Form::Json)
+            // A repeated insert, or a repeated change of one version, may fail because its first attempt succeeded.
+            is_idempotent: mode != WriteMode::Insert && condition.is_none(),
+            ..Operation::get(what, path, String::new(), BodyFormat::Json)
         };
-        Ok(self.call(&call).await?.header("etag").map(str::to_owned))
+        Ok(self.execute(&operation).await?.header("etag").map(str::to_owned))
     }
 
-    /// Deletes one entity, which must be there and fulfil the condition: an `ETag`, or `*` for any.
+    /// Deletes one entity, which must exist and match the condition: an `ETag`, or `*` for any.
     pub async fn delete(&self, table: &str, key: &EntityKey, condition: &str) -> Result<(), Error> {
         let what = format!("deleting an entity of the table '{table}'");
-        let call = Call {
+        let operation = Operation {
             method: Method::DELETE,
             if_match: Some(condition.to_owned()),
-            is_repeatable: false,
-            ..Call::get(what, entity_path(table, key), String::new(), Form::Json)
+            is_idempotent: false,
+            ..Operation::get(what, entity_path(table, key), String::new(), BodyFormat::Json)
         };
-        self.call(&call).await.map(drop)
+        self.execute(&operation).await.map(drop)
     }
 
-    /// Writes different entities of one partition.
+    /// Writes distinct entities of one partition, in one transaction.
     ///
-    /// They go in one transaction, or in several if that would be too large; then some may be stored when it fails. It
-    /// is repeated when its outcome is not known, so an insert may find itself.
+    /// A transaction that would be too large is split, so some entities may be stored although the call fails. A
+    /// transaction whose outcome is unknown is repeated, so an insert may fail because its first attempt succeeded.
     pub async fn write(&self, table: &str, entities: &[Entity], mode: WriteMode) -> Result<(), Error> {
         let mut pending = vec![entities];
         while let Some(part) = pending.pop() {
             if part.is_empty() {
                 continue;
             }
-            let call = self.write_call(table, part, mode)?;
+            let operation = self.transaction(table, part, mode)?;
             let (first, second) = part.split_at(part.len().div_ceil(2));
             let is_splittable = !second.is_empty();
-            if is_splittable && call.body.len() > TRANSACTION_BODY_BYTES_MAX {
+            if is_splittable && operation.body.len() > TRANSACTION_BODY_BYTES_MAX {
                 pending.extend([second, first]);
                 continue;
             }
-            match self.call(&call).await {
+            match self.execute(&operation).await {
                 Err(error) if is_splittable && is_too_large(&error) => pending.extend([second, first]),
                 result => drop(result?),
             }
@@ -193,7 +197,7 @@ impl TableService {
         Ok(())
     }
 
-    fn write_call(&self, table: &str, entities: &[Entity], mode: WriteMode) -> Result<Call, Error> {
+    fn transaction(&self, table: &str, entities: &[Entity], mode: WriteMode) -> Result<Operation, Error> {
         let what = format!("writing to the table '{table}'");
         let endpoint = format!("{}/", self.endpoint);
         let mut changeset = ChangesetWriter::new(Vec::new());
@@ -213,9 +217,13 @@ impl TableService {
         if is_damaged {
             return Err(damaged(&what));
         }
-        let form = Form::Batch(entities.len());
+        let format = BodyFormat::Changeset(entities.len());
         let body = Bytes::from(changeset.finish());
-        Ok(Call { method: Method::POST, body, ..Call::get(what, "/$batch".to_owned(), String::new(), form) })
+        Ok(Operation {
+            method: Method::POST,
+            body,
+            ..Operation::get(what, "/$batch".to_owned(), String::new(), format)
+        })
     }
 }
 
@@ -223,7 +231,7 @@ fn damaged(what: &str) -> Error {
     Error::Unreadable { what: what.to_owned(), why: "an entity is damaged".to_owned() }
 }
 
-/// The projection as a query option behind a separator; nothing if everything is read.
+/// The `$select` option after a separator; empty if all properties are read.
 fn select_option(separator: char, select: &[String]) -> String {
     if select.is_empty() {
         return String::new();
@@ -245,17 +253,18 @@ fn is_too_large(error: &Error) -> bool {
         .is_some_and(|(status, code)| status == 413 || matches!(code, "RequestBodyTooLarge" | "ContentLengthExceeded"))
 }
 
-fn entity(call: &Call, stored: StoredEntity) -> Result<Entity, Error> {
+fn entity(operation: &Operation, stored: StoredEntity) -> Result<Entity, Error> {
     let StoredEntity { body, timestamp, etag } = stored;
-    let (partition, row) = body.partition.zip(body.row).ok_or_else(|| unreadable(call, "an entity has no keys"))?;
+    let (partition, row) =
+        body.partition.zip(body.row).ok_or_else(|| unreadable(operation, "an entity has no keys"))?;
     Ok(Entity { key: EntityKey { partition, row }, properties: body.properties, timestamp, etag })
 }
 
-fn read_page(call: &Call, answer: &Answer) -> Result<Page, Error> {
-    let bodies = read_entity_set(&answer.body);
-    let bodies = bodies.map_err(|error| unreadable(call, &format!("an entity is not one: {error:?}")))?;
-    let entities = bodies.into_iter().map(|stored| entity(call, stored)).collect::<Result<_, Error>>()?;
-    let text = |name| answer.header(name).map(str::to_owned);
+fn read_page(operation: &Operation, response: &Response) -> Result<Page, Error> {
+    let bodies = read_entity_set(&response.body);
+    let bodies = bodies.map_err(|error| unreadable(operation, &format!("an entity is malformed: {error:?}")))?;
+    let entities = bodies.into_iter().map(|stored| entity(operation, stored)).collect::<Result<_, Error>>()?;
+    let text = |name| response.header(name).map(str::to_owned);
     let next = text("x-ms-continuation-NextPartitionKey")
         .map(|partition| Continuation { partition, row: text("x-ms-continuation-NextRowKey") });
     Ok(Page { entities, next })

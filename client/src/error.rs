@@ -1,40 +1,41 @@
-//! Why an operation did not happen.
+//! The error of all operations.
 
+use crate::http::HttpError;
 use std::fmt;
 
-/// Why an operation failed for good.
+/// Why an operation failed, after all attempts.
 #[derive(Debug)]
 pub enum Error {
     /// The service refused the request.
     Refused {
-        /// What was asked for.
+        /// The operation, in words.
         what: String,
-        /// The HTTP status.
+        /// The HTTP status of the response.
         status: u16,
-        /// The code of the error, or nothing.
+        /// The error code of the service; may be empty.
         code: String,
-        /// The message of the error, or nothing.
+        /// The error message of the service; may be empty.
         message: String,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// There was no answer.
+    /// There was no response.
     Unreachable {
-        /// What was asked for.
+        /// The operation, in words.
         what: String,
-        /// The last reason.
-        source: Box<dyn std::error::Error + Send + Sync>,
-        /// How often it was tried.
+        /// Why the last attempt failed.
+        source: HttpError,
+        /// The number of attempts.
         attempts: u32,
     },
-    /// The answer is larger than any that is read.
-    AnswerTooLarge {
-        /// What was asked for.
+    /// The response is larger than [`RESPONSE_BODY_BYTES_MAX`](crate::limits::RESPONSE_BODY_BYTES_MAX).
+    ResponseTooLarge {
+        /// The operation, in words.
         what: String,
     },
-    /// The answer is not one that the service gives.
+    /// The response does not follow the protocol.
     Unreadable {
-        /// What was asked for.
+        /// The operation, in words.
         what: String,
         /// What is wrong with it.
         why: String,
@@ -42,7 +43,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The status and code with which the service refused; `None` for everything else.
+    /// The status and error code if the service refused the request; `None` for all other errors.
     pub fn refusal(&self) -> Option<(u16, &str)> {
         match self {
             Self::Refused { status, code, .. } => Some((*status, code)),
@@ -56,20 +57,14 @@ impl fmt::Display for Error {
         match self {
             Self::Refused { what, status, code, message, attempts } => {
                 write!(f, "{what} was refused: {status}")?;
-                let told = [code.as_str(), message.as_str()];
-                told.iter().filter(|text| !text.is_empty()).try_for_each(|text| write!(f, " {text}"))?;
+                let details = [code.as_str(), message.as_str()];
+                details.iter().filter(|text| !text.is_empty()).try_for_each(|text| write!(f, " {text}"))?;
                 if *attempts > 1 { write!(f, " (after {attempts} attempts)") } else { Ok(()) }
             }
             Self::Unreachable { what, source, attempts } => {
-                write!(f, "{what} had no answer after {attempts} attempts: {source}")?;
-                let mut cause = source.source();
-                while let Some(deeper) = cause {
-                    write!(f, ": {deeper}")?;
-                    cause = deeper.source();
-                }
-                Ok(())
+                write!(f, "{what} had no answer after {attempts} attempts: {source}")
             }
-            Self::AnswerTooLarge { what } => write!(f, "the answer to {what} is too large"),
+            Self::ResponseTooLarge { what } => write!(f, "the answer to {what} is too large"),
             Self::Unreadable { what, why } => write!(f, "the answer to {what} cannot be read: {why}"),
         }
     }

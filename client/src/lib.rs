@@ -1,40 +1,35 @@
-//! A client of the Table protocol, as small as the commands of Rowhouse allow.
+//! A client library for the Table protocol.
 //!
-//! [`TableService`] speaks for one account: tables, entities, pages of them, transactions, stored access policies and
-//! service properties, over connections that are kept alive.
+//! [`TableService`] is the client of one account: tables, entities, pages of entities, transactions, stored access policies
+//! and service properties, over connections that are kept alive.
 //!
 //! Invariants:
 //!
-//! 1. An operation that may be repeated without harm is, with growing pauses, whenever the service is busy or the
-//!    connection breaks; how often is bounded. One that could find its own earlier attempt is repeated only when the
-//!    service said that it did nothing.
-//! 2. An answer never takes more memory than its bound in [`limits`].
+//! 1. An idempotent operation is retried with growing pauses when the service is busy or the connection breaks, a bounded
+//!    number of times. An operation that is not idempotent is retried only if the service said that it did nothing.
+//! 2. A response never takes more memory than its limit in [`limits`].
 //! 3. Keys and signatures appear in no error and no `Debug` output.
+//!
+//! [`http`] is the HTTP client below it, which the server uses for its own requests as well.
 //!
 //! This crate must not know storage, configuration or the command line.
 
 mod connection_string;
 mod credential;
+mod development;
 mod endpoint;
 mod entities;
 mod error;
+pub mod http;
 pub mod limits;
 mod request;
 mod retry;
 mod service;
-mod transport;
 
 pub use connection_string::ConnectionString;
 pub use credential::Credential;
+pub use development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
 pub use endpoint::{Endpoint, EndpointError};
 pub use entities::{Continuation, Entity, Page, Query, WriteMode};
 pub use error::Error;
 pub use service::TableService;
-
-/// The name of the well-known development account (07 §12).
-pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-/// The key of the well-known development account. It is public and protects nothing.
-pub const DEVELOPMENT_KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-/// Where the development account is served unless it is told otherwise.
-pub const DEVELOPMENT_ENDPOINT: &str = "http://127.0.0.1:10002/devstoreaccount1";

@@ -5,67 +5,66 @@
 use crate::credential::Credential;
 use crate::endpoint::Endpoint;
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH};
 use http::{HeaderValue, Method, Request};
-use http_body_util::Full;
 use std::time::SystemTime;
 use wire::batch::ChangesetWriter;
 use wire::query::raw_comp;
-use wire::signing::{Scheme, Signed};
+use wire::signing::{Scheme, SignedRequest};
 
 /// The service version of all requests.
 pub(crate) const VERSION: &str = "2019-02-02";
 
-/// What the body of a request is, and what its answer is to be.
+/// The format of the body of a request and of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum BodyFormat {
     Json,
     Xml,
-    /// A change set of this many operations.
-    Batch(usize),
+    /// A changeset of this many entity operations.
+    Changeset(usize),
 }
 
-/// A request before it is signed.
+/// One operation of the protocol: a request without date and signature, which each attempt gets anew.
 #[derive(Debug, Clone)]
-pub(crate) struct Call {
-    /// What is asked for, for errors.
+pub(crate) struct Operation {
+    /// Names the operation in errors.
     pub(crate) what: String,
     pub(crate) method: Method,
-    /// The path behind that of the endpoint, encoded, with its slash.
+    /// The path relative to that of the endpoint, encoded, with a leading slash.
     pub(crate) path: String,
     /// Encoded, without a question mark; may be empty.
     pub(crate) query: String,
-    pub(crate) form: Form,
+    pub(crate) format: BodyFormat,
     pub(crate) body: Bytes,
-    /// What the entity must fulfil.
+    /// The `If-Match` condition.
     pub(crate) if_match: Option<String>,
-    /// Whether it may be sent again although it may have been carried out.
-    pub(crate) is_repeatable: bool,
+    /// Whether it may be sent again although an earlier attempt may have been executed.
+    pub(crate) is_idempotent: bool,
 }
 
-impl Call {
-    /// A request without a body.
-    pub(crate) fn get(what: String, path: String, query: String, form: Form) -> Self {
+impl Operation {
+    /// A GET operation.
+    pub(crate) fn get(what: String, path: String, query: String, format: BodyFormat) -> Self {
         let (method, body) = (Method::GET, Bytes::new());
-        Self { what, method, path, query, form, body, if_match: None, is_repeatable: true }
+        Self { what, method, path, query, format, body, if_match: None, is_idempotent: true }
     }
 
-    /// The request at this instant.
+    /// The request, dated and signed.
     pub(crate) fn request(
         &self,
         endpoint: &Endpoint,
         credential: &Credential,
         now: SystemTime,
-    ) -> Result<Request<Full<Bytes>>, http::Error> {
-        let content_type = match self.form {
+    ) -> Result<Request<Bytes>, http::Error> {
+        let content_type = match self.format {
             _ if self.body.is_empty() => "",
-            Form::Json => "application/json",
-            Form::Xml => "application/xml",
-            Form::Batch(_) => ChangesetWriter::CONTENT_TYPE,
+            BodyFormat::Json => "application/json",
+            BodyFormat::Xml => "application/xml",
+            BodyFormat::Changeset(_) => ChangesetWriter::CONTENT_TYPE,
         };
-        let accept = match self.form {
-            Form::Json | Form::Batch(_) => "application/json;odata=minimalmetadata",
-            Form::Xml => "application/xml",
+        let accept = match self.format {
+            BodyFormat::Json | BodyFormat::Changeset(_) => "application/json;odata=minimalmetadata",
+            BodyFormat::Xml => "application/xml",
         };
         let query = match credential {
             Credential::Sas(token) if self.query.is_empty() => token.to_string(),
@@ -78,12 +77,11 @@ impl Call {
             .method(self.method.clone())
             .uri(format!("{}{}{mark}{query}", endpoint.origin(), self.full_path(endpoint)))
             .header(ACCEPT, accept)
-            .header(USER_AGENT, concat!("Rowhouse/", env!("CARGO_PKG_VERSION")))
             .header("x-ms-version", VERSION)
             .header("x-ms-date", &date)
             .header("DataServiceVersion", "3.0;")
             .header("MaxDataServiceVersion", "3.0;NetFx");
-        if self.form == Form::Json && self.method != Method::GET {
+        if self.format == BodyFormat::Json && self.method != Method::GET {
             request = request.header("Prefer", "return-no-content");
         }
         if let Some(condition) = &self.if_match {
@@ -94,7 +92,7 @@ impl Call {
         }
         if let Credential::Key(key) = credential {
             let account = endpoint.account().as_str();
-            let signed = Signed {
+            let signed = SignedRequest {
                 method: self.method.as_str(),
                 content_md5: "",
                 content_type,
@@ -108,7 +106,7 @@ impl Call {
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
-        request.body(Full::new(self.body.clone()))
+        request.body(self.body.clone())
     }
 
     fn full_path(&self, endpoint: &Endpoint) -> String {
@@ -121,9 +119,9 @@ mod tests {
     use super::*;
     use wire::signing::{AccountKey, Authorization, any_verifies};
 
-    fn call(method: Method, path: &str, query: &str, form: Form) -> Call {
+    fn operation(method: Method, path: &str, query: &str, format: BodyFormat) -> Operation {
         let body = Bytes::from_static(b"body");
-        Call { method, body, ..Call::get(String::new(), path.to_owned(), query.to_owned(), form) }
+        Operation { method, body, ..Operation::get(String::new(), path.to_owned(), query.to_owned(), format) }
     }
 
     #[test]
@@ -131,15 +129,15 @@ mod tests {
         let key = AccountKey::parse(crate::DEVELOPMENT_KEY).unwrap();
         let credential = Credential::Key(key.clone());
         let endpoint = Endpoint::parse("http://127.0.0.1:1", None).unwrap();
-        for (call, comp) in [
-            (call(Method::GET, "/Tables", "", Form::Json), None),
-            (call(Method::POST, "/$batch", "", Form::Batch(1)), None),
-            (call(Method::PUT, "/Harvest", "comp=acl", Form::Xml), Some("acl")),
-            (call(Method::GET, "/", "restype=service&comp=properties", Form::Xml), Some("properties")),
+        for (operation, comp) in [
+            (operation(Method::GET, "/Tables", "", BodyFormat::Json), None),
+            (operation(Method::POST, "/$batch", "", BodyFormat::Changeset(1)), None),
+            (operation(Method::PUT, "/Harvest", "comp=acl", BodyFormat::Xml), Some("acl")),
+            (operation(Method::GET, "/", "restype=service&comp=properties", BodyFormat::Xml), Some("properties")),
         ] {
-            let request = call.request(&endpoint, &credential, SystemTime::now()).unwrap();
+            let request = operation.request(&endpoint, &credential, SystemTime::now()).unwrap();
             let header = |name: &str| request.headers().get(name).map_or("", |value| value.to_str().unwrap());
-            let signed = Signed {
+            let signed = SignedRequest {
                 method: request.method().as_str(),
                 content_md5: "",
                 content_type: header("content-type"),
@@ -156,15 +154,15 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_access_signature_goes_behind_the_query() {
+    fn a_shared_access_signature_follows_the_query() {
         let credential = Credential::parse("?sv=2019-02-02&sig=a%2Bb").unwrap();
         let endpoint = Endpoint::parse("https://acct.table.core.windows.net", None).unwrap();
         for (query, expected) in [
             ("", "https://acct.table.core.windows.net/t()?sv=2019-02-02&sig=a%2Bb"),
             ("$top=1", "https://acct.table.core.windows.net/t()?$top=1&sv=2019-02-02&sig=a%2Bb"),
         ] {
-            let call = call(Method::GET, "/t()", query, Form::Json);
-            let request = call.request(&endpoint, &credential, SystemTime::now()).unwrap();
+            let operation = operation(Method::GET, "/t()", query, BodyFormat::Json);
+            let request = operation.request(&endpoint, &credential, SystemTime::now()).unwrap();
             assert_eq!(request.uri().to_string(), expected);
             assert!(!request.headers().contains_key(AUTHORIZATION));
         }

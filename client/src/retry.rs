@@ -1,26 +1,26 @@
-//! When an operation is tried again, and how long to wait before that.
+//! When an operation is retried, and after which pause.
 
 use crate::limits::{PAUSE_MAX, PAUSE_MIN, RETRY_AFTER_MAX};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// Whether a status says that the same request may succeed later.
-pub(crate) fn is_passing(status: u16) -> bool {
+pub(crate) fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }
 
-/// Waits behind the attempt of this number, counted from one.
+/// Waits after the attempt with this number, counted from one.
 pub(crate) async fn pause(attempt: u32, retry_after: Option<Duration>) {
-    // Every `RandomState` has keys of its own, which is all the randomness that is needed to keep clients apart.
+    // Every `RandomState` has its own random keys, which is enough randomness to keep clients apart.
     let random = RandomState::new().hash_one(attempt);
     tokio::time::sleep(pause_time(attempt, retry_after, random)).await;
 }
 
-/// What the service asks for, within reason, else twice as long each time; of that between half and all, so that
-/// requests which failed together do not come back together.
+/// The pause that the service asked for, up to a maximum. Otherwise exponential backoff with jitter: between half and all
+/// of a time that doubles with each attempt, so that requests which failed together are not repeated together.
 fn pause_time(attempt: u32, retry_after: Option<Duration>, random: u64) -> Duration {
-    if let Some(asked) = retry_after {
-        return asked.min(RETRY_AFTER_MAX);
+    if let Some(requested) = retry_after {
+        return requested.min(RETRY_AFTER_MAX);
     }
     let doubled = 2_u32.checked_pow(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
     let longest = PAUSE_MIN.saturating_mul(doubled).min(PAUSE_MAX);
@@ -46,8 +46,8 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_and_what_stays() {
-        assert!([408, 429, 500, 503].into_iter().all(is_passing));
-        assert!(![200, 400, 403, 404, 409, 413, 501].into_iter().any(is_passing));
+    fn transient_statuses() {
+        assert!([408, 429, 500, 503].into_iter().all(is_transient));
+        assert!(![200, 400, 403, 404, 409, 413, 501].into_iter().any(is_transient));
     }
 }

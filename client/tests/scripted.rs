@@ -1,4 +1,4 @@
-//! The client against services that answer as a test wants: too large, busy, broken, nonsense.
+//! The client against servers with scripted responses: too large, busy, broken, malformed.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 
@@ -11,18 +11,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wire::batch::{Batch, ChangesetWriter, read};
 
-/// A request as the service saw it.
+/// A request as the server received it.
 #[derive(Debug, Clone)]
-struct Seen {
+struct ReceivedRequest {
     target: String,
     body: Vec<u8>,
 }
 
-/// Head lines behind the status line, and the body.
+/// The status, further header lines, and the body.
 type Reply = (&'static str, String, Vec<u8>);
 
-/// Serves what the script answers, and keeps what was asked.
-fn service(script: impl Fn(usize, &Seen) -> Reply + Send + Sync + 'static) -> (TableService, Arc<Mutex<Vec<Seen>>>) {
+/// Starts a server that answers by the script and records the requests.
+fn service(
+    script: impl Fn(usize, &ReceivedRequest) -> Reply + Send + Sync + 'static,
+) -> (TableService, Arc<Mutex<Vec<ReceivedRequest>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -38,7 +40,11 @@ fn service(script: impl Fn(usize, &Seen) -> Reply + Send + Sync + 'static) -> (T
     (TableService::new(endpoint, Credential::parse(DEVELOPMENT_KEY).unwrap()).unwrap(), seen)
 }
 
-fn connection(stream: TcpStream, script: &dyn Fn(usize, &Seen) -> Reply, log: &Mutex<Vec<Seen>>) -> Option<()> {
+fn connection(
+    stream: TcpStream,
+    script: &dyn Fn(usize, &ReceivedRequest) -> Reply,
+    log: &Mutex<Vec<ReceivedRequest>>,
+) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let (mut target, mut length) = (String::new(), 0);
@@ -59,7 +65,7 @@ fn connection(stream: TcpStream, script: &dyn Fn(usize, &Seen) -> Reply, log: &M
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body).ok()?;
-        let seen = Seen { target, body };
+        let seen = ReceivedRequest { target, body };
         let number = {
             let mut log = log.lock().unwrap();
             log.push(seen.clone());
@@ -109,11 +115,11 @@ async fn a_transaction_that_is_too_large_is_sent_in_parts() {
     assert_eq!(sent, [100, 50, 25, 25, 50, 25, 25]);
     let (service, _) = self::service(|_, _| ("413 Too Large", String::new(), Vec::new()));
     let refused = service.write("cars", &entities(2), WriteMode::Replace).await.unwrap_err();
-    assert_eq!(refused.refusal().map(|(status, _)| status), Some(413), "one entity cannot be parted");
+    assert_eq!(refused.refusal().map(|(status, _)| status), Some(413), "one entity cannot be split");
 }
 
 #[tokio::test]
-async fn what_passes_is_tried_again_and_what_stays_is_told() {
+async fn transient_errors_are_retried_and_others_are_returned() {
     let busy = "HTTP/1.1 503 Busy\r\n\r\n{\"odata.error\":{\"code\":\"ServerBusy\",\"message\":{\"value\":\"Busy.\"}}}";
     let (service, seen) = service(move |number, _| match number {
         1 => ("429 Too Many", "Retry-After: 1\r\n".to_owned(), Vec::new()),
@@ -136,7 +142,7 @@ async fn what_passes_is_tried_again_and_what_stays_is_told() {
 }
 
 #[tokio::test]
-async fn a_page_beyond_the_bound_is_asked_for_with_fewer_entities() {
+async fn a_page_that_is_too_large_is_requested_with_fewer_entities() {
     let (service, seen) = service(|_, request| {
         let top = request.target.split("$top=").nth(1).and_then(|rest| rest.split('&').next()?.parse().ok());
         let top: usize = top.unwrap();
@@ -157,7 +163,7 @@ async fn a_page_beyond_the_bound_is_asked_for_with_fewer_entities() {
 }
 
 #[tokio::test]
-async fn nonsense_is_an_error_and_no_panic() {
+async fn malformed_responses_are_errors() {
     let (service, _) = service(|_, _| ("200 OK", "Content-Type: text/html\r\n".to_owned(), b"<html>".to_vec()));
     assert!(matches!(service.tables().await, Err(Error::Unreadable { .. })));
     assert!(matches!(service.page("cars", &Query::default(), None, 10).await, Err(Error::Unreadable { .. })));
@@ -167,10 +173,10 @@ async fn nonsense_is_an_error_and_no_panic() {
 }
 
 #[tokio::test]
-async fn what_could_find_itself_is_sent_once() {
+async fn operations_that_are_not_idempotent_are_sent_once() {
     let entity = || entities(1).remove(0);
     let key = entity().key;
-    // Nobody knows whether an operation that ended so was carried out.
+    // After such a response it is unknown whether the operation was executed.
     let (service, seen) = service(|_, _| ("500 Error", String::new(), Vec::new()));
     assert!(service.create_new_table("cars").await.is_err());
     assert!(service.delete_table("cars").await.is_err());
@@ -178,7 +184,7 @@ async fn what_could_find_itself_is_sent_once() {
     assert!(service.put("cars", &entity(), WriteMode::Merge, Some("*")).await.is_err());
     assert!(service.delete("cars", &key, "*").await.is_err());
     assert_eq!(seen.lock().unwrap().len(), 5);
-    // What the service did not even begin is sent again.
+    // An operation that the service did not begin is sent again.
     let (service, seen) = self::service(|number, _| match number {
         1 => ("503 Busy", "Retry-After: 0\r\n".to_owned(), Vec::new()),
         _ => ("204 No Content", "ETag: W/\"x\"\r\n".to_owned(), Vec::new()),

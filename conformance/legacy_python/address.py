@@ -1,9 +1,9 @@
-"""Where the endpoint is, as the old clients can be told: they build the host name from the account name, and only that way.
+"""The endpoint in the only form that the old clients accept: they build the host name from the account name.
 
 Given an endpoint in path style, such as `http://127.0.0.1:10002/devstoreaccount1`, the clients get the host style name
 `<account>.table.localhost` with the port of the endpoint. Names under `localhost` mean this machine (RFC 6761), but not
-every resolver knows it, so `resolve_localhost` tells the process which machine the endpoint is on. This is the only thing
-that is changed for the clients; they are used as they were released.
+every resolver knows them, so `resolve_localhost` resolves them in this process. Nothing else is changed for the clients;
+they are used as they were released.
 """
 
 import os
@@ -46,7 +46,7 @@ def unique_name(prefix="t"):
 
 
 def resolve_localhost(machine):
-    """From now on, names that end in `.table.localhost` are looked up as this machine."""
+    """Resolve names that end in `.table.localhost` to this machine from now on."""
     ordinary = socket.getaddrinfo
 
     def look_up(host, *args, **kwargs):

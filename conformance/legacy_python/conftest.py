@@ -14,5 +14,5 @@ def address():
 
 @pytest.fixture
 def key():
-    """A key no other case has used."""
+    """A key that no other case uses."""
     return uuid.uuid4().hex

@@ -80,7 +80,7 @@ def atom_send(wire, method, target, body=None, *, headers=None, accept=ATOM, ver
 
 
 class AtomTable(TableWire):
-    """A table whose requests are those of an Atom client: it is its own wire, and adds what such a client sends."""
+    """A table whose requests are those of an Atom client: it adds to each request what such a client sends."""
 
     def __init__(self, table: TableWire):
         super().__init__(self, table.name)
@@ -91,7 +91,7 @@ class AtomTable(TableWire):
 
 
 def atom_part(operation, properties):
-    """The operation as Atom clients send it: an entry as body, and no Accept of its own."""
+    """The operation as Atom clients send it: an entry as body, and no Accept header."""
     operation.body = entry(properties)
     operation.headers = {**operation.headers, "Accept": None, "Content-Type": "application/atom+xml;type=entry"}
     return operation

@@ -1,6 +1,6 @@
 """Building `$batch` requests and reading their answers: the MIME envelope, the changeset and its operations.
 
-Bodies are built byte by byte, so that a test decides about line ends, boundaries and where a header stands.
+Bodies are built byte by byte, so that a test chooses line ends, boundaries and the position of a header.
 """
 
 import re
@@ -108,7 +108,7 @@ def read_parts(answer):
 
 
 def between(text, boundary):
-    """What stands between the first and the last delimiter of a multipart text."""
+    """The text between the first and the last delimiter of a multipart text."""
     start, end = f"--{boundary}\r\n", f"\r\n--{boundary}--\r\n"
     assert text.startswith(start), text[:400]
     assert text.endswith(end), text[-400:]

@@ -51,7 +51,7 @@ def service(wire):
 
 @pytest.fixture
 def new_name(wire):
-    """A maker of unique table names; the tables that carry them at the end are deleted."""
+    """A function that makes unique table names; tables with these names are deleted at the end."""
     names = []
 
     def make(prefix=""):
@@ -80,7 +80,7 @@ def client(service, table):
 
 @pytest.fixture(scope="module")
 def shared(wire):
-    """One table for all cases of a module that keep apart by their keys."""
+    """One table for the cases of a module, which use different keys."""
     fresh = create_table(wire, unique_name())
     yield fresh
     delete_table(wire, fresh.name)
@@ -88,5 +88,5 @@ def shared(wire):
 
 @pytest.fixture
 def key():
-    """A key no other case has used."""
+    """A key that no other case uses."""
     return uuid.uuid4().hex

@@ -132,7 +132,7 @@ def check_status(answer, *statuses):
 
 
 def check_refused(answer):
-    """Some 4xx, for what nobody has seen the real service answer."""
+    """Some 4xx, where the answer of the real service is not known."""
     assert 400 <= answer.status < 500, (answer.status, answer.body[:600])
     return answer
 

@@ -1,6 +1,6 @@
 """Cases that an endpoint is known to fail, with the reason; the variable TABLES_SERVER names the endpoint's list.
 
-An expected failure is run all the same, and one that passes fails the run: so the list never goes stale.
+An expected failure still runs, and fails the run if it passes, so the list stays correct.
 """
 
 EXPECTED = {

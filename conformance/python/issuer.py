@@ -1,7 +1,7 @@
 """An issuer of bearer tokens, and the server under test that trusts it, both on this machine for one run.
 
-`Issuer` serves a discovery document and a key set over plain HTTP and signs tokens with a key made on the spot.
-`Server` is the binary, with a certificate made on the spot: the official client sends tokens over HTTPS only.
+`Issuer` serves a discovery document and a key set over plain HTTP and signs tokens with a new key.
+`Server` is the binary, with a new certificate: the official client sends tokens over HTTPS only.
 """
 
 import base64
@@ -22,7 +22,7 @@ TENANT = "66666666-7777-8888-9999-000000000000"
 
 
 def encode(content):
-    """Base64 as tokens use it."""
+    """Base64 in the form of tokens (URL-safe, without padding)."""
     if not isinstance(content, bytes):
         content = json.dumps(content).encode()
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()

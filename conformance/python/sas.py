@@ -12,7 +12,7 @@ CANNOT = "This request is not authorized to perform this operation"
 
 
 class TokenWire(Wire):
-    """The same endpoint, every request with a token in its address."""
+    """The same endpoint, with a token in the address of every request."""
 
     def __init__(self, wire, token):
         super().__init__(wire.base, wire.account, wire.key)
@@ -28,7 +28,7 @@ def in_hours(hours):
 
 
 def time_text(hours):
-    """The time so many hours from now, as it stands in a token."""
+    """The time this many hours from now, in the form of a token."""
     return in_hours(hours).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -81,7 +81,7 @@ def account_string_to_sign(account, fields):
 
 
 def signed(wire, make_string, **fields):
-    """A token of exactly these fields, signed by the suite itself."""
+    """A token with exactly these fields, signed by the suite itself."""
     fields = {"sv": VERSION, **fields}
     fields = {name: value for name, value in fields.items() if value is not None}
     return encode_token({**fields, "sig": signature(wire.key, make_string(wire.account, fields))})

@@ -1,4 +1,4 @@
-"""The service properties document: sections to send, and the whole that comes back."""
+"""The service properties document: sections to send, and the whole document that is returned."""
 
 from contextlib import contextmanager
 
@@ -52,7 +52,7 @@ def set_sections(wire, *sections):
 
 @contextmanager
 def restored(wire):
-    """The properties belong to the whole account, so whoever changes them puts back what was there."""
+    """The properties belong to the whole account, so a case that changes them restores them."""
     found = read_properties(wire)
     try:
         yield

@@ -31,9 +31,9 @@ def get_acl(table, method="GET", **kwargs):
 
 
 def policies(table):
-    """The document behind the declaration, which must be there."""
+    """The document after the XML declaration, which must be present."""
     answer = check_status(get_acl(table), 200)
-    # The mark in front is what the service sends; clients cope without it.
+    # The service sends a byte order mark first; clients accept the document without it.
     text = answer.text.lstrip("\ufeff")
     assert text.startswith('<?xml version="1.0" encoding="utf-8"?>'), text
     return text.split("?>", 1)[1]

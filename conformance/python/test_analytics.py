@@ -1,5 +1,5 @@
-"""The tables of Storage Analytics through the official client, with servers of the suite's own: figures are written when a
-server stops, so the next one shows them."""
+"""The tables of Storage Analytics through the official client, with servers that the suite starts. Figures are written when a
+server stops, so the next server shows them."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ MINUTE = "$MetricsMinutePrimaryTransactionsTable"
 
 
 class Server:
-    """A server that measures, on a data folder; `with` ends it."""
+    """A server with metrics on a data folder; `with` ends it."""
 
     def __init__(self, folder):
         arguments = ["serve", "--data", folder, "--listen", "127.0.0.1:0", "--analytics"]
@@ -74,10 +74,10 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def service(folder):
-    """A server that shows these figures, and adds none of its own: a minute may end at any time."""
+    """A server that shows these figures without adding its own: a minute may end at any time."""
     off = TableMetrics(enabled=False)
     with Server(folder) as server, server.service() as service:
-        # A request that changes what is measured is measured by what it says.
+        # The request that changes the settings is already counted by the new ones.
         service.set_service_properties(hour_metrics=off, minute_metrics=off)
         yield service
 

@@ -1,4 +1,4 @@
-"""Atom entries and feeds byte by byte, every type written in one format and read in all four, and what an entry may look like (03 §5)."""
+"""Atom entries and feeds byte by byte, every type written in one format and read in all four, and the forms that an entry may have (03 §5)."""
 
 import re
 
@@ -32,7 +32,7 @@ def settled(text):
 
 
 def base_of(text):
-    """What `xml:base` says: the address of the service, which with path style may or may not hold the account."""
+    """The value of `xml:base`: the address of the service, which in path style may or may not contain the account."""
     return re.search(r'xml:base="([^"]*)"', text).group(1)
 
 
@@ -172,7 +172,7 @@ def test_doubles_that_are_no_numbers(shared, atom, key, text):
 
 
 def test_all_types_survive_a_way_through_atom(shared, atom, key):
-    """What is read in Atom is written again in Atom, as a client does that copies; nothing changes its type."""
+    """An entity that is read and written again in Atom, as in a copy, keeps the types of its properties."""
     body = {"PartitionKey": key, "RowKey": "r"}
     for n, (kind, text, _) in enumerate(TYPES.values()):
         body[f"P{n}"] = text if kind is None else (kind, text)
@@ -184,7 +184,7 @@ def test_all_types_survive_a_way_through_atom(shared, atom, key):
 
 
 def bare(properties, prefix="d", meta="m", atom_prefix=""):
-    """An entry with prefixes of the caller's choice and nothing but its content."""
+    """An entry with prefixes of the caller's choice and only its content."""
     own = f"{atom_prefix}:" if atom_prefix else ""
     declared = f"xmlns:{atom_prefix}" if atom_prefix else "xmlns"
     return (f'<{own}entry xmlns:{prefix}="{DATA_SPACE}" xmlns:{meta}="{METADATA_SPACE}" {declared}="http://www.w3.org/2005/Atom">'
@@ -271,7 +271,7 @@ def test_refused_body(shared, atom, key, name):
 
 
 def read_message(answer):
-    """The message is not compared: nobody has seen what the real service says to each of these."""
+    """The message is not compared, because the one of the real service is not known in each of these cases."""
     return re.search(r'<message xml:lang="en-US">(.*?)\nRequestId', answer.text, re.S).group(1)
 
 

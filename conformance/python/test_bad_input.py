@@ -44,7 +44,7 @@ MALFORMED_JSON = {
 }
 
 
-# Not JSON by its grammar, though some readers take it: the code is not known.
+# Not JSON by its grammar, though some parsers accept it: the error code is not known.
 NOT_QUITE_JSON = {
     "single-quotes": b"{'PartitionKey':'p','RowKey':'r'}",
     "bare-name": b'{PartitionKey:"p","RowKey":"r"}',
@@ -245,7 +245,7 @@ def test_absurd_request(wire, name):
 
 
 def test_length_beside_chunks(wire, shared, key):
-    """The chunks count, or the request is refused; the length is never believed."""
+    """The chunks decide, or the request is refused; Content-Length is never used."""
     body = f'{{"PartitionKey":"{key}","RowKey":"r"}}'.encode()
     request = compose_chunked(wire, "POST", f"/{shared.name}", chunked([body]))
     status = status_of(wire.talk(with_lines(b"Content-Length: 5")(request), half_close=True))

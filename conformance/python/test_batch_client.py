@@ -97,7 +97,7 @@ def history(client, sentinel_etag, start):
 
 
 def test_history_with_a_sentinel(client):
-    """A failed condition of the sentinel tells the writer that another one took over; nothing of its history is stored."""
+    """A failed condition of the sentinel shows the writer that another one took over; none of its history is stored."""
     client.create_entity(entity("sentinel"))
     first = client.get_entity(P, "sentinel").metadata["etag"]
     answers = history(client, first, 0)
@@ -152,7 +152,7 @@ def test_over_four_mib(client):
 
 
 def test_wide_entities(client):
-    """An object of more than 252 properties lies in several entities of one partition, written in one transaction."""
+    """An object of more than 252 properties is stored in several entities of one partition, in one transaction."""
     values = {f"Property{n:04}": n for n in range(1000)}
     names = sorted(values)
     slices = [names[start:start + 250] for start in range(0, len(names), 250)]

@@ -23,7 +23,7 @@ def present(table, key):
 
 
 def check_part(parts, status, code, message, prefix):
-    """Exactly one part, an error whose message is the text behind the prefix (None: no prefix)."""
+    """Exactly one part, an error whose message is the prefix and then the text (None: no prefix)."""
     [part] = parts
     assert part.status == status, part
     problem = read_problem(part.text)
@@ -222,7 +222,7 @@ def test_point_query_miss(wire, shared, key):
 
 
 def check_not_executed(wire, shared, key, body, boundary=BATCH, **kwargs):
-    """Some refusal, outer or inner, and nothing stored."""
+    """An error of the batch or of an operation; nothing is stored."""
     answer = post_batch(wire, body, boundary, **kwargs)
     assert answer.status in (202, 400, 415), (answer.status, answer.body[:600])
     if answer.status == 202:
@@ -278,7 +278,7 @@ MIXTURES = {
 
 @pytest.mark.parametrize("name", MIXTURES)
 def test_more_than_one_thing_in_a_batch(wire, shared, key, name):
-    """A batch holds one changeset or one GET; what exactly is answered to more is not known, but something is refused."""
+    """A batch holds one changeset or one GET. The exact answer to more is not known, but it is an error."""
     answer = post_batch(wire, MIXTURES[name](shared, key))
     assert answer.status == 400 or (answer.status == 202 and b"HTTP/1.1 4" in answer.body), answer.body[:800]
     assert "2" not in present(shared, key)

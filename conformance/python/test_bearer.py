@@ -1,4 +1,4 @@
-"""Bearer tokens through the official client, with an issuer and a server of the suite's own."""
+"""Bearer tokens through the official client, with an issuer and a server that the suite starts."""
 
 import os
 import time
@@ -38,7 +38,7 @@ scope = "{account}/local*"
 
 
 class StaticCredential:
-    """Hands out tokens that were made before, one after the other, and remembers what it was asked for."""
+    """Returns prepared tokens, one after the other, and records the requested scopes."""
 
     def __init__(self, *tokens):
         self.tokens = list(tokens)
@@ -65,7 +65,7 @@ def server(issuer, tmp_path_factory):
 
 @pytest.fixture
 def connect(server):
-    """A maker of clients with a credential; they are closed at the end."""
+    """A function that makes clients with a credential; they are closed at the end."""
     clients = []
 
     def make(credential, **options):
@@ -83,7 +83,7 @@ def connect(server):
 
 @pytest.fixture
 def service(connect, issuer):
-    """A maker of clients for a principal."""
+    """A function that makes clients for a principal."""
     return lambda oid, **options: connect(StaticCredential(issuer.token(oid)), **options)
 
 

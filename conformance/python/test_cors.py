@@ -1,4 +1,4 @@
-"""CORS as a browser meets it: preflight requests, and the headers that actual requests bring back."""
+"""CORS as a browser uses it: preflight requests, and the headers of the answers to actual requests."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def untouched(wire):
 
 @pytest.fixture
 def rules(wire):
-    """Sets the rules of a case; there are none before."""
+    """Sets the rules of a case, which starts without any."""
     set_sections(wire, cors())
 
     def use(*rules):
@@ -35,7 +35,7 @@ def preflight(wire, target="/Tables", origin=HERE, method="GET", headers=None, *
 
 
 def cors_headers(answer):
-    """The headers of an answer that browsers and caches look at."""
+    """The headers of an answer that browsers and caches use."""
     names = [name.lower() for name, _ in answer.headers]
     wanted = {name for name in names if name.startswith("access-control-")} | ({"vary"} & set(names))
     return {name.removeprefix("access-control-"): answer.header(name) for name in wanted}
@@ -92,7 +92,7 @@ PREFLIGHTS_REFUSED = {
     "header-not-allowed": ([rule(HERE, "GET", "x-one")], {"headers": "x-one,x-two"}),
     "no-header-allowed": ([rule(HERE)], {"headers": "x-one"}),
     "prefix-not-met": ([rule(HERE, "GET", "x-ms-*")], {"headers": "x-m"}),
-    # The second rule is the first with origin and method, so it decides alone: the third is never looked at.
+    # The second rule is the first that matches origin and method, so it alone decides; the third is not used.
     "third-rule-trap": ([rule(HERE, "PUT", "*"), rule(HERE, "GET", "x-one"), rule("*", "GET", "*")], {"headers": "x-two"}),
 }
 
@@ -126,7 +126,7 @@ def test_preflight_of_an_unknown_account(wire, rules):
         wire.prefix = prefix
 
 
-# The origin may have a wildcard for what is below a domain.
+# The origin may have a wildcard for subdomains.
 
 @pytest.mark.parametrize("origin, status", [
     ("https://www.shop.example", 200), ("https://a.b.shop.example", 200), ("https://shop.example", 403),

@@ -1,4 +1,4 @@
-"""The Python snippets of the documents, run as they stand there."""
+"""Runs the Python snippets of the documents as they are."""
 
 import os
 import re
@@ -14,13 +14,13 @@ from issuer import write_certificate
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "docs/getting-started.md", "docs/testing-with-rowhouse.md"]
 LOCAL = "http://127.0.0.1:10002/devstoreaccount1"
-# Some snippets need a server of their own.
+# Some snippets need their own server.
 BINARY = os.environ.get("ROWHOUSE_BINARY")
 needs_binary = pytest.mark.skipif(not BINARY, reason="ROWHOUSE_BINARY does not say which server to start")
 
 
 def snippets(kind, language="python"):
-    """The fenced blocks whose opening line says this behind the language, with the name of their document."""
+    """The fenced blocks with this text after the language in their opening line, with the name of their document."""
     return list(find(kind, language))
 
 

@@ -142,7 +142,7 @@ FORBIDDEN = {"solidus": "/", "backslash": "\\", "number-sign": "#", "question-ma
 def test_insert_with_forbidden_character(shared, which, name):
     value = f"a{FORBIDDEN[name]}b"
     answer = shared.insert({"PartitionKey": "p", "RowKey": "r", which: value})
-    if value[1] < " ":  # XML-unsafe controls: only code and status are certain
+    if value[1] < " ":  # control characters that XML does not allow: only code and status are known
         assert check_problem(answer, 400, "OutOfRangeInput", out_of_range(which, value)).form == "json"
     else:
         check_problem(answer, 400, "OutOfRangeInput", out_of_range(which, value), form="json")

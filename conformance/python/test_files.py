@@ -38,7 +38,7 @@ ENTITIES = [
     {"PartitionKey": "types", "RowKey": "none"},
 ]
 
-# What a value of a file is to the client, by its type; everything else is what JSON makes of it.
+# The value of the client for a value of a file, by its type; other values are those of JSON.
 FROM_TEXT = {
     "Edm.String": str,
     "Edm.Boolean": lambda text: text == "true",
@@ -67,7 +67,7 @@ def from_record(record):
 
 
 def to_line(entity):
-    """An entity as the client gives it, as a line of JSON; the types are those that JSON does not tell."""
+    """An entity of the client as a line of JSON; types are given where JSON does not imply them."""
     line = {}
     for name, value in entity.items():
         edm_type = None
@@ -111,7 +111,7 @@ def new_table(service):
 
 
 def exact(table):
-    """The entities in their order, with the digits of times that Python's own lose."""
+    """The entities in their order, with all digits of times, which Python's own times do not have."""
     shown = []
     for entity in table.list_entities():
         values = {name: getattr(value, "tables_service_value", None) or value for name, value in entity.items()}

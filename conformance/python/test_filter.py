@@ -110,7 +110,7 @@ def test_precedence_blanks_and_shapes(examples, text):
 
 @pytest.mark.parametrize("text", ["not A eq 3"])
 def test_not_before_a_bare_comparison(shared, text):
-    """Nobody knows whether the real service evaluates this: an answer as `not (A eq 3)` or a refusal."""
+    """It is not known whether the real service evaluates this: the answer to `not (A eq 3)`, or an error."""
     check_status(shared.query({"$filter": text}), 200, 400, 501)
 
 

@@ -69,7 +69,7 @@ def test_syntax_error(shared, text):
 
 @pytest.mark.parametrize("text", ["A EQ 3", "A eq 3 AND B eq 4", "A eq 3 Or B eq 4", "NOT (A eq 3)"])
 def test_keywords_in_other_case(shared, text):
-    """Refused, never read as the operator (a user report: code that worked elsewhere failed in production)."""
+    """Refused, and not parsed as the operator (a user report: code that worked elsewhere failed in production)."""
     check_status(shared.query({"$filter": text}), 400, 501)
 
 

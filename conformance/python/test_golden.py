@@ -1,10 +1,10 @@
 """Golden exchanges: for each operation, format and class of versions one request and its answer, kept in `../golden`.
 
-A file holds the bytes of a request and, behind a line of its own, those of the answer; what differs from run to run stands
-in braces, and so do the signature and the date of the request. Header names of an answer are in lower case and in order,
-and the headers that frame a body are left out, since how it is framed is the transport's affair.
+A file has the bytes of a request and, after a separating line, those of the answer. Names in braces replace what differs
+from run to run, including the signature and the date of the request. Header names of an answer are in lower case and in order,
+and the headers that frame a body are left out, because the framing belongs to the transport.
 
-GOLDEN=write writes the answers of the endpoint into the files. Review every line of what changes against the specification.
+GOLDEN=write writes the answers of the endpoint into the files. Check every changed line against the specification.
 """
 
 import http.client
@@ -40,7 +40,7 @@ POLICIES = (
     "</AccessPolicy></SignedIdentifier></SignedIdentifiers>"
 )
 
-# What differs from run to run, and the name that stands for it.
+# Texts that differ from run to run, and the names that replace them.
 VARIABLE = [
     (rb"datetime'[0-9T.%AZ-]+'", b"datetime'{etag}'"),
     (rb'("Timestamp":")[0-9T:.Z-]+"', rb'\1{timestamp}"'),
@@ -55,7 +55,7 @@ VARIABLE = [
 
 @pytest.fixture
 def places(wire):
-    """What stands for the names in braces of a request: a table with two entities, and a name that is free."""
+    """The values of the names in braces of a request: a table with two entities, and a name that is free."""
     table, free = create_table(wire, unique_name()), unique_name()
     for entity in ENTITIES:
         answer = table.insert(entity.encode("utf-8"))
@@ -69,7 +69,7 @@ def places(wire):
 
 @pytest.fixture
 def account_state(wire, case):
-    """Service properties that an exchange shows or needs, taken back afterwards."""
+    """Service properties that an exchange shows or needs, restored afterwards."""
     if "service_properties" not in case and "preflight" not in case:
         yield
         return
@@ -92,7 +92,7 @@ def signed(wire, request):
 
 
 class Received:
-    """Bytes in the place of a socket, for the standard library's reader."""
+    """Bytes instead of a socket, for the parser of the standard library."""
 
     def __init__(self, data):
         self.data = data
@@ -102,7 +102,7 @@ class Received:
 
 
 def check_one_stamp(etag, body):
-    """An entity has one Timestamp: its ETag in the header and in the body says the same."""
+    """An entity has one Timestamp, so the ETags in the header and in the body are equal."""
     stamps = {stamp.replace(b"%3A", b":") for stamp in re.findall(rb"datetime'([0-9T.%AZ-]+)'", body)}
     stamps |= set(re.findall(rb'"Timestamp":"([^"]+)"', body))
     stamps |= set(re.findall(rb'<d:Timestamp m:type="Edm.DateTime">([^<]+)<', body))
@@ -111,7 +111,7 @@ def check_one_stamp(etag, body):
 
 
 def answered(wire, places, data, method):
-    """The bytes of an answer, with names in braces in the place of what differs from run to run."""
+    """The bytes of an answer, with names in braces instead of what differs from run to run."""
     response = http.client.HTTPResponse(Received(data), method=method)
     response.begin()
     lines = [f"HTTP/1.1 {response.status} {response.reason}"]
@@ -153,7 +153,7 @@ def test_exchange(wire, places, account_state, case):
     assert got.decode("utf-8") == expected.decode("utf-8")
 
 
-# What there is of an operation that answers with entities or tables, and of one that answers with nothing.
+# The variants of an operation that answers with entities or tables, and of one that answers without a body.
 ATOM_VERSIONS = ["none", "2009-04-14", "2011-08-18", "2014-02-14", "2015-07-08"]
 JSON_VERSIONS = ["2014-02-14", "2015-07-08", "2019-02-02"]
 FORMATS = [f"atom.{version}" for version in ATOM_VERSIONS] + [

@@ -13,7 +13,7 @@ STREAMING = "{};streaming=true;charset=utf-8"
 
 
 class Place:
-    """What an operation of the table below may use: the wire, a table with the entity ('p', 'r'), and a new name."""
+    """The parameters of the operations in the table below: the wire, a table with the entity ('p', 'r'), and a new name."""
 
     def __init__(self, wire, table, name):
         self.wire, self.table, self.name = wire, table, name
@@ -68,7 +68,7 @@ def test_success(place, name):
     assert answer.header("Preference-Applied") == headers.get("Prefer")
     if status == 204:
         assert answer.body == b"" and answer.header("Content-Type") is None
-        # The service sends a length of 0, which HTTP forbids with this status; both are an answer without a body.
+        # The service sends a length of 0, which HTTP forbids with this status; both mean an answer without a body.
         assert answer.header("Content-Length") in (None, "0")
     else:
         assert answer.header("Content-Type") == STREAMING.format(MINIMAL)

@@ -1,4 +1,4 @@
-"""Keys: what they may hold, how they are addressed, and the order of a listing (01 §3, 02 §1, 07 §6)."""
+"""Keys: which characters they may have, how they are addressed, and the order of a listing (01 §3, 02 §1, 07 §6)."""
 
 import urllib.parse
 
@@ -43,12 +43,12 @@ def javascript_form(text):
 
 
 def least_form(text):
-    """A key with only those characters encoded that no path may hold."""
+    """A key in which only those characters are encoded that no path may contain."""
     return urllib.parse.quote(text.replace("'", "''"), safe="!'()*+,:;=@$&~._-")
 
 
 def location_form(text):
-    """A key as the service writes it into an address: doubled quotes bare."""
+    """A key as the service writes it into an address: doubled quotes are not encoded."""
     return urllib.parse.quote(text.replace("'", "''"), safe="'")
 
 
@@ -117,7 +117,7 @@ def test_keys_are_compared_exactly(shared, key, pair):
         assert shared.stored(key, row_key) == {"N": number}
 
 
-# In UTF-16 code units the astral characters (D800…) lie below U+E000…U+FFFF, in UTF-8 bytes above.
+# In UTF-16 code units the supplementary characters (D800…) sort before U+E000…U+FFFF, in UTF-8 bytes after them.
 ORDERED = ["", " ", "!", '"', "'", "+", "0", "1", "10", "2", "A", "AB", "B", "Z", "_", "`", "a", "a ", "a b", "aa", "b",
            "~", "\u00a0", "ß", "é", "é", "日", "\ud7ff", "\U00010000", "\U0001F600", "\U0010FFFF", "\ue000", "\uffff"]
 

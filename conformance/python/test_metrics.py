@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not BINARY, reason="ROWHOUSE_BINARY does not nam
 
 
 class Server:
-    """A server of the suite's own with an address for operators."""
+    """A server with an admin address, which the suite starts."""
 
     def __init__(self, folder):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("ROWHOUSE_", "OTEL_"))}

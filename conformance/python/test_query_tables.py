@@ -14,7 +14,7 @@ SUFFIXES = ["A", "b", "C", "d", "E0", "e1", "F"]
 
 @pytest.fixture(scope="module")
 def prefix(wire):
-    """A lower-case prefix under which exactly the tables of SUFFIXES exist."""
+    """A lower-case prefix; exactly the tables with this prefix and SUFFIXES exist."""
     start = unique_name()[:25]
     for suffix in SUFFIXES:
         create_table(wire, start + suffix)

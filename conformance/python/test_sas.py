@@ -28,7 +28,7 @@ def entity(key, row="old"):
     return {"PartitionKey": key, "RowKey": row, "A": 1}
 
 
-# Name: the letters that it needs, and the operation through the client.
+# Name: the permissions that the operation needs, and its call of the client.
 ENTITY_OPERATIONS = {
     "get": ("r", lambda client, key: client.get_entity(key, "old")),
     "query": ("r", lambda client, key: list(client.query_entities(f"PartitionKey eq '{key}'"))),
@@ -49,7 +49,7 @@ ENTITY_OPERATIONS = {
 
 
 def code_of(call):
-    """None if the call succeeds, or else status and code of the refusal."""
+    """None if the call succeeds, else the status and code of the error."""
     try:
         call()
     except HttpResponseError as error:
@@ -75,10 +75,10 @@ def test_table_permissions(shared, key, letters, operation):
 
 RULE = TableCorsRule(["https://nobody.example"], ["GET"])
 
-# Name: the kinds of resources of which one is needed, the letters of which one is needed, and the operation.
+# Name: the resource types of which one is needed, the permissions of which one is needed, and the operation.
 ACCOUNT_OPERATIONS = {
     "get-properties": ("s", "r", lambda service, table, key: service.get_service_properties()),
-    # Nothing is set, since others use the account too: a document that is refused shows that the request was allowed.
+    # Nothing is set, because others use the account too: an error about the document shows that the request was allowed.
     "set-properties": ("s", "w", lambda service, table, key: service.set_service_properties(cors=[RULE] * 6)),
     "list-tables": ("cs", "l", lambda service, table, key: next(iter(service.list_tables(results_per_page=1)))),
     "create-table": ("c", "cw", lambda service, table, key: service.create_table("t" + key)),
@@ -162,7 +162,7 @@ def test_a_denial_comes_before_existence(wire, new_name):
 
 
 def refused(wire, table, token, accept=NONE):
-    """The token is as good as none."""
+    """The token has no effect, as if there were none."""
     answer = TokenWire(wire, token).send("GET", f"/{table.name}()?$top=1", accept=accept)
     check_problem(answer, 403, "AuthenticationFailed", MESSAGE["AuthenticationFailed"])
     assert answer.header("x-ms-error-code") == "AuthenticationFailed"

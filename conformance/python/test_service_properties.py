@@ -21,7 +21,7 @@ METRICS = f"<Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</Incl
 
 @pytest.fixture(autouse=True)
 def untouched(wire):
-    """Every case starts from settings that it knows, and leaves those of the account."""
+    """Sets known properties before every case, and restores those of the account afterwards."""
     with restored(wire):
         set_sections(wire, LOGGING, f"<HourMetrics>{NO_METRICS}</HourMetrics>", f"<MinuteMetrics>{NO_METRICS}</MinuteMetrics>",
                      cors())
@@ -39,7 +39,7 @@ def secondary(wire):
 
 
 def section(text, name):
-    """One section of a document, as it stands there."""
+    """One section of a document, unchanged."""
     found = re.search(rf"<{name}>.*?</{name}>|<{name} />", text)
     assert found, text
     return found.group()
@@ -254,7 +254,7 @@ def test_incomplete_or_unknown_parameters(wire, query):
 
 
 def test_an_unsigned_request(wire):
-    # Not 401, which a server answers that names a token issuer.
+    # Not 401, which a server answers if it offers bearer tokens.
     answer = wire.send("GET", PROPERTIES, accept="application/xml", scheme=None)
     check_problem(answer, 403, "AuthenticationFailed", form="front")
 
@@ -320,7 +320,7 @@ def test_the_secondary_endpoint_reads(wire, secondary, table):
     table.insert({"PartitionKey": "p", "RowKey": "r", "A": 1})
     deadline = time.monotonic() + 20
     while (answer := secondary.send("GET", table.address("p", "r"), accept=NONE)).status == 404 and time.monotonic() < deadline:
-        time.sleep(1)  # A server with a real second copy takes its time.
+        time.sleep(1)  # A server with a real second copy needs time.
     assert check_status(answer, 200).json()["A"] == 1
     assert check_status(secondary.send("GET", f"/{table.name}()", accept=NONE), 200).json()["value"]
     check_status(secondary.send("GET", "/Tables", accept=NONE), 200)

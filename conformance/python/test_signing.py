@@ -1,6 +1,6 @@
 """The suite's own signer against worked examples of the specification (07 §15); needs no server.
 
-A suite that signs wrongly would blame the server: these cases pin the strings to sign first.
+With a wrong signature every other case would fail, so these cases check the strings to sign first.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Throttling as the official client sees it, with a server of the suite's own: it waits and tries again by itself."""
+"""Throttling as the official client sees it, with a server that the suite starts: it waits and retries by itself."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ def endpoint():
 
 @pytest.fixture
 def connect(endpoint):
-    """A maker of clients; they are closed at the end."""
+    """A function that makes clients; they are closed at the end."""
     clients = []
 
     def make(**options):
@@ -52,14 +52,14 @@ def hundred(partition):
 
 def test_a_client_with_its_usual_settings_waits_and_succeeds(connect):
     table = connect().create_table("patient")
-    # Those of every attempt.
+    # The responses of all attempts.
     statuses = []
 
     def note(response):
         statuses.append(response.http_response.status_code)
 
     for number in range(ROUNDS_MAX):
-        # A machine that stands still between the two requests finds the partition idle again; then once more.
+        # If the machine pauses between the two requests, the partition is idle again; then this is repeated.
         table.submit_transaction(hundred(f"p{number}"))
         table.create_entity({"PartitionKey": f"p{number}", "RowKey": "new"}, raw_response_hook=note)
         assert table.get_entity("p0", "new")["RowKey"] == "new"

@@ -1,4 +1,4 @@
-"""Replace, merge and the upserts: what remains, what goes, and in which order the properties come back (01 §6, 02 §5)."""
+"""Replace, merge and the upserts: which properties remain, which are removed, and their order in the answer (01 §6, 02 §5)."""
 
 import pytest
 from azure.data.tables import UpdateMode
@@ -101,7 +101,7 @@ def test_prefer_is_ignored_by_upserts(shared, key, name):
 
 
 def test_order_of_properties_over_several_writes(shared, key):
-    """As recorded: an insert keeps the order of the request, every other write leaves the order of the names."""
+    """As recorded: an insert keeps the order of the request, every other write orders the properties by name."""
     check_status(shared.insert({"RowKey": "r", "z": 1, "PartitionKey": key, "m": 2, "a": 3}), 201)
     assert list(shared.point(key, "r").json())[2:] == ["PartitionKey", "RowKey", "Timestamp", "z", "m", "a"]
     check_status(shared.write("MERGE", key, "r", {"n": 4, "a": 5, "b": 6}, if_match="*"), 204)

@@ -1,7 +1,7 @@
 """Raw HTTP against a Table service endpoint, signed with Shared Key.
 
 `Wire` sends exactly the bytes a test asks for and returns an `Answer`; `TableWire` adds the entity
-operations of one table. Nothing here interprets an answer: that is the business of `expect`.
+operations of one table. Nothing here checks an answer; `expect` does that.
 """
 
 import base64
@@ -204,7 +204,7 @@ class Wire:
 
 
 def read_all(stream):
-    """Everything a socket delivers until the other side closes or resets it."""
+    """All bytes of a socket until the other side closes or resets it."""
     received = b""
     while True:
         try:

@@ -1,4 +1,6 @@
 //! Where the time comes from. Time is read in one place and passed in.
+//!
+//! This module must not know who needs the time.
 
 use crate::DateTime;
 use std::time::SystemTime;

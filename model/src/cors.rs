@@ -1,7 +1,9 @@
-//! CORS rules of an account: their syntax and limits (specification 10 §2), and which of them decides about a
+//! CORS rules of an account: their syntax and limits (specification 10 §2), and which of them applies to a
 //! request (10 §3, §5).
 //!
-//! Invariant: rules that exist keep every limit of 10 §2. This module must not know HTTP headers other than as texts.
+//! Invariant: every rule keeps the limits of 10 §2.
+//!
+//! This module must not know HTTP: headers are texts.
 
 use crate::limits::{
     CORS_HEADER_LITERALS_MAX, CORS_HEADER_PREFIXES_MAX, CORS_ITEM_CHARS_MAX, CORS_MAX_AGE_SECONDS_MAX,
@@ -12,10 +14,10 @@ use std::fmt;
 /// The methods that a rule may allow. The reference forgets PATCH in one of two places; clients merge with it.
 const METHODS: &[&str] = &["DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH"];
 
-/// Stands for any origin or any header, or, at the end of a header, for any rest.
+/// Any origin or any header; at the end of a header, any suffix.
 const WILDCARD: &str = "*";
 
-/// The CORS rules of an account, in the order in which they are looked at. There may be none.
+/// The CORS rules of an account, in the order of evaluation; may be empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CorsRules(Box<[CorsRule]>);
 
@@ -33,11 +35,11 @@ pub struct CorsRule {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderPatterns {
     literals: Box<[Box<str>]>,
-    /// Without the asterisk; the empty prefix stands for any header.
+    /// Without the asterisk; the empty prefix matches every header.
     prefixes: Box<[Box<str>]>,
 }
 
-/// Which limit of 10 §2 a rule breaks.
+/// The limit of 10 §2 that a rule exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CorsError {
     /// More than 5 rules.
@@ -103,8 +105,8 @@ impl CorsRules {
 
     /// The rule that allows a preflight request.
     ///
-    /// Only the first rule with the origin and the method is asked about the headers: if it does not allow one of
-    /// them, no later rule is looked at (10 §3).
+    /// Only the first rule with the origin and the method decides: if it does not allow one of
+    /// the headers, no later rule is considered (10 §3).
     pub fn preflight<'h>(
         &self,
         origin: &str,
@@ -114,7 +116,7 @@ impl CorsRules {
         self.select(Some(origin), method).filter(|rule| headers.all(|header| rule.allowed_headers.matches(header)))
     }
 
-    /// Whether an answer depends on the `Origin` of the request, so that a cache must not share it (table in 10 §5).
+    /// Whether a response depends on the `Origin` of the request, so that a cache must not share it (table in 10 §5).
     ///
     /// `selected` is the rule that [`Self::select`] found for the request.
     pub fn varies(&self, method: &str, selected: Option<&CorsRule>) -> bool {
@@ -170,12 +172,12 @@ impl CorsRule {
         &self.allowed_headers
     }
 
-    /// The headers of an answer that scripts may see.
+    /// The headers of a response that scripts may see.
     pub fn exposed_headers(&self) -> &HeaderPatterns {
         &self.exposed_headers
     }
 
-    /// How long a browser may keep the answer to a preflight request, in seconds.
+    /// How long a browser may cache the response to a preflight request, in seconds.
     pub fn max_age_seconds(&self) -> u32 {
         self.max_age_seconds
     }
@@ -196,7 +198,7 @@ impl CorsRule {
 
     /// The size of the rule as the limit for all rules counts it.
     ///
-    /// UNVERIFIED (10 §2): that the text counts as it is stored, without blanks around the items.
+    /// UNVERIFIED (10 §2): that the stored text counts, without white space around the items.
     fn text_bytes(&self) -> usize {
         let headers = self.allowed_headers.to_string().len() + self.exposed_headers.to_string().len();
         self.origins().len() + self.methods().len() + headers + self.max_age_seconds.to_string().len()
@@ -221,7 +223,7 @@ impl HeaderPatterns {
         Ok(Self { literals: literals.into(), prefixes: prefixes.into() })
     }
 
-    /// Whether the list has a header, in whatever case.
+    /// Whether the list has a header, in any letter case.
     pub fn matches(&self, header: &str) -> bool {
         let begins_with = |prefix: &str| header.get(..prefix.len()).is_some_and(|h| h.eq_ignore_ascii_case(prefix));
         self.literals.iter().any(|literal| literal.eq_ignore_ascii_case(header))
@@ -234,7 +236,7 @@ impl HeaderPatterns {
     }
 }
 
-/// The list as the service shows it: separated by commas, whole names first and prefixes last (10 §1).
+/// The list as the service writes it: separated by commas, whole names first and prefixes last (10 §1).
 impl fmt::Display for HeaderPatterns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let literals = self.literals.iter().map(|literal| (literal, ""));
@@ -303,7 +305,7 @@ mod tests {
         .unwrap();
         assert_eq!(rule.origins(), "https://a.example,*");
         assert_eq!(rule.methods(), "GET,PUT");
-        // As the service was recorded to show what a client had sent in another order.
+        // Recorded: the service returns another order than the client sent.
         assert_eq!(rule.allowed_headers().to_string(), "x-ms-meta-xyz,x-ms-meta-foo,x-ms-meta-data*,x-ms-meta-target*");
         assert_eq!(rule.exposed_headers().to_string(), "");
         assert_eq!(rule.max_age_seconds(), 7);

@@ -1,6 +1,10 @@
 //! `Edm.DateTime`: an instant in UTC, in ticks of 100 ns, from 1601 to 9999.
 //!
 //! Text forms and range: specification 01 §6.1.
+//!
+//! Invariant: every value lies in that range.
+//!
+//! This module must not know other formats of dates than those of the protocol.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -100,7 +104,7 @@ impl DateTime {
         self.text().write_to(out);
     }
 
-    /// Appends the form that stands inside an ETag: as [`Self::write_to`], each `:` as `%3A` (01 §8).
+    /// Appends the form inside an ETag: as [`Self::write_to`], each `:` as `%3A` (01 §8).
     pub fn write_etag_to(self, out: &mut Vec<u8>) {
         self.text().write_etag_to(out);
     }
@@ -117,14 +121,14 @@ impl DateTime {
     }
 }
 
-/// The digits of an instant, made once for the two forms in which every entity of a page shows its Timestamp.
+/// The digits of an instant, computed once for the two forms of the Timestamp in every entity of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct InstantText {
     /// Date and hour: `2021-03-04T05`.
     hour: [u8; 13],
     minute: [u8; 2],
     second: [u8; 2],
-    /// All seven digits, behind a point.
+    /// A point and all seven digits.
     fraction: [u8; 8],
 }
 
@@ -190,7 +194,7 @@ fn net_framework_text(ticks: i64) -> String {
     format!("{month:02}/{day:02}/{year:04} {h:02}:{m:02}:{s:02}")
 }
 
-/// A reader of fixed-width digits. Every method answers `None` when the text does not fit.
+/// A reader of fixed-width digits. Every method returns `None` if the text does not fit.
 struct Digits<'a> {
     rest: &'a [u8],
 }

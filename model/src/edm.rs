@@ -1,4 +1,6 @@
 //! EDM types and values: the eight types a property can have (specification 01 §6).
+//!
+//! This module must not know how values are written or stored, except for the type tags of the record format.
 
 use crate::DateTime;
 use crate::limits::{BINARY_BYTES_MAX, STRING_UTF16_UNITS_MAX, UTF16_UNIT_BYTES};
@@ -11,12 +13,12 @@ use std::fmt;
 pub struct Guid([u8; 16]);
 
 impl Guid {
-    /// A Guid from its bytes in the order in which the text form shows them.
+    /// A Guid from its bytes, in the order of the text form.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes in the order in which the text form shows them. Their order is the textual order.
+    /// The bytes, in the order of the text form. They compare as the texts do.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }

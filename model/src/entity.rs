@@ -1,4 +1,6 @@
 //! An entity: its key and its record, owned or borrowed from where an engine keeps them.
+//!
+//! This module must not know where entities are stored.
 
 use crate::key::{EntityKey, KeyView};
 use crate::record::{DamagedRecord, Record, RecordView};

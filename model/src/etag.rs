@@ -1,4 +1,8 @@
 //! ETags and the conditions that compare with them (specification 01 §8).
+//!
+//! Invariant: an `ETag` follows from the Timestamp alone, so it is never stored.
+//!
+//! This module must not know which operations have conditions.
 
 use crate::DateTime;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Filters: the syntax tree of `$filter` (specification 04 §2), and its evaluation (04 §3).
 //!
-//! A tree is data and says nothing about text: how a filter is written and read is the business of the wire format.
+//! This module must not know the text of a filter: writing and parsing it belong to the wire format.
 //! Evaluation works on the stored record in place and allocates nothing.
 
 mod evaluate;
@@ -12,14 +12,14 @@ use crate::name;
 /// The only property of a table in Query Tables (04 §7).
 pub const TABLE_NAME: &str = "TableName";
 
-/// A filter expression. `And` and `Or` hold their operands flat, so thousands of comparisons nest one deep.
+/// A filter expression. `And` and `Or` have flat lists of operands, so that thousands of comparisons nest one deep.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Filter {
-    /// All operands hold.
+    /// All operands are true.
     And(Vec<Filter>),
-    /// At least one operand holds.
+    /// At least one operand is true.
     Or(Vec<Filter>),
-    /// The operand does not hold.
+    /// The operand is false.
     Not(Box<Filter>),
     /// A property compared with a literal.
     Compare(Comparison),
@@ -58,7 +58,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// The operator that says the same with the sides exchanged: `3 lt Age` is `Age gt 3`.
+    /// The equivalent operator for exchanged sides: `3 lt Age` is `Age gt 3`.
     pub fn mirrored(self) -> Self {
         match self {
             Self::Equal => Self::Equal,
@@ -70,7 +70,7 @@ impl Operator {
         }
     }
 
-    /// The operator that holds for two values of one totally ordered type exactly when this one does not.
+    /// The opposite operator, for values of one totally ordered type.
     pub fn negated(self) -> Self {
         match self {
             Self::Equal => Self::NotEqual,
@@ -83,7 +83,7 @@ impl Operator {
     }
 }
 
-/// The name of a property in a filter; system properties are told apart once, when the filter is read.
+/// The name of a property in a filter; system properties are recognized once, when the filter is parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropertyName {
     /// The partition key.
@@ -97,7 +97,7 @@ pub enum PropertyName {
 }
 
 impl PropertyName {
-    /// Tells system properties from custom ones. A name in another letter case is a custom property (04 §3.6).
+    /// Recognizes system properties. A name in another letter case is a custom property (04 §3.6).
     pub fn new(name: &str) -> Self {
         match name {
             name::PARTITION_KEY => Self::PartitionKey,

@@ -1,19 +1,19 @@
-//! What a request may do, once it is known who sends it (specification 08 §3, §6, §9).
+//! What an authenticated request may do (specification 08 §3, §6, §9).
 //!
 //! Invariants:
 //!
 //! 1. [`Grant::check`] is the only place that decides whether an action is allowed.
 //! 2. No grant reaches an entity outside its key range by any action: point operations are checked one by one, and a
-//!    query looks only where [`Grant::confine`] lets it.
+//!    query scans only the ranges that [`Grant::confine`] leaves.
 //!
-//! This module must not know how a credential looks on the wire. A further kind of credential is a further [`Scope`].
+//! This module must not know how a credential is written or verified. Another kind of credential is another [`Scope`].
 
 use crate::key::EntityKey;
 use crate::mutation::Mutation;
 use crate::name::AccountName;
 use crate::permissions::Permissions;
 use crate::range::KeyRange;
-use crate::roles::{Needs, RoleScope};
+use crate::roles::{RequiredActions, RoleScope};
 use core::net::IpAddr;
 
 /// What a credential allows, and on which account.
@@ -32,7 +32,7 @@ pub enum Scope {
     Owner,
     /// A table SAS: entities of one table.
     Table {
-        /// The table, in whatever letter case.
+        /// The table, in any letter case.
         table: Box<str>,
         /// What may be done with the entities.
         permissions: Permissions,
@@ -42,19 +42,19 @@ pub enum Scope {
     /// An account SAS: everything of some kinds of resources.
     Account {
         /// The kinds of resources.
-        resources: Resources,
+        resources: ResourceTypes,
         /// What may be done with them.
         permissions: Permissions,
     },
     /// A bearer token: what the roles of its principal allow.
     Roles(RoleScope),
-    /// A genuine credential that may not be used in this way at all.
+    /// A genuine credential that may not be used for this request at all.
     Nothing(Denial),
 }
 
 /// The kinds of resources that an account SAS covers: `srt` (08 §8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Resources {
+pub struct ResourceTypes {
     /// `s`: what belongs to the whole service.
     pub service: bool,
     /// `c`: tables.
@@ -63,7 +63,7 @@ pub struct Resources {
     pub object: bool,
 }
 
-/// Something that a request wants to do.
+/// What a request does, as far as authorization is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action<'a> {
     /// Get Table Service Properties.
@@ -91,20 +91,20 @@ pub enum Action<'a> {
         /// The table that the request names; any text.
         table: &'a str,
     },
-    /// Something with entities.
+    /// An operation on entities.
     Entities {
         /// The table that the request names; any text.
         table: &'a str,
-        /// What it wants to do with them.
-        access: Access,
+        /// What it does with them.
+        access: EntityAccess,
         /// The entity; `None` for a query, and as long as it is not known.
         key: Option<&'a EntityKey>,
     },
 }
 
-/// Something to do with entities.
+/// What a request does with entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum EntityAccess {
     /// Get or query.
     Read,
     /// Insert.
@@ -134,7 +134,7 @@ pub enum Denial {
     Operation,
     /// The credential is for another table.
     Table,
-    /// The entity to read lies outside the key range: it is as if it were not there.
+    /// The entity to read lies outside the key range, and is reported as missing.
     Invisible,
     /// The entity to write lies outside the key range.
     Range,
@@ -144,35 +144,35 @@ impl<'a> Action<'a> {
     /// The action of a mutation of an entity of a table.
     pub fn of(mutation: &'a Mutation, table: &'a str) -> Self {
         let access = match mutation {
-            Mutation::Insert { .. } => Access::Insert,
-            Mutation::Replace { .. } | Mutation::Merge { .. } => Access::Update,
-            Mutation::InsertOrReplace { .. } | Mutation::InsertOrMerge { .. } => Access::Upsert,
-            Mutation::Delete { .. } => Access::Delete,
+            Mutation::Insert { .. } => EntityAccess::Insert,
+            Mutation::Replace { .. } | Mutation::Merge { .. } => EntityAccess::Update,
+            Mutation::InsertOrReplace { .. } | Mutation::InsertOrMerge { .. } => EntityAccess::Upsert,
+            Mutation::Delete { .. } => EntityAccess::Delete,
         };
         Self::Entities { table, access, key: Some(mutation.key()) }
     }
 }
 
-impl Access {
-    /// The permissions that are needed, all of them (08 §3).
-    fn needs(self) -> Permissions {
+impl EntityAccess {
+    /// The permissions that it requires, all of them (08 §3).
+    fn required_permissions(self) -> Permissions {
         match self {
             Self::Read => Permissions::READ,
             Self::Insert => Permissions::ADD,
             Self::Update => Permissions::UPDATE,
-            Self::Upsert => Permissions::ADD.and(Permissions::UPDATE),
+            Self::Upsert => Permissions::ADD.union(Permissions::UPDATE),
             Self::Delete => Permissions::DELETE,
         }
     }
 }
 
 impl Grant {
-    /// Everything on an account.
+    /// The grant of an account key: everything on an account.
     pub fn owner(account: AccountName) -> Self {
         Self { account, scope: Scope::Owner }
     }
 
-    /// Whether an action is allowed, and otherwise the first reason why not, in the order of 08 §9.
+    /// Checks whether an action is allowed; the error is the first reason against it, in the order of 08 §9.
     pub fn check(&self, action: Action<'_>) -> Result<(), Denial> {
         match &self.scope {
             Scope::Owner => Ok(()),
@@ -183,7 +183,7 @@ impl Grant {
         }
     }
 
-    /// The parts of ranges that a query may look at.
+    /// The parts of ranges that a query may scan.
     pub fn confine(&self, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
         match &self.scope {
             Scope::Owner | Scope::Account { .. } | Scope::Roles(_) => ranges,
@@ -197,14 +197,14 @@ impl Grant {
 
 fn check_table(own: &str, permissions: Permissions, range: &KeyRange, action: Action<'_>) -> Result<(), Denial> {
     let Action::Entities { table, access, key } = action else { return Err(Denial::Operation) };
-    if !permissions.holds(access.needs()) {
+    if !permissions.contains(access.required_permissions()) {
         return Err(Denial::Permission);
     }
     if !table.eq_ignore_ascii_case(own) {
         return Err(Denial::Table);
     }
     if key.is_some_and(|key| !range.contains(&key.encode())) {
-        return Err(if access == Access::Read { Denial::Invisible } else { Denial::Range });
+        return Err(if access == EntityAccess::Read { Denial::Invisible } else { Denial::Range });
     }
     Ok(())
 }
@@ -212,16 +212,16 @@ fn check_table(own: &str, permissions: Permissions, range: &KeyRange, action: Ac
 /// The matrix of 08 §3.
 ///
 /// UNVERIFIED (08 §3): that `s` allows to list tables as `c` does.
-fn check_account(resources: Resources, permissions: Permissions, action: Action<'_>) -> Result<(), Denial> {
-    let Resources { service, container, object } = resources;
+fn check_account(resources: ResourceTypes, permissions: Permissions, action: Action<'_>) -> Result<(), Denial> {
+    let ResourceTypes { service, container, object } = resources;
     let (covers, permits) = match action {
-        Action::GetServiceProperties | Action::GetServiceStats => (service, permissions.holds(Permissions::READ)),
-        Action::SetServiceProperties => (service, permissions.holds(Permissions::WRITE)),
-        Action::QueryTables => (container || service, permissions.holds(Permissions::LIST)),
-        Action::CreateTable => (container, permissions.holds_any(Permissions::CREATE.and(Permissions::WRITE))),
-        Action::DeleteTable { .. } => (container, permissions.holds(Permissions::DELETE)),
+        Action::GetServiceProperties | Action::GetServiceStats => (service, permissions.contains(Permissions::READ)),
+        Action::SetServiceProperties => (service, permissions.contains(Permissions::WRITE)),
+        Action::QueryTables => (container || service, permissions.contains(Permissions::LIST)),
+        Action::CreateTable => (container, permissions.intersects(Permissions::CREATE.union(Permissions::WRITE))),
+        Action::DeleteTable { .. } => (container, permissions.contains(Permissions::DELETE)),
         Action::GetPolicies { .. } | Action::SetPolicies { .. } => return Err(Denial::Operation),
-        Action::Entities { access, .. } => (object, permissions.holds(access.needs())),
+        Action::Entities { access, .. } => (object, permissions.contains(access.required_permissions())),
     };
     match (covers, permits) {
         (false, _) => Err(Denial::ResourceType),
@@ -230,27 +230,27 @@ fn check_account(resources: Resources, permissions: Permissions, action: Action<
     }
 }
 
-/// What roles must hold for an action (09 §5).
+/// Whether the roles allow an action (09 §5).
 ///
-/// UNVERIFIED (09 §5): that a role on one table neither shows that table's entry in the list of tables nor creates the
+/// UNVERIFIED (09 §5): that a role on one table neither lists that table nor creates the
 /// table: both are refused, as the list of tables is; and that policies need actions of their own, which only the owner's
 /// role has.
 fn check_roles(roles: &RoleScope, action: Action<'_>) -> Result<(), Denial> {
-    let (needs, table) = match action {
-        Action::GetServiceProperties | Action::GetServiceStats => (Needs::READ_SERVICE, None),
-        Action::SetServiceProperties => (Needs::WRITE_SERVICE, None),
-        Action::QueryTables => (Needs::READ_TABLES, None),
-        Action::CreateTable => (Needs::CREATE_TABLE, None),
-        Action::DeleteTable { table } => (Needs::DELETE_TABLE, Some(table)),
-        Action::GetPolicies { table } => (Needs::GET_POLICIES, Some(table)),
-        Action::SetPolicies { table } => (Needs::SET_POLICIES, Some(table)),
-        Action::Entities { table, access: Access::Read, .. } => (Needs::READ_ENTITIES, Some(table)),
-        Action::Entities { table, access: Access::Insert, .. } => (Needs::INSERT, Some(table)),
-        Action::Entities { table, access: Access::Update, .. } => (Needs::UPDATE, Some(table)),
-        Action::Entities { table, access: Access::Upsert, .. } => (Needs::UPSERT, Some(table)),
-        Action::Entities { table, access: Access::Delete, .. } => (Needs::DELETE, Some(table)),
+    let (required, table) = match action {
+        Action::GetServiceProperties | Action::GetServiceStats => (RequiredActions::READ_SERVICE, None),
+        Action::SetServiceProperties => (RequiredActions::WRITE_SERVICE, None),
+        Action::QueryTables => (RequiredActions::READ_TABLES, None),
+        Action::CreateTable => (RequiredActions::CREATE_TABLE, None),
+        Action::DeleteTable { table } => (RequiredActions::DELETE_TABLE, Some(table)),
+        Action::GetPolicies { table } => (RequiredActions::GET_POLICIES, Some(table)),
+        Action::SetPolicies { table } => (RequiredActions::SET_POLICIES, Some(table)),
+        Action::Entities { table, access: EntityAccess::Read, .. } => (RequiredActions::READ_ENTITIES, Some(table)),
+        Action::Entities { table, access: EntityAccess::Insert, .. } => (RequiredActions::INSERT, Some(table)),
+        Action::Entities { table, access: EntityAccess::Update, .. } => (RequiredActions::UPDATE, Some(table)),
+        Action::Entities { table, access: EntityAccess::Upsert, .. } => (RequiredActions::UPSERT, Some(table)),
+        Action::Entities { table, access: EntityAccess::Delete, .. } => (RequiredActions::DELETE, Some(table)),
     };
-    if roles.permits(needs, table) { Ok(()) } else { Err(Denial::Permission) }
+    if roles.permits(required, table) { Ok(()) } else { Err(Denial::Permission) }
 }
 
 #[cfg(test)]
@@ -261,12 +261,12 @@ mod tests {
     use proptest::prelude::*;
     use std::cmp::Ordering;
 
-    const ACCESSES: [(Access, &str); 5] = [
-        (Access::Read, "r"),
-        (Access::Insert, "a"),
-        (Access::Update, "u"),
-        (Access::Upsert, "au"),
-        (Access::Delete, "d"),
+    const ACCESSES: [(EntityAccess, &str); 5] = [
+        (EntityAccess::Read, "r"),
+        (EntityAccess::Insert, "a"),
+        (EntityAccess::Update, "u"),
+        (EntityAccess::Upsert, "au"),
+        (EntityAccess::Delete, "d"),
     ];
     const OTHER_ACTIONS: [Action<'static>; 8] = [
         Action::GetServiceProperties,
@@ -289,7 +289,7 @@ mod tests {
 
     fn on_account(resources: &str, letters: &str) -> Grant {
         let has = |letter| resources.contains(letter);
-        let resources = Resources { service: has('s'), container: has('c'), object: has('o') };
+        let resources = ResourceTypes { service: has('s'), container: has('c'), object: has('o') };
         grant(Scope::Account { resources, permissions: Permissions::of_account(letters).unwrap() })
     }
 
@@ -297,7 +297,7 @@ mod tests {
         EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(row).unwrap() }
     }
 
-    fn entities(access: Access) -> Action<'static> {
+    fn entities(access: EntityAccess) -> Action<'static> {
         Action::Entities { table: "Harvest", access, key: None }
     }
 
@@ -316,7 +316,7 @@ mod tests {
                 assert_eq!(grant.check(action), Err(Denial::Operation), "{action:?}");
             }
         }
-        let elsewhere = Action::Entities { table: "Harvest2", access: Access::Read, key: None };
+        let elsewhere = Action::Entities { table: "Harvest2", access: EntityAccess::Read, key: None };
         assert_eq!(on_table("raud", KeyRange::all()).check(elsewhere), Err(Denial::Table));
     }
 
@@ -330,11 +330,11 @@ mod tests {
             (Action::QueryTables, "cs", &["l"]),
             (Action::CreateTable, "c", &["c", "w"]),
             (Action::DeleteTable { table: "harvest" }, "c", &["d"]),
-            (entities(Access::Read), "o", &["r"]),
-            (entities(Access::Insert), "o", &["a"]),
-            (entities(Access::Update), "o", &["u"]),
-            (entities(Access::Upsert), "o", &["au"]),
-            (entities(Access::Delete), "o", &["d"]),
+            (entities(EntityAccess::Read), "o", &["r"]),
+            (entities(EntityAccess::Insert), "o", &["a"]),
+            (entities(EntityAccess::Update), "o", &["u"]),
+            (entities(EntityAccess::Upsert), "o", &["au"]),
+            (entities(EntityAccess::Delete), "o", &["d"]),
         ] {
             for resource in ["s", "c", "o"] {
                 for letter in ["r", "w", "d", "l", "a", "c", "u", "au"] {
@@ -367,7 +367,7 @@ mod tests {
             .prop_map(|chars| chars.into_iter().collect())
     }
 
-    /// A bound may hold characters that no key can hold.
+    /// A bound may contain characters that are not allowed in keys.
     fn bound() -> impl Strategy<Value = Option<(String, Option<String>)>> {
         let any_text = || (text(), prop_oneof![Just(""), Just("\0"), Just("\u{1}"), Just("\0b")]);
         let any_text = move || any_text().prop_map(|(text, tail)| text + tail);
@@ -410,9 +410,9 @@ mod tests {
                 let allowed = grant.check(Action::of(mutation, "harvest")).is_ok();
                 prop_assert_eq!(allowed, inside && needed.chars().all(|c| letters.contains(c)), "{:?}", mutation);
             }
-            let read = Action::Entities { table: "harvest", access: Access::Read, key: Some(&key) };
+            let read = Action::Entities { table: "harvest", access: EntityAccess::Read, key: Some(&key) };
             prop_assert_eq!(grant.check(read).is_ok(), inside && letters.contains('r'));
-            // A query, from whatever position a client asks for, sees what is inside and behind the position.
+            // A query from any position returns what is inside the range and not before the position.
             let position = crate::Position::new(&page.0, &page.1);
             let ranges = grant.confine(vec![KeyRange::all()]);
             let seen = ranges.iter().any(|range| range.from_position(&position).contains(&key.encode()));

@@ -1,19 +1,23 @@
 //! Partition keys and row keys, and the order-preserving bytes under which entities are stored.
 //!
 //! Keys order by UTF-16 code unit (01 §3). UTF-8 gives the same order except that supplementary characters
-//! (lead bytes F0 to F4) sort behind U+E000 to U+FFFF (lead bytes EE and EF), where UTF-16 has them before.
+//! (lead bytes F0 to F4) sort after U+E000 to U+FFFF (lead bytes EE and EF), where UTF-16 has them before.
 //! Those seven lead bytes occur nowhere else in UTF-8, so exchanging them byte by byte gives an encoding of the
 //! same length whose byte order is the UTF-16 order. Every text below U+E000, ASCII above all, keeps its bytes.
+//!
+//! Invariant: encoded keys compare byte by byte as the service orders the entities.
+//!
+//! This module must not know tables or storage.
 
 use crate::limits::KEY_UTF16_UNITS_MAX;
 use crate::name::utf16_units;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Separates the partition key from the row key in a primary key; keys hold no control characters.
+/// Separates the partition key from the row key in a primary key; keys contain no control characters.
 pub const KEY_SEPARATOR: u8 = 0;
 
-/// The byte that stands for a UTF-8 byte in the order-preserving encoding.
+/// The order-preserving encoding of a byte of UTF-8.
 pub(crate) fn ordinal_byte(byte: u8) -> u8 {
     match byte {
         0xF0..=0xF4 => byte - 2,
@@ -31,7 +35,7 @@ fn utf8_byte(byte: u8) -> u8 {
     }
 }
 
-/// Whether a text and its encoding are the same. All bytes are asked, which takes less time than to stop at the first one.
+/// Whether a text and its encoding are the same. Testing all bytes is faster than stopping at the first one.
 fn keeps_its_bytes(bytes: &[u8]) -> bool {
     bytes.iter().copied().fold(0, u8::max) < 0xEE
 }
@@ -45,7 +49,7 @@ pub fn encode_ordinal(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// The text that an order-preserving encoding stands for; `None` if the bytes are not such an encoding.
+/// Decodes an order-preserving encoding; `None` if the bytes are not one.
 pub fn decode_ordinal(bytes: &[u8]) -> Option<Cow<'_, str>> {
     if keeps_its_bytes(bytes) {
         std::str::from_utf8(bytes).ok().map(Cow::Borrowed)
@@ -57,7 +61,7 @@ pub fn decode_ordinal(bytes: &[u8]) -> Option<Cow<'_, str>> {
 
 /// A partition key or a row key: at most 512 UTF-16 code units, without `/ \ # ?` and control characters.
 ///
-/// A copy is the same text, since each entity that is inserted needs its keys twice: for the engine and for the answer.
+/// Copies share the text, since each inserted entity needs its keys twice: for the engine and for the response.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyText(Arc<str>);
 
@@ -73,9 +77,9 @@ pub enum KeyError {
 }
 
 impl KeyText {
-    /// Checks the rules of 01 §3. Characters are judged before length.
+    /// Checks the rules of 01 §3, characters before length.
     pub fn new(text: &str) -> Result<Self, KeyError> {
-        // Most keys hold nothing that must be decoded to be judged.
+        // Most keys are plain ASCII and need not be decoded.
         if !text.bytes().fold(true, |plain, b| plain & is_plain(b)) {
             check_characters(text)?;
         }
@@ -91,7 +95,7 @@ impl KeyText {
     }
 }
 
-/// Whether a byte stands for a character that is allowed in a key, by itself.
+/// Whether a byte is an ASCII character that is allowed in a key.
 fn is_plain(b: u8) -> bool {
     matches!(b, b' '..=b'~') && !matches!(b, b'/' | b'\\' | b'#' | b'?')
 }

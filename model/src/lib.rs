@@ -5,7 +5,7 @@
 //! service properties of an account with its CORS rules.
 //!
 //! It must not know sockets, files, threads, async, HTTP, JSON or XML. Because it does no I/O it
-//! cannot fail for outside reasons: every error here says what is wrong with the caller's data.
+//! cannot fail for outside reasons: every error here is about the caller's data.
 
 pub mod clock;
 pub mod cors;

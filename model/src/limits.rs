@@ -1,6 +1,8 @@
 //! Every number of the protocol, with its unit at the end of the name.
 //!
 //! Sources are the sections of the protocol specification: "01 §5" is file 01, section 5.
+//!
+//! Invariant: limits that depend on each other are asserted at compile time.
 
 /// Shortest account name, in characters (01 §1).
 pub const ACCOUNT_NAME_CHARS_MIN: usize = 3;
@@ -34,7 +36,7 @@ pub const BATCH_PART_HEADER_BYTES_MAX: usize = REQUEST_TARGET_BYTES_MAX + 16 * 1
 pub const PAGE_RESULTS_MAX: usize = 1000;
 /// Most entity data of one page, in bytes: 4 MiB (04 §6).
 pub const PAGE_ENTITY_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Default time that one query may run before it answers with a continuation token, in seconds (04 §6).
+/// Default time that one query may run before it returns a continuation token, in seconds (04 §6).
 pub const QUERY_EXECUTION_SECONDS_DEFAULT: u64 = 5;
 /// Longest and default time that one request may take, in seconds (02 §9).
 pub const REQUEST_TIMEOUT_SECONDS_MAX: u64 = 30;
@@ -74,8 +76,8 @@ pub const CORS_HEADER_LITERALS_MAX: usize = 64;
 pub const CORS_HEADER_PREFIXES_MAX: usize = 2;
 /// Longest origin or header of a CORS rule, in characters (10 §2).
 pub const CORS_ITEM_CHARS_MAX: usize = 256;
-/// Longest time that a browser may keep the answer to a preflight request, in seconds. The specification names no
-/// bound; client libraries hold the value in 32 bits.
+/// Longest time that a browser may cache the response to a preflight request, in seconds. The specification names no
+/// bound; client libraries have 32 bits for the value.
 pub const CORS_MAX_AGE_SECONDS_MAX: u32 = i32::MAX as u32;
 /// Largest body of an operation whose body is XML, in bytes: 1 MiB (10).
 pub const XML_BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -95,70 +97,68 @@ pub const BEARER_TOKEN_BYTES_MAX: usize = 16 * 1024;
 pub const BEARER_LEEWAY_SECONDS_DEFAULT: u64 = 300;
 /// Largest difference that may be allowed, in seconds (09 §6).
 pub const BEARER_LEEWAY_SECONDS_MAX: u64 = 600;
-/// How long an operation on a shared database is tried again before the client is told that the server is busy, in seconds.
+/// How long an operation on a shared database is retried before the response is `ServerBusy`, in seconds.
 pub const STORE_ATTEMPTS_SECONDS_MAX: u64 = 8;
 /// How long a shared database may work on one statement, waits for locks included, in seconds.
 pub const STORE_STATEMENT_SECONDS_MAX: u64 = 10;
-/// How long an answer of a shared database is waited for, in seconds: longer than it needs to give up by itself.
+/// Longest wait for a response of a shared database, in seconds: longer than the database's own timeout.
 pub const STORE_ATTEMPT_SECONDS_MAX: u64 = 14;
 /// How long a request waits for one of the connections to a shared database, in seconds.
 pub const STORE_CONNECTION_WAIT_SECONDS_MAX: u64 = 5;
-/// When a shared database ends a transaction whose server fell silent, in seconds.
+/// Idle time after which a shared database ends a transaction, in seconds.
 pub const STORE_IDLE_TRANSACTION_SECONDS_MAX: u64 = 30;
-/// How much a page asks of a shared database at a time, in bytes, as far as the size of its entities is known.
+/// Amount that a page reads from a shared database at a time, in bytes, as far as the size of its entities is known.
 pub const STORE_CHUNK_BYTES: usize = 1024 * 1024;
-/// Most tables of a shared database whose ids one server keeps in memory; beyond it all are forgotten and looked up again.
+/// Most tables of a shared database whose ids one server caches in memory; beyond it the cache is cleared.
 pub const STORE_TABLES_KNOWN_MAX: usize = 100_000;
-/// How many entities an account is served in a second when requests are throttled, unless said otherwise: the published
-/// target of the service.
+/// Default target of throttling for an account, in entities a second: the published target of the service.
 pub const ACCOUNT_ENTITIES_PER_SECOND_DEFAULT: u64 = 20_000;
-/// How many entities a partition is served in a second when requests are throttled, unless said otherwise: the published
-/// target of the service.
+/// Default target of throttling for a partition, in entities a second: the published target of the service.
 pub const PARTITION_ENTITIES_PER_SECOND_DEFAULT: u64 = 2_000;
 /// Largest target of throttling, in entities a second. It is counted in whole nanoseconds an entity.
 pub const THROTTLE_TARGET_MAX: u64 = 1_000_000;
-/// Most partitions, and most accounts, whose use of the last second is kept to throttle them. Each takes about 20 bytes.
+/// Most partitions, and most accounts, that throttling keeps count of. Each takes about 20 bytes.
 pub const THROTTLE_BUCKETS_MAX: usize = 64 * 1024;
-/// Into how many parts, each with a lock, what is kept to throttle requests is divided.
+/// Number of shards of the counts for throttling, each with its own lock.
 pub const THROTTLE_SHARDS: usize = 16;
-/// How often those are forgotten that have not come back, in seconds, as long as others come.
+/// Interval at which counts that are no longer needed are removed, in seconds.
 pub const THROTTLE_SWEEP_SECONDS: u64 = 10;
-/// How often it is looked whether what an account keeps must be counted for its quota, in milliseconds.
+/// Interval at which accounts are checked for whether their quota needs a new count, in milliseconds.
 pub const QUOTA_LOOK_MILLISECONDS: u64 = 500;
-/// Most accounts that are counted at one time.
+/// Most accounts whose use is counted for quotas at one time.
 pub const QUOTA_COUNTS_MAX: usize = 4;
-/// How long a count of what an account keeps is good, in seconds, if there is no doubt.
+/// How long a count of an account's use stays valid, in seconds, if the account is far from its quota.
 pub const QUOTA_COUNT_SECONDS: u64 = 60;
-/// The time between two counts is at least this many times that of a count.
+/// The time between two counts is at least this many times the duration of a count.
 pub const QUOTA_COUNT_SHARE: u32 = 50;
-/// The same, if there is a doubt that decides over requests.
+/// The same, if the uncertainty of the last count decides about requests.
 pub const QUOTA_DOUBT_SHARE: u32 = 4;
-/// Most tables of an account whose use is known one by one, for a quota on tables. Each takes about 100 bytes.
+/// Most tables of an account whose use is counted separately, for quotas on tables. Each takes about 100 bytes.
 pub const QUOTA_TABLES_COUNTED_MAX: usize = 100_000;
-/// Minutes of an hour, by which figures about requests are kept.
+/// Minutes of an hour, the intervals of analytics.
 pub const MINUTES_OF_HOUR: i64 = 60;
-/// Most hours and minutes, over all accounts, whose figures are kept in memory when they cannot be written.
+/// Most intervals of analytics, over all accounts, that are kept in memory while they cannot be written.
 pub const ANALYTICS_PAGES_MAX: usize = 10_000;
-/// How often the figures of an interval are tried to be written when other servers write the same rows.
+/// Most attempts to write the analytics of an interval when other servers write the same entities.
 pub const ANALYTICS_WRITE_ATTEMPTS_MAX: usize = 20;
-/// Most pages of old figures of a table that are deleted at one time, once an hour.
+/// Most pages of old analytics of a table that are deleted at one time, once an hour.
 pub const ANALYTICS_SWEEP_STEPS_MAX: usize = 1000;
 /// Longest line of an exported file, in bytes: an entity of 1 MiB whose text is written with six bytes a character has
 /// about half as much.
 pub const EXPORT_LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Most different properties of a table that is exported as CSV; each is a pair of columns.
 pub const EXPORT_COLUMNS_MAX: usize = 4096;
-/// Most key ranges of one table that an export reads beside one another.
+/// Most key ranges of one table that an export reads in parallel.
 pub const EXPORT_RANGES_MAX: usize = 64;
-/// Most questions that an export asks to find key ranges in one table.
+/// Most queries that an export makes to find key ranges in one table.
 pub const EXPORT_PROBES_MAX: usize = 128;
 /// Largest manifest of an export, in bytes: room for some hundred thousand tables.
 pub const EXPORT_MANIFEST_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Most entities that an import reads ahead before the ones in front of them are written.
+/// Most entities that an import reads ahead of the last written one.
 pub const IMPORT_WINDOW_ENTITIES_MAX: usize = 4000;
-/// Most bytes of the entities that an import reads ahead, by the size formula, but for the last of them.
+/// Most bytes of the entities that an import reads ahead, by the size formula, except the last of them.
 pub const IMPORT_WINDOW_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Largest file that a command keeps its progress in, in bytes: room for some hundred thousand tables.
+/// Largest progress file of a command, in bytes: room for some hundred thousand tables.
 pub const STATE_FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Widest column of a table on a terminal, in characters, unless it is the only one.
 pub const SHOWN_COLUMN_CHARS_MAX: usize = 48;
@@ -173,35 +173,35 @@ pub const ADMIN_BODY_BYTES_MAX: usize = 4 * 1024;
 pub const ADMIN_REQUEST_SECONDS_MAX: u64 = 10;
 /// How long a connection to the admin listener may be idle, in seconds.
 pub const ADMIN_IDLE_SECONDS_MAX: u64 = 60;
-/// How long readiness and metrics of the server wait for its storage, in seconds.
+/// How long the endpoints for readiness and metrics wait for the storage, in seconds.
 pub const READINESS_SECONDS_MAX: u64 = 2;
-/// Most accounts that metrics tell apart.
+/// Most accounts with metrics of their own.
 pub const METRICS_ACCOUNTS_MAX: usize = 200;
-/// Most tables that metrics tell apart.
+/// Most tables with metrics of their own.
 pub const METRICS_TABLES_MAX: usize = 1000;
-/// How long metrics keep a table that nobody uses, in seconds: a day.
+/// How long metrics keep an unused table, in seconds: a day.
 pub const METRICS_TABLE_IDLE_SECONDS_MAX: u64 = 24 * 3600;
-/// Spans that may wait for the OpenTelemetry collector, unless the environment says otherwise.
+/// Default size of the queue of spans for the OpenTelemetry collector.
 pub const TRACE_QUEUE_SPANS_DEFAULT: usize = 2048;
-/// Most spans that may wait, whatever the environment says.
+/// Largest size of the queue of spans that the environment may set.
 pub const TRACE_QUEUE_SPANS_MAX: usize = 65_536;
-/// Spans that are sent together, unless the environment says otherwise.
+/// Default number of spans that are sent together.
 pub const TRACE_BATCH_SPANS_DEFAULT: usize = 512;
-/// Most steps that the span of one request has in it.
+/// Most child spans of the span of one request.
 pub const TRACE_STEPS_MAX: usize = 32;
-/// Longest text of a span, in characters. What is longer is cut, so that the spans that wait are bounded in bytes.
+/// Longest text of a span, in characters. Longer texts are cut, so that the queue of spans is bounded in bytes.
 pub const TRACE_TEXT_CHARS_MAX: usize = 1024;
-/// Longest `tracestate` that is handed on, in bytes, as W3C Trace Context asks for at least.
+/// Longest `tracestate` that is propagated, in bytes: the minimum of W3C Trace Context.
 pub const TRACE_STATE_BYTES_MAX: usize = 512;
-/// How much of a collector's answer is read, in bytes.
+/// Longest response of a collector that is read, in bytes.
 pub const TRACE_ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// How long the end of the server waits for the figures of analytics to be written, in seconds, even if the requests have
+/// How long a shutdown waits for analytics to be written, in seconds, even if the requests have
 /// used up the time to shut down.
 pub const ANALYTICS_STOP_SECONDS_MIN: u64 = 2;
-/// How long the end of the server waits for the last spans to be sent, in seconds.
+/// How long a shutdown waits for the last spans to be sent, in seconds.
 pub const TRACE_STOP_SECONDS_MAX: u64 = 2;
 
-/// The number of bits of one UTF-16 code unit divided by eight: what one unit costs in the size formula.
+/// Size of one UTF-16 code unit, in bytes, as the size formula counts it.
 pub const UTF16_UNIT_BYTES: usize = 2;
 
 const _: () = assert!(READINESS_SECONDS_MAX < ADMIN_REQUEST_SECONDS_MAX);

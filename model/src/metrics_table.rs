@@ -1,4 +1,6 @@
-//! The tables of Storage Analytics, whose names no user can give (specification 10 §8).
+//! The tables of Storage Analytics, whose names are reserved (specification 10 §8).
+//!
+//! This module must not know what the tables contain.
 
 /// A table that the service itself fills with figures about requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,7 +22,7 @@ impl MetricsTable {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::HourPrimary, Self::MinutePrimary, Self::HourSecondary, Self::MinuteSecondary];
 
-    /// The table of this name, in whatever case. One of them has two names.
+    /// The table of this name, in any letter case. One of them has two names.
     pub fn of_name(name: &str) -> Option<Self> {
         if !name.starts_with('$') {
             return None;

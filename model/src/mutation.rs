@@ -1,4 +1,11 @@
 //! What each mutation does to an entity: one pure function that no engine repeats.
+//!
+//! Invariants:
+//!
+//! 1. A Timestamp is greater than that of the entity before, even if the clock goes back.
+//! 2. Limits hold for the resulting entity, not only for what a request sends.
+//!
+//! This module must not know engines or transactions.
 
 use crate::DateTime;
 use crate::etag::Condition;
@@ -76,16 +83,16 @@ pub enum MutationError {
     DamagedRecord,
 }
 
-/// What becomes of the entity.
+/// The change of an entity by a mutation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// It is now this record.
+    /// The entity becomes this record.
     Put(Record),
-    /// It is gone.
+    /// The entity is deleted.
     Delete,
 }
 
-/// What a mutation did.
+/// The result of a mutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// The entity was stored with this Timestamp.
@@ -95,7 +102,7 @@ pub enum Written {
 }
 
 impl Effect {
-    /// What it tells the client.
+    /// The result for the client.
     pub fn written(&self) -> Written {
         match self {
             Self::Put(record) => Written::Stored(record.view().expect("the record was just built").timestamp()),
@@ -199,7 +206,7 @@ fn merge(
     for property in properties.properties().chain(existing.properties()) {
         all.push(property.map_err(damaged)?);
     }
-    // New values come first and the sort is stable, so of two values of one name the new one is kept.
+    // New values come first and the sort is stable, so of two values of one name the new one remains.
     all.sort_by_key(Property::name_bytes);
     all.dedup_by_key(|property| property.name_bytes());
     let mut merged = RecordBuilder::default();

@@ -1,4 +1,8 @@
 //! Names of accounts, tables and properties, and the rules for each (specification 01 §1, §2, §4).
+//!
+//! Invariant: a value of a name type follows its rules.
+//!
+//! This module must not know which names exist.
 
 use crate::limits::{
     ACCOUNT_NAME_CHARS_MAX, ACCOUNT_NAME_CHARS_MIN, PROPERTY_NAME_UTF16_UNITS_MAX, TABLE_NAME_CHARS_MAX,
@@ -40,14 +44,14 @@ impl fmt::Display for AccountName {
 /// The name of a table: 3 to 63 ASCII letters and digits, the first a letter; or that of a table which the service itself
 /// keeps, and which no user creates.
 ///
-/// The spelling is kept for output; [`TableName::folded`] is what decides whether two names are the same.
+/// The spelling is kept for output; [`TableName::folded`] decides whether two names are equal.
 #[derive(Debug, Clone)]
 pub struct TableName {
     spelling: Box<str>,
     folded: Box<str>,
 }
 
-/// No name that a user gives is less than this, folded; those of the tables that the service keeps are.
+/// The folded names of users' tables are not less than this; those of the service's own tables are.
 pub const TABLE_NAMES_FROM: &str = "a";
 
 /// Why a text is not the name of a table that can be created (01 §2, in the order of the checks).
@@ -130,12 +134,12 @@ pub enum PropertyNameError {
 /// Checks the rules of a custom property's name.
 ///
 /// The identifier rule follows C#, and a name must be one of XML too (01 §4), since Atom makes an element of it. Which
-/// Unicode classes the service takes for "combining and connecting" is not known exactly (UNVERIFIED).
+/// Unicode classes the service accepts as "combining and connecting" is not known exactly (UNVERIFIED).
 pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
     if name.len() > PROPERTY_NAME_UTF16_UNITS_MAX && utf16_units(name) > PROPERTY_NAME_UTF16_UNITS_MAX {
         return Err(PropertyNameError::TooLong);
     }
-    // Nearly all names have these letters only, which need not be decoded.
+    // Nearly all names are ASCII and need not be decoded.
     let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if is_plain && name.bytes().next().is_some_and(|b| !b.is_ascii_digit()) {
         return Ok(());
@@ -145,10 +149,10 @@ pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
     if first_fits && characters.all(is_name_character) { Ok(()) } else { Err(PropertyNameError::Invalid) }
 }
 
-/// Whether a name of XML may hold a character behind the first, and an identifier too.
+/// Whether a character is allowed after the first one in an XML name and in an identifier.
 ///
-/// XML has whole ranges; above U+2070 they hold signs that older readers of XML refuse, so there it must be a letter or a
-/// digit. Beyond the first 65,536 characters there are no identifiers, as C# reads them.
+/// XML allows whole ranges; above U+2070 they contain signs that older XML parsers refuse, so there it must be a letter or a
+/// digit. Identifiers of C# have no characters above U+FFFF.
 fn is_name_character(c: char) -> bool {
     match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => true,
@@ -159,11 +163,11 @@ fn is_name_character(c: char) -> bool {
     }
 }
 
-/// The system property that holds the partition key.
+/// The system property with the partition key.
 pub const PARTITION_KEY: &str = "PartitionKey";
-/// The system property that holds the row key.
+/// The system property with the row key.
 pub const ROW_KEY: &str = "RowKey";
-/// The system property that holds the instant of the last write.
+/// The system property with the instant of the last write.
 pub const TIMESTAMP: &str = "Timestamp";
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
 //! What a shared access signature or a stored access policy permits (specification 08 §3).
+//!
+//! This module must not know which operation needs which permission; [`crate::grant`] does.
 
 use std::fmt;
 
@@ -36,7 +38,7 @@ impl Permissions {
         ('c', Self::CREATE),
         ('w', Self::WRITE),
     ];
-    /// Letters of an account SAS that mean something to other services only.
+    /// Letters of an account SAS that have a meaning for other services only.
     const LETTERS_OF_OTHER_SERVICES: &str = "pyxtfi";
 
     /// Reads the letters of a table SAS or of a policy; `None` if one of them is not of `raud`.
@@ -44,7 +46,9 @@ impl Permissions {
     /// UNVERIFIED (08 §3): that the order of the letters, and one given twice, do not matter.
     pub fn of_table(letters: &str) -> Option<Self> {
         letters.chars().try_fold(Self::NONE, |known, letter| {
-            Self::of_letter(letter).filter(|permission| Self::ENTITIES.holds(*permission)).map(|new| known.and(new))
+            Self::of_letter(letter)
+                .filter(|permission| Self::ENTITIES.contains(*permission))
+                .map(|new| known.union(new))
         })
     }
 
@@ -53,7 +57,7 @@ impl Permissions {
     /// Letters that mean nothing to the Table service are ignored (08 §3.2).
     pub fn of_account(letters: &str) -> Option<Self> {
         letters.chars().try_fold(Self::NONE, |known, letter| match Self::of_letter(letter) {
-            Some(new) => Some(known.and(new)),
+            Some(new) => Some(known.union(new)),
             None => Self::LETTERS_OF_OTHER_SERVICES.contains(letter).then_some(known),
         })
     }
@@ -62,18 +66,18 @@ impl Permissions {
         Self::LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, permission)| *permission)
     }
 
-    /// These permissions and those.
-    pub const fn and(self, other: Self) -> Self {
+    /// The permissions of both sets.
+    pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of those permissions are among these.
-    pub const fn holds(self, other: Self) -> bool {
+    /// Whether all permissions of the other set are in this one.
+    pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any of those permissions is among these.
-    pub const fn holds_any(self, other: Self) -> bool {
+    /// Whether any permission of the other set is in this one.
+    pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 }
@@ -81,7 +85,7 @@ impl Permissions {
 impl fmt::Display for Permissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (letter, permission) in Self::LETTERS {
-            if self.holds(permission) {
+            if self.contains(permission) {
                 write!(f, "{letter}")?;
             }
         }

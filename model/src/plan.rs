@@ -2,18 +2,20 @@
 //!
 //! Invariants:
 //!
-//! 1. A plan never loses a match: every entity that the filter matches lies in one of the ranges. The reverse need
-//!    not hold, so the filter still decides about every entity of the ranges.
+//! 1. A plan never loses a match: every entity that the filter matches lies in one of the ranges. The ranges may
+//!    contain other entities, so the filter is still evaluated for every entity in them.
 //! 2. The ranges are ascending, disjoint and not empty.
 //!
 //! A filter is read as a set of areas: an interval of partition keys times an interval of row keys. What does not
-//! compare a key with a string says nothing about keys and is the area of all of them.
+//! compare a key with a string does not restrict keys and is the area of all of them.
+//!
+//! This module must not know storage: it works on keys alone.
 
 use crate::edm::compare_ordinal;
 use crate::filter::{Comparison, Filter, Literal, Operator, PropertyName, TABLE_NAME};
 use crate::key::KEY_SEPARATOR;
 use crate::limits::PLAN_RANGES_MAX;
-use crate::range::{Edge, KeyRange};
+use crate::range::KeyRange;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
@@ -23,16 +25,16 @@ use std::ops::Bound;
 /// It bounds the work of planning; filters that people write stay far below.
 const AREAS_MAX: usize = PLAN_RANGES_MAX * PLAN_RANGES_MAX;
 
-/// Where a scan has to look.
+/// The key ranges that a scan has to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Ascending, disjoint, none of them empty. No range at all: nothing can match.
+    /// Ascending, disjoint and not empty. Without any range, nothing can match.
     pub ranges: Vec<KeyRange>,
-    /// What the ranges amount to.
+    /// The kind of the plan.
     pub kind: PlanKind,
 }
 
-/// What the ranges of a plan amount to, for logs.
+/// The kind of a plan, for logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanKind {
     /// No entity can match.
@@ -62,7 +64,7 @@ impl fmt::Display for PlanKind {
     }
 }
 
-/// The tightest key ranges that hold every match of a filter; no filter matches every entity.
+/// The tightest key ranges that contain every match of a filter; `None` matches every entity.
 pub fn plan(filter: Option<&Filter>) -> Plan {
     let ranges = match filter {
         None => vec![KeyRange::all()],
@@ -76,7 +78,7 @@ pub fn plan(filter: Option<&Filter>) -> Plan {
 pub struct TableRange {
     /// The first name of the range. It need not be the name of a table.
     pub from: String,
-    /// The first name behind the range; `None` reaches to the last table.
+    /// The first name after the range; `None` reaches to the last table.
     pub to: Option<String>,
 }
 
@@ -92,22 +94,22 @@ impl TableRange {
     }
 }
 
-/// The tightest single range that holds every table that the filter matches.
+/// The tightest single range that contains every table that the filter matches.
 pub fn plan_tables(filter: Option<&Filter>) -> TableRange {
     let areas = filter.map_or_else(|| vec![Area::ALL], |filter| areas(filter, true, table_bound));
     let Some(Area { partitions: names, .. }) = hull(areas) else {
         return TableRange { from: String::new(), to: Some(String::new()) };
     };
-    // No table name holds U+0000, so a text with it appended is the next possible name.
-    let behind = |name: &str| format!("{name}\0");
+    // No table name contains U+0000, so a text with it appended is the next possible name.
+    let after = |name: &str| format!("{name}\0");
     let from = match &names.lower {
         Bound::Unbounded => String::new(),
         Bound::Included(name) => name.to_string(),
-        Bound::Excluded(name) => behind(name),
+        Bound::Excluded(name) => after(name),
     };
     let to = match &names.upper {
         Bound::Unbounded => None,
-        Bound::Included(name) => Some(behind(name)),
+        Bound::Included(name) => Some(after(name)),
         Bound::Excluded(name) => Some(name.to_string()),
     };
     TableRange { from, to }
@@ -120,7 +122,7 @@ enum Axis {
     Row,
 }
 
-/// Tells which key a comparison bounds, and with which text.
+/// Returns which key a comparison bounds, and with which text.
 type KeyBound = for<'f> fn(&'f Comparison) -> Option<(Axis, Cow<'f, str>)>;
 
 /// A key compared with a literal of another type gives no bound (UNVERIFIED, 04 §3.6).
@@ -132,7 +134,7 @@ fn entity_bound(comparison: &Comparison) -> Option<(Axis, Cow<'_, str>)> {
     }
 }
 
-/// The names of tables take the place of partition keys.
+/// Table names are treated as partition keys.
 fn table_bound(comparison: &Comparison) -> Option<(Axis, Cow<'_, str>)> {
     match &comparison.literal {
         Literal::String(text) if comparison.property.as_str() == TABLE_NAME => {
@@ -152,12 +154,12 @@ struct Interval<'f> {
 impl<'f> Interval<'f> {
     const ALL: Self = Self { lower: Bound::Unbounded, upper: Bound::Unbounded };
 
-    /// The texts for which a comparison with this text holds, as intervals.
+    /// The texts for which a comparison with this text is true, as intervals.
     fn of(operator: Operator, text: Cow<'f, str>) -> Vec<Self> {
         let below = |upper| Self { lower: Bound::Unbounded, upper };
         let above = |lower| Self { lower, upper: Bound::Unbounded };
         // The bytes that structure encoded keys occur in no key, so a text with one of them equals no key, and
-        // sorts behind the part before that byte and before every key that continues that part.
+        // sorts after the part before that byte and before every key that continues that part.
         if let Some((head, _)) = text.split_once(['\0', '\u{1}']) {
             let head = Cow::Owned(head.to_owned());
             return match operator {
@@ -191,7 +193,7 @@ impl<'f> Interval<'f> {
         (!empty).then_some(Self { lower, upper })
     }
 
-    /// The smallest interval that holds both.
+    /// The smallest interval that contains both.
     fn hull(&self, other: &Self) -> Self {
         Self {
             lower: looser(&self.lower, &other.lower, Ordering::Greater).clone(),
@@ -208,8 +210,8 @@ impl<'f> Interval<'f> {
     }
 }
 
-/// Whether the first bound admits fewer texts than the second. `inward` says which way from a bound the texts lie
-/// that it admits: to the greater ones of a lower bound, to the lesser ones of an upper bound.
+/// Whether the first bound admits fewer texts than the second. `inward` is the order of an admitted text relative to the
+/// bound: greater for a lower bound, less for an upper bound.
 fn is_tighter(a: &Bound<Cow<'_, str>>, b: &Bound<Cow<'_, str>>, inward: Ordering) -> bool {
     match (a, b) {
         (Bound::Unbounded, _) => false,
@@ -233,12 +235,8 @@ fn looser<'b, 'f>(a: &'b Bound<Cow<'f, str>>, b: &'b Bound<Cow<'f, str>>, inward
     if is_tighter(a, b, inward) { b } else { a }
 }
 
-fn edge<'b>(bound: &'b Bound<Cow<'_, str>>) -> Edge<'b> {
-    match bound {
-        Bound::Unbounded => Edge::Open,
-        Bound::Included(text) => Edge::Including(text),
-        Bound::Excluded(text) => Edge::Excluding(text),
-    }
+fn borrowed<'b>(bound: &'b Bound<Cow<'_, str>>) -> Bound<&'b str> {
+    bound.as_ref().map(|text| &**text)
 }
 
 /// Every entity whose two keys lie in two intervals.
@@ -262,36 +260,36 @@ impl Area<'_> {
         Self { partitions: self.partitions.hull(&other.partitions), rows: self.rows.hull(&other.rows) }
     }
 
-    /// The smallest range of key bytes that holds the area.
+    /// The smallest range of key bytes that contains the area.
     fn range(&self) -> KeyRange {
         if let Some(partition) = self.partitions.single() {
-            return KeyRange::rows(partition, edge(&self.rows.lower), edge(&self.rows.upper));
+            return KeyRange::rows(partition, borrowed(&self.rows.lower), borrowed(&self.rows.upper));
         }
-        let mut range = KeyRange::partitions(edge(&self.partitions.lower), edge(&self.partitions.upper));
+        let mut range = KeyRange::partitions(borrowed(&self.partitions.lower), borrowed(&self.partitions.upper));
         // The row keys also cut the ends of the first and the last partition, if these are known.
         if let (Bound::Included(first), Bound::Included(_) | Bound::Excluded(_)) =
             (&self.partitions.lower, &self.rows.lower)
         {
-            range.start = KeyRange::rows(first, edge(&self.rows.lower), Edge::Open).start;
+            range.start = KeyRange::rows(first, borrowed(&self.rows.lower), Bound::Unbounded).start;
         }
         if let (Bound::Included(last), Bound::Included(_) | Bound::Excluded(_)) =
             (&self.partitions.upper, &self.rows.upper)
         {
-            range.end = KeyRange::rows(last, Edge::Open, edge(&self.rows.upper)).end;
+            range.end = KeyRange::rows(last, Bound::Unbounded, borrowed(&self.rows.upper)).end;
         }
         range
     }
 }
 
-/// The smallest area that holds all of these; `None` if there are none.
+/// The smallest area that contains all of these; `None` if there are none.
 fn hull(areas: Vec<Area<'_>>) -> Option<Area<'_>> {
     areas.into_iter().reduce(|a, b| a.hull(&b))
 }
 
-/// Areas that hold every entity for which the filter answers `wanted`.
+/// Areas that contain every entity for which the filter is `wanted`.
 ///
-/// A negation is not a set of areas by itself, because the areas may hold more than the matches. It is carried down
-/// to the comparisons, where a key, which every entity has, gives an exact answer.
+/// The complement of the areas is not the areas of the negation, because areas may contain more than the matches. A
+/// negation is pushed down to the comparisons, which are exact for keys, since every entity has them.
 fn areas(filter: &Filter, wanted: bool, key_bound: KeyBound) -> Vec<Area<'_>> {
     match filter {
         Filter::And(operands) if wanted => intersection(operands, wanted, key_bound),
@@ -387,7 +385,7 @@ fn single_range_kind(start: &[u8], end: &[u8]) -> PlanKind {
     let Some(separator) = start.iter().position(|byte| *byte == KEY_SEPARATOR) else {
         return PlanKind::PartitionRange;
     };
-    // A separator behind a whole key is the first byte that no key continues with.
+    // A separator after a whole key is the first byte that no key continues with.
     let is_point = end.split_last().is_some_and(|(last, key)| *last == KEY_SEPARATOR && key == start);
     let (partition, _) = start.split_at(separator);
     if is_point {

@@ -1,12 +1,14 @@
-//! Stored access policies of a table: what shared access signatures can refer to, so that they can be changed and
+//! Stored access policies of a table. Shared access signatures refer to them, and can so be changed and
 //! revoked (specification 08 §7, 10 §7).
+//!
+//! Invariant: a table has at most five policies, with different ids.
 
 use crate::DateTime;
 use crate::limits::{POLICIES_PER_TABLE_MAX, POLICY_ID_UTF16_UNITS_MAX};
 use crate::name::utf16_units;
 use crate::permissions::Permissions;
 
-/// A stored access policy. What it leaves open, a signature that refers to it may say.
+/// A stored access policy. A signature that refers to it has the fields that the policy leaves open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredAccessPolicy {
     id: Box<str>,
@@ -57,7 +59,7 @@ impl StoredAccessPolicies {
         &self.0
     }
 
-    /// Whether there is none.
+    /// Whether there are no policies.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

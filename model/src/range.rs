@@ -1,9 +1,14 @@
 //! Ranges of keys, and positions in the order of entities.
+//!
+//! Invariant: a range consists of encoded key bytes, so its order is that of the entities.
+//!
+//! This module must not know filters or storage.
 
 use crate::key::{KEY_SEPARATOR, KeyView, encode_ordinal};
+use std::ops::Bound;
 
-/// Sorts behind every row key of a partition and before every longer partition key:
-/// one more than the separator, and less than any character that a key may hold.
+/// Sorts after every row key of a partition and before every longer partition key:
+/// one more than the separator, and less than any character that is allowed in a key.
 const AFTER_PARTITION: u8 = KEY_SEPARATOR + 1;
 
 /// A position in the order of the entities of a table: the key bytes of the next entity to examine.
@@ -43,19 +48,8 @@ impl Position {
 pub struct KeyRange {
     /// The first key bytes of the range.
     pub start: Vec<u8>,
-    /// The first key bytes behind the range; `None` reaches to the end of the table.
+    /// The first key bytes after the range; `None` reaches to the end of the table.
     pub end: Option<Vec<u8>>,
-}
-
-/// One end of a range of texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Edge<'a> {
-    /// The range has no end on this side.
-    Open,
-    /// The text itself belongs to the range.
-    Including(&'a str),
-    /// The text itself does not belong to the range.
-    Excluding(&'a str),
 }
 
 impl KeyRange {
@@ -64,35 +58,35 @@ impl KeyRange {
         Self { start: Vec::new(), end: None }
     }
 
-    /// Every entity whose partition key lies between two edges.
-    pub fn partitions(from: Edge<'_>, to: Edge<'_>) -> Self {
+    /// Every entity whose partition key lies between two bounds.
+    pub fn partitions(from: Bound<&str>, to: Bound<&str>) -> Self {
         let start = match from {
-            Edge::Open => Vec::new(),
-            Edge::Including(partition) => encoded(partition, &[]),
-            Edge::Excluding(partition) => encoded(partition, &[AFTER_PARTITION]),
+            Bound::Unbounded => Vec::new(),
+            Bound::Included(partition) => encoded(partition, &[]),
+            Bound::Excluded(partition) => encoded(partition, &[AFTER_PARTITION]),
         };
         let end = match to {
-            Edge::Open => None,
-            Edge::Including(partition) => Some(encoded(partition, &[AFTER_PARTITION])),
-            Edge::Excluding(partition) => Some(encoded(partition, &[])),
+            Bound::Unbounded => None,
+            Bound::Included(partition) => Some(encoded(partition, &[AFTER_PARTITION])),
+            Bound::Excluded(partition) => Some(encoded(partition, &[])),
         };
         Self { start, end }
     }
 
-    /// Every entity of one partition whose row key lies between two edges.
-    pub fn rows(partition: &str, from: Edge<'_>, to: Edge<'_>) -> Self {
+    /// Every entity of one partition whose row key lies between two bounds.
+    pub fn rows(partition: &str, from: Bound<&str>, to: Bound<&str>) -> Self {
         let prefix = encoded(partition, &[KEY_SEPARATOR]);
         let with = |row: &str, suffix: &[u8]| [prefix.as_slice(), &encoded(row, suffix)].concat();
-        // No row key holds the separator, so a row key with it appended is the next possible row key.
+        // No row key contains the separator, so a row key with it appended is the next possible row key.
         let start = match from {
-            Edge::Open => prefix.clone(),
-            Edge::Including(row) => with(row, &[]),
-            Edge::Excluding(row) => with(row, &[KEY_SEPARATOR]),
+            Bound::Unbounded => prefix.clone(),
+            Bound::Included(row) => with(row, &[]),
+            Bound::Excluded(row) => with(row, &[KEY_SEPARATOR]),
         };
         let end = match to {
-            Edge::Open => encoded(partition, &[AFTER_PARTITION]),
-            Edge::Including(row) => with(row, &[KEY_SEPARATOR]),
-            Edge::Excluding(row) => with(row, &[]),
+            Bound::Unbounded => encoded(partition, &[AFTER_PARTITION]),
+            Bound::Included(row) => with(row, &[KEY_SEPARATOR]),
+            Bound::Excluded(row) => with(row, &[]),
         };
         Self { start, end: Some(end) }
     }
@@ -101,14 +95,16 @@ impl KeyRange {
     /// key in it (08 §6). Bounds may be any texts.
     pub fn pairs(from: Option<(&str, Option<&str>)>, to: Option<(&str, Option<&str>)>) -> Self {
         let start = from.map_or_else(Vec::new, |(partition, row)| match (possible(partition), row.map(possible)) {
-            (Ok(partition), None) => Self::partitions(Edge::Including(partition), Edge::Open).start,
-            (Ok(partition), Some(Ok(row))) => Self::rows(partition, Edge::Including(row), Edge::Open).start,
-            (Ok(partition), Some(Err(row))) => Self::rows(partition, Edge::Excluding(row), Edge::Open).start,
-            (Err(partition), _) => Self::partitions(Edge::Excluding(partition), Edge::Open).start,
+            (Ok(partition), None) => Self::partitions(Bound::Included(partition), Bound::Unbounded).start,
+            (Ok(partition), Some(Ok(row))) => Self::rows(partition, Bound::Included(row), Bound::Unbounded).start,
+            (Ok(partition), Some(Err(row))) => Self::rows(partition, Bound::Excluded(row), Bound::Unbounded).start,
+            (Err(partition), _) => Self::partitions(Bound::Excluded(partition), Bound::Unbounded).start,
         });
         let end = to.and_then(|(partition, row)| match (possible(partition), row.map(possible)) {
-            (Ok(partition), Some(Ok(row) | Err(row))) => Self::rows(partition, Edge::Open, Edge::Including(row)).end,
-            (Ok(partition) | Err(partition), _) => Self::partitions(Edge::Open, Edge::Including(partition)).end,
+            (Ok(partition), Some(Ok(row) | Err(row))) => {
+                Self::rows(partition, Bound::Unbounded, Bound::Included(row)).end
+            }
+            (Ok(partition) | Err(partition), _) => Self::partitions(Bound::Unbounded, Bound::Included(partition)).end,
         });
         Self { start, end }
     }
@@ -140,7 +136,7 @@ impl KeyRange {
         let separator = start.iter().position(|b| *b == KEY_SEPARATOR);
         let partition = start.get(..separator.unwrap_or(start.len()))?;
         let rest = end.strip_prefix(partition)?;
-        // Between a partition key and what sorts behind all its rows there are no others.
+        // No other key sorts between a partition key and the bytes after all of its rows.
         let ends_inside = separator.is_some() && rest.first() == Some(&KEY_SEPARATOR);
         (ends_inside || rest == [AFTER_PARTITION]).then_some(partition)
     }
@@ -151,8 +147,8 @@ impl KeyRange {
     }
 }
 
-/// A text that may be a key, or else the part of it that may. The bytes that structure encoded keys occur in no key, so
-/// a text with one of them equals no key, and sorts behind the part before that byte and before all that continue it.
+/// A text that can be a key, or its longest beginning that can. The bytes that structure encoded keys occur in no key, so
+/// a text with one of them equals no key, and sorts after the part before that byte and before every key that continues it.
 fn possible(text: &str) -> Result<&str, &str> {
     text.split_once(['\0', '\u{1}']).map_or(Ok(text), |(head, _)| Err(head))
 }
@@ -177,35 +173,35 @@ mod tests {
             .prop_map(|chars| chars.into_iter().collect())
     }
 
-    fn edge(kind: u8, text: &str) -> Edge<'_> {
+    fn bound(kind: u8, text: &str) -> Bound<&str> {
         match kind {
-            0 => Edge::Open,
-            1 => Edge::Including(text),
-            _ => Edge::Excluding(text),
+            0 => Bound::Unbounded,
+            1 => Bound::Included(text),
+            _ => Bound::Excluded(text),
         }
     }
 
-    fn within(text: &str, from: Edge<'_>, to: Edge<'_>) -> bool {
+    fn within(text: &str, from: Bound<&str>, to: Bound<&str>) -> bool {
         let above = match from {
-            Edge::Open => true,
-            Edge::Including(edge) => compare_ordinal(text, edge) != Ordering::Less,
-            Edge::Excluding(edge) => compare_ordinal(text, edge) == Ordering::Greater,
+            Bound::Unbounded => true,
+            Bound::Included(bound) => compare_ordinal(text, bound) != Ordering::Less,
+            Bound::Excluded(bound) => compare_ordinal(text, bound) == Ordering::Greater,
         };
         let below = match to {
-            Edge::Open => true,
-            Edge::Including(edge) => compare_ordinal(text, edge) != Ordering::Greater,
-            Edge::Excluding(edge) => compare_ordinal(text, edge) == Ordering::Less,
+            Bound::Unbounded => true,
+            Bound::Included(bound) => compare_ordinal(text, bound) != Ordering::Greater,
+            Bound::Excluded(bound) => compare_ordinal(text, bound) == Ordering::Less,
         };
         above && below
     }
 
     proptest! {
         #[test]
-        fn a_range_holds_exactly_the_keys_between_its_edges(
-            keys in (text(), text()), edges in (text(), text()), kinds in (0u8..3, 0u8..3), partition in text(),
+        fn a_range_holds_exactly_the_keys_between_its_bounds(
+            keys in (text(), text()), bounds in (text(), text()), kinds in (0u8..3, 0u8..3), partition in text(),
         ) {
             let key = EntityKey { partition: KeyText::new(&keys.0).unwrap(), row: KeyText::new(&keys.1).unwrap() }.encode();
-            let (from, to) = (edge(kinds.0, &edges.0), edge(kinds.1, &edges.1));
+            let (from, to) = (bound(kinds.0, &bounds.0), bound(kinds.1, &bounds.1));
             prop_assert_eq!(KeyRange::partitions(from, to).contains(&key), within(&keys.0, from, to));
             let expected = keys.0 == partition && within(&keys.1, from, to);
             prop_assert_eq!(KeyRange::rows(&partition, from, to).contains(&key), expected);
@@ -213,20 +209,20 @@ mod tests {
 
         #[test]
         fn a_range_that_names_a_partition_holds_no_key_of_another(
-            keys in (text(), text()), edges in (text(), text()), kinds in (0u8..3, 0u8..3), partition in text(),
+            keys in (text(), text()), bounds in (text(), text()), kinds in (0u8..3, 0u8..3), partition in text(),
         ) {
             let key = EntityKey { partition: KeyText::new(&keys.0).unwrap(), row: KeyText::new(&keys.1).unwrap() };
-            let (from, to) = (edge(kinds.0, &edges.0), edge(kinds.1, &edges.1));
+            let (from, to) = (bound(kinds.0, &bounds.0), bound(kinds.1, &bounds.1));
             let rows = KeyRange::rows(&partition, from, to);
             let expected = Some(encoded(&partition, &[]));
             prop_assert_eq!(rows.partition().map(<[u8]>::to_vec), expected.clone());
-            prop_assert_eq!(KeyRange::rows(&partition, from, Edge::Open).intersect(&rows), rows.clone());
+            prop_assert_eq!(KeyRange::rows(&partition, from, Bound::Unbounded).intersect(&rows), rows.clone());
             for range in [rows, KeyRange::partitions(from, to), KeyRange::all()] {
                 if let Some(partition) = range.partition() && range.contains(&key.encode()) {
                     prop_assert_eq!(partition.to_vec(), encoded(key.partition.as_str(), &[]));
                 }
             }
-            let one = KeyRange::partitions(Edge::Including(&partition), Edge::Including(&partition));
+            let one = KeyRange::partitions(Bound::Included(&partition), Bound::Included(&partition));
             prop_assert_eq!(one.partition().map(<[u8]>::to_vec), expected);
         }
     }

@@ -1,9 +1,11 @@
 //! The binary record of an entity: its Timestamp and custom properties, read in place.
 //!
-//! `docs/record-format.md` describes the format byte by byte; the test `the_format_is_pinned` holds it.
-//! The keys are not part of the record: they stand in the key under which an engine stores it.
+//! `docs/record-format.md` describes the format byte by byte; the test `the_format_is_pinned` checks it.
+//! The keys are not part of the record: they are the key under which an engine stores it.
 //!
-//! Bytes that come from a store may be damaged, so every read can fail and none panics.
+//! Invariant: stored bytes may be damaged, so every read can fail and none panics.
+//!
+//! This module must not know where records are stored.
 
 use crate::edm::{EdmType, EdmValue, Guid};
 use crate::limits::CUSTOM_PROPERTIES_MAX;
@@ -65,7 +67,7 @@ pub struct RecordView<'a> {
 }
 
 impl<'a> RecordView<'a> {
-    /// Reads the header; the properties are read as they are asked for.
+    /// Reads the header; the properties are read when they are needed.
     pub fn new(bytes: &'a [u8]) -> Result<Self, DamagedRecord> {
         let (header, properties) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(DamagedRecord)?;
         let [version, timestamp @ .., count] = *header;
@@ -114,9 +116,9 @@ impl<'a> RecordView<'a> {
 }
 
 impl RecordView<'_> {
-    /// Reads all of it: every name and value, and that nothing stands behind the last one.
+    /// Checks all of it: every name and value, and that nothing follows the last one.
     ///
-    /// Reading in place looks at no more than it needs, so this is for those who look for damage.
+    /// Reading in place checks no more than it needs; this is for finding damage.
     pub fn check(&self) -> Result<(), DamagedRecord> {
         let mut properties = self.properties();
         for property in properties.by_ref() {
@@ -128,7 +130,7 @@ impl RecordView<'_> {
     }
 }
 
-/// One stored property; name and value are decoded when they are asked for.
+/// One stored property; name and value are decoded when they are needed.
 #[derive(Debug, Clone, Copy)]
 pub struct Property<'a> {
     name: &'a [u8],
@@ -225,40 +227,36 @@ impl<'a> Properties<'a> {
 }
 
 impl<'a> Properties<'a> {
-    /// The next property, if its name and its type are these; otherwise nothing is taken.
+    /// The next property, if it has this header; otherwise the iterator does not advance.
     ///
-    /// Much faster than reading both, for one who expects them.
-    pub fn next_of(&mut self, head: &PropertyHead) -> Option<Property<'a>> {
+    /// This is much faster than decoding name and type, for callers that expect them.
+    pub fn next_with(&mut self, header: &PropertyHeader) -> Option<Property<'a>> {
         let left = self.left.checked_sub(1)?;
-        let mut ahead = Self { left, rest: head.strip(self.rest)? };
-        let value = ahead.value(head.edm_type)?;
-        let name = self.rest.get(head.name.clone())?;
-        *self = ahead;
-        Some(Property { name, edm_type: head.edm_type, value })
+        let mut rest = Self { left, rest: self.rest.strip_prefix(header.bytes.as_slice())? };
+        let value = rest.value(header.edm_type)?;
+        let name = self.rest.get(header.name.clone())?;
+        *self = rest;
+        Some(Property { name, edm_type: header.edm_type, value })
     }
 }
 
-/// What stands in front of the value of a property in a record: its name and its type, to be compared with others.
+/// The bytes before the value of a property in a record: its name and its type.
 #[derive(Debug, Clone)]
-pub struct PropertyHead {
+pub struct PropertyHeader {
     bytes: Vec<u8>,
     name: Range<usize>,
     edm_type: EdmType,
-    /// The first bytes as a number, and which of its bits belong to them.
-    start: u128,
-    start_mask: u128,
 }
 
-impl PropertyHead {
-    /// The head of a property.
+impl PropertyHeader {
+    /// The header of a property.
     pub fn of(property: &Property<'_>) -> Self {
-        let (bytes, edm_type) = (Vec::new(), property.edm_type);
-        let mut head = Self { bytes, name: 0..0, edm_type, start: 0, start_mask: 0 };
-        head.replace(property);
-        head
+        let mut header = Self { bytes: Vec::new(), name: 0..0, edm_type: property.edm_type };
+        header.replace(property);
+        header
     }
 
-    /// Becomes the head of another property, in the same memory.
+    /// Becomes the header of another property, in the same memory.
     pub fn replace(&mut self, property: &Property<'_>) {
         self.bytes.clear();
         push_length(&mut self.bytes, property.name.len());
@@ -266,22 +264,6 @@ impl PropertyHead {
         self.bytes.extend_from_slice(property.name);
         self.bytes.push(property.edm_type as u8);
         self.edm_type = property.edm_type;
-        let (mut start, mut mask) = ([0; 16], [0; 16]);
-        for ((byte, slot), mask) in self.bytes.iter().zip(&mut start).zip(&mut mask) {
-            (*slot, *mask) = (*byte, u8::MAX);
-        }
-        (self.start, self.start_mask) = (u128::from_le_bytes(start), u128::from_le_bytes(mask));
-    }
-
-    /// What follows this head, if the bytes begin with it.
-    fn strip<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        match bytes.first_chunk() {
-            Some(start) if self.bytes.len() <= start.len() => {
-                let is_same = u128::from_le_bytes(*start) & self.start_mask == self.start;
-                bytes.get(self.bytes.len()..).filter(|_| is_same)
-            }
-            _ => bytes.strip_prefix(self.bytes.as_slice()),
-        }
     }
 }
 
@@ -309,7 +291,7 @@ fn fixed_bytes(edm_type: EdmType) -> Option<usize> {
     }
 }
 
-/// Which bounds the properties exceed; judged when the mutation is applied (06 §6, step 12).
+/// Which limits the properties exceed; checked when the mutation is applied (06 §6, step 12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Excess {
     properties: bool,
@@ -318,7 +300,7 @@ struct Excess {
 
 /// Builds a record property by property, and keeps the figures that the limits are checked against.
 ///
-/// It accepts more than a record may hold, so that a body can be read to its end before it is judged.
+/// It accepts more than a record may contain, so that a body can be read to its end before its limits are checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordBuilder {
     bytes: Vec<u8>,
@@ -333,11 +315,11 @@ impl Default for RecordBuilder {
     }
 }
 
-/// How much more memory than it needs a finished record may hold.
+/// The largest ratio of the memory of a finished record to its size.
 const CAPACITY_FACTOR_MAX: usize = 2;
 
 impl RecordBuilder {
-    /// An empty builder with room for a record of this many bytes.
+    /// An empty builder with capacity for a record of this many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         let mut buffer = Vec::with_capacity(HEADER_BYTES + bytes);
         buffer.push(RECORD_VERSION);
@@ -404,7 +386,7 @@ impl RecordBuilder {
 
     /// The same properties in the ordinal order of their names, compared by bytes.
     ///
-    /// Damaged properties, which a builder never holds, stay where they are.
+    /// A builder has no damaged properties, so no error is possible.
     #[must_use]
     pub fn ordered(self) -> Self {
         let names = || self.properties().filter_map(Result::ok).map(|property| property.name_bytes());
@@ -429,7 +411,7 @@ impl RecordBuilder {
         for (slot, byte) in self.bytes.iter_mut().skip(TIMESTAMP_AT).zip(header) {
             *slot = byte;
         }
-        // The room was made for the text of the entity, which may be many times larger than its record.
+        // The capacity is that of the entity's text, which may be many times larger than its record.
         if self.bytes.capacity() > self.bytes.len() * CAPACITY_FACTOR_MAX {
             self.bytes.shrink_to_fit();
         }
@@ -582,11 +564,11 @@ pub(crate) mod tests {
             let record = builder.finish(DateTime::MIN);
             let all: Vec<Property<'_>> = record.view().unwrap().properties().map(Result::unwrap).collect();
             for of in &all {
-                let head = PropertyHead::of(of);
+                let header = PropertyHeader::of(of);
                 let mut rest = record.view().unwrap().properties();
                 for property in &all {
                     let before = rest.rest;
-                    let found = rest.next_of(&head);
+                    let found = rest.next_with(&header);
                     let is_same = property.name == of.name && property.edm_type == of.edm_type;
                     prop_assert_eq!(found.is_some(), is_same);
                     if let Some(found) = found {
@@ -599,7 +581,7 @@ pub(crate) mod tests {
                         rest.next().unwrap().unwrap();
                     }
                 }
-                prop_assert!(rest.next_of(&head).is_none() && rest.next().is_none());
+                prop_assert!(rest.next_with(&header).is_none() && rest.next().is_none());
             }
         }
 

@@ -1,4 +1,4 @@
-//! What roles allow (specification 09 §5): the actions that an assignment grants, on an account or on some tables.
+//! What roles allow (specification 09 §5): the actions that an assignment grants, on an account or on tables.
 //!
 //! Invariants:
 //!
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct DataActions(u16);
 
-/// What the names of actions start with; the rest alone is understood too.
+/// The prefix of the names of actions; it may be omitted.
 const ACTION_PREFIX: &str = "Microsoft.Storage/storageAccounts/tableServices/";
 
 macro_rules! actions {
@@ -43,7 +43,7 @@ actions! {
     SET_POLICIES "tables/setAcl/action" 6
     /// Query Entities, Get Entity.
     READ_ENTITIES "tables/entities/read" 7
-    /// Every write of entities but deletion.
+    /// Every write of entities except deletion.
     WRITE_ENTITIES "tables/entities/write" 8
     /// Insert Entity.
     ADD_ENTITIES "tables/entities/add/action" 9
@@ -63,17 +63,17 @@ impl DataActions {
     /// The role Storage Table Data Reader.
     ///
     /// UNVERIFIED (09 §5): that it lists tables as well as entities.
-    pub const READER: Self = Self::READ_TABLES.and(Self::READ_ENTITIES);
+    pub const READER: Self = Self::READ_TABLES.union(Self::READ_ENTITIES);
     /// The role Storage Table Data Contributor.
     ///
     /// UNVERIFIED (09 §5): that it creates and deletes tables.
     pub const CONTRIBUTOR: Self = Self::READER
-        .and(Self::WRITE_TABLES)
-        .and(Self::DELETE_TABLES)
-        .and(Self::WRITE_ENTITIES)
-        .and(Self::ADD_ENTITIES)
-        .and(Self::UPDATE_ENTITIES)
-        .and(Self::DELETE_ENTITIES);
+        .union(Self::WRITE_TABLES)
+        .union(Self::DELETE_TABLES)
+        .union(Self::WRITE_ENTITIES)
+        .union(Self::ADD_ENTITIES)
+        .union(Self::UPDATE_ENTITIES)
+        .union(Self::DELETE_ENTITIES);
 
     /// Reads the name of an action, in any letter case, with or without the prefix of the service.
     pub fn parse(name: &str) -> Option<Self> {
@@ -89,28 +89,28 @@ impl DataActions {
 
     /// The actions of both sets.
     #[must_use]
-    pub const fn and(self, other: Self) -> Self {
+    pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of the other set's actions are in this one.
-    pub const fn holds(self, other: Self) -> bool {
+    /// Whether all actions of the other set are in this one.
+    pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
 impl fmt::Debug for DataActions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Self::NAMED.iter().filter(|(_, action)| self.holds(*action)).map(|(name, _)| *name);
+        let names = Self::NAMED.iter().filter(|(_, action)| self.contains(*action)).map(|(name, _)| *name);
         f.debug_set().entries(names).finish()
     }
 }
 
-/// What an operation needs (09 §5): one of several sets, whole.
+/// The actions that an operation requires (09 §5): all of one of several sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Needs(&'static [DataActions]);
+pub struct RequiredActions(&'static [DataActions]);
 
-impl Needs {
+impl RequiredActions {
     /// Get Table Service Properties, Get Table Service Stats.
     pub const READ_SERVICE: Self = Self(&[DataActions::READ_SERVICE]);
     /// Set Table Service Properties.
@@ -131,18 +131,18 @@ impl Needs {
     pub const INSERT: Self = Self(&[DataActions::WRITE_ENTITIES, DataActions::ADD_ENTITIES]);
     /// Insert Or Replace Entity, Insert Or Merge Entity.
     pub const UPSERT: Self =
-        Self(&[DataActions::WRITE_ENTITIES, DataActions::ADD_ENTITIES.and(DataActions::UPDATE_ENTITIES)]);
+        Self(&[DataActions::WRITE_ENTITIES, DataActions::ADD_ENTITIES.union(DataActions::UPDATE_ENTITIES)]);
     /// Update Entity, Merge Entity.
     pub const UPDATE: Self = Self(&[DataActions::WRITE_ENTITIES, DataActions::UPDATE_ENTITIES]);
     /// Delete Entity.
     pub const DELETE: Self = Self(&[DataActions::DELETE_ENTITIES]);
 
-    fn are_met_by(self, granted: DataActions) -> bool {
-        self.0.iter().any(|set| granted.holds(*set))
+    fn is_met_by(self, granted: DataActions) -> bool {
+        self.0.iter().any(|set| granted.contains(*set))
     }
 }
 
-/// Which tables an assignment reaches.
+/// The tables that an assignment covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TablePattern {
     /// The name, or what the names start with, in lower case.
@@ -168,14 +168,14 @@ impl TablePattern {
 /// What the roles of a caller allow on one account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoleScope {
-    /// Who calls, for the log.
+    /// The caller, for the log.
     pub caller: Arc<str>,
     account: DataActions,
     tables: Vec<(TablePattern, DataActions)>,
 }
 
 impl RoleScope {
-    /// Nothing is allowed to this caller yet.
+    /// A scope that allows this caller nothing.
     pub fn of(caller: Arc<str>) -> Self {
         Self { caller, ..Self::default() }
     }
@@ -183,7 +183,7 @@ impl RoleScope {
     /// Allows actions, on the tables of a pattern or, without one, on the whole account.
     pub fn allow(&mut self, tables: Option<&TablePattern>, actions: DataActions) {
         match tables {
-            None => self.account = self.account.and(actions),
+            None => self.account = self.account.union(actions),
             Some(pattern) => self.tables.push((pattern.clone(), actions)),
         }
     }
@@ -191,9 +191,9 @@ impl RoleScope {
     /// Whether an operation is allowed: on a table, or, without one, on the account.
     ///
     /// Grants of several assignments add up.
-    pub fn permits(&self, needs: Needs, table: Option<&str>) -> bool {
+    pub fn permits(&self, required: RequiredActions, table: Option<&str>) -> bool {
         let tables = self.tables.iter().filter(|(pattern, _)| table.is_some_and(|table| pattern.matches(table)));
-        needs.are_met_by(tables.fold(self.account, |granted, (_, actions)| granted.and(*actions)))
+        required.is_met_by(tables.fold(self.account, |granted, (_, actions)| granted.union(*actions)))
     }
 }
 
@@ -201,19 +201,19 @@ impl RoleScope {
 mod tests {
     use super::*;
 
-    const EVERY_NEED: [Needs; 12] = [
-        Needs::READ_SERVICE,
-        Needs::WRITE_SERVICE,
-        Needs::READ_TABLES,
-        Needs::CREATE_TABLE,
-        Needs::DELETE_TABLE,
-        Needs::GET_POLICIES,
-        Needs::SET_POLICIES,
-        Needs::READ_ENTITIES,
-        Needs::INSERT,
-        Needs::UPSERT,
-        Needs::UPDATE,
-        Needs::DELETE,
+    const ALL_REQUIRED: [RequiredActions; 12] = [
+        RequiredActions::READ_SERVICE,
+        RequiredActions::WRITE_SERVICE,
+        RequiredActions::READ_TABLES,
+        RequiredActions::CREATE_TABLE,
+        RequiredActions::DELETE_TABLE,
+        RequiredActions::GET_POLICIES,
+        RequiredActions::SET_POLICIES,
+        RequiredActions::READ_ENTITIES,
+        RequiredActions::INSERT,
+        RequiredActions::UPSERT,
+        RequiredActions::UPDATE,
+        RequiredActions::DELETE,
     ];
 
     fn on_account(actions: DataActions) -> RoleScope {
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn names_of_actions() {
-        assert_eq!(DataActions::NAMED.iter().fold(DataActions::NONE, |all, (_, a)| all.and(*a)), DataActions::ALL);
+        assert_eq!(DataActions::NAMED.iter().fold(DataActions::NONE, |all, (_, a)| all.union(*a)), DataActions::ALL);
         let full = "microsoft.storage/storageAccounts/tableServices/tables/entities/add/action";
         assert_eq!(DataActions::parse(full), Some(DataActions::ADD_ENTITIES));
         assert_eq!(DataActions::parse("tables/entities/read"), Some(DataActions::READ_ENTITIES));
@@ -236,7 +236,8 @@ mod tests {
 
     #[test]
     fn what_each_role_allows() {
-        let allowed = |actions| EVERY_NEED.map(|needs| u8::from(on_account(actions).permits(needs, Some("harvest"))));
+        let allowed =
+            |actions| ALL_REQUIRED.map(|required| u8::from(on_account(actions).permits(required, Some("harvest"))));
         assert_eq!(allowed(DataActions::NONE), [0; 12]);
         assert_eq!(allowed(DataActions::DELEGATE), [0; 12]);
         assert_eq!(allowed(DataActions::READER), [0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
@@ -244,7 +245,7 @@ mod tests {
         assert_eq!(allowed(DataActions::ALL), [1; 12]);
         assert_eq!(allowed(DataActions::ADD_ENTITIES), [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
         assert_eq!(allowed(DataActions::UPDATE_ENTITIES), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
-        let both = DataActions::ADD_ENTITIES.and(DataActions::UPDATE_ENTITIES);
+        let both = DataActions::ADD_ENTITIES.union(DataActions::UPDATE_ENTITIES);
         assert_eq!(allowed(both), [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0]);
         assert_eq!(allowed(DataActions::WRITE_ENTITIES), [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0]);
     }
@@ -254,19 +255,23 @@ mod tests {
         let mut scope = RoleScope::of("someone".into());
         scope.allow(TablePattern::parse("Harvest").as_ref(), DataActions::ALL);
         scope.allow(TablePattern::parse("log*").as_ref(), DataActions::READER);
-        for needs in EVERY_NEED {
-            assert!(scope.permits(needs, Some("harvest")) && scope.permits(needs, Some("HARVEST")));
-            assert!(!scope.permits(needs, Some("harvest2")) && !scope.permits(needs, Some("harves")));
-            assert!(!scope.permits(needs, None), "{needs:?} on the account");
+        for required in ALL_REQUIRED {
+            assert!(scope.permits(required, Some("harvest")) && scope.permits(required, Some("HARVEST")));
+            assert!(!scope.permits(required, Some("harvest2")) && !scope.permits(required, Some("harves")));
+            assert!(!scope.permits(required, None), "{required:?} on the account");
         }
         assert!(
-            scope.permits(Needs::READ_ENTITIES, Some("Logs2026")) && scope.permits(Needs::READ_ENTITIES, Some("log"))
+            scope.permits(RequiredActions::READ_ENTITIES, Some("Logs2026"))
+                && scope.permits(RequiredActions::READ_ENTITIES, Some("log"))
         );
-        assert!(!scope.permits(Needs::INSERT, Some("Logs2026")));
+        assert!(!scope.permits(RequiredActions::INSERT, Some("Logs2026")));
         // Grants add up, also over scopes.
         scope.allow(None, DataActions::ADD_ENTITIES);
         scope.allow(TablePattern::parse("logs").as_ref(), DataActions::UPDATE_ENTITIES);
-        assert!(scope.permits(Needs::UPSERT, Some("logs")) && !scope.permits(Needs::UPSERT, Some("log")));
+        assert!(
+            scope.permits(RequiredActions::UPSERT, Some("logs"))
+                && !scope.permits(RequiredActions::UPSERT, Some("log"))
+        );
     }
 
     #[test]

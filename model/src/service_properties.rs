@@ -1,10 +1,12 @@
-//! The service properties of an account (specification 10 §1): what is logged, which is kept and shown but not acted on,
-//! what is measured, and CORS rules.
+//! The service properties of an account (specification 10 §1): logging, which is stored and returned but has no effect,
+//! metrics, and CORS rules.
+//!
+//! This module must not know XML.
 
 use crate::cors::CorsRules;
 use crate::limits::{RETENTION_DAYS_MAX, RETENTION_DAYS_MIN};
 
-/// The service properties of an account. The default is what a fresh account has: everything off.
+/// The service properties of an account. The default is that of a new account: everything off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceProperties {
     /// Which requests are logged.
@@ -31,7 +33,7 @@ pub struct ServicePropertiesUpdate {
 }
 
 impl ServiceProperties {
-    /// What a fresh account has where requests are measured: figures by the hour, by operation too, for a week.
+    /// The properties of a new account with analytics: hourly metrics, by operation too, kept for a week.
     pub fn measured() -> Self {
         let retention = RetentionDays::new(7);
         Self { hour_metrics: Metrics { level: MetricsLevel::ServiceAndApi, retention }, ..Self::default() }
@@ -60,7 +62,7 @@ pub struct Logging {
     pub write: bool,
     /// Deletions are logged.
     pub delete: bool,
-    /// How long logs are kept; `None` keeps them for ever.
+    /// How long logs are kept; `None` keeps them forever.
     pub retention: Option<RetentionDays>,
 }
 
@@ -69,7 +71,7 @@ pub struct Logging {
 pub struct Metrics {
     /// How much is measured.
     pub level: MetricsLevel,
-    /// How long metrics are kept; `None` keeps them for ever.
+    /// How long metrics are kept; `None` keeps them forever.
     pub retention: Option<RetentionDays>,
 }
 
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!(hour, ServiceProperties { hour_metrics: metrics, ..start.clone() });
         let minute = start.updated(ServicePropertiesUpdate { minute_metrics: Some(metrics), ..none.clone() });
         assert_eq!(minute, ServiceProperties { minute_metrics: metrics, ..start.clone() });
-        // A section is replaced as a whole: nothing of the old one shows through.
+        // A section is replaced as a whole.
         let write = Logging { write: true, ..Logging::default() };
         let logged = start.updated(ServicePropertiesUpdate { logging: Some(write), ..none.clone() });
         assert_eq!(logged.logging, write);

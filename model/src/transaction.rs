@@ -1,4 +1,8 @@
 //! Entity group transactions: several mutations of one partition that happen together or not at all.
+//!
+//! Invariant: a transaction has 1 to 100 mutations of different entities, all with one partition key.
+//!
+//! This module must not know how an engine makes a transaction atomic.
 
 use crate::DateTime;
 use crate::limits::TRANSACTION_OPERATIONS_MAX;
@@ -13,7 +17,7 @@ pub struct Transaction(Vec<Mutation>);
 /// Why mutations do not form a transaction. Indexes count from zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionError {
-    /// There is none.
+    /// There are no mutations.
     Empty,
     /// There are more than 100.
     TooMany,
@@ -35,7 +39,7 @@ impl Transaction {
             return Err(TransactionError::TooMany);
         }
         let first = mutations.first().ok_or(TransactionError::Empty)?.key().partition.clone();
-        // Rows that ascend, as most do, are different from each other without being remembered.
+        // Ascending row keys, the usual case, are different from each other.
         let mut rows = HashSet::new();
         let ascend = mutations.is_sorted_by(|one, next| one.key().row.as_str() < next.key().row.as_str());
         for (index, mutation) in mutations.iter().enumerate() {

@@ -4,14 +4,16 @@
 //! need anything of the server except its address.
 
 use anyhow::{Context, bail, ensure};
+use bytes::Bytes;
 use clap::Args;
+use client::http::{HttpClient, HttpError, HttpOptions, tls_config};
+use http::Request;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use serde::Deserialize;
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +29,8 @@ Examples:
 
 The exit code is 0 if the server is ready, else 1.";
 
-/// Most bytes of the response that are read: enough for the reason why a server is not ready.
-const RESPONSE_BYTES_MAX: u64 = 4096;
+/// Largest body of a response that is read: enough for the reason why a server is not ready.
+const BODY_BYTES_MAX: usize = 4096;
 
 /// The options of health.
 #[derive(Debug, Args)]
@@ -74,45 +76,65 @@ pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
         }
     };
     if let Some(admin) = args.admin.or(file.admin) {
-        let stream = connect(&admin, timeout)?;
-        // The host is the address, because the admin listener refuses names.
-        let host = stream.peer_addr().with_context(|| format!("asking {admin}"))?.to_string();
-        let response = get(stream, &host, "/readyz")?;
+        let response = ask(&admin, "http", "/readyz", timeout)?;
         ensure!(response.status == 200, "not ready: {} {}", response.status, response.body.trim());
         return Ok(format!("ready: {admin} says so\n"));
     }
     let listen = args.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:10002".to_owned());
-    let stream = connect(&listen, timeout)?;
-    let response = match args.tls_cert.or(file.tls_cert) {
-        None => get(stream, &listen, "/"),
-        Some(_) => get(encrypted(stream)?, &listen, "/"),
-    }?;
+    let scheme = if args.tls_cert.or(file.tls_cert).is_some() { "https" } else { "http" };
+    let response = ask(&listen, scheme, "/", timeout)?;
     // The request has no credential, so a server that works refuses it.
     ensure!(response.status < 500, "not ready: {} {}", response.status, response.body.trim());
     Ok(format!("ready: {listen} answers\n"))
 }
 
-/// Connects to a server; for one that listens on all addresses, to the loopback address.
-fn connect(address: &str, timeout: Duration) -> anyhow::Result<TcpStream> {
-    let plain = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
-    let found = plain.to_socket_addrs().with_context(|| format!("'{address}' is not an address and port"))?;
+#[derive(Debug)]
+struct HealthResponse {
+    status: u16,
+    body: String,
+}
+
+/// Sends a request to a listener. The host of the request is its IP address, because the admin listener refuses names.
+fn ask(listener: &str, scheme: &str, path: &str, timeout: Duration) -> anyhow::Result<HealthResponse> {
+    let plain = listener.strip_prefix("http://").unwrap_or(listener).trim_end_matches('/');
+    let addresses = plain.to_socket_addrs().with_context(|| format!("'{listener}' is not an address and port"))?;
+    let options = HttpOptions {
+        request_time_max: timeout,
+        connect_time_max: None,
+        body_bytes_max: BODY_BYTES_MAX,
+        keeps_connections: false,
+    };
+    let tls = if scheme == "https" { tls_of_any_server() } else { tls_config(RootCertStore::empty()) };
+    let http = HttpClient::new(options, tls.context("choosing the TLS versions")?);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a thread")?;
     let mut last = None;
-    for address in found.map(reachable) {
-        match TcpStream::connect_timeout(&address, timeout) {
-            Ok(stream) => {
-                stream.set_read_timeout(Some(timeout)).context("setting the time limit")?;
-                stream.set_write_timeout(Some(timeout)).context("setting the time limit")?;
-                return Ok(stream);
+    for address in addresses.map(reachable) {
+        match runtime.block_on(get(&http, &format!("{scheme}://{address}{path}"))) {
+            Ok(response) => return Ok(response),
+            Err(error @ HttpError::Connect(_)) => last = Some(error),
+            Err(error @ HttpError::TimedOut(_)) => {
+                return Err(error).with_context(|| format!("waiting for an answer from {address}"));
             }
-            Err(error) => last = Some(error),
+            Err(_) => bail!(
+                "{address} does not answer as an HTTP server: check the address, and give --tls-cert if the server speaks HTTPS"
+            ),
         }
     }
     match last {
-        Some(error) => Err(error).with_context(|| format!("nothing listens on {address}")),
-        None => bail!("'{address}' stands for no address"),
+        Some(error) => Err(error).with_context(|| format!("nothing listens on {listener}")),
+        None => bail!("'{listener}' stands for no address"),
     }
 }
 
+async fn get(http: &HttpClient, url: &str) -> Result<HealthResponse, HttpError> {
+    let request = Request::get(url).body(Bytes::new()).map_err(|_| HttpError::Address)?;
+    let mut response = http.send(request).await?;
+    // The status is an answer, whatever becomes of the body.
+    let body = response.read_body().await.unwrap_or_default();
+    Ok(HealthResponse { status: response.status.as_u16(), body: String::from_utf8_lossy(&body).into_owned() })
+}
+
+/// The address to connect to: a server that listens everywhere is asked on this machine.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
@@ -122,40 +144,11 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-#[derive(Debug)]
-struct HealthResponse {
-    status: u16,
-    body: String,
-}
-
-fn get(mut stream: impl Read + Write, host: &str, path: &str) -> anyhow::Result<HealthResponse> {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).with_context(|| format!("asking {host}"))?;
-    let mut bytes = Vec::new();
-    let read = stream.take(RESPONSE_BYTES_MAX).read_to_end(&mut bytes);
-    let text = String::from_utf8_lossy(&bytes);
-    // A status line counts as a response even if the connection failed after it.
-    let Some(status) = text.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok()) else {
-        read.with_context(|| format!("waiting for an answer from {host}"))?;
-        bail!(
-            "{host} does not answer as an HTTP server: check the address, and give --tls-cert if the server speaks HTTPS"
-        );
-    };
-    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
-    Ok(HealthResponse { status, body })
-}
-
-fn encrypted(stream: TcpStream) -> anyhow::Result<impl Read + Write> {
+fn tls_of_any_server() -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .context("choosing the TLS versions")?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-        .with_no_client_auth();
-    let name = ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let connection = ClientConnection::new(Arc::new(config), name).context("beginning TLS")?;
-    Ok(StreamOwned::new(connection, stream))
+    let config =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?.dangerous();
+    Ok(config.with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))).with_no_client_auth())
 }
 
 /// Accepts any certificate: nothing secret is sent, only the status of the response is used, and the certificate of a server

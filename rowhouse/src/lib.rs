@@ -5,8 +5,6 @@
 
 pub mod cli;
 pub mod config;
-#[cfg(test)]
-mod drift;
 mod health;
 mod process;
 pub mod run;

@@ -23,60 +23,39 @@ pub fn run() -> ExitCode {
 }
 
 fn run_command(command: Command) -> anyhow::Result<ExitCode> {
-    let success = |()| ExitCode::SUCCESS;
-    let success_if = |is_good| if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     match command {
-        Command::Serve(args) => Config::from_environment(*args).and_then(serve::run).map(success),
-        Command::Sas(args) => sign(*args).map(success),
-        Command::Copy(args) => {
-            start_log("warn")?;
-            copy::run(&args).map(|outcome| success_if(outcome == copy::Outcome::Complete))
-        }
-        Command::Health(args) => health::run(*args).and_then(|result| print(&result)).map(success),
-        Command::Completions(args) => print(&manual::completions(&args)).map(success),
-        Command::Man(args) => manual::man(&args).and_then(|page| print(&page)).map(success),
-        Command::Backup(args) => {
-            start_log("warn")?;
-            backup::back_up(&args).map(success_if)
-        }
-        Command::Restore(args) => {
-            start_log("warn")?;
-            backup::restore(&args).map(success)
-        }
-        Command::Check(args) => {
-            start_log("error")?;
-            Ok(check::run(&args).map_or_else(
-                |error| {
-                    report_error(&error);
-                    ExitCode::from(check::NOT_CHECKED)
-                },
-                success_if,
-            ))
-        }
+        Command::Serve(args) => Config::from_environment(*args).and_then(serve::run).map(|()| ExitCode::SUCCESS),
+        Command::Sas(args) => sign(*args),
+        Command::Health(args) => health::run(*args).and_then(|text| printed(&text)),
+        Command::Completions(args) => printed(&manual::completions(&args)),
+        Command::Man(args) => manual::man(&args).and_then(|text| printed(&text)),
         Command::Table(args) => commands::run_table(&args),
         Command::Entity(args) => commands::run_entity(&args),
-        Command::Export(args) => {
-            start_log("warn")?;
-            export::run(&args).map(success)
-        }
-        Command::Import(args) => {
-            start_log("warn")?;
-            import::run(&args).map(success)
-        }
+        Command::Copy(args) => with_log("warn", || copy::run(&args)),
+        Command::Backup(args) => with_log("warn", || backup::run_backup(&args)),
+        Command::Restore(args) => with_log("warn", || backup::run_restore(&args)),
+        Command::Check(args) => with_log("error", || check::run(&args)),
+        Command::Export(args) => with_log("warn", || export::run(&args)),
+        Command::Import(args) => with_log("warn", || import::run(&args)),
     }
 }
 
-/// Starts the log of a command, which shows warnings or errors besides the result.
-fn start_log(levels: &str) -> anyhow::Result<()> {
+fn printed(result: &str) -> anyhow::Result<ExitCode> {
+    print(&result)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a command with a log, which shows warnings or errors besides the result.
+fn with_log(levels: &str, command: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     // The filter stays as it is.
     let _control = server::start_log(LogFormat::Text, levels)?;
-    Ok(())
+    command()
 }
 
 /// Makes a shared access signature with the keys that the server would use.
-fn sign(args: SasArgs) -> anyhow::Result<()> {
+fn sign(args: SasArgs) -> anyhow::Result<ExitCode> {
     let (accounts, _) = config::accounts(args.account_file(), config::account_keys().as_deref())?;
     let accounts: Vec<SigningAccount> =
         accounts.all().map(|(name, keys)| SigningAccount { name: name.clone(), keys: keys.to_vec() }).collect();
-    print(&sas::run(args, &accounts, SystemTime::now())?)
+    sas::run(args, &accounts, SystemTime::now())
 }

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres};
 use tokio::net::TcpListener;
-use tools::backup::Control;
+use tools::backup::ControlSocket;
 use tools::stop_signal;
 use tracing::{info, warn};
 
@@ -41,7 +41,7 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
                 let engine = Embedded::open(path, &options, SystemClock)?;
                 info!("data are kept in {}", path.display());
                 // Without the control socket the server works, but cannot be backed up while it runs.
-                let control = Control::start(path, engine.snapshots());
+                let control = ControlSocket::start(path, engine.snapshots());
                 if let Err(error) = &control {
                     warn!(%error, "the control socket could not be created in {}, so the data cannot be backed up while the server runs", path.display());
                 }

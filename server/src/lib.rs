@@ -14,7 +14,6 @@ mod clock;
 mod connection;
 mod limits;
 mod operations;
-mod outbound;
 mod reload;
 mod request;
 mod response;

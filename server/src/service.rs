@@ -225,7 +225,7 @@ impl<E: Engine> Service<E> {
         let preferences = FormatPreferences { version, data_service_version, accept, format };
         // Errors about the address come before those about the format, but are written in the format.
         let expects_body = matches!(parts.method, Method::GET | Method::POST);
-        let expected = if expects_body { preferences.answer_format() } else { preferences.empty_answer_format() };
+        let expected = if expects_body { preferences.response_format() } else { preferences.empty_response_format() };
         context.format = expected.ok();
         options.check().map_err(Failure::query)?;
         let resource = target.resource().map_err(Failure::query)?;
@@ -248,8 +248,8 @@ impl<E: Engine> Service<E> {
             _ if info.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if info.responds_with_body() == expects_body => resolved(expected)?,
             // Here the effective method differs from the one on the wire.
-            _ if info.responds_with_body() => resolved(preferences.answer_format())?,
-            _ => resolved(preferences.empty_answer_format())?,
+            _ if info.responds_with_body() => resolved(preferences.response_format())?,
+            _ => resolved(preferences.empty_response_format())?,
         };
         let timeout = options.timeout().map_err(Failure::query)?;
         context.has_own_timeout = timeout < Duration::from_secs(REQUEST_TIMEOUT_SECONDS_MAX);

@@ -70,6 +70,11 @@ impl<T> Catalog<T> {
         self.accounts.values().map(BTreeMap::len).sum()
     }
 
+    /// All tables, in the order of their accounts and folded names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&AccountName, &Listed<T>)> {
+        self.accounts.iter().flat_map(|(account, tables)| tables.values().map(move |listed| (account, listed)))
+    }
+
     /// The accounts that have tables.
     pub(crate) fn accounts(&self) -> impl Iterator<Item = &AccountName> {
         self.accounts.keys()

@@ -2,12 +2,13 @@
 //!
 //! An engine keeps tables of entities durably and in order. What a mutation does is decided by
 //! [`model::Mutation::apply`]; an engine only provides an atomic, durable read-modify-write around it.
-//! The suite in `tests/contract.rs` says what every engine must hold, and runs on each of them.
+//! The suite in `tests/it/contract` says what every engine must hold, and runs on each of them.
 //!
 //! This crate must not know HTTP, JSON or authorization.
 
 mod cancellation;
 mod catalog;
+mod check;
 pub mod embedded;
 pub mod engine;
 pub mod figures;
@@ -21,11 +22,11 @@ pub mod snapshot;
 mod stamp;
 mod table_pages;
 
-pub use embedded::{CheckReport, CheckedTable, Problem, check_folder};
-pub use embedded::{Durability, Embedded, EmbeddedOptions, EmbeddedSnapshot, OpenError, RestoredFolder, Snapshots};
+pub use check::{CheckReport, CheckedTable, Problem, check_snapshot};
+pub use embedded::{Durability, Embedded, EmbeddedOptions, OpenError, RestoredFolder, check_folder};
 pub use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 pub use figures::Figures;
-pub use memory::Memory;
+pub use memory::{Memory, RestoredMemory};
 pub use postgres::{Postgres, PostgresOptions};
-pub use snapshot::{SnapshotContents, SnapshotError, SnapshotTable};
+pub use snapshot::{EntityVisitor, Restore, Snapshot, SnapshotContents, SnapshotError, SnapshotTable, Snapshots};
 pub use table_pages::TablePages;

@@ -3,7 +3,7 @@
 //! This module must not know where they are kept durably.
 
 use model::{AccountName, ServiceProperties};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The service properties of the accounts that have set any.
@@ -39,6 +39,12 @@ impl PropertiesOfAccounts {
     pub(crate) fn accounts_and<'a>(&'a self, others: impl Iterator<Item = &'a AccountName>) -> Vec<AccountName> {
         let accounts: BTreeSet<AccountName> = self.accounts.keys().chain(others).cloned().collect();
         accounts.into_iter().collect()
+    }
+
+    /// The accounts that have set any, and what they have, in the order of their names.
+    pub(crate) fn all(&self) -> Vec<(AccountName, ServiceProperties)> {
+        let sorted: BTreeMap<_, _> = self.accounts.iter().collect();
+        sorted.into_iter().map(|(account, properties)| (account.clone(), (**properties).clone())).collect()
     }
 
     /// Replaces the properties of an account.

@@ -22,6 +22,11 @@ impl<C: Clock> Stamps<C> {
         self.clock.now().max(self.last.next())
     }
 
+    /// Gives out no stamp up to this one.
+    pub(crate) fn skip_to(&mut self, last: DateTime) {
+        self.last = self.last.max(last);
+    }
+
     /// Gives out a proposed stamp. One that was proposed to a refused transaction was never given out.
     pub(crate) fn give_out(&mut self, stamp: DateTime) {
         debug_assert!(stamp > self.last, "stamps grow");

@@ -1,16 +1,19 @@
-//! `rowhouse check`: verifies a data folder or a repository of backups from end to end, and changes nothing.
+//! `rowhouse check`: checks all of a data folder or of a repository of backups, and changes nothing.
 
-use crate::backup;
-use crate::endpoints::{grouped, note};
-use anyhow::Context;
+use crate::backup::{self, SnapshotCheck};
+use crate::runtime::run_blocking;
+use crate::terminal::{HumanCount, notice, print, print_line, report_error};
+use anyhow::{Context, ensure};
 use clap::Args;
 use serde_json::{Value, json};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use store::{CheckReport, OpenError, check_folder};
 
-/// Examples, for the end of the help.
-pub const EXAMPLES: &str = "\
+/// The examples at the end of the help of check.
+pub const CHECK_EXAMPLES: &str = "\
 Examples:
   rowhouse check --data /var/lib/rowhouse
       every file, every key and every record of a data folder
@@ -19,16 +22,16 @@ Examples:
   rowhouse check --backup /mnt/backup/rowhouse
       every hash of all backups, as rowhouse backup --verify
 
-Nothing in the folder is changed, and it may be read-only. The check makes a temporary folder in TMPDIR, or where --scratch
-says, with copies of the journals (64 MiB and more) and links to the rest.
+Nothing in the folder is changed, and it may be read-only. The check makes a temporary folder in TMPDIR or in --scratch,
+with copies of the journals (64 MiB and more) and links to the other files.
 
 While a server runs on the folder, the check reads a snapshot through the server: every key and every record, with the
 checksums of what is read. Files are checked only when no server runs.
 
-The exit code is 0 if all is well, 1 if something is damaged, 2 if the folder could not be checked.";
+The exit code is 0 if nothing is damaged, 1 if something is, 2 if the folder could not be checked.";
 
-/// The exit code of a check that could not be done.
-pub const NOT_CHECKED: u8 = 2;
+/// The exit code if nothing could be checked.
+const NOT_CHECKED: u8 = 2;
 
 /// The options of check as they were given; nothing is checked or filled in.
 #[derive(Debug, Args)]
@@ -42,125 +45,135 @@ pub struct CheckArgs {
     #[arg(long, value_name = "REPOSITORY", conflicts_with = "scratch")]
     backup: Option<PathBuf>,
 
-    /// Folder in which the check may make a temporary one [default: that of the system]
+    /// Folder for the temporary files of the check [default: the one of the system]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
-    /// Say nothing unless something is wrong
+    /// Print nothing unless something is wrong
     #[arg(long, short)]
     quiet: bool,
 
-    /// Say what was found as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Checks; answers whether all is well. An error means that nothing could be checked.
-pub fn run(args: &CheckArgs) -> anyhow::Result<bool> {
-    if let Some(repository) = &args.backup {
-        return backup::verify(repository, args.quiet, args.json);
-    }
+/// Runs `rowhouse check`. The exit code says whether there is damage, or that nothing could be checked.
+pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let result = match &args.backup {
+        Some(repository) => backup::verify(repository, args.quiet, args.json),
+        None => check_data(args),
+    };
+    Ok(match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            report_error(&error);
+            ExitCode::from(NOT_CHECKED)
+        }
+    })
+}
+
+/// Checks a data folder; returns whether it is intact.
+fn check_data(args: &CheckArgs) -> anyhow::Result<bool> {
     let data = args.data.clone().context("--data names the folder to check")?;
     let base = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    let scratch = Scratch::new(&base)?;
-    let (folder, place) = (data.clone(), scratch.0.clone());
-    let checked = backup::run("checking", args.quiet, move |progress, stop| {
-        let read = |entities| {
+    let scratch = ScratchFolder::create(&base)?;
+    let (folder, scratch_path) = (data.clone(), scratch.0.clone());
+    let checked = run_blocking("checking", args.quiet, move |progress, stop| {
+        let entities_read = |entities| {
             progress.add_entities(entities);
             !stop.load(Ordering::Relaxed)
         };
-        let checked = check_folder(&folder, &place, &read);
-        anyhow::ensure!(!stop.load(Ordering::Relaxed), "stopped");
+        let checked = check_folder(&folder, &scratch_path, &entities_read);
+        ensure!(!stop.load(Ordering::Relaxed), "stopped");
         let tables = checked.as_ref().map_or(0, |report| report.tables.len());
         progress.set_tables(tables);
         (0..tables).for_each(|_| progress.add_table());
         Ok(checked)
     })?;
     match checked {
-        Ok(report) => tell(&data, &report, args),
+        Ok(report) => {
+            if args.json {
+                print(&format_args!("{}\n", report_json(&data, &report)))?;
+            } else {
+                print_report(&report, args.quiet)?;
+            }
+            Ok(report.problems.is_empty())
+        }
         Err(OpenError::Locked { .. }) => {
             if !args.quiet {
-                note("a server works on the folder: its snapshot is checked, its files are not");
+                notice("a server works on the folder: its snapshot is checked, its files are not");
             }
-            online(&data, args)
+            let checked = backup::check_snapshot(&data, args.quiet)?;
+            if args.json {
+                print(&format_args!("{}\n", snapshot_json(&data, &checked)))?;
+            } else {
+                print_snapshot_check(&checked, args.quiet)?;
+            }
+            Ok(checked.problems.is_empty())
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Checks a snapshot that the server gives.
-fn online(data: &Path, args: &CheckArgs) -> anyhow::Result<bool> {
-    let checked = backup::check_snapshot(data, args.quiet)?;
-    if args.json {
-        let problems: Vec<&String> = checked.problems.iter().collect();
-        let told = json!({
-            "data": data, "online": true, "tables": checked.tables, "entities": checked.entities, "problems": problems,
-            "more_problems": checked.untold,
-        });
-        crate::terminal::print(&format_args!("{told}\n"))?;
-    } else {
-        for problem in &checked.problems {
-            crate::terminal::print(&format_args!("{problem}\n"))?;
-        }
-        if checked.untold > 0 {
-            crate::terminal::print(&format_args!("and {} more\n", grouped(checked.untold)))?;
-        }
-        if !args.quiet {
-            let (tables, entities) = (grouped(checked.tables), grouped(checked.entities));
-            let problems = grouped(checked.problems.len() as u64 + checked.untold);
-            crate::terminal::print(&format_args!(
-                "{tables} tables, {entities} entities in a snapshot; {problems} problems\n"
-            ))?;
-        }
+fn print_snapshot_check(checked: &SnapshotCheck, is_quiet: bool) -> anyhow::Result<()> {
+    print_problems(&checked.problems, checked.more_problems)?;
+    if is_quiet {
+        return Ok(());
     }
-    Ok(checked.problems.is_empty())
+    let (tables, entities) = (HumanCount(checked.tables), HumanCount(checked.entities));
+    let problems = HumanCount(checked.problems.len() as u64 + checked.more_problems);
+    print_line(format_args!("{tables} tables, {entities} entities in a snapshot; {problems} problems"))
 }
 
-fn tell(data: &Path, report: &CheckReport, args: &CheckArgs) -> anyhow::Result<bool> {
-    let is_well = report.problems.is_empty();
-    if args.json {
-        crate::terminal::print(&format_args!("{}\n", json_of(data, report)))?;
-        return Ok(is_well);
+fn print_report(report: &CheckReport, is_quiet: bool) -> anyhow::Result<()> {
+    print_problems(&report.problems, report.untold)?;
+    if is_quiet {
+        return Ok(());
     }
-    for problem in &report.problems {
-        crate::terminal::print(&format_args!("{problem}\n"))?;
-    }
-    if report.untold > 0 {
-        crate::terminal::print(&format_args!("and {} more\n", grouped(report.untold)))?;
-    }
-    if args.quiet {
-        return Ok(is_well);
-    }
-    for text in &report.notes {
-        crate::terminal::print(&format_args!("note: {text}\n"))?;
-    }
+    report.notes.iter().try_for_each(|text| print_line(format_args!("note: {text}")))?;
     for table in &report.tables {
-        let (entities, bytes) = (grouped(table.entities), grouped(table.bytes));
-        crate::terminal::print(&format_args!(
-            "{}/{}: {entities} entities, {bytes} bytes\n",
-            table.table.account, table.table.name
-        ))?;
+        let (account, name) = (&table.table.account, &table.table.name);
+        let (entities, bytes) = (HumanCount(table.entities), HumanCount(table.bytes));
+        print_line(format_args!("{account}/{name}: {entities} entities, {bytes} bytes"))?;
     }
     if report.purged_entities > 0 {
-        crate::terminal::print(&format_args!(
-            "{} entities of deleted tables are still to be removed\n",
-            grouped(report.purged_entities)
-        ))?;
+        let entities = HumanCount(report.purged_entities);
+        print_line(format_args!("{entities} entities of deleted tables are still to be removed"))?;
     }
     let entities = report.tables.iter().map(|table| table.entities).sum();
     let problems = report.problems.len() as u64 + report.untold;
-    crate::terminal::print(&format_args!(
-        "{} tables, {} entities; {} sorted files of {} bytes; {} problems\n",
-        grouped(report.tables.len() as u64),
-        grouped(entities),
-        grouped(report.files),
-        grouped(report.file_bytes),
-        grouped(problems)
-    ))?;
-    Ok(is_well)
+    print_line(format_args!(
+        "{} tables, {} entities; {} sorted files of {} bytes; {} problems",
+        HumanCount(report.tables.len() as u64),
+        HumanCount(entities),
+        HumanCount(report.files),
+        HumanCount(report.file_bytes),
+        HumanCount(problems)
+    ))
 }
 
-fn json_of(data: &Path, report: &CheckReport) -> Value {
+fn print_problems(problems: &[impl Display], more: u64) -> anyhow::Result<()> {
+    problems.iter().try_for_each(print_line)?;
+    if more > 0 {
+        print_line(format_args!("and {} more", HumanCount(more)))?;
+    }
+    Ok(())
+}
+
+fn snapshot_json(data: &Path, checked: &SnapshotCheck) -> Value {
+    json!({
+        "data": data,
+        "online": true,
+        "tables": checked.tables,
+        "entities": checked.entities,
+        "problems": checked.problems,
+        "more_problems": checked.more_problems,
+    })
+}
+
+fn report_json(data: &Path, report: &CheckReport) -> Value {
     let tables: Vec<Value> = report
         .tables
         .iter()
@@ -188,23 +201,25 @@ fn json_of(data: &Path, report: &CheckReport) -> Value {
     })
 }
 
-/// A temporary folder of this check, which only its owner may read; it goes with the value.
-struct Scratch(PathBuf);
+/// A temporary folder that only its owner may read. It is removed when the value is dropped.
+struct ScratchFolder(PathBuf);
 
-impl Scratch {
-    fn new(base: &Path) -> anyhow::Result<Self> {
+impl ScratchFolder {
+    fn create(base: &Path) -> anyhow::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         let path = base.join(format!("rowhouse-check-{}", uuid::Uuid::new_v4().simple()));
         let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
-        made.with_context(|| format!("making the temporary folder {}; --scratch names another place", path.display()))?;
+        made.with_context(|| {
+            format!("making the temporary folder {}; choose another place with --scratch", path.display())
+        })?;
         Ok(Self(path))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            note(&format!("the temporary folder {} could not be removed: {error}", self.0.display()));
+            notice(format_args!("the temporary folder {} could not be removed: {error}", self.0.display()));
         }
     }
 }

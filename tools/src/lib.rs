@@ -1,23 +1,28 @@
 //! The commands that move, keep, check and change data: copy, export, import, backup, restore, check, and those on
 //! tables, entities and signatures.
 //!
-//! Each command is a folder or a file with its options (`args.rs`), and one function `run` that takes them. They work on
-//! data folders and databases through `store`, and on running servers through `client`. This crate must not know how the
-//! server handles a request, nor where the program reads its configuration.
+//! Each command is a folder or a file with its options (`XxxArgs`), the examples of its help, and one function that
+//! runs it and returns the exit code. Commands work on data folders and databases through `store`, and on running
+//! servers through `client`. This crate must not know how the server handles a request, nor where the program reads its
+//! configuration.
 
 pub mod backup;
 pub mod check;
 pub mod commands;
 pub mod copy;
+mod digest;
 mod endpoints;
 pub mod export;
+mod file;
 mod formats;
 pub mod import;
+mod names;
+mod runtime;
 pub mod sas;
-mod stop;
+mod state_file;
 mod store_url;
 mod terminal;
 
-pub use stop::stop_signal;
+pub use runtime::stop_signal;
 pub use store_url::StoreUrl;
 pub use terminal::{print, report_error};

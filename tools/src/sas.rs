@@ -1,18 +1,21 @@
-//! `rowhouse sas`: makes shared access signatures on the command line (specification 08).
+//! `rowhouse sas`: makes shared access signatures (specification 08).
 //!
-//! Keys come from where the server takes them, never from the command line. The time is passed in.
+//! Keys come from the same sources as those of the server, never from the command line. The caller passes the time.
 
+use crate::names::parse_table;
+use crate::terminal::print;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
-use model::{AccountName, DateTime, TableName};
+use model::{AccountName, DateTime};
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 use wire::sas::{Fields, SasError, parse_time, verify};
 use wire::signing::AccountKey;
 
-/// The kinds of tokens.
+/// The options of sas as they were given; nothing is checked or filled in.
 #[derive(Debug, Args)]
 pub struct SasArgs {
     #[command(subcommand)]
@@ -22,26 +25,26 @@ pub struct SasArgs {
 #[derive(Debug, Subcommand)]
 enum Kind {
     /// Make a token for the entities of one table
-    #[command(after_long_help = TABLE_EXAMPLES)]
-    Table(TableArgs),
+    #[command(after_long_help = TABLE_TOKEN_EXAMPLES)]
+    Table(TableTokenArgs),
     /// Make a token for the whole account: tables, entities, properties of the service
-    #[command(after_long_help = ACCOUNT_EXAMPLES)]
-    Account(AccountArgs),
+    #[command(after_long_help = ACCOUNT_TOKEN_EXAMPLES)]
+    Account(AccountTokenArgs),
 }
 
-const TABLE_EXAMPLES: &str = "\
+const TABLE_TOKEN_EXAMPLES: &str = "\
 Examples:
   rowhouse sas table Harvest --permissions r --expiry 8h
       read everything in the table for eight hours
   rowhouse sas table Harvest --permissions rau --expiry 30d --from-partition north --to-partition north
       read and write one partition; both bounds belong to the range
   rowhouse sas table Harvest --policy mobile
-      what the table's stored access policy 'mobile' says; change or delete the policy to revoke the token
+      with the permissions and times of the table's stored access policy 'mobile'; change or delete it to revoke the token
 
-A token cannot be taken back: it is valid until it expires, the key that signed it is changed, or its policy goes.
-What a policy says, the token must leave open.";
+A token cannot be revoked alone: it is valid until it expires, the key that signed it is changed, or its policy is deleted.
+A token must not repeat what its policy says.";
 
-const ACCOUNT_EXAMPLES: &str = "\
+const ACCOUNT_TOKEN_EXAMPLES: &str = "\
 Examples:
   rowhouse sas account --permissions rl --expiry 1d
       list tables and read all entities for a day
@@ -53,15 +56,15 @@ Examples:
 No token allows to read or set the policies of a table.";
 
 #[derive(Debug, Args)]
-struct TableArgs {
+struct TableTokenArgs {
     /// The table that the token is for
     table: String,
 
-    /// What may be done: letters of r (read), a (add), u (update), d (delete); inserting or replacing needs a and u
+    /// Permissions: letters of r (read), a (add), u (update), d (delete); inserting or replacing needs a and u
     #[arg(long, value_name = "LETTERS", required_unless_present = "policy")]
     permissions: Option<String>,
 
-    /// Stored access policy of the table that says what the token leaves open
+    /// Stored access policy of the table that has what the token does not say
     #[arg(long, value_name = "ID")]
     policy: Option<String>,
 
@@ -81,7 +84,8 @@ struct TableArgs {
     #[arg(long, value_name = "KEY", requires = "to_partition", allow_hyphen_values = true)]
     to_row: Option<String>,
 
-    /// When the token ends: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or how long from now, such as 90m, 8h, 7d
+    /// When the token ends: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or how long from now, such as 90m, 8h,
+    /// 7d
     #[arg(long, value_name = "TIME", required_unless_present = "policy")]
     expiry: Option<String>,
 
@@ -90,17 +94,18 @@ struct TableArgs {
 }
 
 #[derive(Debug, Args)]
-struct AccountArgs {
-    /// What may be done: letters of r (read), w (create tables, set properties), d (delete), l (list tables), a (add),
+struct AccountTokenArgs {
+    /// Permissions: letters of r (read), w (create tables, set properties), d (delete), l (list tables), a (add),
     /// c (create tables), u (update)
     #[arg(long, value_name = "LETTERS")]
     permissions: String,
 
-    /// With what: letters of s (service), c (tables), o (entities)
+    /// Resources: letters of s (service), c (tables), o (entities)
     #[arg(long, value_name = "LETTERS", default_value = "sco")]
     resources: String,
 
-    /// When the token ends: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or how long from now, such as 90m, 8h, 7d
+    /// When the token ends: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or how long from now, such as 90m, 8h,
+    /// 7d
     #[arg(long, value_name = "TIME")]
     expiry: String,
 
@@ -110,9 +115,9 @@ struct AccountArgs {
 
 #[derive(Debug, Args)]
 struct CommonArgs {
-    /// When the token begins, as --expiry is given; without it, at once
+    /// When the token begins, in the form of --expiry [default: at once]
     ///
-    /// Clocks differ: a token that begins now may be refused for a while by a server whose clock is behind.
+    /// Clocks differ: a server whose clock is slow may refuse a token that begins now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     start: Option<String>,
 
@@ -128,15 +133,15 @@ struct CommonArgs {
     #[arg(long, value_name = "DATE", default_value = "2019-02-02")]
     signed_version: String,
 
-    /// Account that the token is for; may be left out if there is only one
+    /// Account that the token is for; not needed if there is only one
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
 
-    /// Which of the account's keys signs the token; changing that key ends it
+    /// Which key of the account signs the token; the token ends when that key is changed
     #[arg(long, value_name = "1|2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     key: u8,
 
-    /// File with account names and keys, as the server takes it; without it, and without keys in the environment,
+    /// File with account names and keys, as for the server; without it, and without keys in the environment,
     /// the token is for the development account
     #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
     accounts: Option<PathBuf>,
@@ -148,14 +153,14 @@ struct CommonArgs {
 
 /// A token, and where it can be used.
 #[derive(Debug)]
-pub struct Made {
+struct SasToken {
     token: String,
     endpoint: String,
     /// The table, if the token is for one.
     table: Option<String>,
 }
 
-impl fmt::Display for Made {
+impl fmt::Display for SasToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { token, endpoint, table } = self;
         let path = table.as_deref().unwrap_or_default();
@@ -175,7 +180,7 @@ pub struct SigningAccount {
 }
 
 impl SasArgs {
-    /// The file with account names and keys that the options name.
+    /// The file of `--accounts`, with the names and keys of accounts.
     pub fn account_file(&self) -> Option<&Path> {
         match &self.kind {
             Kind::Table(args) => args.common.accounts.as_deref(),
@@ -184,12 +189,16 @@ impl SasArgs {
     }
 }
 
-/// Makes a token that one of these accounts signs.
-pub fn run(args: SasArgs, accounts: &[SigningAccount], now: SystemTime) -> anyhow::Result<Made> {
+/// Runs `rowhouse sas`: prints a token that one of the accounts signs.
+pub fn run(args: SasArgs, accounts: &[SigningAccount], now: SystemTime) -> anyhow::Result<ExitCode> {
+    print(&make(args, accounts, now)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn make(args: SasArgs, accounts: &[SigningAccount], now: SystemTime) -> anyhow::Result<SasToken> {
     let (fields, common, table) = match args.kind {
         Kind::Table(args) => {
-            TableName::new(&args.table)
-                .map_err(|_| anyhow!("'{}' is not a table name: that has 3 to 63 letters and digits", args.table))?;
+            parse_table(&args.table)?;
             let (fields, common) = table_fields(args, now)?;
             let table = fields.table.clone().into_owned();
             (fields, common, Some(table))
@@ -202,15 +211,15 @@ pub fn run(args: SasArgs, accounts: &[SigningAccount], now: SystemTime) -> anyho
     let SigningAccount { name: account, keys } = chosen_account(accounts, common.account.as_deref())?;
     let key = keys.get(usize::from(common.key) - 1);
     let key = key.with_context(|| format!("account '{account}' has no key {}", common.key))?;
-    let is_by_policy = !fields.policy.is_empty();
-    ensure!(is_by_policy || starts_before_it_ends(&fields), "--start is not before --expiry");
-    let token = fields.sign(account.as_str(), key).map_err(told)?;
-    // What the server would refuse is refused here, where it can be said why.
-    verify(&token, account.as_str(), keys).map_err(told)?;
-    Ok(Made { token, endpoint: endpoint_of(&common.endpoint, account)?, table })
+    let has_policy = !fields.policy.is_empty();
+    ensure!(has_policy || starts_before_it_ends(&fields), "--start is not before --expiry");
+    let token = fields.sign(account.as_str(), key).map_err(option_error)?;
+    // A server would refuse such a token without a reason, so it is refused here.
+    verify(&token, account.as_str(), keys).map_err(option_error)?;
+    Ok(SasToken { token, endpoint: endpoint_of(&common.endpoint, account)?, table })
 }
 
-fn table_fields(args: TableArgs, now: SystemTime) -> anyhow::Result<(Fields<'static>, CommonArgs)> {
+fn table_fields(args: TableTokenArgs, now: SystemTime) -> anyhow::Result<(Fields<'static>, CommonArgs)> {
     let owned = |text: Option<String>| text.map_or(Cow::Borrowed(""), Cow::Owned);
     let fields = Fields {
         table: args.table.into(),
@@ -226,7 +235,7 @@ fn table_fields(args: TableArgs, now: SystemTime) -> anyhow::Result<(Fields<'sta
     Ok((fields, args.common))
 }
 
-fn account_fields(args: AccountArgs, now: SystemTime) -> anyhow::Result<(Fields<'static>, CommonArgs)> {
+fn account_fields(args: AccountTokenArgs, now: SystemTime) -> anyhow::Result<(Fields<'static>, CommonArgs)> {
     let fields = Fields {
         services: "t".into(),
         resources: args.resources.into(),
@@ -248,7 +257,7 @@ fn common_fields(args: &CommonArgs, now: SystemTime) -> anyhow::Result<Fields<'s
     })
 }
 
-/// A time as it stands in a token: as it was given, or so long from now.
+/// A time for a token: the given time, or the time after the given duration.
 fn time(flag: &str, text: Option<&str>, now: SystemTime) -> anyhow::Result<Cow<'static, str>> {
     let Some(text) = text else { return Ok(Cow::Borrowed("")) };
     if parse_time(text).is_some() {
@@ -262,9 +271,9 @@ fn time(flag: &str, text: Option<&str>, now: SystemTime) -> anyhow::Result<Cow<'
     Ok(Cow::Owned(String::from_utf8(out).context("a time is ASCII")?))
 }
 
-/// The time that lies a duration from now: a number and one of s, m, h, d; with a minus sign it lies before.
+/// The time after a duration: a number and one of s, m, h, d. With a minus sign it is in the past.
 fn from_now(text: &str, now: SystemTime) -> Option<SystemTime> {
-    let (is_before, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
+    let (is_past, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let unit = match text.chars().next_back()? {
         's' => 1,
         'm' => 60,
@@ -274,7 +283,7 @@ fn from_now(text: &str, now: SystemTime) -> Option<SystemTime> {
     };
     let count: u32 = text.get(..text.len() - 1)?.parse().ok()?;
     let distance = Duration::from_secs(u64::from(count) * unit);
-    if is_before { now.checked_sub(distance) } else { now.checked_add(distance) }
+    if is_past { now.checked_sub(distance) } else { now.checked_add(distance) }
 }
 
 fn starts_before_it_ends(fields: &Fields<'_>) -> bool {
@@ -286,7 +295,7 @@ fn chosen_account<'a>(accounts: &'a [SigningAccount], name: Option<&str>) -> any
     match (all.next(), all.next(), name) {
         (Some(found), None, _) => Ok(found),
         (None, _, Some(name)) => bail!("there is no account '{name}'; give --accounts FILE or ROWHOUSE_ACCOUNT_KEYS"),
-        _ => bail!("there is more than one account: say which with --account NAME"),
+        _ => bail!("there is more than one account: choose one with --account NAME"),
     }
 }
 
@@ -296,12 +305,12 @@ fn endpoint_of(url: &str, account: &AccountName) -> anyhow::Result<String> {
     let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let host = host.filter(|host| !host.is_empty() && !host.contains(['?', '#', ';', ' ']));
     let host = host.with_context(|| format!("--endpoint is an address such as http://127.0.0.1:10002, not '{url}'"))?;
-    let is_whole = host.starts_with(&format!("{account}.")) || host.ends_with(&format!("/{account}"));
-    Ok(if is_whole { url.to_owned() } else { format!("{url}/{account}") })
+    let has_account = host.starts_with(&format!("{account}.")) || host.ends_with(&format!("/{account}"));
+    Ok(if has_account { url.to_owned() } else { format!("{url}/{account}") })
 }
 
-/// What is wrong with the fields, in the words of the command line.
-fn told(error: SasError) -> anyhow::Error {
+/// The error for a field, with the option that it came from.
+fn option_error(error: SasError) -> anyhow::Error {
     let SasError::Field(name) = error else { return error.into() };
     anyhow!(match name {
         "sp" => "--permissions has a letter that this kind of token does not have; see --help",
@@ -320,7 +329,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use model::{Scope, StoredAccessPolicies};
-    use wire::sas::Circumstances;
+    use wire::sas::SasContext;
 
     const KEY1: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
     const KEY2: &str = "QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl9gYWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXp7fH1+fw==";
@@ -331,12 +340,12 @@ mod tests {
         sas: SasArgs,
     }
 
-    /// What a command line makes on the 14th of March 2031.
-    fn made(line: &str) -> anyhow::Result<Made> {
+    /// The token of a command line on the 14th of March 2031.
+    fn made(line: &str) -> anyhow::Result<SasToken> {
         let keys = [KEY1, KEY2].map(|key| AccountKey::parse(key).unwrap()).to_vec();
         let account = SigningAccount { name: AccountName::new("orchardacct").unwrap(), keys };
         let args = Line::try_parse_from(std::iter::once("sas").chain(line.split(' ')))?;
-        run(args.sas, &[account], now())
+        make(args.sas, &[account], now())
     }
 
     fn now() -> SystemTime {
@@ -374,11 +383,8 @@ mod tests {
         }
         assert_eq!(made.endpoint, "https://orchardacct.table.example.net");
         let keys = [AccountKey::parse(KEY2).unwrap()];
-        let used = Circumstances {
-            now: DateTime::from_system_time(now()),
-            source: "10.0.0.1".parse().unwrap(),
-            is_https: true,
-        };
+        let used =
+            SasContext { now: DateTime::from_system_time(now()), source: "10.0.0.1".parse().unwrap(), is_https: true };
         let scope = verify(&made.token, "orchardacct", &keys).unwrap().scope(&StoredAccessPolicies::default(), used);
         assert!(matches!(scope, Ok(Scope::Table { .. })), "{scope:?}");
         let by_policy = self::made("table Harvest --policy mobile").unwrap();

@@ -1,31 +1,33 @@
 //! Stored access policies as XML: the body of Get and Set Table ACL (specification 10 §7).
+//!
+//! This module must not know what a policy is used for.
 
 use crate::sas::parse_time;
-use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, Malformed, escape};
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
 use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
 
 /// Reads the policies that a client sets. An empty body removes all.
 ///
-/// UNVERIFIED (10 §7): that every fault of a policy has one answer, that of a malformed document.
-pub fn read(body: &[u8]) -> Result<StoredAccessPolicies, Malformed> {
+/// UNVERIFIED (10 §7): that every error in a policy has one response, that of a malformed document.
+pub fn read(body: &[u8]) -> Result<StoredAccessPolicies, MalformedXml> {
     if body.is_empty() {
         return Ok(StoredAccessPolicies::default());
     }
     let root = Element::parse(body)?;
     if &*root.name != "SignedIdentifiers" || !root.text.trim().is_empty() {
-        return Err(Malformed);
+        return Err(MalformedXml);
     }
     let policies: Result<Vec<_>, _> = root.children.iter().map(read_identifier).collect();
-    StoredAccessPolicies::new(policies?).ok_or(Malformed)
+    StoredAccessPolicies::new(policies?).ok_or(MalformedXml)
 }
 
-fn read_identifier(identifier: &Element) -> Result<StoredAccessPolicy, Malformed> {
+fn read_identifier(identifier: &Element) -> Result<StoredAccessPolicy, MalformedXml> {
     if &*identifier.name != "SignedIdentifier" {
-        return Err(Malformed);
+        return Err(MalformedXml);
     }
     let [id, content] = fields(identifier, ["Id", "AccessPolicy"])?;
-    let id = id.filter(|id| id.children.is_empty()).ok_or(Malformed)?;
-    let mut policy = StoredAccessPolicy::new(&id.text).ok_or(Malformed)?;
+    let id = id.filter(|id| id.children.is_empty()).ok_or(MalformedXml)?;
+    let mut policy = StoredAccessPolicy::new(&id.text).ok_or(MalformedXml)?;
     let Some(content) = content else { return Ok(policy) };
     let [start, expiry, permission] = fields(content, ["Start", "Expiry", "Permission"])?;
     policy.start = read_value(start, parse_time)?;
@@ -35,28 +37,31 @@ fn read_identifier(identifier: &Element) -> Result<StoredAccessPolicy, Malformed
 }
 
 /// The children of an element by name; each may be there once, and no other.
-fn fields<'e, const N: usize>(element: &'e Element, names: [&str; N]) -> Result<[Option<&'e Element>; N], Malformed> {
+fn fields<'e, const N: usize>(
+    element: &'e Element,
+    names: [&str; N],
+) -> Result<[Option<&'e Element>; N], MalformedXml> {
     let mut found = [None; N];
     for child in &element.children {
-        let at = names.iter().position(|name| *name == &*child.name).ok_or(Malformed)?;
+        let at = names.iter().position(|name| *name == &*child.name).ok_or(MalformedXml)?;
         if found.get_mut(at).is_none_or(|slot| slot.replace(child).is_some()) {
-            return Err(Malformed);
+            return Err(MalformedXml);
         }
     }
     Ok(found)
 }
 
-/// The value of an element; one without text is not set.
-fn read_value<T>(element: Option<&Element>, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Malformed> {
+/// The value of an element; `None` if it has no text.
+fn read_value<T>(element: Option<&Element>, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, MalformedXml> {
     let Some(element) = element else { return Ok(None) };
     if !element.children.is_empty() {
-        return Err(Malformed);
+        return Err(MalformedXml);
     }
     let text = element.text.trim();
-    if text.is_empty() { Ok(None) } else { read(text).map(Some).ok_or(Malformed) }
+    if text.is_empty() { Ok(None) } else { read(text).map(Some).ok_or(MalformedXml) }
 }
 
-/// The policies as the service answers them, in the order in which they were set.
+/// Writes the policies as the service does, in the order in which they were set.
 pub fn write(policies: &StoredAccessPolicies) -> Vec<u8> {
     let mut out = format!("{BYTE_ORDER_MARK}{DECLARATION}");
     if policies.is_empty() {
@@ -96,7 +101,7 @@ fn seven_digits(time: DateTime) -> String {
 mod tests {
     use super::*;
 
-    fn answer(body: &str) -> Result<String, Malformed> {
+    fn round_trip(body: &str) -> Result<String, MalformedXml> {
         let policies = read(body.as_bytes())?;
         let text = String::from_utf8(write(&policies)).unwrap();
         Ok(text.strip_prefix("\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>").unwrap().to_owned())
@@ -121,7 +126,7 @@ mod tests {
                 "<SignedIdentifiers><SignedIdentifier><Id>x</Id></SignedIdentifier></SignedIdentifiers>",
             ),
         ] {
-            assert_eq!(answer(body).as_deref(), Ok(expected), "{body}");
+            assert_eq!(round_trip(body).as_deref(), Ok(expected), "{body}");
         }
     }
 
@@ -150,7 +155,7 @@ mod tests {
             policy("<Id>a</Id><AccessPolicy><Expiry>2031-03-01T09:30:00</Expiry></AccessPolicy>"),
             policy("<Id>a</Id><AccessPolicy><Start><b/></Start></AccessPolicy>"),
         ] {
-            assert_eq!(read(body.as_bytes()), Err(Malformed), "{body}");
+            assert_eq!(read(body.as_bytes()), Err(MalformedXml), "{body}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Continuation tokens in the form of the service: `1!<length>!<Base64>` (specification 04 §6).
 //!
 //! A token names the next position to examine. Tokens are not secret and not tied to a query.
+//!
+//! This module must not know what a token's text means.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +22,7 @@ pub fn encode(text: &str) -> String {
     format!("1!{}!{base64}", base64.len())
 }
 
-/// The text that a token stands for; `None` if it is malformed.
+/// The text that a token encodes; `None` if it is malformed.
 pub fn decode(token: &str) -> Option<String> {
     let (length, encoded) = token.strip_prefix("1!")?.split_once('!')?;
     if length.parse() != Ok(encoded.len()) {

@@ -1,17 +1,19 @@
-//! What the body of a write says about an entity, whatever its format.
+//! An entity as the body of a request describes it, in any format.
+//!
+//! This module must not know JSON or Atom.
 
 use crate::error::{ErrorCode, ServiceError};
 use model::key::KeyError;
 use model::name::{PropertyNameError, check_property_name};
 use model::{KeyText, RecordBuilder};
 
-/// Where the keys of an entity stand.
+/// Where the keys of an entity are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keys {
+pub enum KeyLocation {
     /// In the body, which must have both.
-    InBody,
-    /// In the target; the body may repeat them.
-    InTarget,
+    Body,
+    /// In the address; the body may repeat them.
+    Address,
 }
 
 /// An entity as a request body describes it.
@@ -25,18 +27,18 @@ pub struct EntityBody {
     pub properties: RecordBuilder,
 }
 
-/// An entity as a service gives it.
+/// An entity as a service returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEntity {
     /// Its keys and custom properties.
     pub body: EntityBody,
-    /// When it was written last, if that is told.
+    /// The instant of the last write, if the text has it.
     pub timestamp: Option<model::DateTime>,
-    /// Its version, if that is told.
+    /// Its `ETag`, if the text has it.
     pub etag: Option<Box<str>>,
 }
 
-/// Why a body describes no entity, in the order in which the checks are made (06 §6, step 9).
+/// Why a body is not a valid entity, in the order of the checks (06 §6, step 9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyError {
     /// It is not a document of the expected format, or a value does not fit its type.
@@ -49,7 +51,7 @@ pub enum BodyError {
     PropertyNameTooLong,
     /// A property name is not an identifier.
     PropertyNameInvalid,
-    /// A key holds a forbidden character, or a date lies before 1601: the name and the value as quoted.
+    /// A key contains a forbidden character, or a date is before 1601: the name and the value that the message quotes.
     OutOfRange(String, String),
     /// A key is longer than 512 characters.
     KeyTooLong,
@@ -69,7 +71,7 @@ impl From<BodyError> for ServiceError {
     }
 }
 
-/// A key as the body has it.
+/// Checks the text of a key.
 pub(crate) fn key(name: &str, text: &str) -> Result<KeyText, BodyError> {
     KeyText::new(text).map_err(|error| match error {
         KeyError::TooLong => BodyError::KeyTooLong,
@@ -77,7 +79,7 @@ pub(crate) fn key(name: &str, text: &str) -> Result<KeyText, BodyError> {
     })
 }
 
-/// Whether a property can have this name.
+/// Checks the name of a property.
 pub(crate) fn check_name(name: &str) -> Result<(), BodyError> {
     check_property_name(name).map_err(|error| match error {
         PropertyNameError::TooLong => BodyError::PropertyNameTooLong,
@@ -91,7 +93,7 @@ pub(crate) fn finite_double(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| is_numeric && value.is_finite())
 }
 
-/// A date, which may be older than the service takes.
+/// Reads a date, which may be before the first that the service accepts.
 pub(crate) fn datetime(name: &str, text: &str) -> Result<model::DateTime, BodyError> {
     use model::datetime::DateTimeError;
     model::DateTime::parse(text).map_err(|error| match error {

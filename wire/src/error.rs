@@ -1,9 +1,11 @@
 //! Error codes, their HTTP statuses and messages, and the three forms of error bodies
 //! (specification 03 §6 and 06).
 //!
-//! The table in this file is the only place that ties a code to a status.
+//! The table in this file is the only place that assigns a status to a code.
+//!
+//! This module must not know which error a request causes.
 
-use crate::json::write_json_string;
+use crate::json_string::write_json_string;
 use crate::xml::{DECLARATION, escape};
 use model::DateTime;
 use std::borrow::Cow;
@@ -49,19 +51,19 @@ macro_rules! code_name {
 }
 
 error_codes! {
-    /// No access with account keys; see the challenge.
+    /// The account does not accept account keys.
     AccountIsDisabled 403 "The specified account is disabled."
-    /// The answer would be Atom, which versions from 2015-12-11 on do not speak.
+    /// The response would be Atom, which versions from 2015-12-11 on do not support.
     AtomFormatNotSupported 415 "Atom format is not supported."
     /// Signature, date or account of the request are wrong.
     AuthenticationFailed 403 "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
-    /// A token is missing or refused, and the answer says where to get one (07 §9, 09 §4).
+    /// A token is missing or refused, and the response says where to get one (07 §9, 09 §4).
     AuthenticationNeeded as "InvalidAuthenticationInfo" 401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
-    /// The credential does not reach this operation.
+    /// The credential does not cover this operation.
     AuthorizationFailure 403 "This request is not authorized to perform this operation."
     /// The credential lacks the permission.
     AuthorizationPermissionMismatch 403 "This request is not authorized to perform this operation using this permission."
-    /// The credential asks for HTTPS.
+    /// The credential requires HTTPS.
     AuthorizationProtocolMismatch 403 "This request is not authorized to perform this operation using this protocol."
     /// The credential does not cover this kind of resource.
     AuthorizationResourceTypeMismatch 403 "This request is not authorized to perform this operation using this resource type."
@@ -99,7 +101,7 @@ error_codes! {
     InvalidQueryParameterValue 400 "Value for one of the query parameters specified in the request URI is invalid."
     /// A table name with characters that are not allowed. The misspelling is the service's.
     InvalidResourceName 400 "The specifed resource name contains invalid characters."
-    /// A path that names nothing.
+    /// A path that names no resource.
     InvalidUri 400 "The requested URI does not represent any resource on the server."
     /// A malformed XML body.
     InvalidXmlDocument 400 "XML specified is not syntactically valid."
@@ -109,7 +111,7 @@ error_codes! {
     JsonVerboseFormatNotSupported 415 "JSON Verbose format is not supported."
     /// A `Content-MD5` that does not match the body.
     Md5Mismatch 400 "The MD5 value specified in the request did not match the MD5 value calculated by the server."
-    /// A media type that the service does not know.
+    /// An unknown media type.
     MediaTypeNotSupported 415 "None of the provided media types are supported"
     /// A method that the resource does not have.
     MethodNotAllowed 405 "The requested method is not allowed on the specified resource."
@@ -141,7 +143,7 @@ error_codes! {
     ResourceNotFound 404 "The specified resource does not exist."
     /// The server has no capacity for this request now.
     ServerBusy 503 "The server is currently unable to receive requests. Please retry your request."
-    /// Create Table with a name that is taken.
+    /// Create Table with the name of an existing table.
     TableAlreadyExists 409 "The table specified already exists."
     /// An entity operation on a table that does not exist.
     TableNotFound 404 "The table specified does not exist."
@@ -191,7 +193,7 @@ impl ServiceError {
         Self::invalid_input(MALFORMED_BODY)
     }
 
-    /// The same error as it is told for the operation at this index of a batch (05 §5.1).
+    /// The same error for the operation at this index of a batch (05 §5.1).
     pub fn at_index(&self, index: usize) -> Self {
         Self::new(self.code, format!("{index}:{}", self.message))
     }
@@ -214,26 +216,26 @@ impl From<ErrorCode> for ServiceError {
     }
 }
 
-/// The form of an error body (03 §6).
+/// The format of an error body (03 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorBody {
+pub enum ErrorBodyFormat {
     /// `{"odata.error":…}`: the client reads JSON.
     Json,
     /// `<error xmlns=…>`: the client reads Atom, or no format could be resolved.
     ODataXml,
-    /// `<m:error xmlns:m=…>`: authentication and other checks in front of the service.
+    /// `<m:error xmlns:m=…>`: authentication and other checks before the service.
     PrefixedXml,
 }
 
 /// Writes an error body; the message gets its `RequestId` and `Time` lines here.
-pub fn write_error_body(form: ErrorBody, error: &ServiceError, request_id: &str, now: DateTime) -> Vec<u8> {
+pub fn write_error_body(form: ErrorBodyFormat, error: &ServiceError, request_id: &str, now: DateTime) -> Vec<u8> {
     let mut time = Vec::with_capacity(28);
     now.write_seven_digits_to(&mut time);
     let time = String::from_utf8_lossy(&time);
     let message = format!("{}\nRequestId:{request_id}\nTime:{time}", error.message);
     let code = error.code.as_str();
     match form {
-        ErrorBody::Json => {
+        ErrorBodyFormat::Json => {
             let mut out = Vec::with_capacity(message.len() + 120);
             out.extend_from_slice(b"{\"odata.error\":{\"code\":\"");
             out.extend_from_slice(code.as_bytes());
@@ -242,12 +244,12 @@ pub fn write_error_body(form: ErrorBody, error: &ServiceError, request_id: &str,
             out.extend_from_slice(b"}}}");
             out
         }
-        ErrorBody::ODataXml => format!(
+        ErrorBodyFormat::ODataXml => format!(
             "{DECLARATION}<error xmlns=\"{METADATA_NAMESPACE}\"><code>{code}</code><message xml:lang=\"en-US\">{}</message></error>",
             escape(&message)
         )
         .into_bytes(),
-        ErrorBody::PrefixedXml => format!(
+        ErrorBodyFormat::PrefixedXml => format!(
             "{DECLARATION}<m:error xmlns:m=\"{METADATA_NAMESPACE}\"><m:code>{code}</m:code><m:message xml:lang=\"en-US\">{}</m:message></m:error>",
             escape(&message)
         )
@@ -278,15 +280,15 @@ mod tests {
         let error = ServiceError::invalid_input("a \"b\" <c>");
         let body = |form| String::from_utf8(write_error_body(form, &error, "id-1", now())).unwrap();
         assert_eq!(
-            body(ErrorBody::Json),
+            body(ErrorBodyFormat::Json),
             "{\"odata.error\":{\"code\":\"InvalidInput\",\"message\":{\"lang\":\"en-US\",\"value\":\"a \\\"b\\\" <c>\\nRequestId:id-1\\nTime:2017-10-02T20:21:19.4300000Z\"}}}"
         );
         assert_eq!(
-            body(ErrorBody::ODataXml),
+            body(ErrorBodyFormat::ODataXml),
             "<?xml version=\"1.0\" encoding=\"utf-8\"?><error xmlns=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><code>InvalidInput</code><message xml:lang=\"en-US\">a \"b\" &lt;c&gt;\nRequestId:id-1\nTime:2017-10-02T20:21:19.4300000Z</message></error>"
         );
         assert_eq!(
-            body(ErrorBody::PrefixedXml),
+            body(ErrorBodyFormat::PrefixedXml),
             "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><m:code>InvalidInput</m:code><m:message xml:lang=\"en-US\">a \"b\" &lt;c&gt;\nRequestId:id-1\nTime:2017-10-02T20:21:19.4300000Z</m:message></m:error>"
         );
     }

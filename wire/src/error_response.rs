@@ -1,15 +1,17 @@
-//! Errors as a client is told them: any of the forms of [`crate::error`], and that of the XML operations.
+//! Error responses as a client reads them: all formats of [`crate::error`], and that of the XML operations.
+//!
+//! This module must not know what a client does about an error.
 
 use crate::xml::Element;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// What an answer says about why it is an error.
+/// The error in the body of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorResponse {
     /// The code, such as `TableNotFound`.
     pub code: String,
-    /// The first line of the message; those behind it name the request.
+    /// The first line of the message; the following lines name the request.
     pub message: String,
 }
 
@@ -34,7 +36,7 @@ struct JsonMessage<'a> {
 }
 
 impl ErrorResponse {
-    /// Reads the body of an error; `None` if it is none that the service writes.
+    /// Reads the body of an error; `None` if it has no format of the service.
     pub fn read(body: &[u8]) -> Option<Self> {
         let body = body.trim_ascii();
         if body.starts_with(b"{") {
@@ -57,16 +59,16 @@ impl ErrorResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{ErrorBody, ErrorCode, ServiceError, write_error_body};
+    use crate::error::{ErrorBodyFormat, ErrorCode, ServiceError, write_error_body};
     use model::DateTime;
 
     #[test]
     fn every_form_of_an_error_is_read() {
         let error = ServiceError::new(ErrorCode::TableNotFound, "No \"such\" <table> & co.");
-        let told =
+        let expected =
             Some(ErrorResponse { code: "TableNotFound".to_owned(), message: error.message.clone().into_owned() });
-        for form in [ErrorBody::Json, ErrorBody::ODataXml, ErrorBody::PrefixedXml] {
-            assert_eq!(ErrorResponse::read(&write_error_body(form, &error, "id", DateTime::MIN)), told, "{form:?}");
+        for form in [ErrorBodyFormat::Json, ErrorBodyFormat::ODataXml, ErrorBodyFormat::PrefixedXml] {
+            assert_eq!(ErrorResponse::read(&write_error_body(form, &error, "id", DateTime::MIN)), expected, "{form:?}");
         }
         let storage = "\u{FEFF}<?xml version=\"1.0\"?><Error><Code>ServerBusy</Code><Message>Busy.\nRequestId:1</Message></Error>";
         assert_eq!(ErrorResponse::read(storage.as_bytes()).unwrap().message, "Busy.");

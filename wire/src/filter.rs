@@ -2,10 +2,10 @@
 //!
 //! Invariants:
 //!
-//! 1. Reading never panics and never exhausts the stack: text and nesting are bounded before they are followed.
-//! 2. What is printed reads back to the same tree. The canonical tree keeps what parentheses say: operands chained
+//! 1. Parsing never panics and never exhausts the stack: text and nesting are bounded.
+//! 2. Printed text parses to the same tree. The canonical tree keeps the meaning of parentheses: operands chained
 //!    by one operator without parentheses are one `And` or `Or`, parenthesised ones stay a tree of their own.
-//! 3. An error of syntax is reported before an error of meaning, wherever each stands in the text.
+//! 3. A syntax error is reported before a type error, whatever their order in the text.
 //!
 //! This module must not know how a filter is evaluated or planned.
 
@@ -23,7 +23,7 @@ use std::fmt;
 
 pub use print::print;
 
-/// Reads a filter. The text is decoded already; blanks around it do not matter.
+/// Parses a filter. The text is already decoded; white space around it is ignored.
 ///
 /// An empty text is an error here; see [`parse_optional`].
 pub fn parse(text: &str) -> Result<Filter, FilterError> {
@@ -33,17 +33,17 @@ pub fn parse(text: &str) -> Result<Filter, FilterError> {
     Parser::new(text)?.filter()
 }
 
-/// Reads a filter, of which an empty or blank text behaves as none at all (04 §2).
+/// Parses a filter; an empty or blank text is no filter (04 §2).
 pub fn parse_optional(text: &str) -> Result<Option<Filter>, FilterError> {
     if text.trim().is_empty() { Ok(None) } else { parse(text).map(Some) }
 }
 
-/// Which of its error codes the service answers a filter with.
+/// The error code of a refused filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilterErrorCode {
     /// The text is malformed, or names types that do not go together.
     InvalidInput,
-    /// The text is well-formed and asks for what the service does not have.
+    /// The text is well-formed and uses what the service does not support.
     NotImplemented,
 }
 
@@ -88,7 +88,7 @@ impl FilterError {
         Self { code: FilterErrorCode::InvalidInput, message: message.into() }
     }
 
-    /// The text breaks the grammar; the position counts UTF-16 code units up to the end of what does not fit.
+    /// The text breaks the grammar; the position counts UTF-16 code units up to the end of the wrong token.
     fn syntax(text: &str, at: usize) -> Self {
         let position = utf16_units(text.get(..at).unwrap_or(text));
         Self::because(format!("Syntax error at position {position} in '{text}'."))

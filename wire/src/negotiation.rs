@@ -1,10 +1,11 @@
-//! Which format a request body has and which one the answer gets (specification 03 §1, 02 §8).
+//! Content negotiation: the format of a request body and of the response (specification 03 §1, 02 §8).
+//!
+//! This module must not know how any format is read or written.
 
 use crate::error::ErrorCode;
-use crate::split::split_once;
 use crate::version::Version;
 
-/// How much metadata a JSON answer carries.
+/// How much metadata a JSON response carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetadataLevel {
     /// `odata=nometadata`
@@ -15,7 +16,7 @@ pub enum MetadataLevel {
     Full,
 }
 
-/// The format of an answer.
+/// The format of a response or of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// JSON at a metadata level.
@@ -24,9 +25,9 @@ pub enum Format {
     Atom,
 }
 
-/// What an answer holds, which Atom tells apart by media type.
+/// The content of a response. Atom has a media type for each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub enum ContentKind {
     /// One entity or table.
     Entry,
     /// Any number of them.
@@ -36,17 +37,17 @@ pub enum Content {
 }
 
 impl Format {
-    /// The `Content-Type` of an answer, exactly as the service names it (03 §1.1).
-    pub const fn content_type(self, content: Content) -> &'static str {
+    /// The `Content-Type` of a response, exactly as the service writes it (03 §1.1).
+    pub const fn content_type(self, content: ContentKind) -> &'static str {
         match (self, content) {
             (Self::Json(MetadataLevel::None), _) => "application/json;odata=nometadata;streaming=true;charset=utf-8",
             (Self::Json(MetadataLevel::Minimal), _) => {
                 "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"
             }
             (Self::Json(MetadataLevel::Full), _) => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
-            (Self::Atom, Content::Entry) => "application/atom+xml;type=entry;charset=utf-8",
-            (Self::Atom, Content::Set) => "application/atom+xml;type=feed;charset=utf-8",
-            (Self::Atom, Content::Error) => "application/xml;charset=utf-8",
+            (Self::Atom, ContentKind::Entry) => "application/atom+xml;type=entry;charset=utf-8",
+            (Self::Atom, ContentKind::Set) => "application/atom+xml;type=feed;charset=utf-8",
+            (Self::Atom, ContentKind::Error) => "application/xml;charset=utf-8",
         }
     }
 }
@@ -103,7 +104,7 @@ impl DataServiceVersion {
     }
 }
 
-/// What a request says about formats.
+/// The parts of a request that decide about formats.
 #[derive(Debug, Clone, Copy)]
 pub struct FormatPreferences<'a> {
     /// The service version.
@@ -117,45 +118,42 @@ pub struct FormatPreferences<'a> {
 }
 
 impl FormatPreferences<'_> {
-    /// The format of the answer, or why there is none (03 §1.2, §1.3).
-    pub fn answer_format(&self) -> Result<Format, ErrorCode> {
+    /// The format of the response, or the error if no format is possible (03 §1.2, §1.3).
+    pub fn response_format(&self) -> Result<Format, ErrorCode> {
         let format = self.format.map(str::trim).filter(|format| !format.is_empty());
         if let Some(format) = format.filter(|_| self.data_service_version >= DataServiceVersion::V3) {
-            return self.first_spoken(format, Short::Allowed);
+            return self.first_supported(format, ShortNames::Allowed);
         }
         match self.accept.map(str::trim).filter(|accept| !accept.is_empty()) {
-            Some(accept) => self.first_spoken(accept, Short::Refused),
-            None => self.spoken(Wanted::Atom),
+            Some(accept) => self.first_supported(accept, ShortNames::Refused),
+            None => self.supported(RequestedFormat::Atom),
         }
     }
 
-    /// The format for an answer without a body: as [`Self::answer_format`], but no `Accept`, or one that takes
+    /// The format for a response without a body: as [`Self::response_format`], but a missing `Accept`, or one that accepts
     /// everything, is no error.
     ///
-    /// UNVERIFIED (03 §1.3): whether a missing `Accept` is refused on operations with empty answers.
-    pub fn empty_answer_format(&self) -> Result<Format, ErrorCode> {
+    /// UNVERIFIED (03 §1.3): whether a missing `Accept` is refused on operations with empty responses.
+    pub fn empty_response_format(&self) -> Result<Format, ErrorCode> {
         let is_indifferent = self.accept.is_none_or(|accept| accept.trim() == "*/*") && self.format.is_none();
         if is_indifferent && self.version >= Version::NO_ATOM {
             return Ok(Format::Json(MetadataLevel::Minimal));
         }
-        self.answer_format()
+        self.response_format()
     }
 
-    /// The format of the media range with the highest quality, the first one among equals, that the version speaks; if
-    /// it speaks none of them, why not the best one.
+    /// The format of the media range with the highest quality, the first one among equals, that the version
+    /// supports; if it supports none, the error of the best one.
     ///
-    /// UNVERIFIED (03 §1.2): that the service respects quality values, and passes over what the version does not speak.
-    fn first_spoken(&self, ranges: &str, short: Short) -> Result<Format, ErrorCode> {
-        if let Some((_, wanted)) = USUAL.iter().find(|(usual, _)| *usual == ranges) {
-            return self.spoken(*wanted);
-        }
+    /// UNVERIFIED (03 §1.2): that the service respects quality values, and skips what the version does not support.
+    fn first_supported(&self, ranges: &str, short: ShortNames) -> Result<Format, ErrorCode> {
         let mut known: Vec<_> = ranges.split(',').filter_map(|range| media_range(range, short)).collect();
         known.retain(|(_, quality)| *quality > 0);
         // The sort is stable, so that equals stay in their order.
         known.sort_by_key(|(_, quality)| std::cmp::Reverse(*quality));
         let mut refused = None;
-        for (wanted, _) in known {
-            match self.spoken(wanted) {
+        for (requested, _) in known {
+            match self.supported(requested) {
                 Ok(format) => return Ok(format),
                 Err(code) => refused = refused.or(Some(code)),
             }
@@ -163,61 +161,64 @@ impl FormatPreferences<'_> {
         Err(refused.unwrap_or(ErrorCode::MediaTypeNotSupported))
     }
 
-    /// The format that is wanted, if the version speaks it.
-    fn spoken(&self, wanted: Wanted) -> Result<Format, ErrorCode> {
-        match wanted {
-            Wanted::Anything | Wanted::Atom if self.version < Version::NO_ATOM => Ok(Format::Atom),
-            Wanted::Atom => Err(ErrorCode::AtomFormatNotSupported),
-            Wanted::JsonVerbose => Err(ErrorCode::JsonVerboseFormatNotSupported),
-            Wanted::Json(_) | Wanted::Anything if !self.speaks_json() => Err(ErrorCode::JsonFormatNotSupported),
-            Wanted::Anything => Ok(Format::Json(MetadataLevel::Minimal)),
-            Wanted::Json(level) => Ok(Format::Json(level)),
+    /// The requested format, if the version supports it.
+    fn supported(&self, requested: RequestedFormat) -> Result<Format, ErrorCode> {
+        match requested {
+            RequestedFormat::Anything | RequestedFormat::Atom if self.version < Version::NO_ATOM => Ok(Format::Atom),
+            RequestedFormat::Atom => Err(ErrorCode::AtomFormatNotSupported),
+            RequestedFormat::JsonVerbose => Err(ErrorCode::JsonVerboseFormatNotSupported),
+            RequestedFormat::Json(_) | RequestedFormat::Anything if !self.supports_json() => {
+                Err(ErrorCode::JsonFormatNotSupported)
+            }
+            RequestedFormat::Anything => Ok(Format::Json(MetadataLevel::Minimal)),
+            RequestedFormat::Json(level) => Ok(Format::Json(level)),
         }
     }
 
-    /// The format for the parts of a batch that name none. Nothing is refused for what the batch itself names (03 §1.3).
+    /// The format for the parts of a batch that request none. The preferences of the batch itself never cause an error
+    /// (03 §1.3).
     pub fn default_part_format(&self) -> Format {
-        match self.answer_format() {
+        match self.response_format() {
             Ok(format) => format,
             Err(_) if self.version >= Version::NO_ATOM => Format::Json(MetadataLevel::Minimal),
             Err(_) => Format::Atom,
         }
     }
 
-    /// Whether the media type that a request names for its body is one that the version speaks (03 §1.3).
+    /// Checks that the version supports the `Content-Type` of a request (03 §1.3).
     pub fn check_content_type(&self, content_type: Option<&str>) -> Result<(), ErrorCode> {
-        named_body_format(content_type).map_or(Ok(()), |format| self.spoken_body(format?).map(|_| ()))
+        named_body_format(content_type).map_or(Ok(()), |format| self.supported_body(format?).map(|_| ()))
     }
 
-    /// The format of the body of a request, which must be one that the version speaks (03 §1.3).
+    /// The format of the body of a request, which the version must support (03 §1.3).
     ///
-    /// UNVERIFIED (03 §1.3): that a body without `Content-Type` is taken for what it looks like.
+    /// UNVERIFIED (03 §1.3): that the first character of a body without `Content-Type` decides.
     pub fn body_format(&self, content_type: Option<&str>, body: &[u8]) -> Result<Format, ErrorCode> {
-        let looks_like = || {
+        let guessed = || {
             let text = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
-            let is_atom = text.first().map_or(!self.speaks_json(), |first| *first == b'<');
+            let is_atom = text.first().map_or(!self.supports_json(), |first| *first == b'<');
             if is_atom { Format::Atom } else { Format::Json(MetadataLevel::Minimal) }
         };
-        self.spoken_body(named_body_format(content_type).unwrap_or_else(|| Ok(looks_like()))?)
+        self.supported_body(named_body_format(content_type).unwrap_or_else(|| Ok(guessed()))?)
     }
 
-    fn spoken_body(&self, format: Format) -> Result<Format, ErrorCode> {
+    fn supported_body(&self, format: Format) -> Result<Format, ErrorCode> {
         match format {
-            Format::Json(_) if !self.speaks_json() => Err(ErrorCode::JsonFormatNotSupported),
+            Format::Json(_) if !self.supports_json() => Err(ErrorCode::JsonFormatNotSupported),
             Format::Atom if self.version >= Version::NO_ATOM => Err(ErrorCode::AtomFormatNotSupported),
             format => Ok(format),
         }
     }
 
-    fn speaks_json(&self) -> bool {
+    fn supports_json(&self) -> bool {
         self.version >= Version::JSON && self.data_service_version >= DataServiceVersion::V3
     }
 }
 
-/// The format that a request names for its body; `None` if it names none.
+/// The format that `Content-Type` names; `None` if the header is missing or empty.
 fn named_body_format(content_type: Option<&str>) -> Option<Result<Format, ErrorCode>> {
     let content_type = content_type?;
-    let media_type = split_once(content_type, b';').map_or(content_type, |(media_type, _)| media_type).trim();
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
     let is = |name: &str| media_type.eq_ignore_ascii_case(name);
     if media_type.is_empty() {
         None
@@ -231,56 +232,59 @@ fn named_body_format(content_type: Option<&str>) -> Option<Result<Format, ErrorC
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum RequestedFormat {
     Json(MetadataLevel),
     JsonVerbose,
     Atom,
     Anything,
 }
 
-/// Whether the short names of formats, which `$format` has, are taken.
+/// Whether the short names of formats are accepted, as in `$format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Short {
+enum ShortNames {
     Allowed,
     Refused,
 }
 
-/// What client libraries name, so that it need not be taken apart.
-const USUAL: [(&str, Wanted); 4] = [
-    ("application/json;odata=minimalmetadata", Wanted::Json(MetadataLevel::Minimal)),
-    ("application/json;odata=nometadata", Wanted::Json(MetadataLevel::None)),
-    ("application/json;odata=fullmetadata", Wanted::Json(MetadataLevel::Full)),
-    ("application/json", Wanted::Json(MetadataLevel::Minimal)),
-];
-
 /// A media range and its quality in thousandths; `None` if it is not one that the service knows.
-fn media_range(range: &str, short: Short) -> Option<(Wanted, u32)> {
+fn media_range(range: &str, short: ShortNames) -> Option<(RequestedFormat, u32)> {
     let mut parts = range.split(';');
-    let media_type = parts.next()?.trim().to_ascii_lowercase();
+    let media_type = parts.next()?.trim();
     let (mut level, mut quality) = (None, 1000);
     for parameter in parts {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        let value = value.trim().trim_matches('"').to_ascii_lowercase();
-        match name.trim().to_ascii_lowercase().as_str() {
-            "odata" => level = Some(value),
-            "q" => quality = thousandths(&value)?,
-            _ => {}
+        let value = value.trim().trim_matches('"');
+        if name.trim().eq_ignore_ascii_case("odata") {
+            level = Some(value);
+        } else if name.trim().eq_ignore_ascii_case("q") {
+            quality = thousandths(value)?;
         }
     }
-    let wanted = match media_type.as_str() {
-        "json" | "atom" if short == Short::Refused => return None,
-        "application/json" | "json" => match level.as_deref() {
-            None | Some("minimalmetadata") => Wanted::Json(MetadataLevel::Minimal),
-            Some("nometadata") => Wanted::Json(MetadataLevel::None),
-            Some("fullmetadata") => Wanted::Json(MetadataLevel::Full),
-            Some("verbose") => Wanted::JsonVerbose,
-            Some(_) => return None,
-        },
-        "application/atom+xml" | "application/xml" | "atom" => Wanted::Atom,
-        "*/*" | "application/*" => Wanted::Anything,
-        _ => return None,
+    let is = |names: &[&str]| names.iter().any(|name| media_type.eq_ignore_ascii_case(name));
+    let requested = if is(&["json", "atom"]) && short == ShortNames::Refused {
+        return None;
+    } else if is(&["application/json", "json"]) {
+        json_level(level)?
+    } else if is(&["application/atom+xml", "application/xml", "atom"]) {
+        RequestedFormat::Atom
+    } else if is(&["*/*", "application/*"]) {
+        RequestedFormat::Anything
+    } else {
+        return None;
     };
-    Some((wanted, quality))
+    Some((requested, quality))
+}
+
+/// The metadata level that the parameter `odata` of a JSON media range names.
+fn json_level(level: Option<&str>) -> Option<RequestedFormat> {
+    const LEVELS: [(&str, RequestedFormat); 4] = [
+        ("minimalmetadata", RequestedFormat::Json(MetadataLevel::Minimal)),
+        ("nometadata", RequestedFormat::Json(MetadataLevel::None)),
+        ("fullmetadata", RequestedFormat::Json(MetadataLevel::Full)),
+        ("verbose", RequestedFormat::JsonVerbose),
+    ];
+    let level = level.unwrap_or("minimalmetadata");
+    LEVELS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(level)).map(|(_, requested)| requested)
 }
 
 /// A quality value such as `0.8`, in thousandths.
@@ -292,7 +296,7 @@ fn thousandths(text: &str) -> Option<u32> {
     (0..=1000_u16).rev().find(|step| f32::from(*step) <= quality * 1000.0 + 0.5).map(u32::from)
 }
 
-/// What the `Prefer` header of an insert asks for (02 §4.3, §5.1).
+/// The preference in the `Prefer` header of an insert (02 §4.3, §5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preference {
     /// `return-no-content`: 204 and no body.
@@ -327,7 +331,7 @@ impl Preference {
 mod tests {
     use super::*;
 
-    fn answer(
+    fn negotiated(
         version: &str,
         dsv: Option<&str>,
         accept: Option<&str>,
@@ -335,18 +339,11 @@ mod tests {
     ) -> Result<Format, ErrorCode> {
         let version = Version::parse(version).unwrap();
         let data_service_version = DataServiceVersion::effective(version, dsv, None)?;
-        FormatPreferences { version, data_service_version, accept, format }.answer_format()
+        FormatPreferences { version, data_service_version, accept, format }.response_format()
     }
 
     #[test]
-    fn what_is_usual_means_what_it_says() {
-        for (usual, wanted) in USUAL {
-            assert_eq!(media_range(usual, Short::Refused), Some((wanted, 1000)), "{usual}");
-        }
-    }
-
-    #[test]
-    fn answers_are_negotiated() {
+    fn responses_are_negotiated() {
         use ErrorCode::{
             AtomFormatNotSupported, JsonFormatNotSupported, JsonVerboseFormatNotSupported, MediaTypeNotSupported,
         };
@@ -389,9 +386,9 @@ mod tests {
             ("2014-02-14", None, Some("application/json"), None, minimal),
             ("2012-02-12", None, Some("application/json"), None, Err(JsonFormatNotSupported)),
         ] {
-            assert_eq!(answer(version, dsv, accept, format), expected, "{version} {dsv:?} {accept:?} {format:?}");
+            assert_eq!(negotiated(version, dsv, accept, format), expected, "{version} {dsv:?} {accept:?} {format:?}");
         }
-        assert_eq!(answer("2019-02-02", Some("x"), None, None), Err(ErrorCode::InvalidHeaderValue));
+        assert_eq!(negotiated("2019-02-02", Some("x"), None, None), Err(ErrorCode::InvalidHeaderValue));
     }
 
     #[test]

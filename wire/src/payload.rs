@@ -1,6 +1,8 @@
-//! Entities and tables in whichever format a request has: the one place that chooses between JSON and Atom.
+//! Entities and tables in the format of a request: the one place that chooses between JSON and Atom.
+//!
+//! This module must not know how either format looks.
 
-use crate::entity_body::{BodyError, EntityBody, Keys};
+use crate::entity_body::{BodyError, EntityBody, KeyLocation};
 pub use crate::json::EncoderCache;
 use crate::negotiation::{Format, MetadataLevel};
 use crate::select::Select;
@@ -9,9 +11,9 @@ use crate::{atom, json};
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EntityView};
 
-/// How an answer is written.
+/// What every response is written from.
 #[derive(Debug, Clone, Copy)]
-pub struct Form<'a> {
+pub struct ResponseContext<'a> {
     /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
     pub base: &'a str,
     /// The account.
@@ -20,65 +22,57 @@ pub struct Form<'a> {
     pub format: Format,
     /// The service version.
     pub version: Version,
-    /// The time of the answer, which Atom shows.
+    /// The time of the response, which Atom contains.
     pub now: DateTime,
 }
 
-impl<'a> Form<'a> {
-    fn json(&self, level: MetadataLevel) -> json::Context<'a> {
-        json::Context { base: self.base, account: self.account, level }
+impl<'a> ResponseContext<'a> {
+    fn json(&self, level: MetadataLevel) -> json::JsonContext<'a> {
+        json::JsonContext { base: self.base, account: self.account, level }
     }
 
-    fn atom(&self) -> atom::Form<'a> {
+    fn atom(&self) -> atom::AtomContext<'a> {
         let is_old = self.version < Version::JSON;
-        atom::Form { base: self.base, account: self.account, updated: self.now, is_old }
+        atom::AtomContext { base: self.base, account: self.account, updated: self.now, is_old }
     }
 }
 
-/// How entities of one table are written.
+/// What the entities of one table are written from.
 #[derive(Debug, Clone, Copy)]
-pub struct EntityForm<'a> {
-    /// How the answer is written.
-    pub form: Form<'a>,
+pub struct EntityContext<'a> {
+    /// What every response is written from.
+    pub response: ResponseContext<'a>,
     /// The table, as the request spells it.
     pub table: &'a str,
     /// Which properties are written; `None` writes all.
     pub select: Option<&'a Select>,
 }
 
-impl<'a> EntityForm<'a> {
-    fn json(&self, level: MetadataLevel) -> json::EntityForm<'a> {
-        let etag_in_minimal = self.form.version >= Version::ETAG_IN_MINIMAL;
-        json::EntityForm { context: self.form.json(level), table: self.table, select: self.select, etag_in_minimal }
-    }
-
-    fn atom(&self) -> atom::EntityForm<'a> {
-        atom::EntityForm { form: self.form.atom(), table: self.table, select: self.select }
-    }
-}
-
-/// Reads the bodies of inserts, updates, merges and upserts that come in one request, one after another.
-#[derive(Debug, Default)]
-pub struct EntityReader<'a> {
-    json: json::EntityReader<'a>,
-}
-
-impl<'a> EntityReader<'a> {
-    /// Reads the next body.
-    pub fn read(&mut self, format: Format, body: &'a [u8], keys: Keys) -> Result<EntityBody, BodyError> {
-        match format {
-            Format::Json(_) => self.json.read(body, keys),
-            Format::Atom => atom::read_entity(body, keys),
+impl<'a> EntityContext<'a> {
+    fn json(&self, level: MetadataLevel) -> json::JsonEntityContext<'a> {
+        let etag_in_minimal = self.response.version >= Version::ETAG_IN_MINIMAL;
+        json::JsonEntityContext {
+            response: self.response.json(level),
+            table: self.table,
+            select: self.select,
+            etag_in_minimal,
         }
+    }
+
+    fn atom(&self) -> atom::AtomEntityContext<'a> {
+        atom::AtomEntityContext { response: self.response.atom(), table: self.table, select: self.select }
     }
 }
 
 /// Reads the body of an insert, update, merge or upsert.
-pub fn read_entity(format: Format, body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
-    EntityReader::default().read(format, body, keys)
+pub fn read_entity(format: Format, body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
+    match format {
+        Format::Json(_) => json::read_entity(body, keys),
+        Format::Atom => atom::read_entity(body, keys),
+    }
 }
 
-/// Reads the body of Create Table: the table's name as it stands, if there is one.
+/// Reads the body of Create Table: the table's name, not checked; `None` if it is missing or null.
 pub fn read_table(format: Format, body: &[u8]) -> Result<Option<String>, BodyError> {
     match format {
         Format::Json(_) => json::read_table(body),
@@ -86,23 +80,23 @@ pub fn read_table(format: Format, body: &[u8]) -> Result<Option<String>, BodyErr
     }
 }
 
-/// Writes one entity as the whole answer.
+/// Writes one entity as the whole response.
 pub fn write_single_entity(
     out: &mut Vec<u8>,
-    form: &EntityForm<'_>,
+    context: &EntityContext<'_>,
     entity: &EntityView<'_>,
 ) -> Result<(), DamagedRecord> {
-    match form.form.format {
-        Format::Json(level) => json::write_single_entity(out, &form.json(level), entity),
-        Format::Atom => atom::write_single_entity(out, &form.atom(), entity),
+    match context.response.format {
+        Format::Json(level) => json::write_single_entity(out, &context.json(level), entity),
+        Format::Atom => atom::write_single_entity(out, &context.atom(), entity),
     }
 }
 
-/// Writes what stands before the first entity of a set.
-pub fn write_start_of_entity_set(out: &mut Vec<u8>, form: &EntityForm<'_>, is_empty: bool) {
-    match form.form.format {
-        Format::Json(level) => json::write_start_of_entity_set(out, &form.json(level)),
-        Format::Atom => atom::write_start_of_entity_feed(out, &form.atom(), is_empty),
+/// Writes the beginning of a set, up to its first entity.
+pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>, is_empty: bool) {
+    match context.response.format {
+        Format::Json(level) => json::write_start_of_entity_set(out, &context.json(level)),
+        Format::Atom => atom::write_start_of_entity_feed(out, &context.atom(), is_empty),
     }
 }
 
@@ -111,23 +105,23 @@ pub fn write_start_of_entity_set(out: &mut Vec<u8>, form: &EntityForm<'_>, is_em
 /// `cache` is kept from one entity of the set to the next.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,
-    form: &EntityForm<'_>,
+    context: &EntityContext<'_>,
     entity: &EntityView<'_>,
     cache: &mut EncoderCache,
     is_first: bool,
 ) -> Result<(), DamagedRecord> {
-    match form.form.format {
+    match context.response.format {
         Format::Json(level) => {
             if !is_first {
                 out.push(b',');
             }
-            json::write_entity_in_set(out, &form.json(level), entity, cache)
+            json::write_entity_in_set(out, &context.json(level), entity, cache)
         }
-        Format::Atom => atom::write_entity_in_feed(out, &form.atom(), entity),
+        Format::Atom => atom::write_entity_in_feed(out, &context.atom(), entity),
     }
 }
 
-/// Writes what stands behind the last entity of a set.
+/// Writes the end of a set, after its last entity.
 pub fn end_entity_set(out: &mut Vec<u8>, format: Format) {
     match format {
         Format::Json(_) => json::end_entity_set(out),
@@ -135,19 +129,19 @@ pub fn end_entity_set(out: &mut Vec<u8>, format: Format) {
     }
 }
 
-/// Writes the answer to Create Table and to the read of one table entry.
-pub fn write_single_table(out: &mut Vec<u8>, form: Form<'_>, table: &str) {
-    match form.format {
-        Format::Json(level) => json::write_single_table(out, &form.json(level), table),
-        Format::Atom => atom::write_single_table(out, form.atom(), table),
+/// Writes the response to Create Table and to a query of one table.
+pub fn write_single_table(out: &mut Vec<u8>, context: ResponseContext<'_>, table: &str) {
+    match context.format {
+        Format::Json(level) => json::write_single_table(out, &context.json(level), table),
+        Format::Atom => atom::write_single_table(out, context.atom(), table),
     }
 }
 
-/// Writes the answer to Query Tables.
-pub fn write_table_set<'t>(out: &mut Vec<u8>, form: Form<'_>, tables: impl Iterator<Item = &'t str>) {
-    match form.format {
-        Format::Json(level) => json::write_table_set(out, &form.json(level), tables),
-        Format::Atom => atom::write_table_feed(out, form.atom(), tables),
+/// Writes the response to Query Tables.
+pub fn write_table_set<'t>(out: &mut Vec<u8>, context: ResponseContext<'_>, tables: impl Iterator<Item = &'t str>) {
+    match context.format {
+        Format::Json(level) => json::write_table_set(out, &context.json(level), tables),
+        Format::Atom => atom::write_table_feed(out, context.atom(), tables),
     }
 }
 
@@ -213,7 +207,7 @@ mod tests {
                 Value::Binary(bytes) => EdmValue::Binary(bytes),
                 Value::Boolean(value) => EdmValue::Boolean(*value),
                 Value::DateTime(ticks) => EdmValue::DateTime(DateTime::from_ticks(*ticks).unwrap()),
-                // One of the many values that are no number, since text does not tell them apart.
+                // One of the many NaN values, since text does not distinguish them.
                 Value::Double(double) => EdmValue::Double(if double.is_nan() { f64::NAN } else { *double }),
                 Value::Guid(value) => EdmValue::Guid(Guid::from_bytes(value.to_be_bytes())),
                 Value::Int32(number) => EdmValue::Int32(*number),
@@ -227,15 +221,21 @@ mod tests {
     fn written(format: Format, key: &EntityKey, record: &Record) -> Vec<u8> {
         let account = AccountName::new("acct").unwrap();
         let version = Version::parse("2014-02-14").unwrap();
-        let form = Form { base: "http://127.0.0.1:10002/acct", account: &account, format, version, now: DateTime::MAX };
-        let form = EntityForm { form, table: "cars", select: None };
+        let response = ResponseContext {
+            base: "http://127.0.0.1:10002/acct",
+            account: &account,
+            format,
+            version,
+            now: DateTime::MAX,
+        };
+        let context = EntityContext { response, table: "cars", select: None };
         let mut out = Vec::new();
-        write_single_entity(&mut out, &form, &EntityView::of(key, record).unwrap()).unwrap();
+        write_single_entity(&mut out, &context, &EntityView::of(key, record).unwrap()).unwrap();
         out
     }
 
     fn read(format: Format, body: &[u8], timestamp: DateTime) -> (EntityKey, Record) {
-        let entity = read_entity(format, body, Keys::InBody)
+        let entity = read_entity(format, body, KeyLocation::Body)
             .unwrap_or_else(|error| panic!("{format:?} {error:?}: {}", String::from_utf8_lossy(body)));
         let key = EntityKey { partition: entity.partition.unwrap(), row: entity.row.unwrap() };
         (key, entity.properties.finish(timestamp))
@@ -263,7 +263,7 @@ mod tests {
             }
         }
 
-        /// What is kept from one entity of a set to the next changes nothing, whatever they have in common.
+        /// The cache of a set changes nothing in what is written.
         #[test]
         fn an_entity_of_a_set_is_written_as_it_is_alone(
             shapes in proptest::collection::vec(
@@ -274,16 +274,16 @@ mod tests {
             let account = AccountName::new("acct").unwrap();
             let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
             for format in TYPED.into_iter().chain([Format::Json(MetadataLevel::None)]) {
-                let form = Form { base: "B", account: &account, format, version: Version::JSON, now: DateTime::MAX };
-                let form = EntityForm { form, table: "cars", select: None };
+                let response = ResponseContext { base: "B", account: &account, format, version: Version::JSON, now: DateTime::MAX };
+                let context = EntityContext { response, table: "cars", select: None };
                 let mut cache = EncoderCache::default();
                 for shape in &shapes {
                     let names: std::collections::BTreeMap<_, _> = shape.iter().map(|(name, value)| (NAMES[*name], value)).collect();
                     let record = named_record(names.into_iter());
                     let entity = EntityView::of(&key, &record).unwrap();
                     let (mut among, mut alone) = (Vec::new(), Vec::new());
-                    write_entity_in_set(&mut among, &form, &entity, &mut cache, true).unwrap();
-                    write_entity_in_set(&mut alone, &form, &entity, &mut EncoderCache::default(), true).unwrap();
+                    write_entity_in_set(&mut among, &context, &entity, &mut cache, true).unwrap();
+                    write_entity_in_set(&mut alone, &context, &entity, &mut EncoderCache::default(), true).unwrap();
                     prop_assert_eq!(String::from_utf8(among).unwrap(), String::from_utf8(alone).unwrap());
                 }
             }

@@ -1,7 +1,8 @@
 //! Query options (specification 04 §1).
+//!
+//! This module must not know which operations have which options.
 
 use crate::error::{ErrorCode, ServiceError};
-use crate::split::split_once;
 use crate::uri::form_decode;
 use model::limits::{PAGE_RESULTS_MAX, REQUEST_TIMEOUT_SECONDS_MAX};
 use std::borrow::Cow;
@@ -30,7 +31,7 @@ pub struct QueryOptions<'a> {
     pub has_signature: bool,
     /// `sv`: the version of a shared access signature.
     pub signed_version: Option<Cow<'a, str>>,
-    /// `api-version`: the version of the request, where a signature stands in the address.
+    /// `api-version`: the version of a request with a shared access signature.
     pub api_version: Option<Cow<'a, str>>,
     top: Option<Cow<'a, str>>,
     timeout: Option<Cow<'a, str>>,
@@ -44,7 +45,7 @@ impl<'a> QueryOptions<'a> {
     pub fn parse(query: &'a str) -> Self {
         let mut options = Self::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = split_once(pair, b'=').unwrap_or((pair, ""));
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match (form_decode(name), form_decode(value)) {
                 (Some(name), Some(value)) => options.set(&name, value),
                 _ => options.undecodable = true,
@@ -100,7 +101,7 @@ impl<'a> QueryOptions<'a> {
         if self.unsupported { Err(ErrorCode::NotImplemented.into()) } else { Ok(()) }
     }
 
-    /// How many results the page holds at most: 0 to 1,000, by default 1,000 (04 §5).
+    /// The most results of the page: 0 to 1,000, by default 1,000 (04 §5).
     pub fn top(&self) -> Result<usize, ServiceError> {
         match &self.top {
             None => Ok(PAGE_RESULTS_MAX),
@@ -132,7 +133,7 @@ pub fn raw_comp(query: &str) -> Option<&str> {
         return None;
     }
     query.split('&').find_map(|pair| {
-        let (name, value) = split_once(pair, b'=').unwrap_or((pair, ""));
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         name.eq_ignore_ascii_case("comp").then_some(value)
     })
 }

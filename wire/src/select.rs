@@ -1,4 +1,6 @@
 //! Projection: the `$select` option (specification 04 §4, 03 §3.5).
+//!
+//! This module must not know how properties are written.
 
 use crate::error::{ErrorCode, ServiceError};
 use crate::uri::encode_list;
@@ -6,28 +8,28 @@ use model::limits::SELECT_PROPERTIES_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Property, RecordView};
 
-/// What a projection makes of an entity.
+/// The result of a projection.
 #[derive(Debug)]
 pub(crate) struct Projection<'s, 'e> {
-    /// The properties that it shows, without those of the system.
+    /// The selected custom properties that the entity has.
     pub(crate) present: Vec<Property<'e>>,
-    /// The names that it shows as null.
+    /// The selected names that the entity lacks, which are written as null.
     pub(crate) missing: Vec<&'s str>,
 }
 
-/// Which properties an answer holds.
+/// The properties that a response contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Select {
     /// The names in the order of the list, each once.
     names: Vec<String>,
     /// Indexes into `names`, ordered by name, for the look-up of stored properties.
     by_name: Vec<usize>,
-    /// The list as it is shown in `odata.metadata`.
-    shown: String,
+    /// The list as `odata.metadata` contains it.
+    metadata_text: String,
 }
 
 impl Select {
-    /// Reads the option's value. An empty list selects everything and is shown all the same.
+    /// Reads the option's value. An empty list selects everything and appears in `odata.metadata` all the same.
     ///
     /// UNVERIFIED (04 §4): the code for more than 255 names.
     pub fn parse(list: &str) -> Result<Self, ServiceError> {
@@ -45,7 +47,7 @@ impl Select {
         }
         let mut by_name: Vec<usize> = (0..names.len()).collect();
         by_name.sort_by(|a, b| names.get(*a).cmp(&names.get(*b)));
-        Ok(Self { names, by_name, shown: encode_list(list) })
+        Ok(Self { names, by_name, metadata_text: encode_list(list) })
     }
 
     /// Whether every property is selected.
@@ -53,8 +55,8 @@ impl Select {
         self.names.is_empty()
     }
 
-    /// The place of a name in the list, if it is selected by name.
-    pub fn place(&self, name: &[u8]) -> Option<usize> {
+    /// The index of a name in the list, if it is selected by name.
+    pub fn position(&self, name: &[u8]) -> Option<usize> {
         let found =
             self.by_name.binary_search_by(|i| self.names.get(*i).map_or(&[][..], |known| known.as_bytes()).cmp(name));
         found.ok().and_then(|at| self.by_name.get(at)).copied()
@@ -67,19 +69,19 @@ impl Select {
 
     /// Whether a name is selected.
     pub fn has(&self, name: &str) -> bool {
-        self.is_all() || self.place(name.as_bytes()).is_some()
+        self.is_all() || self.position(name.as_bytes()).is_some()
     }
 
     /// The selected custom properties of an entity in the ordinal order of their names, and the selected names that
     /// the entity lacks.
     ///
-    /// Recorded: an entity that was inserted with `sex` before `age`, and is shown so without projection, shows `age`
-    /// before `sex` with one, whatever the order of the list.
+    /// Recorded: an entity that was inserted with `sex` before `age`, and returned so without projection, has `age`
+    /// before `sex` with one, in any order of the list.
     pub(crate) fn project<'e>(&self, record: RecordView<'e>) -> Result<Projection<'_, 'e>, DamagedRecord> {
         let mut found: Vec<Option<Property<'e>>> = vec![None; self.names.len()];
         for property in record.properties() {
             let property = property?;
-            if let Some(slot) = self.place(property.name_bytes()).and_then(|place| found.get_mut(place)) {
+            if let Some(slot) = self.position(property.name_bytes()).and_then(|position| found.get_mut(position)) {
                 *slot = Some(property);
             }
         }
@@ -89,9 +91,9 @@ impl Select {
         Ok(Projection { present, missing: lacking.map(|(name, _)| name.as_str()).collect() })
     }
 
-    /// The list as it is shown in `odata.metadata`.
-    pub fn shown(&self) -> &str {
-        &self.shown
+    /// The list as `odata.metadata` contains it.
+    pub fn metadata_text(&self) -> &str {
+        &self.metadata_text
     }
 }
 
@@ -103,8 +105,8 @@ mod tests {
     fn names_are_trimmed_and_kept_once() {
         let select = Select::parse("age, sex,age").unwrap();
         assert_eq!(select.names, ["age", "sex"]);
-        assert_eq!(select.shown(), "age,%20sex,age");
-        assert_eq!((select.place(b"sex"), select.place(b"age"), select.place(b"x")), (Some(1), Some(0), None));
+        assert_eq!(select.metadata_text(), "age,%20sex,age");
+        assert_eq!((select.position(b"sex"), select.position(b"age"), select.position(b"x")), (Some(1), Some(0), None));
         assert!(Select::parse("").unwrap().is_all());
         assert!(Select::parse("*").unwrap().is_all());
         let many = |n: usize| (0..n).map(|i| format!("p{i}")).collect::<Vec<_>>().join(",");

@@ -1,34 +1,36 @@
 //! Service properties as XML: the body of Get and Set Table Service Properties (specification 10 §1).
 //!
-//! Before version 2013-08-15 the document holds `Logging` and `Metrics` only, which are then the metrics by the hour.
+//! Before version 2013-08-15 the document has `Logging` and `Metrics` only; these are the hourly metrics.
+//!
+//! This module must not know what the properties do.
 
 use crate::version::Version;
-use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, Malformed, escape};
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
 use model::cors::CorsError;
 use model::service_properties::{AnalyticsVersion, Logging, Metrics, MetricsLevel, RetentionDays};
 use model::{CorsRule, CorsRules, ServiceProperties, ServicePropertiesUpdate};
 use std::fmt;
 
-/// Why a document was refused. The client is told `InvalidXmlDocument` whatever it is; this is for the log.
+/// Why a document is refused. This is for the log; the client always gets `InvalidXmlDocument`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ServicePropertiesError {
     /// The text is not XML as this service reads it.
     Malformed,
     /// There is no section at all.
     Empty,
-    /// This element does not belong where it is, or is there twice.
+    /// This element is not allowed here, or occurs twice.
     Unexpected(Box<str>),
     /// This element is missing.
     Missing(&'static str),
     /// The text of this element is not a value of its type.
     Value(&'static str),
-    /// `Days` beside `Enabled` that is false (recorded).
+    /// `Days` although `Enabled` is false (recorded).
     DaysWithoutRetention,
-    /// A limit of CORS rules is broken.
+    /// A limit of CORS rules is exceeded.
     Cors(CorsError),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ServicePropertiesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed => f.write_str("the body is not XML, or too deep or too large"),
@@ -42,25 +44,25 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for ServicePropertiesError {}
 
-impl From<Malformed> for Refusal {
-    fn from(Malformed: Malformed) -> Self {
+impl From<MalformedXml> for ServicePropertiesError {
+    fn from(MalformedXml: MalformedXml) -> Self {
         Self::Malformed
     }
 }
 
-impl From<CorsError> for Refusal {
+impl From<CorsError> for ServicePropertiesError {
     fn from(error: CorsError) -> Self {
         Self::Cors(error)
     }
 }
 
 /// Reads the sections that a client sets.
-pub fn read(body: &[u8], version: Version) -> Result<ServicePropertiesUpdate, Refusal> {
+pub fn read(body: &[u8], version: Version) -> Result<ServicePropertiesUpdate, ServicePropertiesError> {
     let root = Element::parse(body)?;
     if &*root.name != "StorageServiceProperties" {
-        return Err(Refusal::Unexpected(root.name));
+        return Err(ServicePropertiesError::Unexpected(root.name));
     }
     if version < Version::PARTIAL_PROPERTIES {
         let [logging, metrics] = children(&root, ["Logging", "Metrics"])?;
@@ -72,7 +74,7 @@ pub fn read(body: &[u8], version: Version) -> Result<ServicePropertiesUpdate, Re
     }
     let [logging, hour, minute, cors] = children(&root, ["Logging", "HourMetrics", "MinuteMetrics", "Cors"])?;
     if root.children.is_empty() {
-        return Err(Refusal::Empty);
+        return Err(ServicePropertiesError::Empty);
     }
     Ok(ServicePropertiesUpdate {
         logging: logging.map(read_logging).transpose()?,
@@ -82,11 +84,12 @@ pub fn read(body: &[u8], version: Version) -> Result<ServicePropertiesUpdate, Re
     })
 }
 
-fn read_logging(section: &Element) -> Result<Logging, Refusal> {
+fn read_logging(section: &Element) -> Result<Logging, ServicePropertiesError> {
     let [version, read, write, delete, retention] =
         children(section, ["Version", "Read", "Write", "Delete", "RetentionPolicy"])?;
     Ok(Logging {
-        version: logging_version(value(required(version, "Version")?)?).ok_or(Refusal::Value("Version"))?,
+        version: logging_version(value(required(version, "Version")?)?)
+            .ok_or(ServicePropertiesError::Value("Version"))?,
         read: boolean(read, "Read")?,
         write: boolean(write, "Write")?,
         delete: boolean(delete, "Delete")?,
@@ -94,7 +97,7 @@ fn read_logging(section: &Element) -> Result<Logging, Refusal> {
     })
 }
 
-/// UNVERIFIED (10 §1): that version 2.0 is taken for logging, and only there.
+/// UNVERIFIED (10 §1): that version 2.0 is accepted for logging, and only there.
 fn logging_version(text: &str) -> Option<AnalyticsVersion> {
     match text {
         "1.0" => Some(AnalyticsVersion::V1),
@@ -103,13 +106,13 @@ fn logging_version(text: &str) -> Option<AnalyticsVersion> {
     }
 }
 
-fn read_metrics(section: &Element) -> Result<Metrics, Refusal> {
+fn read_metrics(section: &Element) -> Result<Metrics, ServicePropertiesError> {
     let [version, enabled, apis, retention] =
         children(section, ["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"])?;
     if value(required(version, "Version")?)? != "1.0" {
-        return Err(Refusal::Value("Version"));
+        return Err(ServicePropertiesError::Value("Version"));
     }
-    // Without metrics there is nothing to be included, so the element may be absent; if it is there, it is checked.
+    // Without metrics the element may be missing; if it is present, it is checked.
     let level = match (boolean(enabled, "Enabled")?, apis) {
         (false, None) => MetricsLevel::Off,
         (is_enabled, apis) => match (is_enabled, boolean(apis, "IncludeAPIs")?) {
@@ -121,21 +124,21 @@ fn read_metrics(section: &Element) -> Result<Metrics, Refusal> {
     Ok(Metrics { level, retention: read_retention(required(retention, "RetentionPolicy")?)? })
 }
 
-fn read_retention(policy: &Element) -> Result<Option<RetentionDays>, Refusal> {
+fn read_retention(policy: &Element) -> Result<Option<RetentionDays>, ServicePropertiesError> {
     let [enabled, days] = children(policy, ["Enabled", "Days"])?;
     match (boolean(enabled, "Enabled")?, days) {
         (false, None) => Ok(None),
-        (false, Some(_)) => Err(Refusal::DaysWithoutRetention),
+        (false, Some(_)) => Err(ServicePropertiesError::DaysWithoutRetention),
         (true, days) => {
             let days = number(required(days, "Days")?).and_then(|days| RetentionDays::new(u16::try_from(days).ok()?));
-            days.map(Some).ok_or(Refusal::Value("Days"))
+            days.map(Some).ok_or(ServicePropertiesError::Value("Days"))
         }
     }
 }
 
-fn read_cors(section: &Element) -> Result<CorsRules, Refusal> {
+fn read_cors(section: &Element) -> Result<CorsRules, ServicePropertiesError> {
     check_no_text(section)?;
-    let rules: Result<Vec<_>, Refusal> = section
+    let rules: Result<Vec<_>, ServicePropertiesError> = section
         .children
         .iter()
         .map(|child| if &*child.name == "CorsRule" { read_rule(child) } else { Err(unexpected(child)) })
@@ -143,12 +146,12 @@ fn read_cors(section: &Element) -> Result<CorsRules, Refusal> {
     Ok(CorsRules::new(rules?)?)
 }
 
-fn read_rule(rule: &Element) -> Result<CorsRule, Refusal> {
+fn read_rule(rule: &Element) -> Result<CorsRule, ServicePropertiesError> {
     const NAMES: [&str; 5] =
         ["AllowedOrigins", "AllowedMethods", "AllowedHeaders", "ExposedHeaders", "MaxAgeInSeconds"];
     let [origins, methods, allowed, exposed, age] = children(rule, NAMES)?;
     let list = |element, name| value(required(element, name)?);
-    let age = number(required(age, "MaxAgeInSeconds")?).ok_or(Refusal::Value("MaxAgeInSeconds"))?;
+    let age = number(required(age, "MaxAgeInSeconds")?).ok_or(ServicePropertiesError::Value("MaxAgeInSeconds"))?;
     Ok(CorsRule::new(
         list(origins, "AllowedOrigins")?,
         list(methods, "AllowedMethods")?,
@@ -158,11 +161,11 @@ fn read_rule(rule: &Element) -> Result<CorsRule, Refusal> {
     )?)
 }
 
-/// The children of an element by name; each may be there once, in any order, and no other.
+/// The children of an element by name, in any order; each at most once, and no others.
 fn children<'e, const N: usize>(
     element: &'e Element,
     names: [&'static str; N],
-) -> Result<[Option<&'e Element>; N], Refusal> {
+) -> Result<[Option<&'e Element>; N], ServicePropertiesError> {
     check_no_text(element)?;
     let mut found = [None; N];
     for child in &element.children {
@@ -174,31 +177,31 @@ fn children<'e, const N: usize>(
     Ok(found)
 }
 
-fn unexpected(element: &Element) -> Refusal {
-    Refusal::Unexpected(element.name.clone())
+fn unexpected(element: &Element) -> ServicePropertiesError {
+    ServicePropertiesError::Unexpected(element.name.clone())
 }
 
-/// An element that holds elements holds no text but blanks.
-fn check_no_text(element: &Element) -> Result<(), Refusal> {
+/// An element with children has no text except white space.
+fn check_no_text(element: &Element) -> Result<(), ServicePropertiesError> {
     if element.text.trim().is_empty() { Ok(()) } else { Err(unexpected(element)) }
 }
 
-fn required<'e>(element: Option<&'e Element>, name: &'static str) -> Result<&'e Element, Refusal> {
-    element.ok_or(Refusal::Missing(name))
+fn required<'e>(element: Option<&'e Element>, name: &'static str) -> Result<&'e Element, ServicePropertiesError> {
+    element.ok_or(ServicePropertiesError::Missing(name))
 }
 
-/// The text of an element that holds nothing else, without blanks around it.
-fn value(element: &Element) -> Result<&str, Refusal> {
+/// The trimmed text of an element without children.
+fn value(element: &Element) -> Result<&str, ServicePropertiesError> {
     if element.children.is_empty() { Ok(element.text.trim()) } else { Err(unexpected(element)) }
 }
 
 /// A truth value in any letter case (recorded: `False`).
-fn boolean(element: Option<&Element>, name: &'static str) -> Result<bool, Refusal> {
+fn boolean(element: Option<&Element>, name: &'static str) -> Result<bool, ServicePropertiesError> {
     let text = value(required(element, name)?)?;
     match text {
         _ if text.eq_ignore_ascii_case("true") => Ok(true),
         _ if text.eq_ignore_ascii_case("false") => Ok(false),
-        _ => Err(Refusal::Value(name)),
+        _ => Err(ServicePropertiesError::Value(name)),
     }
 }
 
@@ -208,7 +211,7 @@ fn number(element: &Element) -> Option<u32> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// The document as the service answers it, in the order of elements that was recorded.
+/// Writes the document as the service does, in the recorded order of elements.
 pub fn write(properties: &ServiceProperties, version: Version) -> Vec<u8> {
     let mut out = format!("{BYTE_ORDER_MARK}{DECLARATION}<StorageServiceProperties>");
     write_logging(&mut out, properties.logging);

@@ -1,9 +1,11 @@
 //! Service statistics as XML: the body of Get Table Service Stats (specification 10 §6).
+//!
+//! This module must not know how a secondary endpoint is replicated.
 
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION};
 use std::time::SystemTime;
 
-/// How far the secondary endpoint is behind the primary one.
+/// The state of the replication to the secondary endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GeoReplication {
     /// Reads of the secondary see every write before this instant.
@@ -14,7 +16,7 @@ pub enum GeoReplication {
     Unavailable,
 }
 
-/// The document that the service answers.
+/// Writes the document as the service does.
 pub fn write(replication: GeoReplication) -> Vec<u8> {
     let (status, time) = match replication {
         GeoReplication::Live(time) => ("live", httpdate::fmt_http_date(time)),

@@ -1,6 +1,9 @@
 //! Shared Key and Shared Key Lite: the `Authorization` header and the strings to sign (specification 07).
+//!
+//! Invariants: signatures are compared in constant time, and no key appears in `Debug` output.
+//!
+//! This module must not know accounts: it gets the keys to try.
 
-use crate::split::split_once;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -15,7 +18,7 @@ const SIGNATURE_BYTES: usize = 32;
 
 /// A key of an account. It is never shown.
 ///
-/// What a signature costs is mostly the key, so that is taken up once, and copied for each signature.
+/// Half of the cost of a signature is the key, so its state is computed once and copied for each signature.
 #[derive(Clone)]
 pub struct AccountKey {
     keyed: Hmac<Sha256>,
@@ -34,7 +37,7 @@ impl AccountKey {
         STANDARD.encode(self.mac(text))
     }
 
-    /// Whether a signature is that of the text. Takes the same time wherever the two differ.
+    /// Whether a signature belongs to the text, in constant time.
     fn verifies(&self, text: &str, signature: &[u8; SIGNATURE_BYTES]) -> Choice {
         self.mac(text).ct_eq(signature)
     }
@@ -52,7 +55,7 @@ impl fmt::Debug for AccountKey {
     }
 }
 
-/// Whether one of the keys made the signature. Every key is tried, whichever fits.
+/// Whether one of the keys made the signature. Every key is tried, so that the time does not depend on which one fits.
 pub fn any_verifies<'k>(
     keys: impl IntoIterator<Item = &'k AccountKey>,
     text: &str,
@@ -85,7 +88,7 @@ pub struct Authorization<'a> {
 impl<'a> Authorization<'a> {
     /// Reads the header; `None` if the scheme is not known or the form is wrong (07 §2).
     pub fn parse(header: &'a str) -> Option<Self> {
-        let (scheme, credential) = split_once(header.trim(), b' ')?;
+        let (scheme, credential) = header.trim().split_once(' ')?;
         let scheme = if scheme.eq_ignore_ascii_case("SharedKey") {
             Scheme::SharedKey
         } else if scheme.eq_ignore_ascii_case("SharedKeyLite") {
@@ -93,7 +96,7 @@ impl<'a> Authorization<'a> {
         } else {
             return None;
         };
-        let (account, signature) = split_once(credential.trim_start(), b':')?;
+        let (account, signature) = credential.trim_start().split_once(':')?;
         if account.is_empty() || signature.is_empty() {
             return None;
         }
@@ -103,7 +106,7 @@ impl<'a> Authorization<'a> {
 
 /// The parts of a request that a signature covers.
 #[derive(Debug, Clone, Copy)]
-pub struct Signed<'a> {
+pub struct SignedRequest<'a> {
     /// The HTTP method on the wire.
     pub method: &'a str,
     /// The `Content-MD5` header, or an empty text.
@@ -120,7 +123,7 @@ pub struct Signed<'a> {
     pub comp: Option<&'a str>,
 }
 
-impl Signed<'_> {
+impl SignedRequest<'_> {
     /// The text that is signed (07 §4, §6).
     pub fn string_to_sign(&self, scheme: Scheme) -> String {
         let Self { method, content_md5, content_type, date, account, path, comp } = self;
@@ -138,7 +141,7 @@ impl Signed<'_> {
 
 /// The bytes of a signature in Base64; `None` if it is not Base64 or not 32 bytes.
 fn read_signature(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
-    // The library asks for room for whole groups of three bytes.
+    // The library requires room for whole groups of three bytes.
     let mut bytes = [0; SIGNATURE_BYTES.next_multiple_of(3)];
     let length = STANDARD.decode_slice(text, &mut bytes).ok()?;
     bytes.get(..length)?.try_into().ok()
@@ -304,7 +307,7 @@ mod tests {
             ),
         ] {
             let key = AccountKey::parse(key).unwrap();
-            let signed = Signed { method, content_md5: "", content_type, date: DATE, account, path, comp };
+            let signed = SignedRequest { method, content_md5: "", content_type, date: DATE, account, path, comp };
             if !shared_key.is_empty() {
                 assert_eq!(key.sign(&signed.string_to_sign(Scheme::SharedKey)), shared_key, "{name} {path}");
             }
@@ -316,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_strings_to_sign() {
-        let signed = Signed {
+        let signed = SignedRequest {
             method: "PUT",
             content_md5: "",
             content_type: XML,

@@ -1,9 +1,10 @@
 //! Request targets: which account and which resource a path names (specification 02 §1, 07 §3).
 //!
-//! The raw path is kept as it came, because signatures are made over it.
+//! Invariant: the raw path is kept unchanged, because signatures are made over it.
+//!
+//! This module must not know whether what a path names exists.
 
 use crate::error::ServiceError;
-use crate::split::{rsplit_once, split_once};
 use crate::uri::percent_decode;
 use model::AccountName;
 use std::borrow::Cow;
@@ -11,7 +12,7 @@ use std::borrow::Cow;
 /// What a request path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The account, without `-secondary`; not checked to exist. `None` if no account can be named so.
+    /// The account, without `-secondary`; not checked to exist. `None` if it is not a valid account name.
     pub account: Option<AccountName>,
     /// Whether the secondary endpoint is addressed.
     pub secondary: bool,
@@ -19,7 +20,7 @@ pub struct Target<'a> {
     pub raw_path: &'a str,
     /// The part of the path that belongs to the endpoint: empty, or `/account` in path style.
     pub base_path: &'a str,
-    /// The percent-encoded rest of the path, without the slash behind the endpoint.
+    /// The percent-encoded rest of the path, without the slash after the endpoint.
     resource: &'a str,
 }
 
@@ -34,7 +35,7 @@ pub enum Resource<'a> {
     Table(Cow<'a, str>),
     /// The set of entities of a table; any text.
     Entities(Cow<'a, str>),
-    /// One entity; any texts.
+    /// One entity; any parts.
     Entity {
         /// The table.
         table: Cow<'a, str>,
@@ -59,18 +60,18 @@ impl<'a> Target<'a> {
     /// the configured domains; every other host is path style.
     pub fn parse(host: &str, raw_path: &'a str, domains: &[String]) -> Self {
         let raw_path = if raw_path.is_empty() { "/" } else { raw_path };
-        let behind_slash = raw_path.strip_prefix('/').unwrap_or(raw_path);
+        let path = raw_path.strip_prefix('/').unwrap_or(raw_path);
         if let Some(label) = account_label(host, domains) {
             let (account, secondary) = split_secondary(label);
-            return Self { account, secondary, raw_path, base_path: "", resource: behind_slash };
+            return Self { account, secondary, raw_path, base_path: "", resource: path };
         }
-        let segment = split_once(behind_slash, b'/').map_or(behind_slash, |(segment, _)| segment);
-        let base_path = raw_path.get(..raw_path.len() - behind_slash.len() + segment.len()).unwrap_or(raw_path);
-        let mut resource = behind_slash.get(segment.len()..).unwrap_or_default();
+        let segment = path.split_once('/').map_or(path, |(segment, _)| segment);
+        let base_path = raw_path.get(..raw_path.len() - path.len() + segment.len()).unwrap_or(raw_path);
+        let mut resource = path.get(segment.len()..).unwrap_or_default();
         resource = resource.strip_prefix('/').unwrap_or(resource);
         let (account, secondary) = split_secondary(segment);
         let mut base_path = base_path;
-        // A client that derives the secondary address from a path-style one sends the primary segment behind it
+        // A client that derives the secondary address from a path-style one sends the primary segment after it
         // and signs without the secondary segment (07 §7, form c).
         if let (true, Some(name)) = (secondary, &account)
             && let Some(rest) = resource.strip_prefix(name.as_str()).filter(|r| r.is_empty() || r.starts_with('/'))
@@ -81,7 +82,7 @@ impl<'a> Target<'a> {
         Self { account, secondary, raw_path, base_path, resource }
     }
 
-    /// The resource that the path names behind the endpoint.
+    /// The resource that the path names after the endpoint.
     pub fn resource(&self) -> Result<Resource<'a>, ServiceError> {
         Resource::parse(self.resource)
     }
@@ -101,11 +102,11 @@ impl<'a> Target<'a> {
 
 /// The account label of a host-style host.
 pub(crate) fn account_label<'h>(host: &'h str, domains: &[String]) -> Option<&'h str> {
-    let name = match rsplit_once(host, b':') {
+    let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
         _ => host,
     };
-    let (label, rest) = split_once(name, b'.')?;
+    let (label, rest) = name.split_once('.')?;
     let generic = rest.strip_prefix("table.").is_some_and(|suffix| !suffix.is_empty());
     (generic || domains.iter().any(|domain| rest.eq_ignore_ascii_case(domain))).then_some(label)
 }
@@ -118,7 +119,7 @@ fn split_secondary(label: &str) -> (Option<AccountName>, bool) {
 }
 
 /// The parts of a resource path, borrowed from the decoded text.
-enum Texts<'a> {
+enum ResourceParts<'a> {
     Named(&'a str),
     Set(&'a str),
     Keyed(Cow<'a, str>),
@@ -126,24 +127,26 @@ enum Texts<'a> {
 }
 
 impl<'a> Resource<'a> {
-    /// Reads a percent-encoded path behind the endpoint, without the slash between the two.
+    /// Reads a percent-encoded path after the endpoint, without the slash between the two.
     pub fn parse(path: &'a str) -> Result<Self, ServiceError> {
         let decoded = percent_decode(path).ok_or_else(ServiceError::malformed_address)?;
         match decoded {
-            Cow::Borrowed(text) => parse_resource(text).map(Self::from_texts),
-            Cow::Owned(text) => parse_resource(&text).map(|r| Resource::from_texts(r).into_owned()),
+            Cow::Borrowed(text) => parse_resource(text).map(Self::from_parts),
+            Cow::Owned(text) => parse_resource(&text).map(|r| Resource::from_parts(r).into_owned()),
         }
     }
 
-    fn from_texts(texts: Texts<'a>) -> Self {
-        match texts {
-            Texts::Named("") => Self::Service,
-            Texts::Named("$batch") => Self::Batch,
-            Texts::Named("$metadata") => Self::Metadata,
-            Texts::Named("Tables") | Texts::Set("Tables") => Self::Tables,
-            Texts::Named(table) | Texts::Set(table) => Self::Entities(Cow::Borrowed(table)),
-            Texts::Keyed(name) => Self::Table(name),
-            Texts::Entity(table, partition, row) => Self::Entity { table: Cow::Borrowed(table), partition, row },
+    fn from_parts(parts: ResourceParts<'a>) -> Self {
+        match parts {
+            ResourceParts::Named("") => Self::Service,
+            ResourceParts::Named("$batch") => Self::Batch,
+            ResourceParts::Named("$metadata") => Self::Metadata,
+            ResourceParts::Named("Tables") | ResourceParts::Set("Tables") => Self::Tables,
+            ResourceParts::Named(table) | ResourceParts::Set(table) => Self::Entities(Cow::Borrowed(table)),
+            ResourceParts::Keyed(name) => Self::Table(name),
+            ResourceParts::Entity(table, partition, row) => {
+                Self::Entity { table: Cow::Borrowed(table), partition, row }
+            }
         }
     }
 
@@ -164,21 +167,21 @@ impl<'a> Resource<'a> {
 }
 
 /// Reads `name`, `name()`, `Tables('x')` and `name(PartitionKey='p',RowKey='r')`.
-fn parse_resource(text: &str) -> Result<Texts<'_>, ServiceError> {
-    let Some((name, arguments)) = split_once(text, b'(') else {
+fn parse_resource(text: &str) -> Result<ResourceParts<'_>, ServiceError> {
+    let Some((name, arguments)) = text.split_once('(') else {
         if text.trim_end_matches('/').contains('/') {
             return Err(ServiceError::malformed_address());
         }
-        return Ok(Texts::Named(text.trim_end_matches('/')));
+        return Ok(ResourceParts::Named(text.trim_end_matches('/')));
     };
     if name.contains('/') {
         return Err(ServiceError::malformed_address());
     }
     let mut reader = Arguments { rest: arguments };
-    reader.skip_blanks();
+    reader.skip_spaces();
     if reader.take(')') {
         reader.end()?;
-        return Ok(Texts::Set(name));
+        return Ok(ResourceParts::Set(name));
     }
     if name == "Tables" {
         if !reader.rest.starts_with('\'') {
@@ -186,7 +189,7 @@ fn parse_resource(text: &str) -> Result<Texts<'_>, ServiceError> {
         }
         let table = reader.literal()?;
         reader.close()?;
-        return Ok(Texts::Keyed(table));
+        return Ok(ResourceParts::Keyed(table));
     }
     let (mut partition, mut row) = (None, None);
     loop {
@@ -200,26 +203,26 @@ fn parse_resource(text: &str) -> Result<Texts<'_>, ServiceError> {
         if slot.replace(reader.literal()?).is_some() {
             return Err(ServiceError::malformed_address());
         }
-        reader.skip_blanks();
+        reader.skip_spaces();
         if !reader.take(',') {
             break;
         }
-        reader.skip_blanks();
+        reader.skip_spaces();
     }
     reader.close()?;
     match (partition, row) {
-        (Some(partition), Some(row)) => Ok(Texts::Entity(name, partition, row)),
+        (Some(partition), Some(row)) => Ok(ResourceParts::Entity(name, partition, row)),
         _ => Err(ServiceError::malformed_address()),
     }
 }
 
-/// A reader of the arguments behind an opening parenthesis.
+/// A reader of the arguments after an opening parenthesis.
 struct Arguments<'a> {
     rest: &'a str,
 }
 
 impl<'a> Arguments<'a> {
-    fn skip_blanks(&mut self) {
+    fn skip_spaces(&mut self) {
         self.rest = self.rest.trim_start_matches(' ');
     }
 
@@ -236,11 +239,11 @@ impl<'a> Arguments<'a> {
     /// The name of an argument and its `=`.
     fn word(&mut self, name: &str) -> Result<(), ServiceError> {
         self.rest = self.rest.strip_prefix(name).ok_or_else(ServiceError::malformed_address)?;
-        self.skip_blanks();
+        self.skip_spaces();
         if !self.take('=') {
             return Err(ServiceError::malformed_address());
         }
-        self.skip_blanks();
+        self.skip_spaces();
         Ok(())
     }
 
@@ -259,13 +262,13 @@ impl<'a> Arguments<'a> {
     }
 
     fn up_to_quote(&mut self) -> Result<&'a str, ServiceError> {
-        let (before, after) = split_once(self.rest, b'\'').ok_or_else(ServiceError::malformed_address)?;
+        let (before, after) = self.rest.split_once('\'').ok_or_else(ServiceError::malformed_address)?;
         self.rest = after;
         Ok(before)
     }
 
     fn close(&mut self) -> Result<(), ServiceError> {
-        self.skip_blanks();
+        self.skip_spaces();
         if !self.take(')') {
             return Err(ServiceError::malformed_address());
         }

@@ -1,11 +1,13 @@
-//! Percent-encoding, and the addresses that answers carry (specification 02 §1, 03 §4).
+//! Percent-encoding, and the addresses in responses (specification 02 §1, 03 §4).
+//!
+//! This module must not know which resources exist.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::borrow::Cow;
 
-/// Everything but the unreserved characters of RFC 3986.
+/// Everything except the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// As [`RESERVED`], with the quote left as it is; it is doubled instead.
+/// As [`RESERVED`], except the quote, which is doubled instead.
 const RESERVED_IN_LITERAL: &AsciiSet = &RESERVED.remove(b'\'');
 /// As [`RESERVED`], with commas kept, for a list of names.
 const RESERVED_IN_LIST: &AsciiSet = &RESERVED.remove(b',');
@@ -14,29 +16,23 @@ const RESERVED_IN_LIST: &AsciiSet = &RESERVED.remove(b',');
 ///
 /// A percent sign that starts no escape stays as it is.
 pub fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
-    if memchr::memchr(b'%', text.as_bytes()).is_none() {
+    if !text.contains('%') {
         return Some(Cow::Borrowed(text));
     }
     percent_decode_str(text).decode_utf8().ok()
 }
 
-/// Decodes a query string's name or value: `+` is a blank (04 §1).
+/// Decodes a query string's name or value: `+` is a space (04 §1).
 pub fn form_decode(text: &str) -> Option<Cow<'_, str>> {
-    if memchr::memchr(b'+', text.as_bytes()).is_none() {
+    if !text.contains('+') {
         return percent_decode(text);
     }
     let spaced = text.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8().ok().map(|decoded| Cow::Owned(decoded.into_owned()))
 }
 
-/// Appends a key as it stands between the quotes of an entity address: encoded, quotes doubled and left raw.
+/// Appends a key for an entity address: percent-encoded, quotes doubled and not encoded.
 pub fn write_key(out: &mut Vec<u8>, key: &str) {
-    // Most keys stand there as they are. All bytes are asked, which takes less time than to stop at the first one.
-    let is_unreserved = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~');
-    if key.bytes().fold(true, |all, b| all & is_unreserved(b)) {
-        out.extend_from_slice(key.as_bytes());
-        return;
-    }
     let doubled = if key.contains('\'') { Cow::Owned(key.replace('\'', "''")) } else { Cow::Borrowed(key) };
     for part in utf8_percent_encode(&doubled, RESERVED_IN_LITERAL) {
         out.extend_from_slice(part.as_bytes());
@@ -60,7 +56,7 @@ pub fn write_table_address(out: &mut Vec<u8>, table: &str) {
     out.extend_from_slice(b"')");
 }
 
-/// Appends the name of a table as it stands in addresses. Those of metrics begin with a dollar sign, which is escaped
+/// Appends the name of a table for an address. Names of metrics tables begin with a dollar sign, which is encoded
 /// (01 §2).
 fn write_table_name(out: &mut Vec<u8>, table: &str) {
     match table.strip_prefix('$') {
@@ -69,12 +65,12 @@ fn write_table_name(out: &mut Vec<u8>, table: &str) {
     }
 }
 
-/// A list of names as it stands behind `&$select=` in a context address: commas kept, blanks escaped (03 §3.5).
+/// A list of names for `&$select=` in a context address: commas kept, spaces encoded (03 §3.5).
 pub fn encode_list(list: &str) -> String {
     utf8_percent_encode(list, RESERVED_IN_LIST).to_string()
 }
 
-/// A name or value of a query string: everything but unreserved characters is escaped.
+/// Encodes a name or value for a query string: everything except unreserved characters.
 pub fn encode_component(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }

@@ -1,4 +1,6 @@
 //! Service versions: the `x-ms-version` of a request and what it changes (specification 02 §7).
+//!
+//! This module must not know what an operation does with a version.
 
 use std::fmt;
 
@@ -21,7 +23,7 @@ impl Version {
     pub const TABLE_SAS: Self = Self::of(2012, 2, 12);
     /// JSON and `Prefer`.
     pub const JSON: Self = Self::of(2013, 8, 15);
-    /// Service properties can be set in part, and hold CORS rules.
+    /// Service properties can be set in part, and have CORS rules.
     pub const PARTIAL_PROPERTIES: Self = Self::of(2013, 8, 15);
     /// The string to sign of a table SAS names the service.
     pub const SERVICE_IN_SAS: Self = Self::of(2015, 2, 21);
@@ -29,7 +31,7 @@ impl Version {
     pub const ACCOUNT_SAS: Self = Self::of(2015, 4, 5);
     /// `odata.etag` at minimal metadata.
     pub const ETAG_IN_MINIMAL: Self = Self::of(2015, 4, 5);
-    /// Atom is gone.
+    /// The first version without Atom.
     pub const NO_ATOM: Self = Self::of(2015, 12, 11);
     /// The string to sign of an account SAS has a line for the encryption scope.
     pub const ENCRYPTION_SCOPE: Self = Self::of(2020, 12, 6);
@@ -40,9 +42,9 @@ impl Version {
         Self { year, month, day }
     }
 
-    /// Reads a version that this service accepts: a known one, or any date behind the newest known one.
+    /// Reads a version that this service accepts: a known one, or any date after the newest known one.
     ///
-    /// Client libraries are upgraded before servers are, so a newer version is taken as the newest.
+    /// Client libraries are upgraded before servers, so a newer version is treated as the newest.
     pub fn parse(text: &str) -> Option<Self> {
         let version = Self::parse_date(text)?;
         let newest = KNOWN.last()?;

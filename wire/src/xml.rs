@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //!
-//! 1. Reading takes time and memory linear in the document, and no more than [`ELEMENTS_MAX`] elements.
-//! 2. Nothing is expanded but the five predefined entities and references to characters.
+//! 1. Reading takes time and memory linear in the document, and no more than `ELEMENTS_MAX` elements.
+//! 2. Only the five predefined entities and character references are expanded.
 //!
 //! This module must not know what a document means.
 
@@ -14,49 +14,49 @@ use quick_xml::events::Event;
 const ELEMENTS_MAX: usize = 1000;
 /// Deepest nesting of elements. The deepest document of the service has four levels.
 const DEPTH_MAX: usize = 16;
-/// What some clients put in front of UTF-8, and the service in front of its documents.
+/// Some clients begin a body with it, and the service begins every document with it.
 pub const BYTE_ORDER_MARK: &str = "\u{FEFF}";
-/// What every document begins with, behind the byte order mark.
+/// The beginning of every document, after the byte order mark.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 
-/// An element with all that is in it. Attributes, comments and processing instructions are left out.
+/// An element with its content. Attributes, comments and processing instructions are dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Element {
     /// The name as written.
     pub name: Box<str>,
     /// The elements inside, in order.
     pub children: Vec<Element>,
-    /// The text directly inside, with its blanks.
+    /// The text directly inside, white space included.
     pub text: String,
 }
 
-/// The text is not a document that this reader takes.
+/// The text is not a document that this reader accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed;
+pub struct MalformedXml;
 
 impl Element {
     /// Reads a document.
-    pub fn parse(document: &[u8]) -> Result<Self, Malformed> {
-        let text = std::str::from_utf8(document).map_err(|_| Malformed)?;
+    pub fn parse(document: &[u8]) -> Result<Self, MalformedXml> {
+        let text = std::str::from_utf8(document).map_err(|_| MalformedXml)?;
         if !text.chars().all(is_character) {
-            return Err(Malformed);
+            return Err(MalformedXml);
         }
         let mut reader = Reader::from_str(text.trim_start_matches(BYTE_ORDER_MARK));
-        // The elements that are open, the outermost first, in a frame that takes the root.
+        // The open elements, the outermost first. The first is a frame around the root.
         let mut open = vec![Self::default()];
         let mut elements = 0;
         loop {
-            let event = reader.read_event().map_err(|_| Malformed)?;
-            let innermost = open.last_mut().ok_or(Malformed)?;
+            let event = reader.read_event().map_err(|_| MalformedXml)?;
+            let innermost = open.last_mut().ok_or(MalformedXml)?;
             match event {
                 Event::Start(tag) | Event::Empty(tag) if elements == ELEMENTS_MAX => {
                     drop(tag);
-                    return Err(Malformed);
+                    return Err(MalformedXml);
                 }
                 Event::Start(tag) => {
                     elements += 1;
                     if open.len() > DEPTH_MAX {
-                        return Err(Malformed);
+                        return Err(MalformedXml);
                     }
                     open.push(Self { name: Box::from(tag.name().0), ..Self::default() });
                 }
@@ -65,32 +65,32 @@ impl Element {
                     innermost.children.push(Self { name: Box::from(tag.name().0), ..Self::default() });
                 }
                 Event::End(_) => {
-                    let ended = open.pop().ok_or(Malformed)?;
-                    open.last_mut().ok_or(Malformed)?.children.push(ended);
+                    let ended = open.pop().ok_or(MalformedXml)?;
+                    open.last_mut().ok_or(MalformedXml)?.children.push(ended);
                 }
                 Event::Text(text) => innermost.text.push_str(&text.xml10_content()),
                 Event::CData(text) => innermost.text.push_str(&text.xml10_content()),
                 Event::GeneralRef(reference) => {
                     let character = referred(&reference).filter(|c| is_character(*c));
-                    innermost.text.push(character.ok_or(Malformed)?);
+                    innermost.text.push(character.ok_or(MalformedXml)?);
                 }
                 Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
-                Event::DocType(_) => return Err(Malformed),
+                Event::DocType(_) => return Err(MalformedXml),
                 Event::Eof => break,
             }
         }
         Self::root(open)
     }
 
-    /// The only element of the outermost frame, with nothing but blanks around it.
-    fn root(mut open: Vec<Self>) -> Result<Self, Malformed> {
-        let mut frame = open.pop().filter(|_| open.is_empty()).ok_or(Malformed)?;
-        let root = frame.children.pop().ok_or(Malformed)?;
-        if frame.children.is_empty() && frame.text.trim().is_empty() { Ok(root) } else { Err(Malformed) }
+    /// The root element, with only white space around it.
+    fn root(mut open: Vec<Self>) -> Result<Self, MalformedXml> {
+        let mut frame = open.pop().filter(|_| open.is_empty()).ok_or(MalformedXml)?;
+        let root = frame.children.pop().ok_or(MalformedXml)?;
+        if frame.children.is_empty() && frame.text.trim().is_empty() { Ok(root) } else { Err(MalformedXml) }
     }
 }
 
-/// The character that a reference stands for, be it one that XML 1.0 can hold or not.
+/// The character of a reference, even one that XML 1.0 does not allow.
 pub(crate) fn referred(reference: &str) -> Option<char> {
     if let Some(number) = reference.strip_prefix('#') {
         let (digits, radix) = number.strip_prefix('x').map_or((number, 10), |digits| (digits, 16));
@@ -107,12 +107,12 @@ pub(crate) fn referred(reference: &str) -> Option<char> {
     }
 }
 
-/// Whether XML 1.0 can hold a character, by itself or by a reference.
+/// Whether XML 1.0 allows a character, as it is or as a reference.
 pub(crate) fn is_character(c: char) -> bool {
     !matches!(c, '\0'..='\x08' | '\x0B' | '\x0C' | '\x0E'..='\x1F' | '\u{FFFE}' | '\u{FFFF}')
 }
 
-/// Escapes character data; characters that XML 1.0 cannot hold become U+FFFD.
+/// Escapes character data; characters that XML 1.0 does not allow become U+FFFD.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -173,9 +173,9 @@ mod tests {
             &deep,
             &wide,
         ] {
-            assert_eq!(Element::parse(document.as_bytes()), Err(Malformed), "{document}");
+            assert_eq!(Element::parse(document.as_bytes()), Err(MalformedXml), "{document}");
         }
-        assert_eq!(Element::parse(b"<a>\xFF</a>"), Err(Malformed));
+        assert_eq!(Element::parse(b"<a>\xFF</a>"), Err(MalformedXml));
     }
 
     proptest! {

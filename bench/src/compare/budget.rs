@@ -1,30 +1,30 @@
-//! What is compared with what, and by how much it may differ: the budgets of the design.
+//! The lines of the comparison, with their budgets.
 
 use crate::report::Report;
 use crate::workload::Workload;
 use serde::Serialize;
 use std::fmt;
 
-/// What a server is compared with.
+/// The reference of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reference {
-    /// The bare server that verifies signatures.
+    /// The floor server, which verifies signatures.
     Floor,
-    /// The same, which syncs what is written.
+    /// The floor server, with a sync of what is written.
     DurableFloor,
     /// The engine alone, writing transactions of 100 with as many tasks as there are connections.
     RawBatch,
-    /// The server itself, inserting one entity after the other at one connection.
+    /// Rowhouse itself, with single inserts on one connection.
     SingleInserts,
-    /// The bare server, and then the engine alone, reading: what a get takes at least.
+    /// The floor server plus the engine alone, reading: the minimum of a get.
     FloorAndRawGet,
-    /// The bare server, which syncs nothing, and then the engine alone, writing: what a durable write takes at least.
+    /// The floor server without a sync plus the engine alone, writing: the minimum of a durable write.
     FloorAndRawWrite,
-    /// The same with a read of what is there, which a merge needs.
+    /// The same plus a read of the existing entity, which a merge needs.
     FloorAndRawMerge,
     /// The engine alone, iterating.
     RawIterate,
-    /// The engine alone, giving pages of which every value is looked at.
+    /// The engine alone, reading pages with all their values.
     RawScan,
 }
 
@@ -43,11 +43,11 @@ pub(crate) enum Figure {
 pub(crate) enum Budget {
     AtMost(f64),
     AtLeast(f64),
-    /// The ratio is shown for what it tells.
+    /// The ratio is only shown.
     None,
 }
 
-/// A workload that server and reference are measured with, and what of it is compared.
+/// A workload that is measured on the server and on a reference, and the figures that are compared.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) workload: Workload,
@@ -57,7 +57,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// The name that `--only` looks at.
+    /// The name that `--only` selects.
     pub(crate) fn name(&self) -> String {
         format!("{} at {}", self.workload.name(), self.connections)
     }
@@ -71,7 +71,7 @@ pub(crate) fn lines() -> Vec<Line> {
     let mut add = |workload, connections, reference, checks: &[(Figure, Budget)]| {
         lines.push(Line { workload, connections, reference, checks: checks.to_vec() });
     };
-    // A page looks at every value, so it is held against an engine that does; iterating looks at nothing.
+    // A page contains every value, so its reference is an engine that reads every value.
     add(Workload::QueryPage, 1, Reference::RawScan, &[(CpuPerEntity, AtMost(2.5)), (EntitiesPerSecond, Budget::None)]);
     add(Workload::QueryPage, 1, Reference::RawIterate, &[(CpuPerEntity, Budget::None)]);
     add(
@@ -95,7 +95,7 @@ pub(crate) fn lines() -> Vec<Line> {
         add(Workload::Get, connections, Reference::FloorAndRawGet, &checks);
     }
     for workload in [Workload::Insert, Workload::Upsert, Workload::Merge] {
-        // One sync plus little: the design gives no number, half as much again is little.
+        // One sync plus little: the design has no number for that, so it is half as much again.
         let alone =
             [(MedianLatency, AtMost(1.5)), (CpuPerOperation, Budget::None), (OperationsPerSecond, Budget::None)];
         add(workload, 1, Reference::DurableFloor, &alone);
@@ -110,7 +110,7 @@ pub(crate) fn lines() -> Vec<Line> {
         let checks = [(EntitiesPerSecond, AtLeast(0.5)), (CpuPerEntity, Budget::None)];
         add(Workload::Batch100, connections, Reference::RawBatch, &checks);
     }
-    // What is gained by putting entities into transactions. At one connection it is the disk that decides (ADR 5).
+    // The gain of transactions. At one connection it depends on the disk alone (ADR 5).
     for (connections, budget) in [(1, Budget::None), (16, AtLeast(20.0))] {
         add(Workload::Batch100, connections, Reference::SingleInserts, &[(EntitiesPerSecond, budget)]);
     }
@@ -178,7 +178,7 @@ impl fmt::Display for Reference {
     }
 }
 
-/// The middle one of some figures, or the mean of the two in the middle; `None` of nothing.
+/// The median; `None` without figures.
 pub(crate) fn median(figures: impl Iterator<Item = f64>) -> Option<f64> {
     let mut figures: Vec<f64> = figures.collect();
     figures.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Servers that run as children of a comparison.
+//! Servers that run as child processes.
 
 use crate::endpoint::Endpoint;
 use crate::process::Process;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wire::signing::AccountKey;
 
-/// How long a server may take until it listens.
+/// Longest time until a server listens.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 const ANNOUNCEMENT: &str = "listening on ";
 
@@ -21,14 +21,14 @@ const ANNOUNCEMENT: &str = "listening on ";
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
-    /// Where it is, and its process.
+    /// Its address and its process.
     pub(crate) target: Target,
-    /// How long it took from the start of the process until it listened.
+    /// Time from the start of the process until it listened.
     pub(crate) start_time: Duration,
 }
 
 impl Server {
-    /// Starts a program that says where it listens, and waits until it does.
+    /// Starts a program that prints where it listens, and waits for that line.
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let began = Instant::now();
         let program = command.get_program().to_string_lossy().into_owned();
@@ -49,15 +49,15 @@ impl Server {
         Ok(server)
     }
 
-    /// Asks the server to stop in order, and waits until it has.
+    /// Stops the server cleanly, and waits for its end.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
-        let told = Command::new("kill").arg(self.child.id().to_string()).status().context("running kill")?;
+        let signalled = Command::new("kill").arg(self.child.id().to_string()).status().context("running kill")?;
         let status = self.child.wait().context("waiting for the server")?;
-        ensure!(told.success() && status.success(), "the server ended with {status}");
+        ensure!(signalled.success() && status.success(), "the server ended with {status}");
         Ok(())
     }
 
-    /// How the server ended, if it is not running any more.
+    /// The exit status of the server, if it has ended.
     pub(crate) fn end(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -65,13 +65,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself, which is as good.
+        // It may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// The server that is measured: the one that was named, or that beside this program.
+/// The server to measure: the given binary, or `rowhouse` in the folder of this program.
 pub(crate) fn server_binary(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     let binary = match named {
         Some(binary) => binary.to_owned(),
@@ -81,14 +81,14 @@ pub(crate) fn server_binary(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(binary)
 }
 
-/// A server on a data folder, at a free port, with further options.
+/// Starts a server on a data folder, at a free port, with further options.
 pub(crate) fn serve(binary: &Path, data: &Path, options: &[&str]) -> anyhow::Result<Server> {
     let mut command = Command::new(binary);
     command.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data"]).arg(data).args(options);
     Server::start(&mut command)
 }
 
-/// A folder for what is measured, in the one that was named, or in that of the system.
+/// Creates a temporary folder, in the given folder or in that of the system.
 pub(crate) fn temporary_folder(within: Option<&Path>) -> anyhow::Result<TempDir> {
     let folder = match within {
         Some(within) => tempfile::tempdir_in(within),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_says_where_it_listens_and_is_gone_with_its_handle() {
+    fn a_server_prints_where_it_listens_and_is_killed_with_its_handle() {
         let mut server = shell("echo listening on http://127.0.0.1:4567; echo more; exec sleep 600").unwrap();
         assert_eq!(server.end(), None);
         assert_eq!(server.target.endpoint.address.port(), 4567);

@@ -2,19 +2,20 @@
 //!
 //! Invariants:
 //!
-//! 1. Reference and server of one line are measured in turn, round by round, so that a change of the machine's load
-//!    meets both. What is shown are medians over the rounds.
-//! 2. The servers and the engine run in processes of their own, so that each one's processor time is its own.
+//! 1. Reference and server of a line are measured in turn, round by round, so that a change of the load of the machine
+//!    affects both. The results are medians over the rounds.
+//! 2. The servers and the engine run in separate processes, so that their processor times are separate.
 
+pub(crate) mod args;
 pub(crate) mod budget;
 pub(crate) mod child;
 
-use crate::cli::CompareArgs;
 use crate::process::Process;
 use crate::report::{Report, mebibytes};
 use crate::run::{self, Measurement, Target};
 use crate::workload::Workload;
 use anyhow::{Context, ensure};
+use args::CompareArgs;
 use budget::{Budget, Line, Reference, lines, median};
 use child::{Server, serve, server_binary, temporary_folder};
 use serde::Serialize;
@@ -29,7 +30,7 @@ const START_MILLISECONDS_MAX: f64 = 100.0;
 /// Most memory of an idle server, in MiB: 40 MB.
 const IDLE_MEBIBYTES_MAX: f64 = 38.1;
 
-/// One ratio.
+/// One row of the table: a figure and its ratio to the reference.
 #[derive(Debug, Serialize)]
 struct Row {
     line: String,
@@ -42,12 +43,12 @@ struct Row {
     is_kept: Option<bool>,
     /// The same figure of the other server, if there is one.
     other_value: Option<f64>,
-    /// Why something is missing.
+    /// Why a value is missing or wrong.
     note: Option<String>,
 }
 
-/// What runs during a comparison.
-struct Bench {
+/// The processes and the parameters of a comparison.
+struct Comparison {
     program: PathBuf,
     binary: PathBuf,
     floor: Server,
@@ -57,21 +58,21 @@ struct Bench {
     entities: u64,
     time: Duration,
     rounds: u64,
-    // Dropped last, so that it is not taken away from under a running server.
+    // Dropped last, so that the folder is not removed while a server uses it.
     folder: TempDir,
 }
 
 /// Runs the comparison and prints its table.
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let mut bench = Bench::start(args)?;
+    let mut comparison = Comparison::start(args)?;
     let mut rows = vec![];
     show_heading(args)?;
-    for row in bench.start_and_memory()? {
+    for row in comparison.start_and_memory()? {
         show(args, row, &mut rows)?;
     }
     for line in lines() {
         if args.only.as_ref().is_none_or(|text| line.name().contains(text.as_str())) {
-            for row in bench.line(&line) {
+            for row in comparison.line(&line) {
                 show(args, row, &mut rows)?;
             }
         }
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-impl Bench {
+impl Comparison {
     fn start(args: &CompareArgs) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
         let binary = server_binary(args.server_binary.as_deref())?;
@@ -104,7 +105,7 @@ impl Bench {
         })
     }
 
-    /// How long an empty server takes to start, and the memory that it then has.
+    /// The start time of an empty server, and its memory.
     fn start_and_memory(&self) -> anyhow::Result<[Row; 2]> {
         let (mut times, mut sizes) = (Vec::new(), Vec::new());
         for round in 0..self.rounds {
@@ -132,7 +133,7 @@ impl Bench {
         Ok([row("start ms", START_MILLISECONDS_MAX, times), row("resident MiB", IDLE_MEBIBYTES_MAX, sizes)])
     }
 
-    /// Measures a line in rounds; answers one row for each figure that is compared.
+    /// Measures a line in rounds. Returns one row for each figure that is compared.
     fn line(&mut self, line: &Line) -> Vec<Row> {
         let (mut references, mut servers, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut failure = None;
@@ -174,7 +175,7 @@ impl Bench {
         rows.collect()
     }
 
-    /// A failure in words. If a server ended by itself, that is what matters.
+    /// A failure as text, after the name of the server that ended, if one did.
     fn explain(&mut self, error: &anyhow::Error) -> String {
         let servers = [
             ("the floor", &mut self.floor),
@@ -206,13 +207,13 @@ impl Bench {
         }
     }
 
-    /// The bare server, and the engine behind it.
+    /// The floor server plus workloads of the engine.
     fn floor_and_raw(&self, line: &Line, workloads: &[&str]) -> anyhow::Result<Report> {
         let floor = run::measure(&self.floor.target, &self.measurement(line))?;
         workloads.iter().try_fold(floor, |sum, workload| Ok(sum.followed_by(&self.raw(workload, line.connections)?)))
     }
 
-    /// The engine in a process of its own, on a folder of its own.
+    /// The engine in a separate process, on its own folder.
     fn raw(&self, workload: &str, tasks: usize) -> anyhow::Result<Report> {
         let output = Command::new(&self.program)
             .args(["raw", "--json", "--workload", workload, "--tasks", &tasks.to_string()])
@@ -239,7 +240,7 @@ fn show_heading(args: &CompareArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps a row, and shows it at once, because the whole table takes minutes.
+/// Adds a row, and prints it at once, because the whole table takes minutes.
 fn show(args: &CompareArgs, row: Row, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     if !args.json {
         let number = |value: Option<f64>| match value {

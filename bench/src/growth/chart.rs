@@ -1,7 +1,7 @@
 //! Draws cost over size: a panel for each operation, a curve for each layout.
 //!
-//! The drawing is SVG with colours that show on light and on dark, and follows what the viewer prefers where it says so.
-//! Curves differ by marks and dashes as well, so that colours are not needed to tell them apart.
+//! The drawing is SVG with colours that are visible on light and on dark backgrounds, and that follow the preference of
+//! the viewer. Curves differ by marks and dashes as well, so that they can be told apart without colours.
 
 use super::table::{Kind, Layout, Point, Reach};
 use std::fmt::Write;
@@ -16,27 +16,27 @@ const PANELS: [(Kind, &str); 4] = [
 
 const PANEL_WIDTH: f64 = 460.0;
 const PANEL_HEIGHT: f64 = 290.0;
-/// What is left free around the area of the curves in a panel.
+/// Margins around the curves of a panel.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 18.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 48.0;
 const LEGEND_HEIGHT: f64 = 62.0;
-/// About how many lines there are across a panel.
+/// Approximate number of horizontal lines in a panel.
 const TICKS: f64 = 5.0;
 
-/// A curve and how it looks.
+/// A curve and its CSS class.
 struct Curve {
     class: &'static str,
     points: Vec<(f64, f64)>,
 }
 
-/// The area of the curves of a panel, and what it stands for.
+/// The area of the curves in a panel, with the ranges of its axes.
 #[derive(Debug, Clone, Copy)]
 struct Area {
     left: f64,
     top: f64,
-    /// Powers of ten.
+    /// The range of the horizontal axis, as powers of ten.
     decades: (f64, f64),
     y_max: f64,
 }
@@ -52,7 +52,7 @@ impl Area {
     }
 }
 
-/// The whole drawing.
+/// Draws all panels.
 pub(super) fn draw(points: &[Point]) -> String {
     let (width, height) = (2.0 * PANEL_WIDTH, 2.0 * PANEL_HEIGHT + LEGEND_HEIGHT);
     let mut out = format!(
@@ -133,7 +133,7 @@ fn curves(points: &[Point], kind: Kind) -> Vec<Curve> {
     curves.into_iter().filter(is_there).filter_map(look).collect()
 }
 
-/// The class and the name of each curve.
+/// The CSS class and the name of each curve.
 const LOOKS: [(&str, &str); 5] = [
     ("c0", "reference: a server that keeps nothing"),
     ("c1", "1,000 a partition, written or read from the cache"),
@@ -153,11 +153,11 @@ circle.c3,rect.c4{stroke-dasharray:none}\
 @media(prefers-color-scheme:light){text{fill:#24292f}.axis{stroke:#24292f}}";
 
 fn write_curve(out: &mut String, area: Area, curve: &Curve) {
-    let place = |(x, y): &(f64, f64)| (area.x(*x), area.y(*y));
-    let path: Vec<_> = curve.points.iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let position = |(x, y): &(f64, f64)| (area.x(*x), area.y(*y));
+    let path: Vec<_> = curve.points.iter().map(position).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     let class = curve.class;
     let _infallible = writeln!(out, "<polyline class=\"{class}\" points=\"{}\"/>", path.join(" "));
-    for (x, y) in curve.points.iter().map(place) {
+    for (x, y) in curve.points.iter().map(position) {
         mark(out, class, (x, y));
     }
 }
@@ -189,13 +189,13 @@ fn line(out: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64
         writeln!(out, "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
 }
 
-/// Writes a text, which holds nothing that XML escapes.
+/// Writes a text. It contains nothing that XML escapes.
 fn text(out: &mut String, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
     let _infallible =
         writeln!(out, "<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
 }
 
-/// The distance of lines across a panel: 1, 2 or 5 times a power of ten.
+/// The distance between horizontal lines: 1, 2 or 5 times a power of ten.
 fn step(highest: f64) -> f64 {
     let rough = if highest > 0.0 { highest / TICKS } else { 1.0 };
     let power = 10_f64.powf(rough.log10().floor());
@@ -203,7 +203,7 @@ fn step(highest: f64) -> f64 {
     times * power
 }
 
-/// A number with as many digits as the distance of the lines needs.
+/// A number with as many digits as the distance between the lines needs.
 fn number(value: f64, step: f64) -> String {
     if step >= 1.0 {
         format!("{value:.0}")
@@ -214,7 +214,7 @@ fn number(value: f64, step: f64) -> String {
     }
 }
 
-/// A power of ten in words.
+/// A power of ten, as in "10 k".
 fn size(decade: f64) -> String {
     if decade >= 6.0 {
         format!("{:.0} M", 10_f64.powf(decade - 6.0))
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn points_lie_where_their_figures_say() {
+    fn points_are_at_the_positions_of_their_figures() {
         let points = [
             point(Layout::Many, Kind::Get, Reach::Cached, 10_000, 10.0),
             point(Layout::Many, Kind::Get, Reach::Cached, 100_000, 15.0),
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_an_empty_drawing() {
+    fn without_points_the_drawing_is_empty() {
         let (elements, _) = read(&draw(&[]));
         assert!(elements.iter().all(|(name, _)| name != "polyline"));
     }

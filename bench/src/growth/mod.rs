@@ -2,16 +2,16 @@
 //!
 //! Invariants:
 //!
-//! 1. Each measurement has its reference, a server that keeps nothing, measured right before it: what the machine does
-//!    meanwhile meets both.
-//! 2. There is one data folder at a time; it is gone before the next one is filled.
-//! 3. What is written comes last, so that what is read lies in files that are sorted and compacted; and what makes the
-//!    table larger comes behind everything else.
+//! 1. The reference of a measurement, a server that stores nothing, is measured right before it, so that a change of the
+//!    load of the machine affects both.
+//! 2. There is one data folder at a time. It is removed before the next one is filled.
+//! 3. Reads are measured before writes, so that they find files that are sorted and compacted. Inserts, which make the
+//!    table larger, are measured last.
 
-pub(crate) mod args;
 mod chart;
 mod table;
 
+use crate::cli::GrowthArgs;
 use crate::compare::child::{Server, serve, server_binary, temporary_folder};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
 use crate::filling::{Filling, disk_space, quiet_disk_space};
@@ -19,7 +19,6 @@ use crate::report::{Report, mebibytes};
 use crate::run::{self, Measurement};
 use crate::workload::Workload;
 use anyhow::Context;
-use args::GrowthArgs;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,10 +26,10 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 use table::{Growth, Kind, Layout, Point, Reach};
 
-/// Entities of a working set that is cached: each may need a block of 16 KiB of its own, which is 64 MiB.
+/// Entities of a cached working set. Each may need its own block of 16 KiB, which makes 64 MiB.
 const CACHED_ENTITIES: u64 = 4096;
 
-/// The measurements, in their order.
+/// The measurements, in this order.
 const LINES: [(Kind, Reach); 6] = [
     (Kind::Get, Reach::Cached),
     (Kind::Get, Reach::All),
@@ -40,7 +39,7 @@ const LINES: [(Kind, Reach); 6] = [
     (Kind::Insert, Reach::Cached),
 ];
 
-/// A point and how it compares, for programs.
+/// A point and its growth, for JSON.
 #[derive(Serialize)]
 struct Compared<'a> {
     #[serde(flatten)]
@@ -49,26 +48,26 @@ struct Compared<'a> {
     growth: Growth,
 }
 
-/// What stays from one size to the next.
-struct Bench<'a> {
+/// The processes and the parameters that stay from one size to the next.
+struct GrowthRun<'a> {
     args: &'a GrowthArgs,
     binary: PathBuf,
     floor: Server,
     durable_floor: Server,
-    /// Dropped last, so that it is not taken away from under a running server.
-    place: tempfile::TempDir,
+    /// Dropped last, so that the folder is not removed while a server uses it.
+    folder: tempfile::TempDir,
 }
 
 /// Measures size by size and prints the table.
 pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
-    let bench = Bench::start(args)?;
+    let run = GrowthRun::start(args)?;
     let mut points = Vec::new();
-    say(args, table::HEADING)?;
+    print_line(args, table::HEADING)?;
     for layout in [Layout::Many, Layout::One] {
         for entities in &args.sizes {
             if layout == Layout::Many || *entities <= args.one_partition_max {
-                bench.size(layout, *entities, &mut points)?;
-                // The whole takes long, so that what there is already is worth having.
+                run.size(layout, *entities, &mut points)?;
+                // All sizes take long, so the drawing is written after each one.
                 if let Some(file) = &args.svg {
                     let drawing = chart::draw(&points);
                     std::fs::write(file, drawing).with_context(|| format!("writing {}", file.display()))?;
@@ -84,24 +83,24 @@ pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
     Ok(if points.iter().all(is_good) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-impl<'a> Bench<'a> {
+impl<'a> GrowthRun<'a> {
     fn start(args: &'a GrowthArgs) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
         let binary = server_binary(args.server_binary.as_deref())?;
-        let place = temporary_folder(args.folder.as_deref())?;
-        let log = place.path().join("durable-floor.log");
+        let folder = temporary_folder(args.folder.as_deref())?;
+        let log = folder.path().join("durable-floor.log");
         Ok(Self {
             args,
             binary,
             floor: Server::start(Command::new(&program).arg("floor"))?,
             durable_floor: Server::start(Command::new(&program).args(["floor", "--durable"]).arg(log))?,
-            place,
+            folder,
         })
     }
 
     /// Fills a folder, and measures every line on it.
     fn size(&self, layout: Layout, entities: u64, points: &mut Vec<Point>) -> anyhow::Result<()> {
-        let folder = self.place.path().join("data");
+        let folder = self.folder.path().join("data");
         let per_partition = if layout == Layout::Many { PER_PARTITION_DEFAULT } else { entities };
         fill(&folder, entities, per_partition)?;
         let server = self.serve(&folder)?;
@@ -113,13 +112,13 @@ impl<'a> Bench<'a> {
                 let own = run::measure(&server.target, &measurement)?;
                 rounds.push((own, reference));
             }
-            tell_failures(&rounds)?;
+            report_failures(&rounds)?;
             let point = Point::of((layout, kind, reach), entities, &rounds).context("a figure is missing")?;
             points.push(point.clone());
-            say(self.args, &table::line(&point, points))?;
+            print_line(self.args, &table::line(&point, points))?;
         }
         server.stop()?;
-        tell(format_args!("{entities} entities, {layout}: {:.0} MiB on disk", mebibytes(disk_space(&folder)?)))?;
+        print_note(format_args!("{entities} entities, {layout}: {:.0} MiB on disk", mebibytes(disk_space(&folder)?)))?;
         std::fs::remove_dir_all(&folder).context("removing the data folder")
     }
 
@@ -134,12 +133,12 @@ impl<'a> Bench<'a> {
         Measurement {
             per_partition,
             usage: Usage::Growing,
-            reach: (reach == Reach::Cached).then_some(CACHED_ENTITIES),
+            working_set: (reach == Reach::Cached).then_some(CACHED_ENTITIES),
             ..Measurement::new(workload, entities, connections, Duration::from_secs(self.args.seconds))
         }
     }
 
-    /// The server that does the least of the same kind.
+    /// The floor server for this operation.
     fn reference(&self, kind: Kind) -> &Server {
         match kind {
             Kind::Get | Kind::Page => &self.floor,
@@ -152,7 +151,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Makes a folder with a table of so many entities, and waits until background work has ended.
+/// Creates a folder with a table of this many entities, and waits until background work has ended.
 fn fill(folder: &Path, entities: u64, per_partition: u64) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(async {
@@ -163,21 +162,21 @@ fn fill(folder: &Path, entities: u64, per_partition: u64) -> anyhow::Result<()> 
     })
 }
 
-fn tell_failures(rounds: &[(Report, Report)]) -> anyhow::Result<()> {
+fn report_failures(rounds: &[(Report, Report)]) -> anyhow::Result<()> {
     for report in rounds.iter().flat_map(|(own, reference)| [own, reference]) {
         if let Some(first) = &report.first_error {
-            tell(format_args!("{}: errors {:?}, first {first}", report.workload, report.errors))?;
+            print_note(format_args!("{}: errors {:?}, first {first}", report.workload, report.errors))?;
         }
     }
     Ok(())
 }
 
-/// Prints a part of the table at once, because the whole takes minutes.
-fn say(args: &GrowthArgs, text: &str) -> anyhow::Result<()> {
+/// Prints a part of the table at once, because all of it takes minutes.
+fn print_line(args: &GrowthArgs, text: &str) -> anyhow::Result<()> {
     if args.json { Ok(()) } else { Ok(std::io::stdout().lock().write_all(text.as_bytes())?) }
 }
 
-/// Notes stand beside the table, so that it stays one.
-fn tell(line: std::fmt::Arguments<'_>) -> anyhow::Result<()> {
+/// Prints a note to standard error, so that standard output has only the table.
+fn print_note(line: std::fmt::Arguments<'_>) -> anyhow::Result<()> {
     writeln!(std::io::stderr().lock(), "{line}").context("writing to standard error")
 }

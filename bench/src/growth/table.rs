@@ -1,14 +1,14 @@
-//! What was measured at each size, and how it compares with the smallest one.
+//! The measurements at each size, and their growth since the smallest size.
 
 use crate::compare::budget::median;
 use crate::report::Report;
 use serde::Serialize;
 use std::fmt;
 
-/// Most that a cost may grow from the smallest size to any other, while the working set is cached.
+/// Largest growth of a cost from the smallest size to any other, while the working set is cached.
 pub(crate) const RATIO_MAX: f64 = 2.0;
 
-/// How the entities are dealt to partitions.
+/// How the entities are distributed over partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Layout {
@@ -18,7 +18,7 @@ pub(crate) enum Layout {
     One,
 }
 
-/// What is done at each size.
+/// The operations that are measured at each size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -32,13 +32,13 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reach {
-    /// A working set that stays in the cache at every size.
+    /// A working set that fits into the cache at every size.
     Cached,
-    /// All of them, whatever the cache holds.
+    /// All entities, cached or not.
     All,
 }
 
-/// One line at one size. Times are in microseconds, and of a page those of processors count for each entity.
+/// One line at one size. Times are in microseconds. Processor times of pages are per entity.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Point {
     pub(crate) layout: Layout,
@@ -46,28 +46,29 @@ pub(crate) struct Point {
     pub(crate) reach: Reach,
     pub(crate) entities: u64,
     pub(crate) cpu_us: f64,
-    /// Processor time of the reference for the same, measured in the same minute.
+    /// Processor time of the reference, measured in the same minute.
     pub(crate) reference_cpu_us: f64,
     pub(crate) operations_per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
-    /// Operations that failed, in all rounds.
+    /// Failed operations of all rounds.
     pub(crate) errors: u64,
 }
 
-/// How a point compares with that of the smallest size of its line.
+/// How a point compares with that of the smallest size of the same line.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Growth {
-    /// Processor time against processor time.
+    /// The ratio of the processor times.
     pub(crate) ratio: f64,
-    /// The same, each as a multiple of its reference: what remains when the machine was slower in one of the minutes.
+    /// The ratio of the processor times, each divided by that of its reference. A slower machine in one of the minutes
+    /// does not affect it.
     pub(crate) ratio_against_reference: f64,
     /// Whether the growth is within the budget; `None` if there is none.
     pub(crate) is_kept: Option<bool>,
 }
 
 impl Kind {
-    /// The figure of a report that shows the cost: of pages that of an entity, else that of an operation.
+    /// The processor time of a report: per entity for pages, else per operation.
     pub(crate) fn cpu_us(self, report: &Report) -> Option<f64> {
         let cpu = report.cpu.as_ref()?;
         Some(if self == Self::Page { cpu.us_per_entity } else { cpu.us_per_operation })
@@ -93,7 +94,7 @@ impl fmt::Display for Layout {
 }
 
 impl Point {
-    /// The medians of some rounds of one line; `None` if a figure is missing.
+    /// The medians over the rounds of a line; `None` if a figure is missing.
     pub(crate) fn of(
         (layout, kind, reach): (Layout, Kind, Reach),
         entities: u64,
@@ -118,7 +119,7 @@ impl Point {
         (self.layout, self.kind, self.reach) == (other.layout, other.kind, other.reach)
     }
 
-    /// How this point compares with the first of its line.
+    /// How this point compares with the smallest size of its line.
     pub(crate) fn growth(&self, points: &[Self]) -> Growth {
         let first = points.iter().filter(|point| point.is_of_line(self)).min_by_key(|point| point.entities);
         let first = first.unwrap_or(self);
@@ -138,7 +139,7 @@ pub(crate) const HEADING: &str = "\
 |---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|
 ";
 
-/// A point as a line of the table; the points hold all that came before it.
+/// A point as a line of the table. The points include all that were measured before it.
 pub(crate) fn line(point: &Point, points: &[Point]) -> String {
     let Growth { ratio, ratio_against_reference, is_kept } = point.growth(points);
     let read = match (point.kind, point.reach) {

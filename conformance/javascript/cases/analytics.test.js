@@ -1,5 +1,5 @@
-// The tables of Storage Analytics, with servers of the suite's own: figures are written when a server stops, so the next one
-// shows them.
+// The tables of Storage Analytics, with servers that the suite starts. Figures are written when a server stops, so the next
+// server shows them.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -42,7 +42,7 @@ class Server {
   }
 }
 
-// A figure, summed over all hours: one may end between two requests.
+// A figure, summed over all hours, because an hour may end between two requests.
 async function total(table, rowKey, column) {
   let sum = 0n;
   for await (const row of table.listEntities({ queryOptions: { filter: `RowKey eq '${rowKey}'` } })) {

@@ -1,4 +1,4 @@
-// The JavaScript snippets of the documents, run as they stand there.
+// Runs the JavaScript snippets of the documents as they are.
 
 import assert from "node:assert";
 import { execFile, spawn } from "node:child_process";
@@ -14,7 +14,7 @@ const root = new URL("../../../", import.meta.url);
 const packages = new URL("../node_modules", import.meta.url);
 const documents = ["docs/getting-started.md", "docs/testing-with-rowhouse.md"];
 const local = "http://127.0.0.1:10002/devstoreaccount1";
-// Some snippets need a server of their own.
+// Some snippets need their own server.
 const binary = process.env.ROWHOUSE_BINARY;
 const skip = binary ? false : "ROWHOUSE_BINARY does not say which server to start";
 
@@ -35,7 +35,7 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true }));
 
-// Runs Node.js, which must succeed, and returns what it printed. What this run of tests says in its environment is left out.
+// Runs Node.js, which must succeed, and returns what it printed. The environment variables of this test run are removed.
 async function run(args, environment = {}) {
   const { NODE_TEST_CONTEXT, ...inherited } = process.env;
   const options = { cwd: folder, env: { ...inherited, ...environment }, timeout: 60_000 };
@@ -77,7 +77,7 @@ test("a script over TLS", { skip }, async () => {
     assert.ok(body.includes("https://127.0.0.1:10002"));
     await writeFile(join(folder, "tls.js"), body.replace("https://127.0.0.1:10002", address));
     assert.strictEqual(await run(["tls.js"], { NODE_EXTRA_CA_CERTS: "ca.pem" }), "");
-    // Without the authority it is refused, so the test above has shown something.
+    // Without the certificate authority the connection fails, so the test above depends on it.
     await assert.rejects(run(["tls.js"]), /certificate/);
   } finally {
     server.kill();

@@ -60,7 +60,7 @@ test("an insert of an existing entity is refused and changes nothing", async () 
   assert.equal(entity.A, 1);
 });
 
-// What each write leaves of an entity that holds A=1 and B="two".
+// The properties after each write of an entity that had A=1 and B="two".
 const writes = [
   ["replace", (entity, options) => table.updateEntity(entity, "Replace", options), { B: 3, C: true }],
   ["merge", (entity, options) => table.updateEntity(entity, "Merge", options), { A: 1, B: 3, C: true }],

@@ -1,4 +1,4 @@
-// Refusals that do not depend on what is stored: sizes, counts, names, ranges and missing keys.
+// Errors that do not depend on stored entities: sizes, counts, names, ranges and missing keys.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -108,7 +108,7 @@ test("an insert needs both keys", async () => {
 });
 
 test("a property cannot be an object or a list", async () => {
-  // The client refuses such values itself unless they are dressed up as a typed value.
+  // The client itself refuses such values unless they are given as typed values.
   for (const value of [{ a: 1 }, [1, 2]]) {
     const entity = { ...newKey(), V: { type: "String", value } };
     await assertRefused(table.createEntity(entity), { status: 400, code: "InvalidInput" });
@@ -122,7 +122,7 @@ test("an entity above 4 MiB is refused as a whole", async () => {
     (reason) => reason,
   );
   // The service may close the connection before the client has sent everything, and then the
-  // client sees a broken connection in place of the answer.
+  // client sees a broken connection instead of the answer.
   if (error.statusCode !== undefined) {
     assert.equal(error.statusCode, 413);
     assert.equal(detailsOfBody(error.response.bodyAsText).code, "RequestBodyTooLarge");

@@ -75,7 +75,7 @@ const filters = [
   ["X gt X'01'", "e2"],
   ["X lt X'01ff'", "e4 e5"],
   ["L gt 5L", "e2"],
-  // A literal is widened to the type of the property, never the other way round.
+  // A literal is widened to the type of the property; a property is never widened.
   ["L eq 5", "e1"],
   ["D eq 5", "e1"],
   ["I eq 5L", ""],
@@ -96,7 +96,7 @@ const filters = [
   ["B", "e1 e5"],
   ["B and I gt 3", "e1"],
   ["B eq true and not (S eq '')", "e1"],
-  // A missing property compares as false, and only `not` turns that round.
+  // A comparison with a missing property is false, and only `not` inverts that.
   ["Missing eq 1", ""],
   ["Missing ne 1", ""],
   ["Missing lt 'z'", ""],

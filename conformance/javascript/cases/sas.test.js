@@ -1,4 +1,4 @@
-// Shared access signatures as this client makes them, and the stored access policies behind them.
+// Shared access signatures as this client makes them, and the stored access policies that they name.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -111,7 +111,7 @@ for (const [name, [needed, run]] of Object.entries(operations)) {
 }
 
 // Name of the operation: the kinds of resources and the permissions of which one is needed, and the call. This client
-// has no name for the permission to create, so only the one to write creates tables here.
+// has no name for the permission to create, so tables are created here with the permission to write.
 const tableOperations = {
   list: ["sc", ["list"], (service) => service.listTables().byPage({ maxPageSize: 1 }).next()],
   create: ["c", ["write"], (service, name) => service.createTable(name)],
@@ -174,7 +174,7 @@ test("a key range confines reading, writing and paging", async () => {
     paged.push(...page.map(({ rowKey }) => rowKey));
   }
   assert.deepEqual(paged, ["2", "3"]);
-  // A page of somebody who may read everything names a place behind which this token shows its own part only.
+  // The continuation token comes from a page with full permissions. After it, this token returns only its own range.
   const { value: first } = await table.listEntities({ queryOptions: { filter: `PartitionKey ge '${before}'` } }).byPage({ maxPageSize: 1 }).next();
   const { value: next } = await client.listEntities().byPage({ maxPageSize: 1000, continuationToken: first.continuationToken }).next();
   assert.deepEqual(next.map(({ rowKey }) => rowKey), ["2", "3"]);

@@ -9,7 +9,7 @@ import { ACCOUNT, ENDPOINT, KEY, serviceClient } from "../support/target.js";
 const service = serviceClient(new AzureNamedKeyCredential(ACCOUNT, KEY));
 const NO_RETENTION = { enabled: false };
 
-// The properties belong to the whole account, so the file puts back what it found.
+// The properties belong to the whole account, so the file restores them.
 let found;
 before(async () => {
   found = await service.getProperties();
@@ -68,8 +68,8 @@ test("statistics", async (context) => {
   const endpoint = new URL(ENDPOINT);
   const call = service.getStatistics();
   if (endpoint.pathname.length > 1) {
-    // The client edits the first label of the host, which in path style leaves the primary endpoint; a server may
-    // refuse that, as the cloud does, or be lenient.
+    // The client edits the first label of the host, which in path style results in the primary endpoint; a server may
+    // refuse that, as the cloud does, or accept it.
     const stats = await call.catch((error) => error);
     if (stats instanceof Error) {
       assert.equal(stats.statusCode, 400, stats.message);

@@ -1,4 +1,4 @@
-// Entity group transactions: all operations of one partition happen, or none does.
+// Entity group transactions: all operations are executed, or none is.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -18,7 +18,7 @@ async function listed(partitionKey) {
   return collect(table.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${partitionKey}` } }));
 }
 
-// What is stored, as a map from row key to properties, to compare states as a whole.
+// The stored entities as a map from row key to properties, to compare whole states.
 async function stored(partitionKey) {
   return Object.fromEntries((await listed(partitionKey)).map((entity) => [entity.rowKey, propertiesOf(entity)]));
 }
@@ -72,7 +72,7 @@ test("every kind of operation in one transaction", async () => {
   const alone = { V: 1 };
   assert.deepEqual(await stored(partitionKey), { a: merged, b: alone, c: merged, d: alone, f: alone, g: alone, h: alone });
 
-  // Every operation but a delete names the new version of its entity.
+  // Every operation except a delete returns the new ETag of its entity.
   const [a, b, c, d, e, f, g, h] = result.subResponses.map(({ etag }) => etag);
   assert.equal(e, undefined);
   const now = Object.fromEntries((await listed(partitionKey)).map(({ rowKey, etag }) => [rowKey, etag]));
@@ -118,8 +118,8 @@ const needValue = {
   message: "The values are not specified for all properties in the entity.",
 };
 
-// Operations that fail on the seeded partition. The last member tells whether the failure is
-// found before execution, because only then does a lone operation carry the index 0.
+// Operations that fail on the seeded partition. The last member is true if the failure is found
+// before execution, because only then does the error of a single operation have the index 0.
 const failing = [
   ["insert of an existing entity", "create", { rowKey: "b" }, {}, EXISTS, false],
   ["merge of a missing entity", "update", { rowKey: "x" }, {}, NOT_FOUND, false],
@@ -180,7 +180,7 @@ test("an entity may occur once in a transaction", async () => {
   const twice = [
     [[["create", entity("n")], ["create", entity("n")]], 1],
     [[["update", entity("a"), "Merge"], ["upsert", entity("b"), "Merge"], ["delete", entity("a")]], 2],
-    // The duplicate is found before execution, so it wins over the insert that would fail.
+    // The duplicate is found before execution, so it is reported instead of the insert that would fail.
     [[["create", entity("a")], ["upsert", entity("b"), "Merge"], ["upsert", entity("b"), "Merge"]], 2],
   ];
   for (const [actions, index] of twice) {
@@ -214,7 +214,7 @@ test("a transaction on a missing table is refused", async () => {
 });
 
 test("two entities, each under its own ETag", async () => {
-  // An actor runtime commits its state so: both versions must still be the ones that it read.
+  // An actor runtime commits its state in this way: both versions must still be the ones that it read.
   const { partitionKey, etags } = await seeded();
   const commit = (a, b, V) =>
     table.submitTransaction([
@@ -233,7 +233,7 @@ test("two entities, each under its own ETag", async () => {
 });
 
 test("99 upserts and a sentinel under its ETag", async () => {
-  // A workflow runtime appends history so: a stale sentinel means that another writer was first.
+  // A workflow runtime appends history in this way: a stale sentinel means that another writer was first.
   const partitionKey = newPartition();
   const sentinel = { partitionKey, rowKey: "sentinel" };
   const { etag: first } = await table.createEntity({ ...sentinel, Checkpoint: 0 });

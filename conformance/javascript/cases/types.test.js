@@ -12,7 +12,7 @@ const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
 const typed = (type, value) => ({ type, value });
 
 // One line for each value: what is written, what a converting client reads, and what a client
-// that was told not to convert reads. The wire form stands where the client hides it.
+// without conversion reads. The form on the wire is given where the client hides it.
 const cases = [
   ["Int32 zero", 0, 0, typed("Int32", "0")],
   ["Int32 maximum", 2147483647, 2147483647, typed("Int32", "2147483647")],
@@ -24,7 +24,7 @@ const cases = [
   ["Int64 from a bigint", 9007199254740993n, 9007199254740993n, typed("Int64", "9007199254740993")],
   ["Double fraction", 981.5, 981.5, typed("Double", "981.5")],
   ["Double negative", typed("Double", -0.25), -0.25, typed("Double", "-0.25")],
-  // The client cannot tell 5.0 from 5 after parsing, so the type shows on the wire only.
+  // The client cannot tell 5.0 from 5 after parsing, so the type is visible on the wire only.
   ["Double integral", typed("Double", 5), 5, typed("Int32", "5"), '"V":5.0'],
   ["Double integral negative", typed("Double", -3), -3, typed("Int32", "-3"), '"V":-3.0'],
   ["Double zero", typed("Double", 0), 0, typed("Int32", "0"), '"V":0.0'],

@@ -1,14 +1,14 @@
-// What the server answered: raw responses, refusals and the properties of an entity.
+// Answers of the server: raw responses, errors and the properties of an entity.
 
 import assert from "node:assert/strict";
 import { RestError } from "@azure/data-tables";
 
-// The digits of the fraction are left open here, because one case of errors.test.js judges them
-// and a server that gets them wrong should not fail every other case too.
+// The digits of the fraction are not checked here, because one case of errors.test.js checks them,
+// and a server with wrong digits should not fail every other case as well.
 const TAIL = /\nRequestId:([^\n]+)\nTime:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z)$/;
 
-// The client swallows some refusals (a table that exists, a missing table on delete), so the
-// only way to see them is the hook that it calls for every response.
+// The client hides some errors (a table that exists, a missing table on delete), so the only way
+// to see them is the hook that it calls for every response.
 export async function rawAnswer(call) {
   let answer;
   await call({ onResponse: (response) => (answer = response) });
@@ -16,7 +16,7 @@ export async function rawAnswer(call) {
   return answer;
 }
 
-// Error details live in two places: a transaction sets them on the error itself, while every
+// Error details are in two places: a transaction sets them on the error itself, while every
 // other operation leaves them in the JSON body of the response.
 function detailsOf(error) {
   if (error.code !== undefined) {
@@ -37,7 +37,7 @@ export function detailsOfBody(text) {
   return { code: body.code, message: body.message.value };
 }
 
-// Cuts the two last lines, which differ with every answer, and insists that they are there.
+// Removes the last two lines, which differ in every answer, and checks that they are there.
 export function firstLine(message) {
   assert.match(message, TAIL);
   return message.replace(TAIL, "");
@@ -122,7 +122,7 @@ export const VALUE_TOO_LARGE = {
     "it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
 };
 
-// The same refusal as the operation at `index` of a transaction reports it.
+// The same error as the operation at `index` of a transaction reports it.
 export function at(index, expected) {
   return { ...expected, message: `${index}:${expected.message}` };
 }

@@ -1,4 +1,4 @@
-// The server under test, as the environment names it, and the clients that talk to it.
+// The server under test, from the environment, and its clients.
 
 import { randomBytes } from "node:crypto";
 import { after, before } from "node:test";
@@ -14,8 +14,8 @@ export const KEY =
 
 export const credential = new AzureNamedKeyCredential(ACCOUNT, KEY);
 
-// Retries are off because a case judges the first answer, and a hidden second request could
-// turn a wrong answer into a right one.
+// Retries are off because a case checks the first answer, and a hidden second request could
+// hide a wrong one.
 export function clientOptions(more = {}) {
   return {
     allowInsecureConnection: ENDPOINT.startsWith("http:"),
@@ -33,14 +33,14 @@ export function tableClient(name, as = credential, options = {}) {
 }
 
 // Names are random because the suite shares its account with other runs and other suites, and
-// because the cloud keeps the name of a deleted table busy for most of a minute.
+// because the cloud keeps the name of a deleted table in use for most of a minute.
 export function uniqueName(tag) {
   return `js${tag}${randomBytes(8).toString("hex")}`;
 }
 
 // One table serves a whole file: creating tables is slow in the cloud, and partitions isolate
-// the cases from each other just as well. What `fill` puts into it is there before the first case: hooks of a
-// file are not waited for one after the other, so it is one hook that does both.
+// the cases from each other just as well. `fill` runs before the first case. The hooks of a file do not wait for each
+// other, so one hook does both.
 export function tableForFile(tag, fill = async () => {}) {
   const client = tableClient(uniqueName(tag));
   before(async () => {
@@ -53,7 +53,7 @@ export function tableForFile(tag, fill = async () => {}) {
 
 let partitions = 0;
 
-// Every case works in a partition of its own.
+// Every case has its own partition.
 export function newPartition() {
   partitions += 1;
   return `partition-${String(partitions).padStart(4, "0")}`;

@@ -1,4 +1,4 @@
-// Transactions through the Atom client: all operations happen, or none does.
+// Transactions through the Atom client: all operations are executed, or none is.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -37,7 +37,7 @@ test("every operation in one transaction", async () => {
   client.insertOrReplaceEntity(table, of("first"));
   client.insertOrMergeEntity(table, of("second"));
   client.deleteEntity(table, of("gone", {}));
-  // Of the answers, the client hands out the first only.
+  // The client returns only the first of the answers.
   const [, first] = await callAll(client, "commitBatch");
   assert.equal(first.statusCode, 201);
   assert.deepEqual(await stored(PartitionKey), {

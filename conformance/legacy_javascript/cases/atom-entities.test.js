@@ -10,7 +10,7 @@ const table = tableForFile(client, "entities");
 
 const typed = (type, value) => ({ $: { type }, _: value });
 
-// What is given to the client, and what it gives back.
+// The value that is given to the client, and the value that it returns.
 const VALUES = {
   text: ["blue", "blue"],
   blanksOutside: ["  a b ", "  a b "],

@@ -21,7 +21,7 @@ const table = tableForFile(client, "queries", async (name) => {
   }
 });
 
-// All pages of a query, as the client's own continuation leads to them.
+// All pages of a query, by the continuation of the client.
 async function pagesOf(query) {
   const pages = [];
   let [entities, continuation] = await callAll(client, "queryEntities", query);

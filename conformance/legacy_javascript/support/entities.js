@@ -1,4 +1,4 @@
-// Entities of the Atom client as something that can be compared, and the refusals that both clients report.
+// Entities of the Atom client in a form that can be compared, and the errors that both clients report.
 
 import assert from "node:assert/strict";
 
@@ -13,7 +13,7 @@ export function propertiesOf(entity) {
 
 export const etagOf = (entity) => entity._.etag;
 
-// The entity with another ETag than it was read with, which is how the client is told to use a condition.
+// The entity with another ETag than the one it was read with, which makes the client use a condition.
 export function underCondition(entity, etag) {
   return { ...entity, _: { etag } };
 }

@@ -1,4 +1,4 @@
-// The server under test, as the environment names it, and one client of each kind that talks to it.
+// The server under test, from the environment, and one client of each kind.
 
 import { randomBytes } from "node:crypto";
 import dns from "node:dns";
@@ -14,8 +14,8 @@ const ENDPOINT = new URL(process.env.TABLES_ENDPOINT ?? `http://127.0.0.1:10002/
 const LOCAL_SUFFIX = ".table.localhost";
 
 // The Atom client has path style only for the emulator at its fixed port, so it gets a host style name. Names under
-// localhost mean this machine (RFC 6761), which not every resolver knows: this says which machine the endpoint is on. It is
-// the only thing that is changed for the client.
+// localhost mean this machine (RFC 6761), which not every resolver knows, so they are resolved here. Nothing else is
+// changed for the client.
 function hostStyle() {
   if (ENDPOINT.pathname === "/") return ENDPOINT.origin;
   const ordinary = dns.lookup;
@@ -42,7 +42,7 @@ export function callAll(client, method, ...parameters) {
   });
 }
 
-// The same for what only the first result matters of.
+// The same for methods of which only the first result matters.
 export async function call(client, method, ...parameters) {
   return (await callAll(client, method, ...parameters))[0];
 }
@@ -51,7 +51,7 @@ export function uniqueName(tag) {
   return `old${tag}${randomBytes(8).toString("hex")}`;
 }
 
-// One table serves a whole file; `fill` puts something into it before the first case.
+// One table serves a whole file; `fill` runs before the first case.
 export function tableForFile(client, tag, fill = async () => {}) {
   const name = uniqueName(tag);
   before(async () => {
@@ -64,7 +64,7 @@ export function tableForFile(client, tag, fill = async () => {}) {
 
 let partitions = 0;
 
-// Every case works in a partition of its own.
+// Every case has its own partition.
 export function newPartition() {
   partitions += 1;
   return `partition-${String(partitions).padStart(4, "0")}`;

@@ -1,7 +1,7 @@
-"""One set of names for the two Atom clients, whose methods are the same and whose modules and error classes are not.
+"""Common names for the two Atom clients, which have the same methods but different modules and error classes.
 
 `azure` 0.8 sends version 2012-02-12, `azure-storage` 0.20 sends 2014-02-14; both send `DataServiceVersion: 2.0;NetFx`.
-They cannot be installed together: which one this is, is asked of the environment.
+They cannot be installed together; the installed one is used.
 """
 
 from datetime import timezone
@@ -30,12 +30,12 @@ def connect(address):
 
 
 def quoted(key):
-    """A key as these clients want it where it goes into an address: they leave the doubling of quotes to the caller."""
+    """A key as these clients need it for an address: they leave the doubling of quotes to the caller."""
     return key.replace("'", "''")
 
 
 def plain(value):
-    """A value of an entity as something that can be compared: times without zone, typed values as pairs."""
+    """A value of an entity in a form that can be compared: times without zone, typed values as pairs."""
     if isinstance(value, EntityProperty):
         return value.type, value.value
     if getattr(value, "tzinfo", None):

@@ -5,13 +5,13 @@ import pytest
 from clients import VERSION, connect
 from address import unique_name
 
-# Get and Set Table ACL and signatures are in the younger client only.
+# Only the newer client has Get and Set Table ACL and signatures.
 collect_ignore = [] if VERSION >= "2014" else ["test_access.py"]
 
 
 @pytest.fixture
 def service(address):
-    """A client of its own for every case, because an open batch is a state of the client."""
+    """A separate client for every case, because an open batch is a state of the client."""
     return connect(address)
 
 
@@ -25,7 +25,7 @@ def table(service):
 
 @pytest.fixture(scope="module")
 def shared(address):
-    """One table for all cases of a module that keep apart by their keys."""
+    """One table for the cases of a module, which use different keys."""
     name = unique_name()
     assert connect(address).create_table(name)
     yield name
@@ -34,7 +34,7 @@ def shared(address):
 
 @pytest.fixture
 def new_name(service):
-    """A maker of unique table names; the tables that carry them at the end are deleted."""
+    """A function that makes unique table names; tables with these names are deleted at the end."""
     names = []
 
     def make(prefix="t"):

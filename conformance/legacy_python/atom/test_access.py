@@ -1,4 +1,4 @@
-"""Stored access policies and shared access signatures, which `azure-storage` 0.20 knows at version 2014-02-14."""
+"""Stored access policies and shared access signatures, as `azure-storage` 0.20 supports them at version 2014-02-14."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -25,7 +25,7 @@ def store(service, table, *policies):
 
 
 def bearer(service, address, table, access_policy=None, identifier=None):
-    """A client that has nothing but a signature."""
+    """A client that has only a signature."""
     token = service.generate_shared_access_signature(table, SharedAccessPolicy(access_policy, identifier))
     return TableService(address.account, None, address.protocol, address.suffix, sas_token=token)
 

@@ -41,7 +41,7 @@ def test_every_operation_in_one_batch(service, shared, key):
 
 
 def service_of(service):
-    """A second client of the same account, for a look while the first has a batch open."""
+    """A second client of the same account, to read while the first has a batch open."""
     return type(service)(service.account_name, service.account_key, service.protocol, service.host_base)
 
 

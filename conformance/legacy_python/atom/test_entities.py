@@ -8,7 +8,7 @@ from clients import Conflict, EntityProperty, Failure, Missing, properties, quot
 
 STALE = "W/\"datetime'2012-01-01T00%3A00%3A00Z'\""
 
-# What is given to the client, and what it gives back if that is something else.
+# The value that is given to the client, and the value that it returns if that differs.
 VALUES = {
     "text": ("blue", None),
     "empty": ("", None),

@@ -34,7 +34,7 @@ def filled(address):
 
 
 def pages(service, table, **options):
-    """All pages of a query, following the continuation as the client hands it out."""
+    """All pages of a query, by the continuation that the client returns."""
     marker = {}
     while True:
         page = service.query_entities(table, **options, **marker)

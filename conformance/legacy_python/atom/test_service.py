@@ -1,4 +1,4 @@
-"""Service properties as each client knows them, a wrong key, and the whole life of a table in one piece."""
+"""Service properties as each client supports them, a wrong key, and the whole life of a table in one case."""
 
 import pytest
 
@@ -7,14 +7,14 @@ from clients import VERSION, Failure, Missing, TableService, properties
 
 @pytest.fixture
 def restored(service):
-    """Puts the properties of the account back as they were."""
+    """Restores the properties of the account."""
     before = service.get_table_service_properties()
     yield
     service.set_table_service_properties(before)
 
 
 def test_service_properties(service, restored):
-    """The client of 2012 knows one kind of metrics, that of 2014 two."""
+    """The client of 2012 has one kind of metrics, that of 2014 has two."""
     wanted = service.get_table_service_properties()
     assert str(wanted.logging.version) == "1.0"
     metrics = [wanted.metrics] if VERSION < "2013" else [wanted.hour_metrics, wanted.minute_metrics]

@@ -18,7 +18,7 @@ GUID = "0b0c0d0e-1111-4222-8333-444455556666"
 
 
 def connect(address, **credential):
-    """A client that does not retry, so that every error is seen: it takes the 202 of a failed batch for something passing."""
+    """A client that does not retry, so that every error is seen: it would take the 202 of a failed batch for a transient error."""
     credential = credential or {"account_key": address.key}
     client = TableService(account_name=address.account, protocol=address.protocol, endpoint_suffix=address.suffix.removeprefix(".table."),
                           **credential)

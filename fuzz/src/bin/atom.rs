@@ -5,16 +5,16 @@
 use libfuzzer_sys::fuzz_target;
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::{AccountName, DateTime, EdmValue, EntityKey, EntityView, KeyText, Record};
-use wire::entity_body::{EntityBody, Keys};
-use wire::payload::{EntityForm, Form, read_entity, read_table, write_single_entity, write_single_table};
+use wire::entity_body::{EntityBody, KeyLocation};
+use wire::payload::{EntityContext, ResponseContext, read_entity, read_table, write_single_entity, write_single_table};
 use wire::{Format, MetadataLevel, Version};
 
 fuzz_target!(|body: &[u8]| {
     if let Ok(Some(table)) = read_table(Format::Atom, body) {
         check_table(&table);
     }
-    let in_body = read_entity(Format::Atom, body, Keys::InBody);
-    let in_target = read_entity(Format::Atom, body, Keys::InTarget);
+    let in_body = read_entity(Format::Atom, body, KeyLocation::Body);
+    let in_target = read_entity(Format::Atom, body, KeyLocation::Address);
     if let Ok(entity) = &in_body {
         assert_eq!(Ok(entity), in_target.as_ref(), "keys are read alike wherever they are needed");
     }
@@ -30,7 +30,7 @@ fn check_table(name: &str) {
     if model::TableName::new(name).is_ok() {
         let account = AccountName::new("acct").expect("a valid name");
         let mut out = Vec::new();
-        write_single_table(&mut out, form(&account, Format::Atom), name);
+        write_single_table(&mut out, response(&account, Format::Atom), name);
         assert_eq!(read_table(Format::Atom, &out).expect("a written table is read").as_deref(), Some(name));
     }
 }
@@ -38,8 +38,8 @@ fn check_table(name: &str) {
 fn check_entity(entity: &EntityBody) {
     let record = entity.properties.clone().finish(DateTime::MIN);
     for format in [Format::Atom, Format::Json(MetadataLevel::Minimal)] {
-        let again =
-            read_entity(format, &written(entity, &record, format), Keys::InBody).expect("a written entity is read");
+        let again = read_entity(format, &written(entity, &record, format), KeyLocation::Body)
+            .expect("a written entity is read");
         // JSON does not show the sign of zero.
         if format == Format::Atom || !has_negative_zero(&record) {
             assert_eq!(again.properties, entity.properties, "{format:?}");
@@ -57,14 +57,14 @@ fn written(entity: &EntityBody, record: &Record, format: Format) -> Vec<u8> {
     let or_empty = |key: &Option<KeyText>| key.clone().unwrap_or_else(|| KeyText::new("").expect("keys may be empty"));
     let key = EntityKey { partition: or_empty(&entity.partition), row: or_empty(&entity.row) };
     let account = AccountName::new("acct").expect("a valid name");
-    let form = EntityForm { form: form(&account, format), table: "tab", select: None };
+    let context = EntityContext { response: response(&account, format), table: "tab", select: None };
     let mut out = Vec::new();
-    write_single_entity(&mut out, &form, &EntityView::of(&key, record).expect("a new record is whole"))
+    write_single_entity(&mut out, &context, &EntityView::of(&key, record).expect("a new record is whole"))
         .expect("a new record is whole");
     out
 }
 
-fn form(account: &AccountName, format: Format) -> Form<'_> {
+fn response(account: &AccountName, format: Format) -> ResponseContext<'_> {
     let version = Version::parse("2014-02-14").expect("a known version");
-    Form { base: "http://127.0.0.1:1/acct", account, format, version, now: DateTime::MIN }
+    ResponseContext { base: "http://127.0.0.1:1/acct", account, format, version, now: DateTime::MIN }
 }

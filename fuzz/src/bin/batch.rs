@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use model::AccountName;
 use model::limits::TRANSACTION_OPERATIONS_MAX;
-use wire::batch::{Batch, InnerTarget, PartRequest, read};
+use wire::batch::{Batch, PartRequest, PartTarget, read};
 
 const BATCH: &str = "batch_made_by_the_fuzz_target";
 const CHANGESET: &str = "changeset_made_by_the_fuzz_target";
@@ -43,7 +43,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 
 fn check_target(target: &str) {
     let account = AccountName::new("acct").expect("a valid name");
-    if let Ok(inner) = InnerTarget::parse(target, &account, &["tables.example.net".to_owned()]) {
+    if let Ok(inner) = PartTarget::parse(target, &account, &["tables.example.net".to_owned()]) {
         assert!(target.contains(inner.path) && target.contains(inner.query));
         assert!(!inner.path.contains('?'));
     }

@@ -6,16 +6,16 @@ use libfuzzer_sys::{Corpus, fuzz_target};
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::{AccountName, DateTime, EdmValue, EntityKey, EntityView, KeyText, Record};
 use wire::MetadataLevel;
-use wire::entity_body::{EntityBody, Keys};
-use wire::json::{Context, EntityForm, read_entity, read_table, write_single_entity, write_single_table};
+use wire::entity_body::{EntityBody, KeyLocation};
+use wire::json::{JsonContext, JsonEntityContext, read_entity, read_table, write_single_entity, write_single_table};
 
 fuzz_target!(|body: &[u8]| -> Corpus {
     if let Ok(Some(table)) = read_table(body) {
         let again = read_table(&table_body(&table)).expect("a written table is read");
         assert_eq!(again.as_deref(), Some(table.as_str()));
     }
-    let in_body = read_entity(body, Keys::InBody);
-    let in_target = read_entity(body, Keys::InTarget);
+    let in_body = read_entity(body, KeyLocation::Body);
+    let in_target = read_entity(body, KeyLocation::Address);
     match (in_body, in_target) {
         (Ok(entity), other) => {
             assert_eq!(Ok(&entity), other.as_ref(), "keys are read alike wherever they are needed");
@@ -36,7 +36,8 @@ fn check_written(entity: &EntityBody) {
     }
     let record = entity.properties.clone().finish(DateTime::MIN);
     for level in [MetadataLevel::Full, MetadataLevel::Minimal, MetadataLevel::None] {
-        let again = read_entity(&entity_body(entity, &record, level), Keys::InBody).expect("a written entity is read");
+        let again =
+            read_entity(&entity_body(entity, &record, level), KeyLocation::Body).expect("a written entity is read");
         assert_eq!(again.properties.len(), entity.properties.len());
         // JSON does not show the sign of zero, and without metadata some types become strings.
         if level != MetadataLevel::None && !has_negative_zero(&record) {
@@ -60,17 +61,17 @@ fn entity_body(entity: &EntityBody, record: &Record, level: MetadataLevel) -> Ve
     let or_empty = |key: &Option<KeyText>| key.clone().unwrap_or_else(|| KeyText::new("").expect("keys may be empty"));
     let key = EntityKey { partition: or_empty(&entity.partition), row: or_empty(&entity.row) };
     let account = AccountName::new("acct").expect("a valid name");
-    let context = Context { base: "http://127.0.0.1:1/acct", account: &account, level };
-    let form = EntityForm { context, table: "tab", select: None, etag_in_minimal: true };
+    let response = JsonContext { base: "http://127.0.0.1:1/acct", account: &account, level };
+    let context = JsonEntityContext { response, table: "tab", select: None, etag_in_minimal: true };
     let view = EntityView::of(&key, record).expect("a new record is whole");
     let mut out = Vec::new();
-    write_single_entity(&mut out, &form, &view).expect("a new record is whole");
+    write_single_entity(&mut out, &context, &view).expect("a new record is whole");
     out
 }
 
 fn table_body(name: &str) -> Vec<u8> {
     let account = AccountName::new("acct").expect("a valid name");
     let mut out = Vec::new();
-    write_single_table(&mut out, &Context { base: "", account: &account, level: MetadataLevel::None }, name);
+    write_single_table(&mut out, &JsonContext { base: "", account: &account, level: MetadataLevel::None }, name);
     out
 }

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::negotiation::{Content, DataServiceVersion, Preference, FormatPreferences};
+use wire::negotiation::{ContentKind, DataServiceVersion, FormatPreferences, Preference};
 use wire::{Format, Version};
 
 // One line each: version, the two data service versions, Accept, $format, Content-Type, Prefer. An empty line is an
@@ -16,12 +16,16 @@ fuzz_target!(|text: &str| {
     let Ok(data_service_version) = DataServiceVersion::effective(version, line(), line()) else { return };
     let format_preferences = FormatPreferences { version, data_service_version, accept: line(), format: line() };
     let speaks_json = data_service_version >= DataServiceVersion::V3;
-    if let (true, Ok(format @ Format::Json(_))) = (speaks_json, format_preferences.answer_format()) {
-        let repeated = FormatPreferences { accept: Some(format.content_type(Content::Entry)), format: None, ..format_preferences };
-        assert_eq!(repeated.answer_format(), Ok(format));
-        assert_eq!(format_preferences.empty_answer_format(), Ok(format));
+    if let (true, Ok(format @ Format::Json(_))) = (speaks_json, format_preferences.response_format()) {
+        let repeated = FormatPreferences {
+            accept: Some(format.content_type(ContentKind::Entry)),
+            format: None,
+            ..format_preferences
+        };
+        assert_eq!(repeated.response_format(), Ok(format));
+        assert_eq!(format_preferences.empty_response_format(), Ok(format));
     }
-    let _ = format_preferences.empty_answer_format();
+    let _ = format_preferences.empty_response_format();
     let (content_type, prefer) = (line(), line());
     for body in [&b""[..], b"<", b"\xEF\xBB\xBF {"] {
         if format_preferences.body_format(content_type, body).is_ok() {

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use model::{DateTime, Scope, StoredAccessPolicies};
 use std::net::Ipv4Addr;
-use wire::sas::{Circumstances, Fields, SasError, parse_time, verify};
+use wire::sas::{Fields, SasContext, SasError, parse_time, verify};
 use wire::signing::AccountKey;
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
@@ -41,9 +41,9 @@ fuzz_target!(|text: &str| {
         Ok(sas) => sas,
     };
     let now = parse_time("2031-03-14").expect("a date");
-    let used = Circumstances { now, source: Ipv4Addr::LOCALHOST.into(), is_https: true };
+    let used = SasContext { now, source: Ipv4Addr::LOCALHOST.into(), is_https: true };
     let scope = sas.scope(&StoredAccessPolicies::default(), used);
     assert!(!matches!(scope, Ok(Scope::Owner)), "no token is as good as a key");
-    let long_ago = Circumstances { now: DateTime::MIN, ..used };
+    let long_ago = SasContext { now: DateTime::MIN, ..used };
     drop(verify(&token, "acct", &keys).map(|sas| sas.scope(&StoredAccessPolicies::default(), long_ago)));
 });

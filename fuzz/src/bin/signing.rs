@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::signing::{AccountKey, Authorization, Scheme, Signed, any_verifies, parse_date};
+use wire::signing::{AccountKey, Authorization, Scheme, SignedRequest, any_verifies, parse_date};
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
 
@@ -16,7 +16,7 @@ fuzz_target!(|text: &str| {
     if let Some(time) = parse_date(date) {
         assert_eq!(httpdate::fmt_http_date(time), date, "a date has one form");
     }
-    let signed = Signed {
+    let signed = SignedRequest {
         date,
         method: line(),
         content_md5: line(),

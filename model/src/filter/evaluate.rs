@@ -1,6 +1,6 @@
 //! Evaluation of filters (specification 04 §3).
 //!
-//! Logic has two values. A comparison with a property that the entity does not have is false, whatever the
+//! Logic has two values. A comparison with a property that the entity does not have is false for every
 //! operator, and so its negation is true (04 §3.1).
 
 use super::{Comparison, Filter, Literal, Operator, PropertyName, TABLE_NAME};
@@ -9,12 +9,12 @@ use crate::edm::{EdmType, EdmValue, compare_ordinal};
 use crate::record::{DamagedRecord, Property};
 use std::cmp::Ordering;
 
-/// How many looked-up properties are remembered during the evaluation of one entity. Long filters compare a few
-/// properties with many literals, so a handful saves nearly every walk through the record.
+/// How many found properties are cached during the evaluation of one entity. Long filters compare a few
+/// properties with many literals, so a few saves nearly every search through the record.
 const RECENT_PROPERTIES: usize = 4;
 
 impl Filter {
-    /// Whether an entity belongs to the result. Only what decides the answer is read from the record.
+    /// Whether an entity belongs to the result. Only the properties that decide are read from the record.
     pub fn matches(&self, entity: &EntityView<'_>) -> Result<bool, DamagedRecord> {
         self.holds(&mut Lookup { entity, recent: [None; RECENT_PROPERTIES], oldest: 0 })
     }
@@ -34,7 +34,7 @@ impl Filter {
         }
     }
 
-    /// Whether the filter can be asked of tables: it names no property other than `TableName` (04 §7).
+    /// Whether the filter can be applied to tables: it names no property other than `TableName` (04 §7).
     pub fn names_only_table_name(&self) -> bool {
         match self {
             Self::And(operands) | Self::Or(operands) => operands.iter().all(Self::names_only_table_name),
@@ -86,7 +86,7 @@ impl Comparison {
         Ok(self.holds_for(value))
     }
 
-    /// A stored string can be long. Only a comparison that asks for its order checks that it is UTF-8.
+    /// A stored string can be long. Only a comparison of order checks that it is UTF-8.
     fn holds_for_string(&self, property: &Property<'_>) -> Result<bool, DamagedRecord> {
         Ok(match (&self.literal, self.operator) {
             (Literal::String(text), Operator::Equal) => property.value_bytes() == text.as_bytes(),
@@ -105,7 +105,7 @@ impl Comparison {
     }
 }
 
-/// How a value stands to a literal.
+/// The relation of a value to a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Relation {
     /// The types fit, and the value is less than, equal to or greater than the literal.
@@ -152,14 +152,14 @@ fn ordering_holds(operator: Operator, ordering: Ordering) -> bool {
     }
 }
 
-/// What a comparison answers when the property exists with a type that the literal does not fit (04 §3.2).
+/// The result of a comparison if the property has a type that the literal does not fit (04 §3.2).
 ///
 /// The value behaves as if it were smaller than the literal. This is the least certain rule of filters.
 fn type_mismatch_holds(operator: Operator) -> bool {
     ordering_holds(operator, Ordering::Less)
 }
 
-/// What a comparison with `NaN` on either side answers: as IEEE 754 has it (UNVERIFIED, 04 §3.3).
+/// The result of a comparison with `NaN` on either side: that of IEEE 754 (UNVERIFIED, 04 §3.3).
 fn not_a_number_holds(operator: Operator) -> bool {
     operator == Operator::NotEqual
 }
@@ -178,7 +178,7 @@ fn table_comparison_holds(comparison: &Comparison, folded_name: &str) -> bool {
     }
 }
 
-/// Finds properties of one entity, and remembers the last ones found or missed.
+/// Finds properties of one entity, and caches the last results.
 struct Lookup<'f, 'e> {
     entity: &'e EntityView<'e>,
     recent: [Option<(&'f str, Option<Property<'e>>)>; RECENT_PROPERTIES],

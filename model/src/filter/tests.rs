@@ -49,7 +49,7 @@ pub(crate) fn matches(filter: &Filter, entity: &Entity) -> bool {
     filter.matches(&EntityView::of(&entity.key, &entity.record).unwrap()).unwrap()
 }
 
-/// The answers for `eq ne lt le gt ge`, as a text of `1` and `0`.
+/// The results of `eq ne lt le gt ge`, as a text of `1` and `0`.
 fn answers(value: EdmValue<'_>, literal: &Literal) -> String {
     let entity = entity("p", "r", &[("P", value)]);
     let answer = |operator| if matches(&compare("P", operator, literal.clone()), &entity) { '1' } else { '0' };
@@ -265,7 +265,7 @@ pub(crate) fn key_text() -> impl Strategy<Value = String> {
 fn literal() -> impl Strategy<Value = Literal> {
     prop_oneof![
         4 => key_text().prop_map(|key| text(&key)),
-        // A literal may hold what a key cannot.
+        // A literal may contain characters that are not allowed in keys.
         1 => (key_text(), prop_oneof![Just('\0'), Just('\u{1}'), Just('\u{2}'), Just('/')], key_text())
             .prop_map(|(head, character, tail)| text(&format!("{head}{character}{tail}"))),
         1 => prop_oneof![Just(1), Just(2)].prop_map(Literal::Int32),

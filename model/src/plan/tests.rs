@@ -29,34 +29,34 @@ fn or<const N: usize>(operands: [Filter; N]) -> Filter {
 fn one_range_is_as_tight_as_the_keys_allow() {
     let point = and([partition(Equal, "p"), row(Equal, "r")]);
     for (filter, kind, range) in [
-        (point.clone(), PlanKind::Point, KeyRange::rows("p", Edge::Including("r"), Edge::Including("r"))),
+        (point.clone(), PlanKind::Point, KeyRange::rows("p", Bound::Included("r"), Bound::Included("r"))),
         (and([row(Equal, "r"), other(), partition(Equal, "p")]), PlanKind::Point, plan(Some(&point)).ranges[0].clone()),
         (
             and([and([partition(Equal, "p")]), row(Equal, "")]),
             PlanKind::Point,
-            KeyRange::rows("p", Edge::Including(""), Edge::Including("")),
+            KeyRange::rows("p", Bound::Included(""), Bound::Included("")),
         ),
-        (partition(Equal, "p"), PlanKind::RowRange, KeyRange::rows("p", Edge::Open, Edge::Open)),
-        (partition(Equal, ""), PlanKind::RowRange, KeyRange::rows("", Edge::Open, Edge::Open)),
+        (partition(Equal, "p"), PlanKind::RowRange, KeyRange::rows("p", Bound::Unbounded, Bound::Unbounded)),
+        (partition(Equal, ""), PlanKind::RowRange, KeyRange::rows("", Bound::Unbounded, Bound::Unbounded)),
         (
             and([partition(Equal, "p"), row(GreaterThanOrEqual, "a"), row(LessThan, "b"), other()]),
             PlanKind::RowRange,
-            KeyRange::rows("p", Edge::Including("a"), Edge::Excluding("b")),
+            KeyRange::rows("p", Bound::Included("a"), Bound::Excluded("b")),
         ),
         (
             and([partition(GreaterThanOrEqual, "p"), partition(LessThanOrEqual, "p"), row(GreaterThan, "a")]),
             PlanKind::RowRange,
-            KeyRange::rows("p", Edge::Excluding("a"), Edge::Open),
+            KeyRange::rows("p", Bound::Excluded("a"), Bound::Unbounded),
         ),
         (
             and([partition(GreaterThanOrEqual, "ab"), partition(LessThan, "ac")]),
             PlanKind::PartitionRange,
-            KeyRange::partitions(Edge::Including("ab"), Edge::Excluding("ac")),
+            KeyRange::partitions(Bound::Included("ab"), Bound::Excluded("ac")),
         ),
         (
             not(or([partition(LessThan, "ab"), partition(GreaterThanOrEqual, "ac")])),
             PlanKind::PartitionRange,
-            KeyRange::partitions(Edge::Including("ab"), Edge::Excluding("ac")),
+            KeyRange::partitions(Bound::Included("ab"), Bound::Excluded("ac")),
         ),
         (
             and([
@@ -67,18 +67,22 @@ fn one_range_is_as_tight_as_the_keys_allow() {
             ]),
             PlanKind::PartitionRange,
             KeyRange {
-                start: KeyRange::rows("a", Edge::Excluding("x"), Edge::Open).start,
-                end: KeyRange::rows("c", Edge::Open, Edge::Excluding("y")).end,
+                start: KeyRange::rows("a", Bound::Excluded("x"), Bound::Unbounded).start,
+                end: KeyRange::rows("c", Bound::Unbounded, Bound::Excluded("y")).end,
             },
         ),
-        (partition(GreaterThan, "p"), PlanKind::PartitionRange, KeyRange::partitions(Edge::Excluding("p"), Edge::Open)),
+        (
+            partition(GreaterThan, "p"),
+            PlanKind::PartitionRange,
+            KeyRange::partitions(Bound::Excluded("p"), Bound::Unbounded),
+        ),
         (
             or([
                 and([partition(Equal, "p"), row(LessThan, "m")]),
                 and([partition(Equal, "p"), row(GreaterThanOrEqual, "m")]),
             ]),
             PlanKind::RowRange,
-            KeyRange::rows("p", Edge::Open, Edge::Open),
+            KeyRange::rows("p", Bound::Unbounded, Bound::Unbounded),
         ),
     ] {
         let plan = plan(Some(&filter));
@@ -137,10 +141,13 @@ fn alternatives_are_separate_ranges_while_they_are_few() {
     let many = plan(Some(&points(PLAN_RANGES_MAX + 1)));
     let last = format!("{PLAN_RANGES_MAX:04}");
     assert_eq!(many.kind, PlanKind::RowRange);
-    assert_eq!(many.ranges, [KeyRange::rows("p", Edge::Including("0000"), Edge::Including(&last))]);
+    assert_eq!(many.ranges, [KeyRange::rows("p", Bound::Included("0000"), Bound::Included(&last))]);
     let narrowed = plan(Some(&and([points(2000), row(LessThan, "0002"), other()])));
     assert!(
-        narrowed.ranges.iter().all(|range| range.end <= KeyRange::rows("p", Edge::Open, Edge::Excluding("0002")).end)
+        narrowed
+            .ranges
+            .iter()
+            .all(|range| range.end <= KeyRange::rows("p", Bound::Unbounded, Bound::Excluded("0002")).end)
     );
     let product = and([
         or([partition(Equal, "a"), partition(Equal, "b")]),
@@ -152,8 +159,8 @@ fn alternatives_are_separate_ranges_while_they_are_few() {
     assert_eq!(
         except.ranges,
         [
-            KeyRange::partitions(Edge::Open, Edge::Excluding("p")),
-            KeyRange::partitions(Edge::Excluding("p"), Edge::Open)
+            KeyRange::partitions(Bound::Unbounded, Bound::Excluded("p")),
+            KeyRange::partitions(Bound::Excluded("p"), Bound::Unbounded)
         ]
     );
 }
@@ -194,7 +201,7 @@ fn tables_are_bounded_by_their_folded_name() {
     assert!(plan_tables(Some(&Filter::Constant(false))).is_empty());
 }
 
-/// The filters of the generator ask for keys; asked of tables, they must name the one property that tables have.
+/// The filters of the generator compare keys; for tables, they must name the only property of tables.
 fn about_tables(filter: Filter) -> Filter {
     match filter {
         Filter::And(operands) => Filter::And(operands.into_iter().map(about_tables).collect()),

@@ -62,7 +62,7 @@ pub enum Command {
     /// Copy everything from one place to another: data folders, running servers, accounts in the cloud
     ///
     /// It continues where it stopped, shows its progress, and at the end compares both sides entity by entity.
-    #[command(after_long_help = copy::EXAMPLES)]
+    #[command(after_long_help = copy::COPY_EXAMPLES)]
     Copy(Box<CopyArgs>),
 
     /// Back up a data folder, while its server runs: complete each time, and incremental on disk
@@ -79,7 +79,7 @@ pub enum Command {
     /// Check a data folder, or a repository of backups, from end to end, and change nothing
     ///
     /// It reports what is wrong and where, and counts what is there.
-    #[command(after_long_help = check::EXAMPLES)]
+    #[command(after_long_help = check::CHECK_EXAMPLES)]
     Check(Box<CheckArgs>),
 
     /// Ask a running server whether it is ready, for health checks of containers
@@ -101,14 +101,14 @@ pub enum Command {
     ///
     /// It reads several key ranges of a table at a time, continues where it stopped, and writes the entities in the order
     /// of their keys.
-    #[command(after_long_help = export::EXAMPLES)]
+    #[command(after_long_help = export::EXPORT_EXAMPLES)]
     Export(Box<ExportArgs>),
 
     /// Read files of entities into tables: what export wrote, and JSON lines or CSV of other tools
     ///
     /// It writes several transactions at a time, each of one partition, continues where it stopped, and names file, line
     /// and column of whatever is not an entity.
-    #[command(after_long_help = import::EXAMPLES)]
+    #[command(after_long_help = import::IMPORT_EXAMPLES)]
     Import(Box<ImportArgs>),
 
     /// List, create and delete tables of a running server or an account in the cloud

@@ -14,7 +14,7 @@ use std::time::Duration;
 use store::Engine;
 use wire::ErrorCode;
 use wire::query::raw_comp;
-use wire::signing::{AccountKey, Authorization, Signed, any_verifies, parse_date};
+use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, parse_date};
 
 /// Checks the credential of a request and returns what it allows. Sets `kind`, whether the credential is valid or not.
 ///
@@ -93,8 +93,8 @@ pub(crate) fn nobodys_keys() -> &'static [AccountKey; 2] {
     &KEYS
 }
 
-fn signed<'a>(path: &'a str, date: &'a str, incoming: &'a IncomingRequest<'a>) -> Signed<'a> {
-    Signed {
+fn signed<'a>(path: &'a str, date: &'a str, incoming: &'a IncomingRequest<'a>) -> SignedRequest<'a> {
+    SignedRequest {
         method: incoming.parts.method.as_str(),
         content_md5: text(incoming.head.content_md5).unwrap_or_default(),
         content_type: text(incoming.head.content_type).unwrap_or_default(),

@@ -9,7 +9,7 @@ use crate::telemetry::traces::step;
 use model::{AccountName, DateTime, Grant, StoredAccessPolicies, TableName};
 use std::pin::pin;
 use store::{Engine, ReadError, TableKey};
-use wire::sas::{Circumstances, verify};
+use wire::sas::{SasContext, verify};
 
 /// Checks the token of a request and returns what it allows.
 ///
@@ -33,7 +33,7 @@ pub(crate) async fn authenticate(
         Some(table) => policies(engine, account, table).await?,
         None => StoredAccessPolicies::default(),
     };
-    let used = Circumstances {
+    let used = SasContext {
         now: DateTime::from_system_time(incoming.now),
         source: incoming.connection.peer.ip(),
         is_https: incoming.connection.is_tls,

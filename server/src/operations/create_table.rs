@@ -6,7 +6,7 @@ use crate::tables::AccountTables;
 use model::TableName;
 use model::name::TableNameError;
 use store::Engine;
-use wire::negotiation::Content;
+use wire::negotiation::ContentKind;
 use wire::payload::{read_table, write_single_table};
 use wire::uri::write_table_address;
 use wire::{ErrorCode, ServiceError};
@@ -24,9 +24,9 @@ pub(super) async fn run<E: Engine>(
     tables.create(name.clone()).await?;
     let mut location = format!("{}/", context.base).into_bytes();
     write_table_address(&mut location, name.as_str());
-    Ok(OperationResponse::created(context.preference, location, context.content_type(Content::Entry), || {
+    Ok(OperationResponse::created(context.preference, location, context.content_type(ContentKind::Entry), || {
         let mut body = Vec::new();
-        write_single_table(&mut body, context.form(), name.as_str());
+        write_single_table(&mut body, context.response_context(), name.as_str());
         body
     }))
 }

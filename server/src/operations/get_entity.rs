@@ -4,11 +4,11 @@ use crate::request::{Failure, OperationContext, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use model::grant::Access;
+use model::grant::EntityAccess;
 use model::{Action, EntityView};
 use store::Engine;
 use wire::ErrorCode;
-use wire::negotiation::Content;
+use wire::negotiation::ContentKind;
 use wire::payload::write_single_entity;
 
 /// Reads one entity.
@@ -21,12 +21,12 @@ pub(super) async fn run<E: Engine>(
     context.options.check_supported().map_err(Failure::service)?;
     let select = context.select().map_err(Failure::service)?.filter(|select| !select.is_all());
     let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
-    context.allow(Action::Entities { table: context.table(), access: Access::Read, key: Some(&key) })?;
+    context.allow(Action::Entities { table: context.table(), access: EntityAccess::Read, key: Some(&key) })?;
     let record = tables.get(context.table(), &key).await?;
     let record = record.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
     let view = EntityView::of(&key, &record)?;
     let mut body = Vec::with_capacity(record.as_bytes().len() * 2 + 512);
-    write_single_entity(&mut body, &context.entity_form(select.as_ref()), &view)?;
-    let response = OperationResponse::ok(context.content_type(Content::Entry), vec![Bytes::from(body)]);
+    write_single_entity(&mut body, &context.entity_context(select.as_ref()), &view)?;
+    let response = OperationResponse::ok(context.content_type(ContentKind::Entry), vec![Bytes::from(body)]);
     Ok(OperationResponse { etag: Some(view.record.timestamp()), ..response })
 }

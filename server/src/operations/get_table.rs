@@ -6,7 +6,7 @@ use crate::tables::AccountTables;
 use bytes::Bytes;
 use store::Engine;
 use wire::ErrorCode;
-use wire::negotiation::Content;
+use wire::negotiation::ContentKind;
 use wire::payload::write_single_table;
 
 /// Responds with the entry, in the spelling of the table's creation.
@@ -17,6 +17,6 @@ pub(super) async fn run<E: Engine>(
     let spelling = tables.spelling(context.table()).await?;
     let spelling = spelling.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
     let mut body = Vec::new();
-    write_single_table(&mut body, context.form(), spelling.as_str());
-    Ok(OperationResponse::ok(context.content_type(Content::Entry), vec![Bytes::from(body)]))
+    write_single_table(&mut body, context.response_context(), spelling.as_str());
+    Ok(OperationResponse::ok(context.content_type(ContentKind::Entry), vec![Bytes::from(body)]))
 }

@@ -7,8 +7,8 @@ use crate::tables::AccountTables;
 use model::{DateTime, EntityKey, EntityView, Mutation, Record, RecordBuilder};
 use store::Engine;
 use wire::ErrorCode;
-use wire::entity_body::Keys;
-use wire::negotiation::{Content, Preference};
+use wire::entity_body::KeyLocation;
+use wire::negotiation::{ContentKind, Preference};
 use wire::payload::{read_entity, write_single_entity};
 use wire::uri::write_entity_address;
 
@@ -32,7 +32,7 @@ pub(super) struct Inserted {
 
 /// The mutation that the request describes.
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, Inserted), Failure> {
-    let entity = read_entity(context.body_format, context.body, Keys::InBody)?;
+    let entity = read_entity(context.body_format, context.body, KeyLocation::Body)?;
     let (Some(partition), Some(row)) = (entity.partition, entity.row) else {
         return Err(Failure::service(ErrorCode::PropertiesNeedValue));
     };
@@ -59,9 +59,9 @@ impl Inserted {
         if let Some(echo) = echo {
             let record: Record = echo.finish(timestamp);
             content.reserve(record.as_bytes().len() * 2);
-            write_single_entity(&mut content, &context.entity_form(None), &EntityView::of(&key, &record)?)?;
+            write_single_entity(&mut content, &context.entity_context(None), &EntityView::of(&key, &record)?)?;
         }
-        let content_type = context.content_type(Content::Entry);
+        let content_type = context.content_type(ContentKind::Entry);
         let created = OperationResponse::created(context.preference, location, content_type, || content);
         Ok(OperationResponse { etag: Some(timestamp), ..created })
     }

@@ -15,8 +15,10 @@ use model::{AccountName, DateTime, EntityView, Position};
 use std::ops::ControlFlow;
 use store::{Engine, EntitySink, Scan};
 use tracing::debug;
-use wire::negotiation::Content;
-use wire::payload::{EncoderCache, EntityForm, Form, end_entity_set, write_entity_in_set, write_start_of_entity_set};
+use wire::negotiation::ContentKind;
+use wire::payload::{
+    EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_entity_set,
+};
 use wire::{ErrorCode, Format, QueryOptions, Select, Version, continuation, filter};
 
 /// Responds with one page of the entities that match.
@@ -47,7 +49,7 @@ pub(super) async fn run<E: Engine>(
     let next = end.next.filter(|_| limit > 0);
     Ok(OperationResponse {
         continuation: next.as_ref().map_or_else(Vec::new, tokens),
-        ..OperationResponse::ok(context.content_type(Content::Set), segments)
+        ..OperationResponse::ok(context.content_type(ContentKind::Set), segments)
     })
 }
 
@@ -98,15 +100,15 @@ struct PageForm {
 }
 
 impl PageForm {
-    fn entity_form(&self) -> EntityForm<'_> {
-        let form = Form {
+    fn entity_context(&self) -> EntityContext<'_> {
+        let response = ResponseContext {
             base: &self.base,
             account: &self.account,
             format: self.format,
             version: self.version,
             now: self.now,
         };
-        EntityForm { form, table: &self.table, select: self.select.as_ref() }
+        EntityContext { response, table: &self.table, select: self.select.as_ref() }
     }
 }
 
@@ -140,7 +142,7 @@ impl PageWriter {
             return Err(damage.into());
         }
         if self.entities == 0 {
-            write_start_of_entity_set(&mut self.open, &self.form.entity_form(), true);
+            write_start_of_entity_set(&mut self.open, &self.form.entity_context(), true);
         }
         end_entity_set(&mut self.open, self.form.format);
         self.full.push(Bytes::from(self.open));
@@ -154,7 +156,7 @@ impl EntitySink for PageWriter {
             let full = std::mem::replace(&mut self.open, Vec::with_capacity(SEGMENT_BYTES + SEGMENT_BYTES / 8));
             self.full.push(Bytes::from(full));
         }
-        let form = self.form.entity_form();
+        let form = self.form.entity_context();
         let is_first = self.entities == 0;
         if is_first {
             write_start_of_entity_set(&mut self.open, &form, false);

@@ -9,7 +9,7 @@ use model::plan::plan_tables;
 use model::{Filter, TableName};
 use std::pin::pin;
 use store::Engine;
-use wire::negotiation::Content;
+use wire::negotiation::ContentKind;
 use wire::payload::write_table_set;
 use wire::{ErrorCode, QueryOptions, continuation, filter};
 
@@ -25,10 +25,10 @@ pub(super) async fn run<E: Engine>(
     check_properties(filter.as_ref())?;
     let (found, next) = page(tables, context, filter.as_ref(), limit).await?;
     let mut body = Vec::with_capacity(found.len() * 40 + 256);
-    write_table_set(&mut body, context.form(), found.iter().map(TableName::as_str));
+    write_table_set(&mut body, context.response_context(), found.iter().map(TableName::as_str));
     let continuation =
         next.map(|name| ("x-ms-continuation-nexttablename", continuation::encode(name.folded()))).into_iter().collect();
-    let response = OperationResponse::ok(context.content_type(Content::Set), vec![Bytes::from(body)]);
+    let response = OperationResponse::ok(context.content_type(ContentKind::Set), vec![Bytes::from(body)]);
     Ok(OperationResponse { continuation, ..response })
 }
 

@@ -20,6 +20,6 @@ pub(super) async fn run<E: Engine>(
 ///
 /// UNVERIFIED (10 §1): recorded are too many rules, bad `Days`, missing elements and an empty root; that every other
 /// error, and an empty body, has this code too.
-fn refusal(refusal: service_properties::Refusal) -> Failure {
+fn refusal(refusal: service_properties::ServicePropertiesError) -> Failure {
     Failure { source: Some(Box::new(refusal)), ..Failure::service(ErrorCode::InvalidXmlDocument) }
 }

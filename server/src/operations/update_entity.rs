@@ -6,7 +6,7 @@ use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::{EntityKey, Mutation};
 use store::Engine;
-use wire::entity_body::{EntityBody, Keys};
+use wire::entity_body::{EntityBody, KeyLocation};
 use wire::payload::read_entity;
 use wire::{ErrorCode, ServiceError, Version};
 
@@ -27,7 +27,7 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure
         None => ErrorCode::PropertyValueTooLarge,
     };
     let key = address_key(context.keys(), too_long)?;
-    let entity = read_entity(context.body_format, context.body, Keys::InTarget)?;
+    let entity = read_entity(context.body_format, context.body, KeyLocation::Address)?;
     check_body_keys(&key, &entity).map_err(Failure::service)?;
     let is_merge = matches!(context.kind, OperationKind::MergeEntity | OperationKind::InsertOrMergeEntity);
     let condition = context.condition(if is_merge { "MERGE" } else { "PUT" }).map_err(Failure::service)?;

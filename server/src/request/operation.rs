@@ -5,7 +5,7 @@
 
 use http::Method;
 use model::Action;
-use model::grant::Access;
+use model::grant::EntityAccess;
 
 /// The form of the address that an operation has, query options included (specification 02 §1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,35 +121,35 @@ macro_rules! operation_table {
                 request: Xml, response: Nothing, has_preference: false, unit: Request,
             }
             QueryEntities "QueryEntities" query_entities {
-                route: ["GET"] Entities Any, action: |table| Some(entities(table, Access::Read)), is_write: false,
+                route: ["GET"] Entities Any, action: |table| Some(entities(table, EntityAccess::Read)), is_write: false,
                 request: Nothing, response: Negotiated, has_preference: false, unit: Entity,
             }
             InsertEntity "InsertEntity" insert_entity {
-                route: ["POST"] Entities Any, action: |table| Some(entities(table, Access::Insert)), is_write: true,
+                route: ["POST"] Entities Any, action: |table| Some(entities(table, EntityAccess::Insert)), is_write: true,
                 request: Negotiated, response: Negotiated, has_preference: true, unit: Entity,
             }
             QueryEntity "QueryEntity" get_entity {
-                route: ["GET"] Entity Any, action: |table| Some(entities(table, Access::Read)), is_write: false,
+                route: ["GET"] Entity Any, action: |table| Some(entities(table, EntityAccess::Read)), is_write: false,
                 request: Nothing, response: Negotiated, has_preference: false, unit: Entity,
             }
             UpdateEntity "UpdateEntity" update_entity {
-                route: ["PUT"] Entity Present, action: |table| Some(entities(table, Access::Update)), is_write: true,
+                route: ["PUT"] Entity Present, action: |table| Some(entities(table, EntityAccess::Update)), is_write: true,
                 request: Negotiated, response: Nothing, has_preference: false, unit: Entity,
             }
             MergeEntity "MergeEntity" update_entity {
-                route: ["MERGE", "PATCH"] Entity Present, action: |table| Some(entities(table, Access::Update)), is_write: true,
+                route: ["MERGE", "PATCH"] Entity Present, action: |table| Some(entities(table, EntityAccess::Update)), is_write: true,
                 request: Negotiated, response: Nothing, has_preference: false, unit: Entity,
             }
             InsertOrReplaceEntity "InsertOrReplaceEntity" update_entity {
-                route: ["PUT"] Entity Absent, action: |table| Some(entities(table, Access::Upsert)), is_write: true,
+                route: ["PUT"] Entity Absent, action: |table| Some(entities(table, EntityAccess::Upsert)), is_write: true,
                 request: Negotiated, response: Nothing, has_preference: false, unit: Entity,
             }
             InsertOrMergeEntity "InsertOrMergeEntity" update_entity {
-                route: ["MERGE", "PATCH"] Entity Absent, action: |table| Some(entities(table, Access::Upsert)), is_write: true,
+                route: ["MERGE", "PATCH"] Entity Absent, action: |table| Some(entities(table, EntityAccess::Upsert)), is_write: true,
                 request: Negotiated, response: Nothing, has_preference: false, unit: Entity,
             }
             DeleteEntity "DeleteEntity" delete_entity {
-                route: ["DELETE"] Entity Any, action: |table| Some(entities(table, Access::Delete)), is_write: true,
+                route: ["DELETE"] Entity Any, action: |table| Some(entities(table, EntityAccess::Delete)), is_write: true,
                 request: Nothing, response: Nothing, has_preference: false, unit: Entity,
             }
             // Whether a batch writes is known only once it has been read.
@@ -175,7 +175,7 @@ macro_rules! operation_table {
 pub(crate) use operation_table;
 
 /// An operation on entities whose keys are not known yet.
-fn entities(table: &str, access: Access) -> Action<'_> {
+fn entities(table: &str, access: EntityAccess) -> Action<'_> {
     Action::Entities { table, access, key: None }
 }
 

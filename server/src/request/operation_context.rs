@@ -6,8 +6,8 @@ use model::{AccountName, Action, Condition, DateTime, EntityKey, Grant, KeyText,
 use std::borrow::Cow;
 use std::time::Instant;
 use wire::batch::PartRequest;
-use wire::negotiation::{Content, DataServiceVersion, FormatPreferences, Preference};
-use wire::payload::{EntityForm, Form};
+use wire::negotiation::{ContentKind, DataServiceVersion, FormatPreferences, Preference};
+use wire::payload::{EntityContext, ResponseContext};
 use wire::target::Resource;
 use wire::{ErrorCode, Format, QueryOptions, Select, ServiceError, Version};
 
@@ -76,17 +76,23 @@ impl<'a> OperationContext<'a> {
     }
 
     /// How the response is written.
-    pub(crate) fn form(&self) -> Form<'_> {
-        Form { base: self.base, account: self.account(), format: self.format, version: self.version, now: self.now() }
+    pub(crate) fn response_context(&self) -> ResponseContext<'_> {
+        ResponseContext {
+            base: self.base,
+            account: self.account(),
+            format: self.format,
+            version: self.version,
+            now: self.now(),
+        }
     }
 
     /// How entities of the table are written.
-    pub(crate) fn entity_form<'f>(&'f self, select: Option<&'f Select>) -> EntityForm<'f> {
-        EntityForm { form: self.form(), table: self.table(), select }
+    pub(crate) fn entity_context<'f>(&'f self, select: Option<&'f Select>) -> EntityContext<'f> {
+        EntityContext { response: self.response_context(), table: self.table(), select }
     }
 
     /// The media type of the response.
-    pub(crate) fn content_type(&self, content: Content) -> &'static str {
+    pub(crate) fn content_type(&self, content: ContentKind) -> &'static str {
         self.format.content_type(content)
     }
 
@@ -162,7 +168,7 @@ impl<'a> OperationContext<'a> {
             let (accept, format) = (self.headers.accept, self.options.format.as_deref());
             return Ok(FormatPreferences { accept, format, ..preferences }.default_part_format());
         }
-        resolved(preferences.answer_format())
+        resolved(preferences.response_format())
     }
 
     /// What the `Prefer` header of a part asks for; operations other than inserts have no preference.

@@ -20,8 +20,8 @@ use hyper::ext::ReasonPhrase;
 use model::{DateTime, ETag};
 use std::borrow::Cow;
 use wire::error::write_error_body;
-use wire::negotiation::Content;
-use wire::{ErrorBody, ErrorCode, Format, MetadataLevel};
+use wire::negotiation::ContentKind;
+use wire::{ErrorBodyFormat, ErrorCode, Format, MetadataLevel};
 
 const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
 
@@ -109,15 +109,17 @@ pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: D
 }
 
 /// The form of an error body and its media type (03 §6, 06 §1).
-fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (ErrorBody, &'static str) {
+fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (ErrorBodyFormat, &'static str) {
     match (layer, context.format) {
-        (Layer::Authentication, _) if context.incoming.accepts_json() => (ErrorBody::Json, "application/json"),
-        (Layer::Authentication | Layer::FrontEnd, _) => (ErrorBody::PrefixedXml, "application/xml"),
-        (Layer::Format, _) if code == ErrorCode::JsonFormatNotSupported => (ErrorBody::PrefixedXml, "application/xml"),
+        (Layer::Authentication, _) if context.incoming.accepts_json() => (ErrorBodyFormat::Json, "application/json"),
+        (Layer::Authentication | Layer::FrontEnd, _) => (ErrorBodyFormat::PrefixedXml, "application/xml"),
+        (Layer::Format, _) if code == ErrorCode::JsonFormatNotSupported => {
+            (ErrorBodyFormat::PrefixedXml, "application/xml")
+        }
         // The one media type that was recorded with a blank.
-        (Layer::Format, _) => (ErrorBody::ODataXml, "application/xml; charset=utf-8"),
-        (_, Some(format @ Format::Json(_))) => (ErrorBody::Json, format.content_type(Content::Error)),
-        (_, Some(Format::Atom) | None) => (ErrorBody::ODataXml, Format::Atom.content_type(Content::Error)),
+        (Layer::Format, _) => (ErrorBodyFormat::ODataXml, "application/xml; charset=utf-8"),
+        (_, Some(format @ Format::Json(_))) => (ErrorBodyFormat::Json, format.content_type(ContentKind::Error)),
+        (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, Format::Atom.content_type(ContentKind::Error)),
     }
 }
 
@@ -143,7 +145,7 @@ fn common_headers(context: &RequestContext<'_>) -> HeaderMap {
 /// The value that names a media type.
 fn content_type_value(text: &'static str) -> HeaderValue {
     const fn json(level: MetadataLevel) -> HeaderValue {
-        HeaderValue::from_static(Format::Json(level).content_type(Content::Entry))
+        HeaderValue::from_static(Format::Json(level).content_type(ContentKind::Entry))
     }
     // Checked byte by byte when the program is compiled, instead of for every response.
     static USUAL: [HeaderValue; 3] =

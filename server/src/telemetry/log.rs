@@ -94,8 +94,9 @@ fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
     }
     // For users the program is one part, although it is made of several crates.
     let of_program = directives.iter().filter_map(|directive| directive.trim().strip_prefix("rowhouse="));
-    let crates: Vec<String> = of_program.map(|level| format!(",server={level},tools={level}")).collect();
-    EnvFilter::try_new(format!("{LIBRARIES},{}{}", directives.join(","), crates.concat()))
+    let of_crates: Vec<String> = of_program.map(|level| format!("server={level},tools={level}")).collect();
+    directives.extend(of_crates.iter().map(String::as_str));
+    EnvFilter::try_new(format!("{LIBRARIES},{}", directives.join(",")))
         .map_err(|error| anyhow!("'{levels}' {FORM}: {error}"))
 }
 

@@ -6,7 +6,7 @@
 //! 2. The marker of a deleted table goes only after the last of its entities, so a purge survives a restart.
 
 use super::layout::{self, TableId};
-use super::shared::Shared;
+use super::state::EmbeddedState;
 use super::storage::Storage;
 use fjall::{PersistMode, Readable};
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const PURGE_STEP_ENTITIES: usize = 1024;
 
 /// Removes the entities of deleted tables, first those of the last run, then whenever it is woken.
-pub(super) fn purge(shared: &Shared, wakes: &Receiver<()>) {
+pub(super) fn purge(shared: &EmbeddedState, wakes: &Receiver<()>) {
     loop {
         // Without a database the committer is about to open it again, and wakes the purger when that is done.
         if let Ok(storage) = shared.storage()
@@ -31,7 +31,7 @@ pub(super) fn purge(shared: &Shared, wakes: &Receiver<()>) {
     }
 }
 
-fn purge_marked(shared: &Shared, storage: &Storage) -> fjall::Result<()> {
+fn purge_marked(shared: &EmbeddedState, storage: &Storage) -> fjall::Result<()> {
     let mut marked = Vec::new();
     for marker in storage.db.snapshot().prefix(&storage.data, layout::PURGE_PREFIX) {
         // Markers that are not table ids were refused when the database was opened.
@@ -81,7 +81,7 @@ fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> fjall::Result<Op
 }
 
 /// Syncs what was acknowledged since the last sync, each time an interval has passed.
-pub(super) fn sync_at_intervals(shared: &Shared, interval: Duration, stop: &Receiver<()>) {
+pub(super) fn sync_at_intervals(shared: &EmbeddedState, interval: Duration, stop: &Receiver<()>) {
     while stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
         if shared.is_unsynced.swap(false, Ordering::AcqRel)
             && let Ok(storage) = shared.storage()

@@ -10,91 +10,35 @@ use super::folder::{self, Folder};
 use super::open_error::OpenError;
 use super::preflight::{self, CutOff};
 use super::storage::Storage;
-use super::walk::Walk;
-use crate::engine::TableKey;
-use std::fmt;
+use super::walk;
+use crate::check::CheckReport;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Most problems that are told one by one.
-const PROBLEMS_MAX: usize = 100;
-
-/// What a check found.
-#[derive(Debug, Default)]
-pub struct CheckReport {
-    /// What is wrong; nothing if all is well.
-    pub problems: Vec<Problem>,
-    /// How many more problems there are than could be told.
-    pub untold: u64,
-    /// What is no damage and worth knowing.
-    pub notes: Vec<String>,
-    /// The tables, in the order of accounts and names.
-    pub tables: Vec<CheckedTable>,
-    /// Entities of deleted tables that are still to be removed.
-    pub purged_entities: u64,
-    /// Sorted files whose checksum was compared.
-    pub files: u64,
-    /// Of those files.
-    pub file_bytes: u64,
-}
-
-/// Something that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The file, the folder or the key.
-    pub place: String,
-    /// What is wrong with it.
-    pub what: String,
-}
-
-/// A table that was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckedTable {
-    /// Its account and name.
-    pub table: TableKey,
-    /// How many entities it has.
-    pub entities: u64,
-    /// Of their keys and records.
-    pub bytes: u64,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
+/// Reports sorted files whose checksum is wrong.
+fn report_unreadable(files: Vec<PathBuf>, report: &mut CheckReport) {
+    for file in files {
+        report.problem(file.display(), "its checksum is not the one that the manifest of its keyspace says");
     }
 }
 
-impl CheckReport {
-    pub(super) fn problem(&mut self, place: impl fmt::Display, what: impl fmt::Display) {
-        if self.problems.len() < PROBLEMS_MAX {
-            self.problems.push(Problem { place: place.to_string(), what: what.to_string() });
-        } else {
-            self.untold += 1;
-        }
-    }
+/// Notes files that a crash left behind.
+fn note_left_behind(files: &[PathBuf], report: &mut CheckReport) {
+    let what = "no manifest names it; a crash left it behind, and the next start removes it";
+    report.notes.extend(files.iter().map(|file| format!("{}: {what}", file.display())));
+}
 
-    fn unreadable(&mut self, files: Vec<PathBuf>) {
-        for file in files {
-            self.problem(file.display(), "its checksum is not the one that the manifest of its keyspace says");
-        }
+/// Reports what is damage; any other error means that nothing could be checked.
+fn report_damage(error: OpenError, report: &mut CheckReport) -> Result<(), OpenError> {
+    match error {
+        OpenError::Damaged { path, what } => report.problem(path.display(), what),
+        OpenError::Storage { path, source } => report.problem(path.display(), source),
+        other => return Err(other),
     }
-
-    fn left_behind(&mut self, files: &[PathBuf]) {
-        let what = "no manifest names it; a crash left it behind, and the next start removes it";
-        self.notes.extend(files.iter().map(|file| format!("{}: {what}", file.display())));
-    }
-
-    /// Notes what is damage; everything else means that nothing could be checked.
-    fn damage(&mut self, error: OpenError) -> Result<(), OpenError> {
-        match error {
-            OpenError::Damaged { path, what } => self.problem(path.display(), what),
-            OpenError::Storage { path, source } => self.problem(path.display(), source),
-            other => return Err(other),
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Checks a folder that nobody works on. `scratch` is an empty folder for files of this check, which needs room for the
@@ -105,7 +49,7 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
     let mut report = CheckReport::default();
     let folder = match Folder::take_to_read(path) {
         Ok(folder) => folder,
-        Err(error) => return report.damage(error).map(|()| report),
+        Err(error) => return report_damage(error, &mut report).map(|()| report),
     };
     let was_closed = folder.was_closed()?;
     let database = folder.database();
@@ -117,14 +61,12 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
             cut.journal.display(),
             cut.valid_bytes
         )),
-        Err(error) => {
-            report.damage(error)?;
-        }
+        Err(error) => report_damage(error, &mut report)?,
     }
     let unnamed = check_sorted_files(&database, &mut report)?;
     if !report.problems.is_empty() {
         // The library would make good what it takes for traces of a crash, and what it shows then is of no use.
-        report.unreadable(unnamed);
+        report_unreadable(unnamed, &mut report);
         return Ok(report);
     }
     copy_to_read(&database, scratch).map_err(|error| OpenError::io("copy for the check to", scratch, error))?;
@@ -133,16 +75,16 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
             let named = storage.sorted_files();
             let is_named = |file: &PathBuf| file.file_name().is_some_and(|name| named.contains(name));
             let (damaged, left_behind): (Vec<_>, Vec<_>) = unnamed.into_iter().partition(is_named);
-            report.unreadable(damaged);
-            report.left_behind(&left_behind);
-            Walk::new(&storage, &database, &mut report, read).run();
+            report_unreadable(damaged, &mut report);
+            note_left_behind(&left_behind, &mut report);
+            walk::check(&Arc::new(storage), &database, &mut report, read);
         }
         // Nothing that the folder says could be looked at.
         Err(OpenError::Storage { source, .. }) if is_of_scratch(&source) => {
             return Err(OpenError::Storage { path: scratch.to_owned(), source });
         }
         Err(error) => {
-            report.unreadable(unnamed);
+            report_unreadable(unnamed, &mut report);
             match error {
                 // The library names its copy, which is gone soon.
                 OpenError::Storage { source, .. } => report.problem(database.display(), source),
@@ -232,7 +174,8 @@ mod tests {
     use super::super::layout::{self, TableId};
     use super::super::{Embedded, EmbeddedOptions};
     use super::*;
-    use crate::engine::Engine;
+    use crate::check::PROBLEMS_MAX;
+    use crate::engine::{Engine, TableKey};
     use model::clock::SystemClock;
     use model::{AccountName, DateTime, RecordBuilder, StoredAccessPolicies, TableName};
 
@@ -283,20 +226,21 @@ mod tests {
         let cases: [(Entry, &str); 13] = [
             ((entity(1, b"p\0r"), record(1001)), "later than the highest"),
             ((entity(1, b"p\0r"), b"x".to_vec()), "cannot be read"),
-            ((entity(1, b"p\0r"), [record(1), vec![0]].concat()), "the record of an entity cannot be read"),
+            ((entity(1, b"p\0r"), [record(1), vec![0]].concat()), "the record of the entity cannot be read"),
             ((entity(1, b"pr"), record(1)), "cannot be read"),
             ((entity(1, b"p/q\0r"), record(1)), "no entity can have this key"),
             ((entity(7, b"p\0r"), record(1)), "belongs to no table"),
             ((b"\0\0\0\0\0\0\0\x01".to_vec(), record(1)), "cannot be read"),
-            ((own(b"x"), b"1".to_vec()), "nobody knows this kind of key"),
-            ((own(b"mother"), b"1".to_vec()), "is not known"),
+            ((own(b"x"), b"1".to_vec()), "knows no such kind of key"),
+            ((own(b"mother"), b"1".to_vec()), "knows no such kind of key"),
             ((own(b"sAB"), b"1".to_vec()), "service properties"),
             ((own(b"p123"), b"\x01".to_vec()), "the marker of a deleted table"),
             (catalog("Other", 1), "its id is that of another table"),
             (catalog("Other", 2), "was already given out"),
         ];
         for (entry, told) in cases {
-            let key = entry.0.escape_ascii().to_string();
+            // An entity of a table is named by its key inside the table.
+            let key = entry.0.strip_prefix(&1_u64.to_be_bytes()).unwrap_or(&entry.0).escape_ascii().to_string();
             let found = problems(&[good.clone(), entry]).await;
             assert!(found.len() == 1 && found[0].contains(told), "{key}: {found:?}");
             assert!(found[0].contains(&key) || told == "was already given out", "{key}: {found:?}");

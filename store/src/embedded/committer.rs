@@ -12,10 +12,11 @@
 //! 4. Whatever happens, every request is answered or its answer is dropped, so that no caller waits for ever.
 
 use super::group::Group;
+use super::guard::{Panicked, guarded};
 use super::layout::{self, TableId};
 use super::outage::Outage;
-use super::shared::Shared;
 use super::space::FreeSpace;
+use super::state::EmbeddedState;
 use super::storage::Storage;
 use crate::engine::{CatalogError, CommitError, Fault, TableKey};
 use crate::properties_value;
@@ -23,21 +24,24 @@ use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode};
 use model::{AccountName, Clock, Mutation, ServicePropertiesUpdate, StoredAccessPolicies, Transaction, Written};
 use std::fmt::Display;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc::error::TryRecvError;
+use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::time::timeout_at;
 
+/// Most requests that wait for the committer; more wait outside its queue.
+pub(super) const QUEUE_REQUESTS_MAX: usize = 4096;
+/// The unit in which the memory of the queue is counted, in bytes.
+pub(super) const QUEUE_MEMORY_UNIT_BYTES: usize = 1024;
+/// Most memory of the transactions that wait for the committer, in units of 1 KiB: 64 MiB.
+pub(super) const QUEUE_MEMORY_UNITS_MAX: u32 = 64 * 1024;
 /// Most transactions of one group.
 const GROUP_TRANSACTIONS_MAX: usize = 1024;
 /// A group takes no more transactions once they have this many bytes.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
-
-/// How often the committer looks for requests while it waits for the end of an outage.
-const OUTAGE_POLL: Duration = Duration::from_millis(10);
 
 /// What the committer is asked to do.
 pub(super) enum Request {
@@ -63,7 +67,7 @@ pub(super) struct CommitRequest {
 
 /// The state of the committer thread.
 pub(super) struct Committer<C> {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<EmbeddedState>,
     pub(super) requests: mpsc::Receiver<Request>,
     pub(super) stamps: Stamps<C>,
     pub(super) next_table_id: TableId,
@@ -74,6 +78,8 @@ pub(super) struct Committer<C> {
     pub(super) space: FreeSpace,
     /// Why nothing can be written; `None` if nothing is known to be wrong.
     pub(super) outage: Option<Outage>,
+    /// Bounds the wait for a request during an outage.
+    pub(super) timer: Runtime,
 }
 
 impl<C: Clock> Committer<C> {
@@ -82,25 +88,24 @@ impl<C: Clock> Committer<C> {
         loop {
             // A panic drops the answers of the group at hand, which tells their callers. Nothing of the group is visible: it
             // was not written, or the library refuses all further writes.
-            match catch_unwind(AssertUnwindSafe(|| self.next_request().map(|request| self.serve(request)))) {
+            match guarded(|| self.next_request().map(|request| self.serve(request))) {
                 Ok(Some(())) => {}
                 Ok(None) => break,
-                Err(_) => tracing::error!("the committer panicked; the requests at hand are answered with a fault"),
+                Err(Panicked) => {
+                    tracing::error!("the committer panicked; the requests at hand are answered with a fault");
+                }
             }
         }
     }
 
-    /// Waits for a request. An outage is ended meanwhile, if that is possible.
+    /// Waits for a request. During an outage it tries to end it in between.
     fn next_request(&mut self) -> Option<Request> {
-        while self.outage.is_some() {
-            match self.requests.try_recv() {
-                Ok(request) => return Some(request),
-                Err(TryRecvError::Disconnected) => return None,
-                Err(TryRecvError::Empty) => {
-                    std::thread::sleep(OUTAGE_POLL);
-                    // Either way the next look says more.
-                    let _still_out = self.writable();
-                }
+        while let Some(outage) = &self.outage {
+            let next_attempt = outage.next_attempt().into();
+            match self.timer.block_on(async { timeout_at(next_attempt, self.requests.recv()).await }) {
+                Ok(request) => return request,
+                // If the outage goes on, there is a later attempt.
+                Err(_elapsed) => drop(self.writable()),
             }
         }
         self.requests.blocking_recv()

@@ -1,20 +1,11 @@
-//! What the threads of the embedded engine count while they work, and the figures that are made of it.
+//! What the committer counts while it works.
 
-use super::shared::Shared;
-use super::storage::Storage;
-use super::{QUEUE_MEMORY_UNIT_BYTES, QUEUE_MEMORY_UNITS_MAX, layout, space};
-use crate::figures::{
-    CommitterFigures, DiskFigures, Distribution, Figures, GROUP_BOUNDS, Refusal, STORAGE_TIME_BOUNDS, TreeFigures,
-};
-use fjall::{AbstractTree, Readable};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tokio::sync::{Semaphore, mpsc};
+use crate::figures::{Distribution, GROUP_BOUNDS, STORAGE_TIME_BOUNDS};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// What the committer counts. It alone writes here.
 #[derive(Debug)]
-pub(super) struct Counts {
+pub(super) struct CommitterCounts {
     pub(super) group_transactions: Distribution,
     pub(super) group_entities: Distribution,
     pub(super) write_time: Distribution,
@@ -24,7 +15,7 @@ pub(super) struct Counts {
     pub(super) is_out: AtomicBool,
 }
 
-impl Counts {
+impl CommitterCounts {
     pub(super) fn new() -> Self {
         Self {
             group_transactions: Distribution::new(GROUP_BOUNDS),
@@ -35,93 +26,4 @@ impl Counts {
             is_out: AtomicBool::new(false),
         }
     }
-}
-
-/// The folder whose disk is looked at, and how much of it is to stay free.
-#[derive(Debug)]
-pub(super) struct Disk {
-    pub(super) folder: PathBuf,
-    pub(super) reserve_bytes: u64,
-}
-
-impl Disk {
-    fn figures(&self) -> Option<DiskFigures> {
-        let free_bytes = space::free_bytes(&self.folder).ok()?;
-        Some(DiskFigures { free_bytes, reserve_bytes: self.reserve_bytes })
-    }
-}
-
-/// The figures of the engine. Reads from the file system, so it may take a moment.
-pub(super) fn figures<T>(
-    shared: &Shared,
-    disk: &Disk,
-    queue: Option<&mpsc::Sender<T>>,
-    queue_memory: &Semaphore,
-    scans_running: usize,
-) -> Figures {
-    let counts = &shared.counts;
-    let storage = shared.storage().ok();
-    let disk = disk.figures();
-    let free_units = queue_memory.available_permits().min(QUEUE_MEMORY_UNITS_MAX as usize);
-    let committer = CommitterFigures {
-        queue: queue.map_or(0, |queue| number(queue.max_capacity() - queue.capacity())),
-        queue_bytes: number((QUEUE_MEMORY_UNITS_MAX as usize - free_units) * QUEUE_MEMORY_UNIT_BYTES),
-        group_transactions: counts.group_transactions.read(),
-        group_entities: counts.group_entities.read(),
-        write_nanoseconds: counts.write_time.read(),
-        transactions: counts.transactions.load(Ordering::Relaxed),
-        outages: counts.outages.load(Ordering::Relaxed),
-    };
-    let refusal = if shared.check_open().is_err() {
-        Some(Refusal::Closed)
-    } else if counts.is_out.load(Ordering::Relaxed) {
-        Some(Refusal::Outage)
-    } else {
-        disk.filter(|disk| disk.free_bytes < disk.reserve_bytes).map(|_| Refusal::DiskFull)
-    };
-    Figures {
-        tables: Some(number(shared.catalog().count())),
-        purge_backlog: storage.as_deref().and_then(purge_backlog),
-        refusal,
-        disk,
-        committer: Some(committer),
-        tree: storage.as_ref().map(|storage| tree(storage, scans_running)),
-        database: None,
-    }
-}
-
-/// Deleted tables whose marker is still there.
-fn purge_backlog(storage: &Storage) -> Option<u64> {
-    let mut backlog = 0;
-    for marker in storage.db.snapshot().prefix(&storage.data, layout::PURGE_PREFIX) {
-        marker.key().ok()?;
-        backlog += 1;
-    }
-    Some(backlog)
-}
-
-fn tree(storage: &Arc<Storage>, scans_running: usize) -> TreeFigures {
-    let (db, data) = (&storage.db, &storage.data);
-    let metrics = data.metrics();
-    let journal_bytes = db.journal_disk_space().unwrap_or(0);
-    TreeFigures {
-        disk_bytes: data.disk_space() + journal_bytes,
-        journal_bytes,
-        journals: number(db.journal_count()),
-        sorted_files: number(data.tree.table_count()),
-        memtable_bytes: db.write_buffer_size(),
-        flushes_waiting: number(data.tree.sealed_memtable_count()),
-        cache_bytes: db.cache_size(),
-        cache_capacity_bytes: db.cache_capacity(),
-        cache_hits: number(metrics.block_load_cached_count()),
-        cache_misses: number(metrics.block_load_io_count()),
-        compactions_running: number(db.active_compactions()),
-        compactions: number(db.compactions_completed()),
-        compaction_seconds: db.time_compacting().as_secs_f64(),
-        scans_running: number(scans_running),
-    }
-}
-
-fn number(count: usize) -> u64 {
-    count as u64
 }

@@ -6,13 +6,11 @@
 //! created, and when that is complete the marker gets its name. A temporary marker alone says that the folder is
 //! ours and that nothing in it was ever acknowledged, so its database may be thrown away and made again.
 
+use super::layout::FORMAT;
 use super::open_error::OpenError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-
-/// The format that this code writes and reads.
-pub(super) const FORMAT: u32 = 1;
 
 const MARKER: &str = "rowhouse.format";
 const NEW_MARKER: &str = "rowhouse.format.new";
@@ -43,8 +41,16 @@ const IGNORED: [&str; 2] = [LOCK, "lost+found"];
 pub(super) struct Folder {
     path: PathBuf,
     /// Held for its lock, which the operating system lets go when the file is closed, however the process ends.
-    _lock: File,
+    lock: File,
     is_new: bool,
+}
+
+impl Drop for Folder {
+    /// Closing the file would not release the lock while a child process that is just being started has the file, too.
+    fn drop(&mut self) {
+        // Where this fails, closing has to do.
+        let _ = self.lock.unlock();
+    }
 }
 
 /// What a folder is, judged without changing it.
@@ -67,7 +73,7 @@ impl Folder {
         if is_new {
             prepare(path).map_err(|error| OpenError::io("prepare the folder", path, error))?;
         }
-        Ok(Self { path: path.to_owned(), _lock: lock, is_new })
+        Ok(Self { path: path.to_owned(), lock, is_new })
     }
 
     /// Takes possession of a complete data folder to read in it, and changes nothing.
@@ -87,7 +93,7 @@ impl Folder {
             }
             Err(error) => return Err(OpenError::io("open the lock file", &lock_path, error)),
         };
-        Ok(Self { path: path.to_owned(), _lock: lock, is_new: false })
+        Ok(Self { path: path.to_owned(), lock, is_new: false })
     }
 
     /// Takes possession of a folder to restore a backup into: a missing or an empty one, or one with what a restore that
@@ -113,7 +119,7 @@ impl Folder {
             prepare(path)
         };
         prepared().map_err(|error| OpenError::io("prepare the folder", path, error))?;
-        Ok(Self { path: path.to_owned(), _lock: lock, is_new: true })
+        Ok(Self { path: path.to_owned(), lock, is_new: true })
     }
 
     /// Says that everything was restored and synced: from here on the folder is like any other that was closed in order.

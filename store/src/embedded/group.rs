@@ -3,10 +3,9 @@
 //! Invariant: a transaction sees what all transactions before it in the group did, and nothing of one that is refused.
 
 use super::layout::{self, TableId};
-use super::lookup;
-use super::shared::Shared;
-use super::storage::Storage;
-use crate::engine::{CommitError, Fault, TableKey};
+use super::state::EmbeddedState;
+use super::storage::{Storage, storage_fault};
+use crate::engine::{CommitError, TableKey};
 use crate::page::damaged;
 use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode, UserKey, UserValue};
@@ -17,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 /// The transactions so far.
 pub(super) struct Group<'a> {
-    shared: &'a Shared,
+    shared: &'a EmbeddedState,
     storage: &'a Storage,
     batch: OwnedWriteBatch,
     /// What the batch makes of each entity. A single transaction needs none: it never names an entity twice.
@@ -26,7 +25,7 @@ pub(super) struct Group<'a> {
 
 impl<'a> Group<'a> {
     /// An empty group, for one transaction or for several.
-    pub(super) fn new(shared: &'a Shared, storage: &'a Storage, has_several: bool) -> Self {
+    pub(super) fn new(shared: &'a EmbeddedState, storage: &'a Storage, has_several: bool) -> Self {
         Self { shared, storage, batch: storage.db.batch(), overlay: has_several.then(HashMap::new) }
     }
 
@@ -82,29 +81,21 @@ impl<'a> Group<'a> {
         effects.map(|effects| (keys, effects))
     }
 
-    /// What each mutation finds, as far as it depends on it. All is read before the first is judged, so what cannot be read is a
-    /// fault even if an earlier mutation would have been refused.
+    /// The entity that each mutation finds, where the mutation depends on it. All are read before the first mutation is
+    /// judged, so an entity that cannot be read is a fault even if an earlier mutation would have been refused.
     fn existing(&self, mutations: &[Mutation], keys: &[UserKey]) -> fjall::Result<Vec<Option<UserValue>>> {
-        let mut existing = vec![None; keys.len()];
-        let (mut sought, mut places) = (Vec::new(), Vec::new());
-        for ((mutation, key), existing) in mutations.iter().zip(keys).zip(&mut existing) {
+        let find = |(mutation, key): (&Mutation, &UserKey)| {
             // An upsert that replaces needs nothing of the existing entity, not even its Timestamp, because that of the
             // transaction is later than every one before it. Not reading it is what keeps blind writes fast.
             if matches!(mutation, Mutation::InsertOrReplace { .. }) {
-                continue;
+                return Ok(None);
             }
-            let known = self.overlay.as_ref().and_then(|overlay| overlay.get(key));
-            if let Some(value) = known {
-                existing.clone_from(value);
-            } else {
-                sought.push(key);
-                places.push(existing);
+            match self.overlay.as_ref().and_then(|overlay| overlay.get(key)) {
+                Some(known) => Ok(known.clone()),
+                None => self.storage.data.get(key),
             }
-        }
-        for (place, value) in places.into_iter().zip(lookup::find(self.storage, &sought)?) {
-            *place = value;
-        }
-        Ok(existing)
+        };
+        mutations.iter().zip(keys).map(find).collect()
     }
 
     fn push(&mut self, key: UserKey, effect: Effect) {
@@ -121,9 +112,4 @@ impl<'a> Group<'a> {
             None => self.batch.remove(data, key),
         }
     }
-}
-
-/// A failure of the storage library as a caller gets it.
-pub(super) fn storage_fault(error: fjall::Error) -> Fault {
-    Fault::Storage(Box::new(error))
 }

@@ -5,7 +5,12 @@
 
 use crate::engine::TableKey;
 use crate::policies_value::{self, push_text, take_text, take_time};
-use model::{AccountName, DateTime, EntityKey, StoredAccessPolicies, TableName};
+use crate::properties_value;
+use crate::snapshot::SnapshotTable;
+use model::{AccountName, DateTime, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
+
+/// The format of data folders that this version writes and reads.
+pub(super) const FORMAT: u32 = 1;
 
 /// The one keyspace. Each keyspace would cost about 17 more syncs when a folder is created, and would keep journals
 /// from being deleted until it has been written out too.
@@ -125,6 +130,13 @@ pub(super) struct CatalogEntry {
     pub(super) policies: StoredAccessPolicies,
 }
 
+impl CatalogEntry {
+    /// The table as a snapshot has it.
+    pub(super) fn into_snapshot(self) -> SnapshotTable {
+        SnapshotTable { table: self.table, created: self.created, policies: self.policies }
+    }
+}
+
 /// Reads an entry of the catalog; `None` if it is damaged or of a newer version.
 pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEntry> {
     let (version, rest) = value.split_first()?;
@@ -143,13 +155,58 @@ pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
     is_good.then_some(CatalogEntry { table, id: TableId::from_bytes(id)?, created: created?, policies })
 }
 
+/// An entry of the engine's own.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum OwnEntry {
+    /// The id that the next table gets.
+    NextTableId(TableId),
+    /// The highest Timestamp given out.
+    LastStamp(DateTime),
+    /// A table.
+    Table(CatalogEntry),
+    /// A deleted table whose entities are still to be removed.
+    Purge(TableId),
+    /// The service properties of an account.
+    ServiceProperties(AccountName, Box<ServiceProperties>),
+}
+
+/// Why an entry of the engine's own cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnEntryError {
+    /// It is damaged, or of a newer version; says what cannot be read.
+    Damaged(&'static str),
+    /// There is no such kind of key in this version.
+    UnknownKind,
+}
+
+/// Reads an entry of the engine's own, whose key begins with zeros.
+pub(super) fn decode_own_entry(key: &[u8], value: &[u8]) -> Result<OwnEntry, OwnEntryError> {
+    let (entry, what) = if key == NEXT_TABLE_ID {
+        (TableId::from_bytes(value).map(OwnEntry::NextTableId), "the id of the next table cannot be read")
+    } else if key == LAST_STAMP {
+        (decode_stamp(value).map(OwnEntry::LastStamp), "the highest Timestamp given out cannot be read")
+    } else if key.starts_with(CATALOG_PREFIX) {
+        (decode_catalog_entry(key, value).map(OwnEntry::Table), "the entry of a table cannot be read")
+    } else if key.starts_with(PURGE_PREFIX) {
+        let id = decode_purge_key(key).filter(|_| value == PURGE_VALUE);
+        (id.map(OwnEntry::Purge), "the marker of a deleted table cannot be read")
+    } else if key.starts_with(SERVICE_PROPERTIES_PREFIX) {
+        let properties = decode_service_properties_key(key).zip(properties_value::decode(value));
+        let entry = properties.map(|(account, properties)| OwnEntry::ServiceProperties(account, Box::new(properties)));
+        (entry, "the service properties of an account cannot be read")
+    } else {
+        return Err(OwnEntryError::UnknownKind);
+    };
+    entry.ok_or(OwnEntryError::Damaged(what))
+}
+
 /// The value of [`LAST_STAMP`].
 pub(super) fn stamp_value(stamp: DateTime) -> [u8; 8] {
     stamp.ticks().to_be_bytes()
 }
 
 /// The stamp that a value of [`LAST_STAMP`] stands for.
-pub(super) fn decode_stamp(value: &[u8]) -> Option<DateTime> {
+fn decode_stamp(value: &[u8]) -> Option<DateTime> {
     DateTime::from_ticks(i64::from_be_bytes(value.try_into().ok()?))
 }
 
@@ -159,7 +216,7 @@ pub(super) fn service_properties_key(account: &AccountName) -> Vec<u8> {
 }
 
 /// The account of a key of service properties.
-pub(super) fn decode_service_properties_key(key: &[u8]) -> Option<AccountName> {
+fn decode_service_properties_key(key: &[u8]) -> Option<AccountName> {
     AccountName::new(std::str::from_utf8(key.strip_prefix(SERVICE_PROPERTIES_PREFIX)?).ok()?)
 }
 

@@ -13,57 +13,54 @@ mod background;
 mod check;
 mod committer;
 mod counts;
+mod figures;
 mod folder;
 mod group;
+mod guard;
 mod journal;
 mod layout;
-mod lookup;
 mod open_error;
 mod outage;
 mod preflight;
 mod restore;
-mod shared;
 mod slow_reads;
 mod snapshot;
 mod space;
+mod state;
 mod storage;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-pub use check::{CheckReport, CheckedTable, Problem, check_folder};
+pub use check::check_folder;
 pub use open_error::OpenError;
 pub use restore::RestoredFolder;
-pub use snapshot::{EmbeddedSnapshot, Snapshots};
 
 use crate::cancellation::Cancellation;
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::figures::Figures;
+use crate::snapshot::Snapshots;
 use crate::stamp::Stamps;
-use committer::{CommitRequest, Committer, Request};
-use counts::Disk;
+use committer::{
+    CommitRequest, Committer, QUEUE_MEMORY_UNIT_BYTES, QUEUE_MEMORY_UNITS_MAX, QUEUE_REQUESTS_MAX, Request,
+};
+use figures::Disk;
 use fjall::PersistMode;
 use folder::Folder;
 use model::{AccountName, Clock, EntityKey, Mutation, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
 use preflight::CutOff;
-use shared::Shared;
 use space::FreeSpace;
+use state::EmbeddedState;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::{OpenSettings, Storage};
+use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::coop::consume_budget;
-
-/// Most requests that wait for the committer; more wait outside its queue.
-const QUEUE_REQUESTS_MAX: usize = 4096;
-/// The unit in which the memory of the queue is counted, in bytes.
-const QUEUE_MEMORY_UNIT_BYTES: usize = 1024;
-/// Most memory of the transactions that wait for the committer, in units of 1 KiB: 64 MiB.
-const QUEUE_MEMORY_UNITS_MAX: u32 = 64 * 1024;
 
 /// When an acknowledged write is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +102,7 @@ impl Default for EmbeddedOptions {
 ///
 /// Dropping it closes it too, and blocks until its threads have ended.
 pub struct Embedded {
-    shared: Arc<Shared>,
+    shared: Arc<EmbeddedState>,
     /// `None` only while the engine is being dropped.
     requests: Option<mpsc::Sender<Request>>,
     queue_memory: Arc<Semaphore>,
@@ -133,7 +130,7 @@ impl Embedded {
         let mut folder = Folder::take(path)?;
         let storage = Storage::open(&mut folder, settings)?;
         let recovered = storage.recover()?;
-        let shared = Arc::new(Shared::new(folder, settings, storage, recovered.catalog, recovered.properties));
+        let shared = Arc::new(EmbeddedState::new(folder, settings, storage, recovered.catalog, recovered.properties));
         let thread_error = |error| OpenError::io("start a thread for", path, error);
 
         let (purges, wakes) = std_mpsc::channel();
@@ -141,7 +138,7 @@ impl Embedded {
         let mut threads = Threads { committer: None, purger: Some((purges.clone(), purger)), syncer: None };
         if let Durability::Interval(interval) = options.durability {
             let (stop, stopped) = std_mpsc::channel();
-            let run = move |shared: &Shared| background::sync_at_intervals(shared, interval, &stopped);
+            let run = move |shared: &EmbeddedState| background::sync_at_intervals(shared, interval, &stopped);
             threads.syncer = Some((stop, spawn("syncer", &shared, run).map_err(thread_error)?));
         }
         let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
@@ -157,6 +154,7 @@ impl Embedded {
             },
             space: FreeSpace::new(path, options.min_free_bytes),
             outage: None,
+            timer: Builder::new_current_thread().enable_time().build().map_err(thread_error)?,
         };
         threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
         let scans_max = options.concurrent_scans.max(1);
@@ -172,8 +170,8 @@ impl Embedded {
     }
 
     /// What takes snapshots of this engine, for as long as it is open.
-    pub fn snapshots(&self) -> Snapshots {
-        Snapshots::new(Arc::clone(&self.shared))
+    pub fn snapshots(&self) -> Arc<dyn Snapshots> {
+        Arc::clone(&self.shared) as _
     }
 
     async fn request(&self, request: Request) -> Result<(), Fault> {
@@ -193,7 +191,7 @@ impl Embedded {
     /// Runs what may wait for the disk where nobody else waits with it.
     async fn on_a_waiting_thread<T: Send + 'static>(
         &self,
-        run: impl FnOnce(&Shared) -> T + Send + 'static,
+        run: impl FnOnce(&EmbeddedState) -> T + Send + 'static,
     ) -> Result<T, Fault> {
         let shared = Arc::clone(&self.shared);
         tokio::task::spawn_blocking(move || run(&shared)).await.map_err(|error| Fault::Storage(Box::new(error)))
@@ -321,7 +319,7 @@ impl Engine for Embedded {
 
     fn figures(&self) -> Figures {
         let scans_running = self.scans_max.saturating_sub(self.scans.available_permits());
-        counts::figures(&self.shared, &self.disk, self.requests.as_ref(), &self.queue_memory, scans_running)
+        figures::figures(&self.shared, &self.disk, self.requests.as_ref(), &self.queue_memory, scans_running)
     }
 
     async fn close(&self) -> Result<(), Fault> {
@@ -335,7 +333,7 @@ impl Engine for Embedded {
         let ended = tokio::task::spawn_blocking(move || {
             threads.lock().unwrap_or_else(PoisonError::into_inner).join();
             let storage = shared.storage()?;
-            storage.db.persist(PersistMode::SyncAll).map_err(group::storage_fault)?;
+            storage.db.persist(PersistMode::SyncAll).map_err(storage::storage_fault)?;
             if let Err(error) = shared.folder().note_closing() {
                 tracing::warn!(%error, "the data folder was closed in order, but that could not be noted in it");
             }
@@ -382,7 +380,11 @@ impl Drop for CancelOnDrop {
     }
 }
 
-fn spawn(name: &str, shared: &Arc<Shared>, run: impl FnOnce(&Shared) + Send + 'static) -> io::Result<JoinHandle<()>> {
+fn spawn(
+    name: &str,
+    shared: &Arc<EmbeddedState>,
+    run: impl FnOnce(&EmbeddedState) + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     std::thread::Builder::new().name(format!("rowhouse {name}")).spawn(move || run(&shared))
 }

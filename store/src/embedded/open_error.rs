@@ -1,5 +1,6 @@
 //! Why a data folder was not opened: what is wrong, where, and what to do about it.
 
+use super::layout::FORMAT;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -103,7 +104,7 @@ impl fmt::Display for OpenError {
                 f,
                 "{} says format {found}, and this version of Rowhouse reads up to format {}; use a newer version",
                 folder_marker.display(),
-                super::folder::FORMAT
+                FORMAT
             ),
             Self::Damaged { path, what } => write!(
                 f,

@@ -10,7 +10,7 @@
 //! 1. As long as the disk refuses a probe, the old database stays open, and everything that was visible can be read.
 //! 2. Nothing is written to a database that has refused a write.
 
-use super::shared::Shared;
+use super::state::EmbeddedState;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
@@ -34,12 +34,17 @@ impl Outage {
         Self { began: now, next_attempt: now, last_error: String::new() }
     }
 
-    /// Tries to end the outage, if it is time for that. Whether it is over.
-    pub(super) fn try_to_end(&mut self, shared: &Shared) -> bool {
+    /// When the next attempt to end the outage is due.
+    pub(super) fn next_attempt(&self) -> Instant {
+        self.next_attempt
+    }
+
+    /// Tries to end the outage, if an attempt is due. Whether it is over.
+    pub(super) fn try_to_end(&mut self, shared: &EmbeddedState) -> bool {
         if Instant::now() < self.next_attempt {
             return false;
         }
-        // Before the attempt, which may panic on what it reads, and is then made again as any other.
+        // Set before the attempt too: the next one is due after a pause even if this one panics.
         self.next_attempt = Instant::now() + ATTEMPT_PAUSE;
         let attempt = match shared.folder().probe() {
             Ok(()) => shared.open_again().map_err(|error| error.to_string()),

@@ -8,7 +8,7 @@ use super::open_error::OpenError;
 use super::preflight::CutOff;
 use super::storage::{OpenSettings, Storage};
 use crate::properties_value;
-use crate::snapshot::SnapshotTable;
+use crate::snapshot::{Restore, SnapshotTable};
 use fjall::{OwnedWriteBatch, PersistMode};
 use model::{AccountName, DateTime, ServiceProperties};
 use std::path::Path;
@@ -38,38 +38,6 @@ impl RestoredFolder {
         Ok(Self { storage, batch, batch_bytes: 0, next_table_id: TableId::FIRST, folder })
     }
 
-    /// Adds the service properties of an account.
-    pub fn properties(&mut self, account: &AccountName, properties: &ServiceProperties) -> Result<(), OpenError> {
-        self.put(layout::service_properties_key(account), &properties_value::encode(properties))
-    }
-
-    /// Adds a table; the entities that follow are its.
-    pub fn table(&mut self, table: &SnapshotTable) -> Result<(), OpenError> {
-        let id = self.next_table_id;
-        self.next_table_id = id.next();
-        let value = layout::catalog_value(&table.table, id, table.created, &table.policies);
-        self.put(layout::catalog_key(&table.table), &value)
-    }
-
-    /// Adds an entity to the table that was added last.
-    pub fn entity(&mut self, key: &[u8], record: &[u8]) -> Result<(), OpenError> {
-        let table = self.next_table_id.before().unwrap_or(TableId::FIRST);
-        self.put(layout::entity_key(table, key), record)
-    }
-
-    /// Makes everything durable, and the folder one like any other. No Timestamp up to `last_stamp` is given out again.
-    pub fn finish(mut self, last_stamp: DateTime) -> Result<(), OpenError> {
-        self.put(layout::NEXT_TABLE_ID.to_vec(), &self.next_table_id.to_bytes())?;
-        self.put(layout::LAST_STAMP.to_vec(), &layout::stamp_value(last_stamp))?;
-        self.write()?;
-        self.storage.db.persist(PersistMode::SyncAll).map_err(|source| self.failure(source))?;
-        let Self { storage, batch, mut folder, .. } = self;
-        // Closed first: what its threads still write must not come after the folder is complete.
-        drop(batch);
-        drop(storage);
-        folder.complete_restore()
-    }
-
     fn put(&mut self, key: Vec<u8>, value: &[u8]) -> Result<(), OpenError> {
         self.batch_bytes += key.len() + value.len();
         self.batch.insert(&self.storage.data, key, value);
@@ -85,5 +53,38 @@ impl RestoredFolder {
 
     fn failure(&self, source: fjall::Error) -> OpenError {
         OpenError::Storage { path: self.folder.database(), source }
+    }
+}
+
+impl Restore for RestoredFolder {
+    type Error = OpenError;
+
+    fn properties(&mut self, account: &AccountName, properties: &ServiceProperties) -> Result<(), OpenError> {
+        self.put(layout::service_properties_key(account), &properties_value::encode(properties))
+    }
+
+    fn table(&mut self, table: &SnapshotTable) -> Result<(), OpenError> {
+        let id = self.next_table_id;
+        self.next_table_id = id.next();
+        let value = layout::catalog_value(&table.table, id, table.created, &table.policies);
+        self.put(layout::catalog_key(&table.table), &value)
+    }
+
+    fn entity(&mut self, key: &[u8], record: &[u8]) -> Result<(), OpenError> {
+        let table = self.next_table_id.before().unwrap_or(TableId::FIRST);
+        self.put(layout::entity_key(table, key), record)
+    }
+
+    /// Makes the folder one like any other.
+    fn finish(mut self, last_stamp: DateTime) -> Result<(), OpenError> {
+        self.put(layout::NEXT_TABLE_ID.to_vec(), &self.next_table_id.to_bytes())?;
+        self.put(layout::LAST_STAMP.to_vec(), &layout::stamp_value(last_stamp))?;
+        self.write()?;
+        self.storage.db.persist(PersistMode::SyncAll).map_err(|source| self.failure(source))?;
+        let Self { storage, batch, mut folder, .. } = self;
+        // Closed first: what its threads still write must not come after the folder is complete.
+        drop(batch);
+        drop(storage);
+        folder.complete_restore()
     }
 }

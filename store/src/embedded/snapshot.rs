@@ -1,124 +1,84 @@
-//! Snapshots of everything, for backups: taken at one instant, read for as long as it takes, while writers go on.
+//! Snapshots of the embedded engine.
 //!
-//! Invariants:
-//!
-//! 1. A snapshot shows all of each transaction that was acknowledged before it was taken, and nothing of a transaction
-//!    in part. Tables, policies, properties and entities are of the same instant.
-//! 2. Whoever reads a snapshot stops soon when the engine closes or must open its database again.
+//! Invariant beyond those of [`crate::snapshot`]: a reader of a snapshot stops soon when the engine closes or must open
+//! its database again, because neither is possible before.
 
-use super::group::storage_fault;
-use super::layout::{self, TableId};
-use super::shared::Shared;
-use super::storage::Storage;
+use super::layout::{self, OwnEntry, OwnEntryError, TableId};
+use super::state::EmbeddedState;
+use super::storage::{Storage, storage_fault};
 use crate::cancellation::Cancellation;
 use crate::engine::Fault;
-use crate::page::damaged;
-use crate::properties_value;
-use crate::snapshot::{SnapshotContents, SnapshotError, SnapshotTable};
+use crate::snapshot::{EntityVisitor, Snapshot, SnapshotContents, SnapshotError, Snapshots};
 use fjall::Readable;
-use model::{DateTime, EntityView};
-use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use model::DateTime;
 use std::sync::Arc;
 
 /// How many entities are read between two looks at whether reading must end.
-const ENTITIES_BETWEEN_CHECKS: u64 = 64;
+const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
-/// Takes snapshots of an engine.
-#[derive(Clone)]
-pub struct Snapshots {
-    shared: Arc<Shared>,
-}
-
-impl Snapshots {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
-    }
-
-    /// Takes a snapshot, and reads all of it but the entities.
-    pub fn take(&self) -> Result<EmbeddedSnapshot, Fault> {
-        self.shared.check_open()?;
-        let storage = self.shared.storage()?;
+impl Snapshots for EmbeddedState {
+    fn take(&self) -> Result<Box<dyn Snapshot>, Fault> {
+        self.check_open()?;
+        let storage = self.storage()?;
         let snapshot = storage.db.snapshot();
-        let closing = self.shared.closing.clone();
-        // The library panics on some damage.
-        let read = catch_unwind(AssertUnwindSafe(|| contents(&storage, &snapshot)));
-        let (contents, ids) = read.map_err(|_| cannot_read("the catalog"))??;
-        Ok(EmbeddedSnapshot { contents, ids, snapshot, storage, closing })
+        let (contents, ids) = contents(&storage, &snapshot)?;
+        Ok(Box::new(EmbeddedSnapshot { contents, ids, snapshot, storage, closing: self.closing.clone() }))
     }
 }
 
 /// Everything that the engine held at one instant. It keeps what it shows from being removed from disk.
-pub struct EmbeddedSnapshot {
-    contents: SnapshotContents,
+pub(super) struct EmbeddedSnapshot {
+    pub(super) contents: SnapshotContents,
     /// Those of the tables, in their order.
-    ids: Vec<TableId>,
+    pub(super) ids: Vec<TableId>,
     // Dropped before the database that it belongs to.
-    snapshot: fjall::Snapshot,
-    storage: Arc<Storage>,
-    closing: Cancellation,
+    pub(super) snapshot: fjall::Snapshot,
+    pub(super) storage: Arc<Storage>,
+    pub(super) closing: Cancellation,
 }
 
-impl EmbeddedSnapshot {
-    /// Everything but the entities.
-    pub fn contents(&self) -> &SnapshotContents {
+impl Snapshot for EmbeddedSnapshot {
+    fn contents(&self) -> &SnapshotContents {
         &self.contents
     }
 
-    /// Why reading must end; `Ok` if it need not. Whoever waits for others between two entities asks from time to time.
-    pub fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), Fault> {
         if self.closing.is_cancelled() {
             return Err(Fault::Closed);
         }
         if self.storage.retired.is_cancelled() { Err(Fault::Suspended) } else { Ok(()) }
     }
 
-    /// Gives the entities of the table at an index to the sink, in order: key bytes inside the table, record bytes.
-    pub fn entities(
-        &self,
-        table: usize,
-        mut sink: impl FnMut(&[u8], &[u8]) -> io::Result<()>,
-    ) -> Result<(), SnapshotError> {
+    fn stored_entities(&self, table: usize, visit: &mut EntityVisitor<'_, SnapshotError>) -> Result<(), SnapshotError> {
+        self.check().map_err(SnapshotError::Fault)?;
         let Some(id) = self.ids.get(table) else { return Ok(()) };
-        let range = id.to_bytes()..id.next().to_bytes();
-        let mut entries = self.snapshot.range(&self.storage.data, range);
-        let mut count = 0_u64;
-        loop {
-            if count.is_multiple_of(ENTITIES_BETWEEN_CHECKS) {
+        let entries = self.snapshot.range(&self.storage.data, id.to_bytes()..id.next().to_bytes());
+        for (index, entry) in entries.enumerate() {
+            if index % ENTITIES_BETWEEN_CHECKS == 0 {
                 self.check().map_err(SnapshotError::Fault)?;
             }
-            count += 1;
-            let entry = catch_unwind(AssertUnwindSafe(|| entries.next().map(fjall::Guard::into_inner)));
-            let Some(entry) = entry.map_err(|_| SnapshotError::Fault(cannot_read("an entity")))? else { return Ok(()) };
-            let (key, record) = entry.map_err(|error| SnapshotError::Fault(storage_fault(error)))?;
-            let key = layout::key_in_table(&key).unwrap_or_default();
-            EntityView::new(key, &record).map_err(|_| SnapshotError::Fault(damaged(key)))?;
-            sink(key, &record).map_err(SnapshotError::Sink)?;
+            let (key, record) = entry.into_inner().map_err(|error| SnapshotError::Fault(storage_fault(error)))?;
+            visit(layout::key_in_table(&key).unwrap_or_default(), &record)?;
         }
+        Ok(())
     }
 }
 
 fn contents(storage: &Storage, snapshot: &fjall::Snapshot) -> Result<(SnapshotContents, Vec<TableId>), Fault> {
-    let (mut tables, mut ids) = (Vec::new(), Vec::new());
-    for entry in snapshot.prefix(&storage.data, layout::CATALOG_PREFIX) {
+    let mut contents = SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new() };
+    let mut ids = Vec::new();
+    for entry in storage.own_entries(snapshot) {
         let (key, value) = entry.into_inner().map_err(storage_fault)?;
-        let entry = layout::decode_catalog_entry(&key, &value).ok_or_else(|| cannot_read("the entry of a table"))?;
-        tables.push(SnapshotTable { table: entry.table, created: entry.created, policies: entry.policies });
-        ids.push(entry.id);
+        match layout::decode_own_entry(&key, &value) {
+            Ok(OwnEntry::LastStamp(stamp)) => contents.last_stamp = stamp,
+            Ok(OwnEntry::Table(entry)) => {
+                ids.push(entry.id);
+                contents.tables.push(entry.into_snapshot());
+            }
+            Ok(OwnEntry::ServiceProperties(account, properties)) => contents.properties.push((account, *properties)),
+            Ok(OwnEntry::NextTableId(_) | OwnEntry::Purge(_)) | Err(OwnEntryError::UnknownKind) => {}
+            Err(OwnEntryError::Damaged(what)) => return Err(Fault::Damaged(what.to_owned())),
+        }
     }
-    let mut properties = Vec::new();
-    for entry in snapshot.prefix(&storage.data, layout::SERVICE_PROPERTIES_PREFIX) {
-        let (key, value) = entry.into_inner().map_err(storage_fault)?;
-        let decoded = layout::decode_service_properties_key(&key).zip(properties_value::decode(&value));
-        properties.push(decoded.ok_or_else(|| cannot_read("the service properties of an account"))?);
-    }
-    let last_stamp = match snapshot.get(&storage.data, layout::LAST_STAMP).map_err(storage_fault)? {
-        Some(bytes) => layout::decode_stamp(&bytes).ok_or_else(|| cannot_read("the highest Timestamp given out"))?,
-        None => DateTime::MIN,
-    };
-    Ok((SnapshotContents { last_stamp, properties, tables }, ids))
-}
-
-fn cannot_read(what: &str) -> Fault {
-    Fault::Damaged(format!("{what} cannot be read"))
+    Ok((contents, ids))
 }

@@ -3,22 +3,20 @@
 //! This module must not know requests or threads.
 
 use super::folder::Folder;
-use super::layout::{self, TableId};
-use super::lookup::Memtables;
+use super::guard::{Panicked, guarded};
+use super::layout::{self, OwnEntry, OwnEntryError, TableId};
 use super::open_error::OpenError;
 use super::preflight::{self, CutOff};
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
+use crate::engine::Fault;
 use crate::properties::PropertiesOfAccounts;
-use crate::properties_value;
 use fjall::config::BlockSizePolicy;
-use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use model::DateTime;
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Size of a block of entities on disk and in the cache, in bytes.
@@ -55,8 +53,6 @@ pub(super) struct OpenSettings {
 pub(super) struct Storage {
     pub(super) db: Database,
     pub(super) data: Keyspace,
-    /// What the committer knows of the memtables of `data`.
-    memtables: Mutex<Memtables>,
     /// The database is about to be closed and opened again; long reads stop soon.
     pub(super) retired: Cancellation,
 }
@@ -102,7 +98,7 @@ impl Storage {
 
     /// Opens a copy of a database that is only read: nothing works in the background.
     pub(super) fn open_to_read(database: &Path) -> Result<Self, OpenError> {
-        let db = guarded(database, || {
+        let db = opened(database, || {
             Database::builder(database)
                 .cache_size(CHECK_CACHE_BYTES)
                 .journal_compression(CompressionType::None)
@@ -124,14 +120,13 @@ impl Storage {
         if !db.keyspace_exists(layout::KEYSPACE) {
             return Err(OpenError::damaged(path, "its keyspace is missing"));
         }
-        let data = guarded(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
-        let memtables = Mutex::new(Memtables::new(&data.tree));
-        Ok(Self { db, data, memtables, retired: Cancellation::default() })
+        let data = opened(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
+        Ok(Self { db, data, retired: Cancellation::default() })
     }
 
     fn open_database(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
         let path = folder.database();
-        let db = guarded(&path, || {
+        let db = opened(&path, || {
             // Values are compressed in the sorted files. In the journal it would cost every commit, and the checksum
             // of a journal covers compressed bytes, which another version of the compressor might not reproduce.
             Database::builder(&path)
@@ -142,14 +137,9 @@ impl Storage {
                 .open()
         })?;
         if folder.is_new() {
-            guarded(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
+            opened(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
         }
         Self::with_keyspace(db, &path)
-    }
-
-    /// What the committer, which alone may use it, knows of the memtables.
-    pub(super) fn memtables(&self) -> MutexGuard<'_, Memtables> {
-        self.memtables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the library refuses all writes, because one failed.
@@ -162,7 +152,7 @@ impl Storage {
     /// It would make him wait for ever if what it has to write out cannot be written, so the wait is here, where a
     /// failure ends it.
     pub(super) fn wait_for_room(&self) {
-        while self.data.tree.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
+        while self.data.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
             || self.data.tree.l0_run_count() >= UPPERMOST_RUNS_MAX
         {
             if self.refuses_writes() {
@@ -172,54 +162,45 @@ impl Storage {
         }
     }
 
+    /// The engine's own entries of a snapshot.
+    pub(super) fn own_entries(&self, snapshot: &fjall::Snapshot) -> impl Iterator<Item = fjall::Guard> {
+        snapshot.range(&self.data, ..TableId::FIRST.to_bytes())
+    }
+
     /// Reads what the engine keeps in memory.
     pub(super) fn recover(&self) -> Result<Recovered, OpenError> {
         let path = self.data.path();
-        let storage = |source| OpenError::Storage { path: path.to_owned(), source };
-        let mut catalog = Catalog::default();
+        let mut recovered = Recovered {
+            catalog: Catalog::default(),
+            properties: PropertiesOfAccounts::default(),
+            next_table_id: TableId::FIRST,
+            last_stamp: DateTime::MIN,
+        };
         let mut highest_id = None;
-        for entry in self.data.prefix(layout::CATALOG_PREFIX) {
-            let (key, value) = entry.into_inner().map_err(storage)?;
-            let entry = layout::decode_catalog_entry(&key, &value)
-                .ok_or_else(|| OpenError::damaged(path, format!("the catalog entry {}", key.escape_ascii())))?;
-            catalog.insert(&entry.table, entry.id);
-            catalog.set_policies(&entry.table, entry.policies);
-            highest_id = highest_id.max(Some(entry.id));
+        for entry in self.own_entries(&self.db.snapshot()) {
+            let entry = entry.into_inner();
+            let (key, value) = entry.map_err(|source| OpenError::Storage { path: path.to_owned(), source })?;
+            match layout::decode_own_entry(&key, &value) {
+                Ok(OwnEntry::NextTableId(id)) => recovered.next_table_id = id,
+                Ok(OwnEntry::LastStamp(stamp)) => recovered.last_stamp = stamp,
+                Ok(OwnEntry::Table(entry)) => {
+                    recovered.catalog.insert(&entry.table, entry.id);
+                    recovered.catalog.set_policies(&entry.table, entry.policies);
+                    highest_id = highest_id.max(Some(entry.id));
+                }
+                Ok(OwnEntry::Purge(id)) => highest_id = highest_id.max(Some(id)),
+                Ok(OwnEntry::ServiceProperties(account, set)) => recovered.properties.insert(&account, *set),
+                // A later version may have added it.
+                Err(OwnEntryError::UnknownKind) => {}
+                Err(OwnEntryError::Damaged(what)) => {
+                    return Err(OpenError::damaged(path, format!("the key {}: {what}", key.escape_ascii())));
+                }
+            }
         }
-        for entry in self.data.prefix(layout::PURGE_PREFIX) {
-            let key = entry.key().map_err(storage)?;
-            let id = layout::decode_purge_key(&key)
-                .ok_or_else(|| OpenError::damaged(path, format!("the purge marker {}", key.escape_ascii())))?;
-            highest_id = highest_id.max(Some(id));
+        if highest_id.is_some_and(|highest| highest >= recovered.next_table_id) {
+            return Err(OpenError::damaged(path, "the id of the next table is missing or was already given out"));
         }
-        let next_table_id = match self.data.get(layout::NEXT_TABLE_ID).map_err(storage)? {
-            Some(bytes) => TableId::from_bytes(&bytes),
-            None => Some(TableId::FIRST),
-        };
-        let next_table_id = next_table_id
-            .filter(|next| highest_id.is_none_or(|highest| highest < *next))
-            .ok_or_else(|| OpenError::damaged(path, "the id of the next table is missing or was already given out"))?;
-        let last_stamp = match self.data.get(layout::LAST_STAMP).map_err(storage)? {
-            Some(bytes) => layout::decode_stamp(&bytes)
-                .ok_or_else(|| OpenError::damaged(path, "the highest Timestamp given out cannot be read"))?,
-            None => DateTime::MIN,
-        };
-        let properties = self.recover_properties()?;
-        Ok(Recovered { catalog, properties, next_table_id, last_stamp })
-    }
-
-    fn recover_properties(&self) -> Result<PropertiesOfAccounts, OpenError> {
-        let path = self.data.path();
-        let mut properties = PropertiesOfAccounts::default();
-        for entry in self.data.prefix(layout::SERVICE_PROPERTIES_PREFIX) {
-            let (key, value) =
-                entry.into_inner().map_err(|source| OpenError::Storage { path: path.to_owned(), source })?;
-            let decoded = layout::decode_service_properties_key(&key).zip(properties_value::decode(&value));
-            let (account, decoded) = decoded
-                .ok_or_else(|| OpenError::damaged(path, format!("the service properties {}", key.escape_ascii())))?;
-            properties.insert(&account, decoded);
-        }
-        Ok(properties)
+        Ok(recovered)
     }
 }
 
@@ -235,12 +216,17 @@ fn keyspace_options() -> KeyspaceCreateOptions {
         .max_memtable_size(ENTITY_MEMTABLE_BYTES)
 }
 
-/// Runs a part of the opening. The library panics on some damage, which is as much an error as what it returns.
-fn guarded<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, OpenError> {
-    match catch_unwind(AssertUnwindSafe(open)) {
+/// Runs a part of the opening of the database at a path.
+fn opened<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, OpenError> {
+    match guarded(open) {
         Ok(Ok(opened)) => Ok(opened),
         Ok(Err(fjall::Error::Locked)) => Err(OpenError::Locked { folder: path.to_owned() }),
         Ok(Err(source)) => Err(OpenError::Storage { path: path.to_owned(), source }),
-        Err(_) => Err(OpenError::damaged(path, "the storage library stopped at an inconsistency, see the log")),
+        Err(Panicked) => Err(OpenError::damaged(path, "the storage library stopped at an inconsistency, see the log")),
     }
+}
+
+/// A failure of the storage library as a caller gets it.
+pub(super) fn storage_fault(error: fjall::Error) -> Fault {
+    Fault::Storage(Box::new(error))
 }

@@ -1,210 +1,164 @@
-//! Reads every key and value of a database, and finds what does not belong there.
+//! Reads every key and value of a database, and reports what is damaged and what does not belong there.
 
-use super::check::{CheckReport, CheckedTable};
-use super::layout::{self, TableId};
+use super::layout::{self, OwnEntry, OwnEntryError, TableId};
+use super::snapshot::EmbeddedSnapshot;
 use super::storage::Storage;
-use crate::engine::TableKey;
-use crate::properties_value;
-use fjall::Readable;
-use model::{DateTime, EntityView, KeyText};
-use std::collections::BTreeMap;
+use crate::cancellation::Cancellation;
+use crate::check::{CheckReport, ENTITIES_BETWEEN_REPORTS, check_entity, check_snapshot};
+use crate::snapshot::SnapshotContents;
+use fjall::{Readable, UserKey, UserValue};
+use model::DateTime;
+use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
-/// How many entities are read between two reports.
-const ENTITIES_BETWEEN_REPORTS: u64 = 256;
-
-/// A key and its value.
-type Entry = (fjall::UserKey, fjall::UserValue);
-
-/// What an id stands for.
-enum Owner {
-    Table(TableKey),
-    /// A deleted table.
-    Purged,
+/// Checks a database. `database` is what the report calls it; for `read` see [`check_snapshot`].
+pub(super) fn check(storage: &Arc<Storage>, database: &Path, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) {
+    let contents = SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new() };
+    let tables = EmbeddedSnapshot {
+        contents,
+        ids: Vec::new(),
+        snapshot: storage.db.snapshot(),
+        storage: Arc::clone(storage),
+        closing: Cancellation::default(),
+    };
+    let mut walk =
+        Walk { database, report, tables, ids: BTreeSet::new(), purged: BTreeSet::new(), next_table_id: None };
+    walk.own_entries();
+    if check_snapshot(&walk.tables, walk.report, read) {
+        walk.outside_tables(read);
+    }
 }
 
-/// A check of a database under way.
-pub(super) struct Walk<'a> {
-    storage: &'a Storage,
-    snapshot: fjall::Snapshot,
-    /// What is checked, for people.
+/// A check under way.
+struct Walk<'a> {
+    /// What the report calls the database.
     database: &'a Path,
     report: &'a mut CheckReport,
-    read: &'a dyn Fn(u64) -> bool,
-    owners: BTreeMap<TableId, Owner>,
+    /// The tables whose entries can be read.
+    tables: EmbeddedSnapshot,
+    /// The ids of tables, deleted ones included.
+    ids: BTreeSet<TableId>,
+    /// The deleted tables whose entities are still to be removed.
+    purged: BTreeSet<TableId>,
     next_table_id: Option<TableId>,
-    last_stamp: DateTime,
-    is_stopped: bool,
 }
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(
-        storage: &'a Storage,
-        database: &'a Path,
-        report: &'a mut CheckReport,
-        read: &'a dyn Fn(u64) -> bool,
-    ) -> Self {
-        Self {
-            snapshot: storage.db.snapshot(),
-            storage,
-            database,
-            report,
-            read,
-            owners: BTreeMap::new(),
-            next_table_id: None,
-            last_stamp: DateTime::MIN,
-            is_stopped: false,
-        }
-    }
-
-    /// Reads everything.
-    pub(super) fn run(mut self) {
-        let first_entity = TableId::FIRST.to_bytes().to_vec();
-        self.range(Bound::Unbounded, Bound::Excluded(first_entity), Self::own_entry);
-        self.check_ids();
-        let owners = std::mem::take(&mut self.owners);
-        let mut from = TableId::FIRST.to_bytes().to_vec();
-        for (id, owner) in owners {
-            let (start, end) = (id.to_bytes().to_vec(), id.next().to_bytes().to_vec());
-            self.strangers(from, Bound::Excluded(start.clone()));
-            let (entities, bytes) = self.table(start, end.clone());
-            match owner {
-                Owner::Table(table) => self.report.tables.push(CheckedTable { table, entities, bytes }),
-                Owner::Purged => self.report.purged_entities += entities,
-            }
-            from = end;
-        }
-        self.strangers(from, Bound::Unbounded);
-        let name =
-            |table: &CheckedTable| (table.table.account.as_str().to_owned(), table.table.name.folded().to_owned());
-        self.report.tables.sort_by_key(name);
-    }
-
-    /// Gives the entries of a range to the visitor, until one cannot be read.
+impl Walk<'_> {
+    /// Gives the entries of a range to the visitor, which answers whether to go on, until one cannot be read.
     fn range(
         &mut self,
-        start: Bound<Vec<u8>>,
-        end: Bound<Vec<u8>>,
-        mut visit: impl FnMut(&mut Self, Entry, Option<&[u8]>),
+        range: (Bound<[u8; 8]>, Bound<[u8; 8]>),
+        mut visit: impl FnMut(&mut Self, UserKey, UserValue) -> bool,
     ) {
-        let mut entries = self.snapshot.range(&self.storage.data, (start, end));
-        let mut last: Option<Vec<u8>> = None;
-        loop {
-            // The library panics on some damage.
-            let entry = catch_unwind(AssertUnwindSafe(|| entries.next().map(fjall::Guard::into_inner)));
-            let behind = || match &last {
-                Some(last) => format!("{}: behind the key {}", self.database.display(), last.escape_ascii()),
-                None => format!("{}: the first key of a range", self.database.display()),
+        let mut last: Option<UserKey> = None;
+        for entry in self.tables.snapshot.range(&self.tables.storage.data, range) {
+            let (key, value) = match entry.into_inner() {
+                Ok(entry) => entry,
+                Err(error) => {
+                    let after = match last {
+                        Some(last) => format!("what follows the key {}", last.escape_ascii()),
+                        None => "the first key of a range".to_owned(),
+                    };
+                    let place = format_args!("{}: {after}", self.database.display());
+                    return self.report.problem(place, error);
+                }
             };
-            match entry {
-                Ok(None) => return,
-                Ok(Some(Ok(entry))) => {
-                    let key = entry.0.to_vec();
-                    visit(self, entry, last.as_deref());
-                    last = Some(key);
-                }
-                Ok(Some(Err(error))) => {
-                    let place = behind();
-                    return self.report.problem(place, format!("the storage library cannot read on: {error}"));
-                }
-                Err(_) => {
-                    let place = behind();
-                    return self.report.problem(place, "the storage library stopped at an inconsistency");
-                }
-            }
-            if self.is_stopped {
+            last = Some(key.clone());
+            if !visit(self, key, value) {
                 return;
             }
         }
     }
 
-    /// Looks at an entry that is the engine's own.
-    fn own_entry(&mut self, (key, value): Entry, _: Option<&[u8]>) {
-        let is_good = if *key == *layout::NEXT_TABLE_ID {
-            self.next_table_id = TableId::from_bytes(&value);
-            self.next_table_id.is_some()
-        } else if *key == *layout::LAST_STAMP {
-            let stamp = layout::decode_stamp(&value);
-            self.last_stamp = stamp.unwrap_or(DateTime::MAX);
-            stamp.is_some()
-        } else if key.starts_with(layout::CATALOG_PREFIX) {
-            let entry = layout::decode_catalog_entry(&key, &value);
-            entry.is_some_and(|entry| self.own(entry.id, Owner::Table(entry.table)))
-        } else if key.starts_with(layout::PURGE_PREFIX) {
-            let id = layout::decode_purge_key(&key).filter(|_| *value == *layout::PURGE_VALUE);
-            id.is_some_and(|id| self.own(id, Owner::Purged))
-        } else if key.starts_with(layout::SERVICE_PROPERTIES_PREFIX) {
-            layout::decode_service_properties_key(&key).is_some() && properties_value::decode(&value).is_some()
-        } else {
-            false
-        };
-        if !is_good {
-            let what = match key.get(size_of::<TableId>()) {
-                Some(b'c') => "the entry of a table cannot be read, or its id is that of another table",
-                Some(b'p') => "the marker of a deleted table cannot be read, or its id is that of another table",
-                Some(b's') => "the service properties of an account cannot be read",
-                Some(b'm') => "the number cannot be read, or is not known",
-                _ => "nobody knows this kind of key",
-            };
-            self.report.problem(format_args!("the key {}", key.escape_ascii()), what);
-        }
-    }
-
-    /// Whether an id had no owner yet.
-    fn own(&mut self, id: TableId, owner: Owner) -> bool {
-        id >= TableId::FIRST && self.owners.insert(id, owner).is_none()
-    }
-
-    fn check_ids(&mut self) {
+    fn own_entries(&mut self) {
+        self.range((Bound::Unbounded, Bound::Excluded(TableId::FIRST.to_bytes())), |walk, key, value| {
+            if let Err(what) = walk.own_entry(&key, &value) {
+                walk.report.problem(format_args!("the key {}", key.escape_ascii()), what);
+            }
+            true
+        });
         let next = self.next_table_id.unwrap_or(TableId::FIRST);
-        if self.owners.keys().next_back().is_some_and(|highest| *highest >= next) {
-            let place = format!("the key {}", layout::NEXT_TABLE_ID.escape_ascii());
+        if self.ids.last().is_some_and(|highest| *highest >= next) {
+            let place = format_args!("the key {}", layout::NEXT_TABLE_ID.escape_ascii());
             self.report.problem(place, "the id of the next table is missing or was already given out");
         }
     }
 
-    /// Reads the entities of a table; answers their number and their bytes.
-    fn table(&mut self, start: Vec<u8>, end: Vec<u8>) -> (u64, u64) {
-        let (mut entities, mut bytes) = (0_u64, 0);
-        self.range(Bound::Included(start), Bound::Excluded(end), |walk, (key, record), last| {
-            if last.is_some_and(|last| last >= &*key) {
-                walk.report.problem(format_args!("the key {}", key.escape_ascii()), "it is not in order");
+    fn own_entry(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        let contents = &mut self.tables.contents;
+        match layout::decode_own_entry(key, value) {
+            Ok(OwnEntry::NextTableId(id)) => self.next_table_id = Some(id),
+            Ok(OwnEntry::LastStamp(stamp)) => contents.last_stamp = stamp,
+            Ok(OwnEntry::ServiceProperties(account, properties)) => contents.properties.push((account, *properties)),
+            Ok(OwnEntry::Table(entry)) => {
+                self.take_id(entry.id)?;
+                self.tables.ids.push(entry.id);
+                self.tables.contents.tables.push(entry.into_snapshot());
             }
-            if let Err(what) = walk.entity(layout::key_in_table(&key).unwrap_or_default(), &record) {
-                walk.report.problem(format_args!("the key {}", key.escape_ascii()), what);
+            Ok(OwnEntry::Purge(id)) => {
+                self.take_id(id)?;
+                self.purged.insert(id);
             }
-            entities += 1;
-            bytes += (key.len() + record.len()) as u64;
-            if entities.is_multiple_of(ENTITIES_BETWEEN_REPORTS) {
-                walk.is_stopped = !(walk.read)(ENTITIES_BETWEEN_REPORTS);
+            Err(OwnEntryError::Damaged(what)) => {
+                if key == layout::LAST_STAMP {
+                    // Without it every Timestamp would be reported.
+                    contents.last_stamp = DateTime::MAX;
+                }
+                return Err(what);
             }
-        });
-        self.is_stopped |= !(self.read)(entities % ENTITIES_BETWEEN_REPORTS);
-        (entities, bytes)
-    }
-
-    fn entity(&self, key: &[u8], record: &[u8]) -> Result<(), &'static str> {
-        let entity = EntityView::new(key, record).map_err(|_| "the key or the record of an entity cannot be read")?;
-        let is_key = |text: &str| KeyText::new(text).is_ok();
-        if !is_key(&entity.key.partition) || !is_key(&entity.key.row) {
-            return Err("no entity can have this key");
-        }
-        entity.record.check().map_err(|_| "the record of an entity cannot be read")?;
-        if entity.record.timestamp() > self.last_stamp {
-            return Err("its Timestamp is later than the highest that was given out");
+            Err(OwnEntryError::UnknownKind) => return Err("this version of Rowhouse knows no such kind of key"),
         }
         Ok(())
     }
 
-    /// Reports entities where there is no table.
-    fn strangers(&mut self, start: Vec<u8>, end: Bound<Vec<u8>>) {
-        if matches!(&end, Bound::Excluded(end) if *end <= start) {
+    fn take_id(&mut self, id: TableId) -> Result<(), &'static str> {
+        if id < TableId::FIRST {
+            return Err("it has an id that no table has");
+        }
+        if self.ids.insert(id) { Ok(()) } else { Err("its id is that of another table") }
+    }
+
+    /// Reads the entities of deleted tables, and reports those of no table.
+    fn outside_tables(&mut self, read: &dyn Fn(u64) -> bool) {
+        let mut from = Bound::Included(TableId::FIRST.to_bytes());
+        for id in std::mem::take(&mut self.ids) {
+            let (start, end) = (id.to_bytes(), id.next().to_bytes());
+            self.strangers(from, Bound::Excluded(start));
+            if self.purged.contains(&id) && !self.purged_entities((Bound::Included(start), Bound::Excluded(end)), read)
+            {
+                return;
+            }
+            from = Bound::Included(end);
+        }
+        self.strangers(from, Bound::Unbounded);
+    }
+
+    /// Reads the entities of a deleted table. Whether the check goes on.
+    fn purged_entities(&mut self, range: (Bound<[u8; 8]>, Bound<[u8; 8]>), read: &dyn Fn(u64) -> bool) -> bool {
+        let last_stamp = self.tables.contents.last_stamp;
+        let (mut entities, mut goes_on) = (0_u64, true);
+        self.range(range, |walk, key, record| {
+            let in_table = layout::key_in_table(&key).unwrap_or_default();
+            if let Err(what) = check_entity(in_table, &record, last_stamp) {
+                walk.report.problem(format_args!("the key {}", key.escape_ascii()), what);
+            }
+            entities += 1;
+            goes_on = !entities.is_multiple_of(ENTITIES_BETWEEN_REPORTS) || read(ENTITIES_BETWEEN_REPORTS);
+            goes_on
+        });
+        self.report.purged_entities += entities;
+        goes_on && read(entities % ENTITIES_BETWEEN_REPORTS)
+    }
+
+    fn strangers(&mut self, start: Bound<[u8; 8]>, end: Bound<[u8; 8]>) {
+        if matches!((start, end), (Bound::Included(start), Bound::Excluded(end)) if end <= start) {
             return;
         }
-        self.range(Bound::Included(start), end, |walk, (key, _), _| {
+        self.range((start, end), |walk, key, _| {
             walk.report.problem(format_args!("the key {}", key.escape_ascii()), "it belongs to no table");
+            true
         });
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: [`Trouble::Again`] and [`Trouble::Elsewhere`] say that nothing happened. Whoever cannot know that says [`Trouble::Fault`].
 
-use super::counts::{Counts, Retry};
+use super::counts::{PostgresCounts, Retry};
 use crate::engine::Fault;
 use model::limits;
 use std::error::Error;
@@ -105,11 +105,11 @@ const PASSING_ELSEWHERE: [SqlState; 6] = [
 pub(super) struct Attempts {
     began: Instant,
     wait: Duration,
-    counts: Arc<Counts>,
+    counts: Arc<PostgresCounts>,
 }
 
 impl Attempts {
-    pub(super) fn new(counts: &Arc<Counts>) -> Self {
+    pub(super) fn new(counts: &Arc<PostgresCounts>) -> Self {
         Self { began: Instant::now(), wait: WAIT_MIN, counts: Arc::clone(counts) }
     }
 
@@ -185,7 +185,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_fault_is_not_tried_again() {
-        let counts = Arc::new(Counts::new());
+        let counts = Arc::new(PostgresCounts::new());
         let mut attempts = Attempts::new(&counts);
         attempts.next(Trouble::again(Retry::Timeout, "first")).await.unwrap();
         attempts.next(Trouble::Elsewhere("gone".into())).await.unwrap();

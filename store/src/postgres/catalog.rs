@@ -5,9 +5,9 @@
 
 use super::attempt::{ATTEMPT_TIME_MAX, Trouble};
 use super::counts::Retry;
-use super::layout::{TableId, columns};
+use super::layout::{DatabaseTableId, columns};
 use super::pool::Lease;
-use super::shared::Shared;
+use super::state::PostgresState;
 use super::statements;
 use crate::engine::{CatalogError, Fault, ReadError, TableKey};
 use crate::page::damaged;
@@ -20,8 +20,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 /// A table as the catalog has it.
-pub(super) struct Listed {
-    pub(super) id: TableId,
+pub(super) struct ListedTable {
+    pub(super) id: DatabaseTableId,
     pub(super) name: TableName,
     pub(super) policies: StoredAccessPolicies,
 }
@@ -60,9 +60,9 @@ pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, in
     row.try_get(index).map_err(|error| Fault::Damaged(format!("a value from the database cannot be read: {error}")))
 }
 
-impl<C: Clock> Shared<C> {
+impl<C: Clock> PostgresState<C> {
     /// The table of a name, as it is now.
-    pub(super) async fn look_up(&self, table: &TableKey) -> Result<Option<Listed>, Fault> {
+    pub(super) async fn look_up(&self, table: &TableKey) -> Result<Option<ListedTable>, Fault> {
         let (account, folded) = names(table);
         let rows = self
             .persist(async || {
@@ -80,13 +80,13 @@ impl<C: Clock> Shared<C> {
         let name = TableName::stored(column(row, 1)?).map_err(|_| damaged())?;
         let mut policies: &[u8] = column(row, 2)?;
         let policies = policies_value::decode_from(&mut policies).ok_or_else(damaged)?;
-        let id = TableId(column(row, 0)?);
+        let id = DatabaseTableId(column(row, 0)?);
         self.know(table, id);
-        Ok(Some(Listed { id, name, policies }))
+        Ok(Some(ListedTable { id, name, policies }))
     }
 
     /// The id of a table, which may be deleted by now if it was known before.
-    pub(super) async fn id(&self, table: &TableKey) -> Result<Option<TableId>, Fault> {
+    pub(super) async fn id(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Fault> {
         match self.known_id(table) {
             Some(id) => Ok(Some(id)),
             None => Ok(self.look_up(table).await?.map(|listed| listed.id)),
@@ -143,7 +143,7 @@ impl<C: Clock> Shared<C> {
     }
 
     /// The id of the new table; `None` if there is one of this name.
-    async fn try_create_table(&self, table: &TableKey) -> Result<Option<TableId>, Trouble> {
+    async fn try_create_table(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Trouble> {
         let (account, folded) = names(table);
         let lease = self.pool.take().await?;
         if !read(&lease, statements::TABLE_BY_NAME, &[&account, &folded]).await?.is_empty() {
@@ -171,7 +171,7 @@ impl<C: Clock> Shared<C> {
         read(&lease, statements::INHERIT_FLOOR, &[&id, &account, &folded]).await?;
         end(&lease).await?;
         lease.give_back();
-        Ok(Some(TableId(id)))
+        Ok(Some(DatabaseTableId(id)))
     }
 
     pub(super) async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
@@ -224,7 +224,7 @@ impl<C: Clock> Shared<C> {
 
     /// An entity of a table; `None` if the table is gone. The table is looked at last: if it is there, then it was when
     /// the entity was read, and its purge had not begun.
-    async fn try_get(&self, id: TableId, key: &EntityKey) -> Result<Option<Option<Record>>, Trouble> {
+    async fn try_get(&self, id: DatabaseTableId, key: &EntityKey) -> Result<Option<Option<Record>>, Trouble> {
         let (partition, row) = columns(id, key);
         let lease = self.pool.take().await?;
         let answers = timeout(ATTEMPT_TIME_MAX, async {

@@ -2,9 +2,9 @@
 
 use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
 use super::catalog::{column, control, no_answer};
-use super::layout::{TableId, columns};
+use super::layout::{DatabaseTableId, columns};
 use super::pool::Lease;
-use super::shared::Shared;
+use super::state::PostgresState;
 use super::statements;
 use crate::engine::{CommitError, Fault, TableKey};
 use crate::page::damaged;
@@ -55,7 +55,7 @@ struct Named {
 }
 
 impl Named {
-    fn of(table: TableId, transaction: &Transaction) -> Self {
+    fn of(table: DatabaseTableId, transaction: &Transaction) -> Self {
         let mut named =
             Self { partition: Vec::new(), rows: Vec::new(), buckets: Vec::new(), needs_records: false, longest: 0 };
         let (mut buckets, mut longest_bytes) = (BTreeSet::new(), 0);
@@ -124,10 +124,10 @@ struct Writes {
     deleted: Vec<Vec<u8>>,
     graves: BTreeMap<i16, i64>,
     /// What the ceiling of the table becomes.
-    ceiling: Option<(TableId, i64)>,
+    ceiling: Option<(DatabaseTableId, i64)>,
 }
 
-impl<C: Clock> Shared<C> {
+impl<C: Clock> PostgresState<C> {
     pub(super) async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
         let mut attempts = Attempts::new(&self.pool.counts);
         loop {
@@ -143,7 +143,7 @@ impl<C: Clock> Shared<C> {
         }
     }
 
-    async fn try_commit(&self, id: TableId, transaction: &Transaction) -> Result<Ended, Trouble> {
+    async fn try_commit(&self, id: DatabaseTableId, transaction: &Transaction) -> Result<Ended, Trouble> {
         let named = Named::of(id, transaction);
         let lease = self.pool.take().await?;
         let began = Instant::now();
@@ -209,7 +209,7 @@ async fn reuse(lease: Lease, trouble: Trouble) -> Trouble {
 }
 
 /// Begins the database transaction, makes sure of the table, and locks and reads what the transaction names.
-async fn lock(lease: &Lease, id: TableId, named: &Named) -> Result<Found, Trouble> {
+async fn lock(lease: &Lease, id: DatabaseTableId, named: &Named) -> Result<Found, Trouble> {
     let header_bytes = i32::try_from(HEADER_BYTES).expect("the header is short");
     let answers: Result<_, Error> = async {
         let lives = lease.prepare_cached(statements::TABLE_LIVES_LOCKED).await?;
@@ -255,7 +255,7 @@ async fn lock(lease: &Lease, id: TableId, named: &Named) -> Result<Found, Troubl
 /// What becomes of each row that the transaction names, in the order of its mutations.
 #[allow(clippy::type_complexity, reason = "a refusal is no fault, and both end the transaction")]
 fn apply(
-    table: TableId,
+    table: DatabaseTableId,
     transaction: &Transaction,
     stamp: DateTime,
     found: &Found,

@@ -16,7 +16,7 @@ pub(super) enum Retry {
 
 /// What connections and attempts count.
 #[derive(Debug)]
-pub(super) struct Counts {
+pub(super) struct PostgresCounts {
     /// How long requests waited for a connection.
     pub(super) wait_time: Distribution,
     /// How long the database took to answer a step.
@@ -28,7 +28,7 @@ pub(super) struct Counts {
     purge_backlog: AtomicI64,
 }
 
-impl Counts {
+impl PostgresCounts {
     pub(super) fn new() -> Self {
         Self {
             wait_time: Distribution::new(STORAGE_TIME_BOUNDS),

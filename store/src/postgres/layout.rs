@@ -11,9 +11,9 @@ use model::{EntityKey, KeyRange};
 
 /// Identifies a table for ever: ids are given out in ascending order and never again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TableId(pub(super) i64);
+pub(super) struct DatabaseTableId(pub(super) i64);
 
-impl TableId {
+impl DatabaseTableId {
     /// What all partitions of the table begin with.
     fn prefix(self) -> [u8; 8] {
         self.0.to_be_bytes()
@@ -31,7 +31,7 @@ impl TableId {
 }
 
 /// The two columns of an entity.
-pub(super) fn columns(table: TableId, key: &EntityKey) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn columns(table: DatabaseTableId, key: &EntityKey) -> (Vec<u8>, Vec<u8>) {
     let mut partition = table.prefix().to_vec();
     encode_ordinal(key.partition.as_str(), &mut partition);
     let mut row = Vec::with_capacity(key.row.as_str().len());
@@ -42,7 +42,7 @@ pub(super) fn columns(table: TableId, key: &EntityKey) -> (Vec<u8>, Vec<u8>) {
 /// Puts the key bytes inside the table together from the two columns.
 pub(super) fn key_bytes(partition: &[u8], row: &[u8], out: &mut Vec<u8>) {
     out.clear();
-    out.extend_from_slice(partition.get(size_of::<TableId>()..).unwrap_or_default());
+    out.extend_from_slice(partition.get(size_of::<DatabaseTableId>()..).unwrap_or_default());
     out.push(KEY_SEPARATOR);
     out.extend_from_slice(row);
 }
@@ -68,7 +68,7 @@ pub(super) enum Bounds {
 
 impl Bounds {
     /// The bounds of a range of key bytes of a table.
-    pub(super) fn of(table: TableId, range: &KeyRange) -> Self {
+    pub(super) fn of(table: DatabaseTableId, range: &KeyRange) -> Self {
         let (first, row) = split(&range.start);
         let has_row = first.len() < range.start.len();
         let from = (table.partition(first), row.to_vec());
@@ -101,9 +101,9 @@ impl Bounds {
 mod tests {
     use super::*;
     use model::KeyText;
-    use model::range::Edge;
+    use std::ops::Bound;
 
-    const TABLE: TableId = TableId(0x0102);
+    const TABLE: DatabaseTableId = DatabaseTableId(0x0102);
 
     fn contains(bounds: &Bounds, (partition, row): &(Vec<u8>, Vec<u8>)) -> bool {
         match bounds {
@@ -121,17 +121,18 @@ mod tests {
         for a in texts {
             for b in texts {
                 for (from, to) in [
-                    (Edge::Including(a), Edge::Excluding(b)),
-                    (Edge::Excluding(a), Edge::Including(b)),
-                    (Edge::Open, Edge::Including(b)),
-                    (Edge::Including(a), Edge::Open),
+                    (Bound::Included(a), Bound::Excluded(b)),
+                    (Bound::Excluded(a), Bound::Included(b)),
+                    (Bound::Unbounded, Bound::Included(b)),
+                    (Bound::Included(a), Bound::Unbounded),
                 ] {
                     ranges.push(KeyRange::partitions(from, to));
                     ranges.push(KeyRange::rows("a", from, to));
                 }
-                ranges.push(KeyRange::rows(a, Edge::Including(b), Edge::Open));
-                let ends = KeyRange::rows(b, Edge::Open, Edge::Excluding(a)).end;
-                ranges.push(KeyRange { start: KeyRange::rows(a, Edge::Excluding(b), Edge::Open).start, end: ends });
+                ranges.push(KeyRange::rows(a, Bound::Included(b), Bound::Unbounded));
+                let ends = KeyRange::rows(b, Bound::Unbounded, Bound::Excluded(a)).end;
+                ranges
+                    .push(KeyRange { start: KeyRange::rows(a, Bound::Excluded(b), Bound::Unbounded).start, end: ends });
             }
         }
         for partition in texts {
@@ -152,10 +153,10 @@ mod tests {
     #[test]
     fn ranges_of_one_partition_name_it() {
         let rows = |range: &KeyRange| matches!(Bounds::of(TABLE, range), Bounds::Rows { .. });
-        assert!(rows(&KeyRange::rows("p", Edge::Open, Edge::Open)));
-        assert!(rows(&KeyRange::rows("p", Edge::Including("r"), Edge::Including("r"))));
+        assert!(rows(&KeyRange::rows("p", Bound::Unbounded, Bound::Unbounded)));
+        assert!(rows(&KeyRange::rows("p", Bound::Included("r"), Bound::Included("r"))));
         assert!(!rows(&KeyRange::all()));
-        assert!(!rows(&KeyRange::partitions(Edge::Including("p"), Edge::Including("p"))));
+        assert!(!rows(&KeyRange::partitions(Bound::Included("p"), Bound::Included("p"))));
     }
 
     #[test]
@@ -163,7 +164,7 @@ mod tests {
         let all = Bounds::of(TABLE, &KeyRange::all());
         for (id, expected) in [(0x0101, false), (0x0102, true), (0x0103, false)] {
             let key = EntityKey { partition: KeyText::new("").unwrap(), row: KeyText::new("").unwrap() };
-            assert_eq!(contains(&all, &columns(TableId(id), &key)), expected, "{id}");
+            assert_eq!(contains(&all, &columns(DatabaseTableId(id), &key)), expected, "{id}");
         }
     }
 }

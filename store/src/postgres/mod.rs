@@ -34,7 +34,7 @@ mod purge;
 mod scan;
 mod schema;
 mod settings;
-mod shared;
+mod state;
 mod statements;
 mod sweep;
 #[cfg(test)]
@@ -53,7 +53,7 @@ use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePro
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
 use pool::Pool;
 use settings::Settings;
-use shared::Shared;
+use state::PostgresState;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -85,7 +85,7 @@ impl std::fmt::Debug for PostgresOptions {
 /// An engine on a database.
 #[derive(Debug)]
 pub struct Postgres<C> {
-    shared: Arc<Shared<C>>,
+    shared: Arc<PostgresState<C>>,
     /// What works when nobody asks.
     tasks: Mutex<Vec<JoinHandle<()>>>,
     place: String,
@@ -112,7 +112,7 @@ impl<C: Clock> Postgres<C> {
             }
         };
         let pool = Pool::new(&settings, dialect, options.connections_max.max(1));
-        let shared = Arc::new(Shared::new(pool, clock));
+        let shared = Arc::new(PostgresState::new(pool, clock));
         let failed = |error: Fault| StoreError::Statement { place: settings.place.clone(), what: error.to_string() };
         shared.refresh_properties().await.map_err(failed)?;
         let tasks = vec![

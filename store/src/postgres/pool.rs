@@ -7,7 +7,7 @@
 //! 2. Nobody waits for a connection longer than a bound.
 
 use super::attempt::{STATEMENT_TIME_MAX, Trouble, describe};
-use super::counts::{Counts, Retry};
+use super::counts::{PostgresCounts, Retry};
 use super::dialect::Dialect;
 use super::settings::Settings;
 use crate::engine::Fault;
@@ -27,7 +27,7 @@ const WATCH_CLIENT: &str = "SET client_connection_check_interval = '2s'";
 
 pub(super) struct Pool {
     pool: deadpool_postgres::Pool,
-    pub(super) counts: Arc<Counts>,
+    pub(super) counts: Arc<PostgresCounts>,
 }
 
 impl Pool {
@@ -55,7 +55,7 @@ impl Pool {
             .post_create(prepare)
             .build();
         let pool = pool.expect("the runtime that the time limits need is named");
-        Self { pool, counts: Arc::new(Counts::new()) }
+        Self { pool, counts: Arc::new(PostgresCounts::new()) }
     }
 
     /// Takes a connection; waits for one if all are taken.
@@ -96,7 +96,7 @@ impl Pool {
 /// A connection that was taken. Dropped without [`Lease::give_back`], it is closed.
 pub(super) struct Lease {
     object: Option<Object>,
-    counts: Arc<Counts>,
+    counts: Arc<PostgresCounts>,
 }
 
 impl Lease {

@@ -7,7 +7,7 @@
 use super::attempt::{Trouble, jittered};
 use super::catalog::{column, control, end, read};
 use super::counts::Retry;
-use super::shared::Shared;
+use super::state::PostgresState;
 use super::statements;
 use crate::engine::Fault;
 use crate::properties::PropertiesOfAccounts;
@@ -22,7 +22,7 @@ pub const PROPERTIES_REFRESH: Duration = Duration::from_secs(1);
 pub const PROPERTIES_VISIBLE_WITHIN: Duration = Duration::from_secs(3);
 
 /// Reads the properties anew until the engine is closed.
-pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<Shared<C>>) {
+pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
     let mut is_stale = false;
     loop {
         tokio::time::sleep(jittered(PROPERTIES_REFRESH)).await;
@@ -42,7 +42,7 @@ pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<Shared<C>>) {
     }
 }
 
-impl<C: Clock> Shared<C> {
+impl<C: Clock> PostgresState<C> {
     /// Takes the service properties of all accounts from the database.
     pub(super) async fn refresh_properties(&self) -> Result<(), Fault> {
         let _one_at_a_time = self.refreshing.lock().await;

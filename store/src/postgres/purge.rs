@@ -9,9 +9,9 @@
 
 use super::attempt::{Trouble, jittered};
 use super::catalog::{column, control, end, read};
-use super::layout::{Bounds, TableId};
+use super::layout::{Bounds, DatabaseTableId};
 use super::pool::Lease;
-use super::shared::Shared;
+use super::state::PostgresState;
 use super::statements;
 use crate::engine::Fault;
 use model::{Clock, KeyRange};
@@ -39,7 +39,7 @@ enum Step {
 }
 
 /// Purges until the engine is closed.
-pub(super) async fn purge<C: Clock>(shared: Arc<Shared<C>>) {
+pub(super) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
     let mut busy_waits = BUSY_WAITS_MAX;
     let mut counted: Option<Instant> = None;
     loop {
@@ -76,7 +76,7 @@ pub(super) async fn purge<C: Clock>(shared: Arc<Shared<C>>) {
     }
 }
 
-impl<C: Clock> Shared<C> {
+impl<C: Clock> PostgresState<C> {
     /// Counts the deleted tables that are still to be purged, by whichever server.
     async fn count_purges(&self) -> Result<(), Trouble> {
         let lease = self.pool.take().await?;
@@ -96,7 +96,7 @@ impl<C: Clock> Shared<C> {
         let step = match taken.first() {
             None => Step::Nothing,
             Some(row) => {
-                let id = TableId(column(row, 0).map_err(Trouble::Fault)?);
+                let id = DatabaseTableId(column(row, 0).map_err(Trouble::Fault)?);
                 if !remove_entities(&lease, id).await? && !remove_graves(&lease, id).await? {
                     read(&lease, statements::END_PURGE, &[&id.0]).await?;
                 }
@@ -110,7 +110,7 @@ impl<C: Clock> Shared<C> {
 }
 
 /// Removes some entities of a table; answers whether there were any.
-async fn remove_entities(lease: &Lease, id: TableId) -> Result<bool, Trouble> {
+async fn remove_entities(lease: &Lease, id: DatabaseTableId) -> Result<bool, Trouble> {
     let Bounds::Pairs { from, to } = Bounds::of(id, &KeyRange::all()) else { return Ok(false) };
     let values: &[&(dyn ToSql + Sync)] = &[&from.0, &from.1, &to.0, &to.1, &STEP_ENTITIES_MAX];
     let rows = read(lease, statements::SOME_ENTITIES, values).await?;
@@ -127,7 +127,7 @@ async fn remove_entities(lease: &Lease, id: TableId) -> Result<bool, Trouble> {
 }
 
 /// Removes some graves of a table; answers whether there were any.
-async fn remove_graves(lease: &Lease, id: TableId) -> Result<bool, Trouble> {
+async fn remove_graves(lease: &Lease, id: DatabaseTableId) -> Result<bool, Trouble> {
     let Bounds::Pairs { from, to } = Bounds::of(id, &KeyRange::all()) else { return Ok(false) };
     let rows = read(lease, statements::SOME_GRAVES, &[&from.0, &to.0, &STEP_ENTITIES_MAX]).await?;
     let mut partitions: BTreeMap<&[u8], Vec<i16>> = BTreeMap::new();

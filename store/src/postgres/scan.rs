@@ -9,9 +9,9 @@
 
 use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
 use super::catalog::{column, control, no_answer};
-use super::layout::{Bounds, TableId, key_bytes};
+use super::layout::{Bounds, DatabaseTableId, key_bytes};
 use super::pool::Lease;
-use super::shared::Shared;
+use super::state::PostgresState;
 use super::statements;
 use crate::engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::page::{PageBuilder, ranges_to_visit};
@@ -70,7 +70,7 @@ struct Begun {
     rows: Option<RowStream>,
 }
 
-impl<C: Clock> Shared<C> {
+impl<C: Clock> PostgresState<C> {
     pub(super) async fn scan<S: EntitySink>(
         &self,
         table: &TableKey,
@@ -117,7 +117,7 @@ impl<C: Clock> Shared<C> {
     }
 
     /// Begins the transaction of a page and asks for its first chunk; `None` if the table is gone.
-    async fn begin(&self, id: TableId, first: Option<&Bounds>, count: usize) -> Result<Option<Begun>, Trouble> {
+    async fn begin(&self, id: DatabaseTableId, first: Option<&Bounds>, count: usize) -> Result<Option<Begun>, Trouble> {
         let lease = self.pool.take().await?;
         let answers: Result<_, Error> = timeout(ATTEMPT_TIME_MAX, async {
             let lives = lease.prepare_cached(statements::TABLE_LIVES).await?;

@@ -6,7 +6,7 @@
 
 use super::attempt::{Trouble, jittered};
 use super::catalog::{column, read};
-use super::shared::Shared;
+use super::state::PostgresState;
 use super::statements;
 use crate::engine::Fault;
 use model::Clock;
@@ -29,7 +29,7 @@ const STEP_WAIT: Duration = Duration::from_millis(50);
 const SECOND_TICKS: u64 = 10_000_000;
 
 /// Sweeps at intervals until the engine is closed.
-pub(super) async fn sweep_at_intervals<C: Clock>(shared: Arc<Shared<C>>) {
+pub(super) async fn sweep_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
     loop {
         tokio::time::sleep(jittered(LOOK_INTERVAL)).await;
         match shared.sweep().await {
@@ -45,7 +45,7 @@ fn ticks(time: Duration) -> i64 {
     i64::try_from(time.as_secs() * SECOND_TICKS).expect("a few days")
 }
 
-impl<C: Clock> Shared<C> {
+impl<C: Clock> PostgresState<C> {
     /// Forgets old graves, if it is time; answers how many.
     pub(super) async fn sweep(&self) -> Result<Option<u64>, Fault> {
         let now = self.stamps().now().ticks();

@@ -1,22 +1,15 @@
 //! The plans that the database makes for the statements: they must go by the primary key, whatever the size of a table.
 
-#![allow(unreachable_pub, reason = "what the other tests share is included here")]
-
 use super::statements as sql;
 use super::{PostgresOptions, Settings};
 use crate::{CatalogError, Engine, Fault, Postgres, TableKey};
-use cluster::Cluster;
 use model::clock::SystemClock;
 use model::{AccountName, Clock, DateTime, EntityKey, KeyText, TableName};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
-
-#[path = "../../tests/support/cluster.rs"]
-mod cluster;
-
-/// How long a test waits for what must happen; whoever runs into it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+use test_support::TIMEOUT;
+use test_support::cluster::Cluster;
 
 /// A clock that says what it is told.
 #[derive(Clone, Default)]
@@ -147,7 +140,7 @@ async fn a_request_that_is_given_up_leaves_no_session_waiting_in_the_database() 
                        AND application_name = 'rowhouse' AND wait_event_type = 'Lock'";
         cluster.sql(&options.url, waiting).trim().parse::<u32>().unwrap()
     };
-    let held = cluster.hold(&options.url, "LOCK TABLE rowhouse_entities IN ACCESS EXCLUSIVE MODE");
+    let held = cluster.open_transaction(&options.url, "LOCK TABLE rowhouse_entities IN ACCESS EXCLUSIVE MODE");
     let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
     let request = tokio::spawn({
         let (engine, table) = (Arc::clone(&engine), table.clone());
@@ -155,7 +148,7 @@ async fn a_request_that_is_given_up_leaves_no_session_waiting_in_the_database() 
     });
     let began = Instant::now();
     while waiting() == 0 {
-        assert!(began.elapsed() < PATIENCE, "the read does not wait");
+        assert!(began.elapsed() < TIMEOUT, "the read does not wait");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     request.abort();
@@ -179,7 +172,7 @@ async fn who_waits_too_long_for_a_connection_is_told_that_nothing_happened() {
     let began = Instant::now();
     assert!(matches!(engine.list_tables(&account, "", 1).await, Err(Fault::Unavailable(_))));
     // The one that there is has not been given back.
-    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    assert!(began.elapsed() < TIMEOUT, "{:?}", began.elapsed());
     lease.give_back();
     assert!(engine.list_tables(&account, "", 1).await.unwrap().is_empty());
 }

@@ -4,42 +4,42 @@ use crate::store_url::StoreUrl;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Examples, for the end of the help.
+/// The examples at the end of the help of backup.
 pub const BACKUP_EXAMPLES: &str = "\
 Examples:
   rowhouse backup --data /var/lib/rowhouse --to /mnt/backup/rowhouse
-      everything as it is at this moment, while the server runs or while it does not
+      all data as they are at this moment, whether a server runs or not
   rowhouse backup --data /var/lib/rowhouse --to /mnt/backup/rowhouse --keep 48 --quiet
-      for cron: every half hour, and one day of backups
+      for cron, every half hour: keeps the backups of one day
   rowhouse backup --list /mnt/backup/rowhouse
   rowhouse backup --verify /mnt/backup/rowhouse
       reads all backups and checks every hash
 
 The first backup writes everything. Each later one writes only what has changed since, and is as complete as the first:
-it can be restored alone, whatever else is removed.
+it can be restored without the others.
 
 While a server runs, the command asks it for a snapshot, through a socket in the data folder that only the owner of the
-folder may use; no request waits for it. Run it as the user that the server runs as. A backup that is interrupted leaves
-nothing that could be taken for a backup, and the next one uses what it wrote.
+folder may use; no request waits for it. Run it as the user that the server runs as. An interrupted backup is
+not listed, and the next one uses what it wrote.
 
-A backup holds all data, in the clear. Accounts and their keys are in no data folder, and so in no backup.
+A backup contains all data, unencrypted. It has no accounts and keys, because the data folder has none.
 
 Data in PostgreSQL are backed up with the tools of PostgreSQL, such as pg_dump or continuous archiving.";
 
-/// Examples, for the end of the help.
+/// The examples at the end of the help of restore.
 pub const RESTORE_EXAMPLES: &str = "\
 Examples:
   rowhouse restore --from /mnt/backup/rowhouse --data /var/lib/rowhouse-new
       the newest backup, into a folder that is missing or empty
   rowhouse restore --from /mnt/backup/rowhouse --at 2031-03-01T09:30:00Z --data ./as-it-was
-      the newest backup that is not after this instant
+      the newest backup up to this instant
   rowhouse restore --from /mnt/backup/rowhouse --table Cars=CarsBefore --data ./some
-      one table alone, under another name
+      only one table, under another name
   rowhouse restore --from /mnt/backup/rowhouse --table Cars=CarsBefore --into http://127.0.0.1:10002/orchard --into-key-file key
       the same into a running server, where entities get new Timestamps
 
-Entities get the Timestamps and ETags that they had. Everything is checked while it is read. Until all of it is on disk,
-no server opens the folder; a restore that was interrupted is run again into the same folder.";
+Entities keep their Timestamps and ETags. All data are checked while they are read. No server opens the folder before all of
+them are on disk; run an interrupted restore again with the same folder.";
 
 /// The options of backup as they were given; nothing is checked or filled in.
 #[derive(Debug, Args)]
@@ -53,27 +53,27 @@ pub struct BackupArgs {
     #[arg(long, env = "ROWHOUSE_STORE", value_name = "URL", hide_env_values = true)]
     pub(super) store: Option<StoreUrl>,
 
-    /// Folder that keeps the backups of this data folder; made if it is missing
+    /// Folder for the backups of this data folder; created if it is missing
     #[arg(long, env = "ROWHOUSE_BACKUP_TO", value_name = "REPOSITORY", required_unless_present_any = ["list", "verify"])]
     pub(super) to: Option<PathBuf>,
 
-    /// Remove all backups but the newest COUNT, once the new one is complete, and what only they need
+    /// Keep only the newest COUNT backups: once the new one is complete, remove the others and what only they need
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) keep: Option<u32>,
 
-    /// Show the backups that there are, and make none
+    /// List the backups of a repository, and make none
     #[arg(long, value_name = "REPOSITORY", conflicts_with_all = ["keep", "verify"])]
     pub(super) list: Option<PathBuf>,
 
-    /// Read all backups that there are and check every hash, and make none
+    /// Read all backups of a repository and check every hash, and make none
     #[arg(long, value_name = "REPOSITORY", conflicts_with = "keep")]
     pub(super) verify: Option<PathBuf>,
 
-    /// Say nothing unless something goes wrong
+    /// Print nothing unless something goes wrong
     #[arg(long, short)]
     pub(super) quiet: bool,
 
-    /// Say what was done as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -82,11 +82,11 @@ pub struct BackupArgs {
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "the comments are the help text, which shows no backticks")]
 pub struct RestoreArgs {
-    /// Folder that keeps the backups
+    /// Folder with the backups
     #[arg(long, value_name = "REPOSITORY")]
     pub(super) from: PathBuf,
 
-    /// Data folder to make; it must be missing or empty
+    /// New data folder; it must be missing or empty
     #[arg(long, value_name = "DIR", required_unless_present = "into", conflicts_with = "into")]
     pub(super) data: Option<PathBuf>,
 
@@ -103,20 +103,20 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "at")]
     pub(super) backup: Option<String>,
 
-    /// Take the newest backup that is not after this instant, such as 2031-03-01T09:30:00Z
+    /// Take the newest backup up to this instant, such as 2031-03-01T09:30:00Z
     #[arg(long, value_name = "TIME")]
     pub(super) at: Option<String>,
 
-    /// Restore this table alone, under another name if one is given; may be repeated.
+    /// Restore only this table, under another name if one is given; may be repeated.
     /// With several accounts: ACCOUNT/NAME
     #[arg(long = "table", value_name = "NAME[=NEW]")]
     pub(super) tables: Vec<String>,
 
-    /// Say nothing unless something goes wrong
+    /// Print nothing unless something goes wrong
     #[arg(long, short, conflicts_with = "into")]
     pub(super) quiet: bool,
 
-    /// Say what was done as JSON
+    /// Print the result as JSON
     #[arg(long, conflicts_with = "into")]
     pub(super) json: bool,
 }

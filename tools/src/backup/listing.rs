@@ -1,50 +1,49 @@
 //! The backups of a repository, for people and for programs.
 
-use super::manifest::Manifest;
-use super::repository::Repository;
-use crate::endpoints::grouped;
+use super::repository::{BackupManifest, Repository};
+use crate::terminal::HumanCount;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// A backup that there is.
+/// A backup of a repository.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct ListedBackup {
     id: String,
     /// Its manifest, or what is wrong with it.
-    manifest: Result<Manifest, String>,
-    /// Bytes of chunks that no earlier backup has.
+    manifest: Result<BackupManifest, String>,
+    /// The bytes of chunks that no earlier backup has.
     added_bytes: u64,
 }
 
 /// All backups, the oldest first.
-pub(super) fn listed(repository: &Repository) -> anyhow::Result<Vec<Listed>> {
+pub(super) fn list(repository: &Repository) -> anyhow::Result<Vec<ListedBackup>> {
     let mut seen = HashSet::new();
-    let mut listed = Vec::new();
+    let mut backups = Vec::new();
     for id in repository.backups()? {
         let manifest = repository.manifest(&id).map_err(|error| format!("{error:#}"));
-        let chunks = manifest.iter().flat_map(Manifest::chunks);
+        let chunks = manifest.iter().flat_map(BackupManifest::chunks);
         let new = chunks.filter(|entry| seen.insert(entry.sha256.clone()));
         let added_bytes = new.map(|entry| entry.stored).sum();
-        listed.push(Listed { id, manifest, added_bytes });
+        backups.push(ListedBackup { id, manifest, added_bytes });
     }
-    Ok(listed)
+    Ok(backups)
 }
 
 /// A table for people.
-pub(super) fn text(listed: &[Listed]) -> String {
+pub(super) fn text(backups: &[ListedBackup]) -> String {
     let mut text =
         format!("{:<40} {:<29} {:>7} {:>15} {:>15}\n", "BACKUP", "TIME", "TABLES", "ENTITIES", "ADDED BYTES");
-    for Listed { id, manifest, added_bytes } in listed {
+    for ListedBackup { id, manifest, added_bytes } in backups {
         let line = match manifest {
             Ok(manifest) => format!(
                 "{:<29} {:>7} {:>15} {:>15}",
                 manifest.time,
                 manifest.tables.len(),
-                grouped(manifest.entities()),
-                grouped(*added_bytes)
+                HumanCount(manifest.entities()).to_string(),
+                HumanCount(*added_bytes).to_string()
             ),
-            Err(wrong) => wrong.clone(),
+            Err(damage) => damage.clone(),
         };
         writeln!(text, "{id:<40} {line}").expect("writing to memory does not fail");
     }
@@ -52,15 +51,15 @@ pub(super) fn text(listed: &[Listed]) -> String {
 }
 
 /// A line of JSON for each backup.
-pub(super) fn json(listed: &[Listed]) -> String {
+pub(super) fn json(backups: &[ListedBackup]) -> String {
     let mut text = String::new();
-    for backup in listed {
+    for backup in backups {
         writeln!(text, "{}", value(backup)).expect("writing to memory does not fail");
     }
     text
 }
 
-fn value(Listed { id, manifest, added_bytes }: &Listed) -> Value {
+fn value(ListedBackup { id, manifest, added_bytes }: &ListedBackup) -> Value {
     match manifest {
         Ok(manifest) => json!({
             "backup": id,
@@ -71,6 +70,6 @@ fn value(Listed { id, manifest, added_bytes }: &Listed) -> Value {
             "bytes": manifest.bytes(),
             "added_bytes": added_bytes,
         }),
-        Err(wrong) => json!({ "backup": id, "damaged": wrong }),
+        Err(damage) => json!({ "backup": id, "damaged": damage }),
     }
 }

@@ -1,37 +1,37 @@
-//! Reading a backup: which one, which of its tables, and their entities, all of it checked.
+//! Finds a backup in a repository, and reads the entities of a table; all that is read is checked.
 
-use super::chunk;
-use super::manifest::{Manifest, TableContent, name_of_time};
-use super::repository::Repository;
+use super::repository::{
+    BackupManifest, ChunkEntry, Repository, TableContent, check_entity, describe, each_entity, name_of_time,
+};
 use anyhow::{Context, ensure};
-use model::{DateTime, EntityView, KeyText, RecordView};
+use model::DateTime;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
 /// How many chunks are read ahead.
-const CHUNKS_AHEAD: usize = 4;
+const CHUNKS_AHEAD_MAX: usize = 4;
 
-/// Which backup of a repository is wanted.
+/// The wanted backup of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum BackupChoice {
     Latest,
     Named(String),
     /// The newest that is not after this instant.
     At(DateTime),
 }
 
-impl Choice {
-    /// The backup, and its name.
-    pub(super) fn find(&self, repository: &Repository) -> anyhow::Result<(String, Manifest)> {
+impl BackupChoice {
+    /// The name and the manifest of the backup.
+    pub(super) fn find(&self, repository: &Repository) -> anyhow::Result<(String, BackupManifest)> {
         let ids = repository.backups()?;
         match self {
             Self::Named(id) => Ok((id.clone(), repository.manifest(id)?)),
             Self::Latest => {
-                let id = ids.last().context("there is no backup yet")?;
+                let id = ids.last().context("the repository has no backup yet")?;
                 Ok((id.clone(), repository.manifest(id)?))
             }
             Self::At(instant) => {
-                // The names tell the times, so that damage of a later backup is no hindrance.
+                // The names have the times, so that later backups need not be read and may be damaged.
                 let last = name_of_time(*instant);
                 let id = ids.iter().rev().find(|id| id.split('-').next().is_some_and(|time| time <= last.as_str()));
                 let id = id.with_context(|| {
@@ -45,10 +45,10 @@ impl Choice {
     }
 }
 
-/// Reads a table, and gives its entities to the sink in order: key bytes inside the table, record bytes.
+/// Reads a table, and passes its entities to the sink in order: key inside the table, record.
 ///
-/// Everything is checked before it is given: hashes, counts, the order of keys, each key, each record.
-pub(super) fn each_entity(
+/// Hashes, the order of keys, each key and each record are checked before the sink sees an entity, counts afterwards.
+pub(super) fn each_entity_of_table(
     repository: &Repository,
     table: &TableContent,
     last_stamp: DateTime,
@@ -58,12 +58,13 @@ pub(super) fn each_entity(
     let mut last_key: Option<Vec<u8>> = None;
     each_chunk(repository, table, |entry, content| {
         let before = count;
-        chunk::each_entity(content, |(key, record)| {
+        each_entity(content, |entity| {
+            let (key, record) = entity;
             ensure!(last_key.as_deref().is_none_or(|last| last < key), "its entities are not in order");
             last_key.get_or_insert_default().clear();
             last_key.get_or_insert_default().extend_from_slice(key);
-            let stamp = check_entity(key, record).with_context(|| format!("the entity {}", key.escape_ascii()))?;
-            ensure!(stamp <= last_stamp, "the entity {} is later than the whole backup", key.escape_ascii());
+            let stamp = check_entity(entity).with_context(|| describe(entity))?;
+            ensure!(stamp <= last_stamp, "{} is later than the whole backup", describe(entity));
             count += 1;
             sink(key, record)
         })
@@ -80,14 +81,14 @@ pub(super) fn each_entity(
 fn each_chunk(
     repository: &Repository,
     table: &TableContent,
-    mut sink: impl FnMut(&super::manifest::ChunkEntry, &[u8]) -> anyhow::Result<()>,
+    mut sink: impl FnMut(&ChunkEntry, &[u8]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let (ahead, chunks) = sync_channel(CHUNKS_AHEAD);
+    let (ahead, chunks) = sync_channel(CHUNKS_AHEAD_MAX);
     thread::scope(|scope| {
         scope.spawn(move || {
             for entry in &table.chunks {
                 if ahead.send((entry, repository.chunk(entry))).is_err() {
-                    // Nobody wants more.
+                    // The receiver ended with an error.
                     return;
                 }
             }
@@ -97,14 +98,4 @@ fn each_chunk(
         }
         Ok(())
     })
-}
-
-/// Reads all of an entity; answers its Timestamp.
-pub(super) fn check_entity(key: &[u8], record: &[u8]) -> anyhow::Result<DateTime> {
-    let entity = EntityView::new(key, record).map_err(|_| anyhow::anyhow!("its key or its record cannot be read"))?;
-    let is_key = |text: &str| KeyText::new(text).is_ok();
-    ensure!(is_key(&entity.key.partition) && is_key(&entity.key.row), "its key is not one that an entity can have");
-    let record: RecordView<'_> = entity.record;
-    record.check().context("its record")?;
-    Ok(record.timestamp())
 }

@@ -1,36 +1,35 @@
-//! Fills a new data folder with a backup.
+//! Restores a backup into a new data folder.
 
-use super::manifest::Manifest;
-use super::read::each_entity;
-use super::repository::Repository;
-use super::tables::RestoreSelection;
-use crate::endpoints::Progress;
+use super::read::each_entity_of_table;
+use super::repository::{BackupManifest, Repository};
+use super::selection::RestoreSelection;
+use crate::terminal::Progress;
 use anyhow::{Context, ensure};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::RestoredFolder;
+use store::{Restore, RestoredFolder};
 
-/// What was restored.
+/// How much was restored.
 #[derive(Debug)]
-pub(super) struct Restored {
+pub(super) struct RestoreSummary {
     pub(super) tables: u64,
     pub(super) entities: u64,
 }
 
-/// Restores into a folder. `stop` ends it early, with an error; the folder is then refused by servers.
+/// Restores into a folder. `stop` ends it early with an error; servers refuse the folder then.
 pub(super) fn restore(
     repository: &Repository,
-    manifest: &Manifest,
+    manifest: &BackupManifest,
     selection: &RestoreSelection,
     folder: &Path,
     progress: &Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Restored> {
+) -> anyhow::Result<RestoreSummary> {
     let wanted = selection.choose(manifest)?;
     let last_stamp = manifest.last_stamp()?;
     progress.set_tables(wanted.len());
     let mut restored = RestoredFolder::begin(folder)?;
-    // Those who want some tables want nothing else.
+    // Service properties are restored with all tables only.
     let accounts = if selection.is_all() { manifest.accounts.as_slice() } else { &[] };
     for entry in accounts {
         let (account, properties) = entry.decode()?;
@@ -39,7 +38,7 @@ pub(super) fn restore(
     for table in &wanted {
         restored.table(&table.target)?;
         let mut count = 0;
-        each_entity(repository, table.content, last_stamp, |key, record| {
+        each_entity_of_table(repository, table.content, last_stamp, |key, record| {
             ensure!(!stop.load(Ordering::Relaxed), "stopped");
             restored.entity(key, record)?;
             count += 1;
@@ -53,5 +52,5 @@ pub(super) fn restore(
     }
     restored.finish(last_stamp).context("completing the folder")?;
     let (tables, entities) = progress.done();
-    Ok(Restored { tables, entities })
+    Ok(RestoreSummary { tables, entities })
 }

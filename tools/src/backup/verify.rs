@@ -1,115 +1,136 @@
-//! Reads all backups of a repository, and says what is wrong with them.
+//! Verifies a repository: reads all its backups, and lists what is wrong with them.
 
-use super::chunk;
-use super::manifest::{ChunkEntry, Manifest, TableContent};
-use super::read::check_entity;
-use super::repository::Repository;
-use crate::endpoints::Progress;
-use anyhow::{Context, ensure};
+use super::repository::{BackupManifest, ChunkEntry, Repository, TableContent, check_entity, describe, each_entity};
+use crate::runtime::run_blocking;
+use crate::terminal::{HumanCount, Progress, print, print_line};
+use anyhow::{Context, anyhow, ensure};
 use model::DateTime;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What was found.
+/// The result of a verification; `--json` prints it.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Verified {
-    pub(super) backups: u64,
-    /// Different ones.
-    pub(super) chunks: u64,
-    /// Of their files.
-    pub(super) bytes: u64,
+struct VerificationReport {
+    backups: u64,
+    /// Each chunk counts once.
+    chunks: u64,
+    /// The bytes of their files.
+    bytes: u64,
     /// The damaged backups, and what is wrong with each.
-    pub(super) damaged: BTreeMap<String, Vec<String>>,
+    damaged: BTreeMap<String, Vec<String>>,
 }
 
-/// What a chunk holds, as far as others need to know.
+/// What later checks need of a chunk.
 #[derive(Debug)]
-struct Facts {
+struct ChunkSummary {
     first: Vec<u8>,
     last: Vec<u8>,
     entities: u64,
     latest: DateTime,
 }
 
-/// What is known of the chunks that were read: each is read once, however many backups have it.
+/// A verification. Each chunk is read once, however many backups have it.
 struct Verification<'a> {
     repository: &'a Repository,
     progress: &'a Progress,
     stop: &'a AtomicBool,
-    chunks: HashMap<String, Result<Facts, String>>,
+    chunks: HashMap<String, Result<ChunkSummary, String>>,
     bytes: u64,
 }
 
-/// Reads everything.
-pub(super) fn verify(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<Verified> {
+/// Verifies all backups of a repository, and prints what is wrong; returns whether nothing is.
+pub(crate) fn verify(path: &Path, is_quiet: bool, as_json: bool) -> anyhow::Result<bool> {
+    let repository = Repository::open(path)?;
+    let report = run_blocking("verifying", is_quiet, move |progress, stop| read_all(&repository, progress, stop))?;
+    let is_intact = report.damaged.is_empty();
+    if as_json {
+        print(&format_args!("{}\n", serde_json::to_string(&report).context("writing JSON")?))?;
+        return Ok(is_intact);
+    }
+    for (id, problems) in &report.damaged {
+        problems.iter().try_for_each(|problem| print_line(format_args!("backup {id}: {problem}")))?;
+    }
+    if !is_quiet {
+        let (backups, chunks, bytes) =
+            (HumanCount(report.backups), HumanCount(report.chunks), HumanCount(report.bytes));
+        let damaged = report.damaged.len();
+        print_line(format_args!("{backups} backups, {chunks} chunks of {bytes} bytes; {damaged} backups are damaged"))?;
+    }
+    Ok(is_intact)
+}
+
+fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<VerificationReport> {
     let mut verification = Verification { repository, progress, stop, chunks: HashMap::new(), bytes: 0 };
-    let mut verified = Verified::default();
+    let mut report = VerificationReport::default();
     let ids = repository.backups()?;
     let manifests: Vec<_> = ids.iter().map(|id| repository.manifest(id)).collect();
     progress.set_tables(manifests.iter().flatten().map(|manifest| manifest.tables.len()).sum());
     for (id, manifest) in ids.into_iter().zip(manifests) {
-        verified.backups += 1;
-        let wrong = match manifest {
+        report.backups += 1;
+        let problems = match manifest {
             Ok(manifest) => verification.backup(&manifest)?,
             Err(error) => vec![format!("{error:#}")],
         };
-        if !wrong.is_empty() {
-            verified.damaged.insert(id, wrong);
+        if !problems.is_empty() {
+            report.damaged.insert(id, problems);
         }
     }
-    verified.chunks = verification.chunks.len() as u64;
-    verified.bytes = verification.bytes;
-    Ok(verified)
+    report.chunks = verification.chunks.len() as u64;
+    report.bytes = verification.bytes;
+    Ok(report)
 }
 
 impl Verification<'_> {
-    fn backup(&mut self, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
-        let mut wrong = Vec::new();
-        let mut note = |result: anyhow::Result<()>| wrong.extend(result.err().map(|error| format!("{error:#}")));
+    /// What is wrong with a backup.
+    fn backup(&mut self, manifest: &BackupManifest) -> anyhow::Result<Vec<String>> {
+        let mut problems = Vec::new();
+        let mut record = |result: anyhow::Result<()>| problems.extend(result.err().map(|error| format!("{error:#}")));
         for account in &manifest.accounts {
-            note(account.decode().map(drop));
+            record(account.decode().map(drop));
         }
-        note(manifest.instant().map(drop));
-        // Without it nothing is later than the backup.
+        record(manifest.instant().map(drop));
+        // If it cannot be read, no entity counts as too late.
         let last_stamp = manifest.last_stamp();
         let latest = last_stamp.as_ref().map_or(DateTime::MAX, |stamp| *stamp);
-        note(last_stamp.map(drop));
+        record(last_stamp.map(drop));
         for table in &manifest.tables {
-            note(table.table.decode().map(drop));
+            record(table.table.decode().map(drop));
             self.read_chunks(table)?;
-            note(self.table(table, latest).with_context(|| format!("the table {}", table.table)));
+            record(self.table(table, latest).with_context(|| format!("the table {}", table.table)));
             self.progress.add_table();
         }
-        Ok(wrong)
+        Ok(problems)
     }
 
-    /// Reads those chunks of a table that were not read yet. An error is not damage.
+    /// Reads the chunks of a table that were not read yet. Damage is recorded; an error means that the command was
+    /// stopped.
     fn read_chunks(&mut self, table: &TableContent) -> anyhow::Result<()> {
         for entry in &table.chunks {
             if !self.chunks.contains_key(&entry.sha256) {
                 ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
-                let facts = self.repository.chunk(entry).and_then(|content| facts(&content));
+                let summary = self.repository.chunk(entry).and_then(|content| summarize(&content));
                 self.progress.add_entities(entry.entities);
                 self.bytes += entry.stored;
-                self.chunks.insert(entry.sha256.clone(), facts.map_err(|error| format!("{error:#}")));
+                self.chunks.insert(entry.sha256.clone(), summary.map_err(|error| format!("{error:#}")));
             }
         }
         Ok(())
     }
 
-    /// Whether the chunks of a table go together.
+    /// Checks the chunks of a table against each other and against the manifest.
     fn table(&self, table: &TableContent, latest: DateTime) -> anyhow::Result<()> {
         let (mut entities, mut bytes) = (0, 0);
         let mut last: Option<&[u8]> = None;
         for entry in &table.chunks {
             let ChunkEntry { sha256, .. } = entry;
             let known = self.chunks.get(sha256).context("a chunk was not read")?;
-            let facts = known.as_ref().map_err(|wrong| anyhow::anyhow!("{wrong}"))?;
-            ensure!(facts.entities == entry.entities, "the chunk {sha256} has {} entities", facts.entities);
-            ensure!(last.is_none_or(|last| last < facts.first.as_slice()), "the chunk {sha256} is not in order");
-            ensure!(facts.latest <= latest, "an entity of the chunk {sha256} is later than the whole backup");
-            last = Some(&facts.last);
+            let chunk = known.as_ref().map_err(|damage| anyhow!("{damage}"))?;
+            ensure!(chunk.entities == entry.entities, "the chunk {sha256} has {} entities", chunk.entities);
+            ensure!(last.is_none_or(|last| last < chunk.first.as_slice()), "the chunk {sha256} is not in order");
+            ensure!(chunk.latest <= latest, "an entity of the chunk {sha256} is later than the whole backup");
+            last = Some(&chunk.last);
             entities += entry.entities;
             bytes += entry.bytes;
         }
@@ -119,23 +140,26 @@ impl Verification<'_> {
     }
 }
 
-/// Reads all of a chunk.
-fn facts(content: &[u8]) -> anyhow::Result<Facts> {
-    let mut facts: Option<Facts> = None;
-    chunk::each_entity(content, |(key, record)| {
-        let stamp = check_entity(key, record).with_context(|| format!("the entity {}", key.escape_ascii()))?;
-        let facts = match &mut facts {
-            None => facts.insert(Facts { first: key.to_vec(), last: key.to_vec(), entities: 0, latest: stamp }),
-            Some(facts) => {
-                ensure!(facts.last.as_slice() < key, "its entities are not in order");
-                facts.last.clear();
-                facts.last.extend_from_slice(key);
-                facts
+/// Checks all of a chunk.
+fn summarize(content: &[u8]) -> anyhow::Result<ChunkSummary> {
+    let mut summary: Option<ChunkSummary> = None;
+    each_entity(content, |entity| {
+        let (key, _) = entity;
+        let stamp = check_entity(entity).with_context(|| describe(entity))?;
+        let summary = match &mut summary {
+            None => {
+                summary.insert(ChunkSummary { first: key.to_vec(), last: key.to_vec(), entities: 0, latest: stamp })
+            }
+            Some(summary) => {
+                ensure!(summary.last.as_slice() < key, "its entities are not in order");
+                summary.last.clear();
+                summary.last.extend_from_slice(key);
+                summary
             }
         };
-        facts.entities += 1;
-        facts.latest = facts.latest.max(stamp);
+        summary.entities += 1;
+        summary.latest = summary.latest.max(stamp);
         Ok(())
     })?;
-    facts.context("a chunk has no entities")
+    summary.context("a chunk has no entities")
 }

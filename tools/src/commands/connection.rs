@@ -1,38 +1,38 @@
-//! Which service the commands speak to, and as whom.
+//! The options of the commands that say which service they use, and with which credential.
 
-use crate::endpoints::{End, Location, location};
+use crate::endpoints::{EndpointOption, Location, read_location};
 use anyhow::{Context, bail};
 use clap::Args;
 use client::{DEVELOPMENT_ENDPOINT, TableService};
 use std::path::PathBuf;
 
-/// How often a person waits for an operation that could not be done at once.
+/// How often an operation is attempted. That is few, because a person waits for the result.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Variables that may hold a connection string, in the order in which they are looked at.
-const CONNECTION_STRINGS: [&str; 2] = ["ROWHOUSE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING"];
+/// Variables that may hold a connection string; the first one that is set counts.
+const CONNECTION_STRING_VARIABLES: [&str; 2] = ["ROWHOUSE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING"];
 
-/// What the help of every command ends with.
+/// The end of the help of every command.
 macro_rules! connection_help {
     () => {
         "\
 Which service: --endpoint, else --connection-string-file, else the variables ROWHOUSE_CONNECTION_STRING and
 AZURE_STORAGE_CONNECTION_STRING, else the development account on http://127.0.0.1:10002. The account key, or a shared
-access signature, goes into ROWHOUSE_KEY or the file of --key-file, never onto the command line; a signature may stand in
+access signature, goes into ROWHOUSE_KEY or the file of --key-file, never onto the command line; a signature may be part of
 the URL. The development account needs no key.
 
-Exit codes: 0 done; 1 not done; 2 the command line is wrong; 4 the table or the entity is not there; 5 it is there
-already, or its ETag is another one."
+Exit codes: 0 done; 1 not done; 2 the command line is wrong; 4 the table or the entity does not exist; 5 it exists
+already, or has another ETag."
     };
 }
 pub(super) use connection_help;
 
-/// The options of all these commands.
+/// The options that all these commands have.
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "the comments are the help text, which shows no backticks")]
 pub(super) struct ConnectionArgs {
-    /// URL of a service with its account, such as http://127.0.0.1:10002/ACCOUNT, https://ACCOUNT.table.core.windows.net
-    /// or the URL of a shared access signature
+    /// URL of a service with its account, such as http://127.0.0.1:10002/ACCOUNT,
+    /// https://ACCOUNT.table.core.windows.net or the URL of a shared access signature
     #[arg(
         long,
         env = "ROWHOUSE_ENDPOINT",
@@ -53,7 +53,7 @@ pub(super) struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// The service; nothing is sent yet.
+    /// The service. Nothing is sent yet.
     pub(super) fn service(&self) -> anyhow::Result<TableService> {
         let text = match (&self.endpoint, &self.connection_string_file) {
             (Some(endpoint), _) => endpoint.clone(),
@@ -61,22 +61,24 @@ impl ConnectionArgs {
                 let text = std::fs::read_to_string(path);
                 text.with_context(|| format!("reading --connection-string-file {}", path.display()))?.trim().to_owned()
             }
-            (None, None) => given(|name| std::env::var(name).ok()).unwrap_or_else(|| DEVELOPMENT_ENDPOINT.to_owned()),
+            (None, None) => {
+                connection_string(|name| std::env::var(name).ok()).unwrap_or_else(|| DEVELOPMENT_ENDPOINT.to_owned())
+            }
         };
-        match location(End::Endpoint, &text, self.key_file.as_deref())? {
+        match read_location(EndpointOption::Endpoint, &text, self.key_file.as_deref())? {
             Location::Service { endpoint, credential } => {
                 Ok(TableService::new(endpoint, credential).context("preparing TLS")?.with_attempts(ATTEMPTS_MAX))
             }
             other => bail!(
-                "--endpoint {other} is no service: start one on it with 'rowhouse serve', or use export and import"
+                "--endpoint {other} is not a service: start one on it with 'rowhouse serve', or use export and import"
             ),
         }
     }
 }
 
-/// The first connection string that says something; one that is empty is not set.
-fn given(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    CONNECTION_STRINGS.iter().filter_map(|name| variable(name)).find(|text| !text.trim().is_empty())
+/// The first connection string that is not empty.
+fn connection_string(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    CONNECTION_STRING_VARIABLES.iter().filter_map(|name| variable(name)).find(|text| !text.trim().is_empty())
 }
 
 #[cfg(test)]
@@ -84,12 +86,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_variable_hides_nothing() {
-        let given = |one: &str, other: &str| {
-            given(|name| Some(if name == CONNECTION_STRINGS[0] { one } else { other }.to_owned()))
+    fn an_empty_variable_does_not_count() {
+        let chosen = |one: &str, other: &str| {
+            connection_string(|name| Some(if name == CONNECTION_STRING_VARIABLES[0] { one } else { other }.to_owned()))
         };
-        assert_eq!(given("one", "other").as_deref(), Some("one"));
-        assert_eq!(given(" ", "other").as_deref(), Some("other"));
-        assert_eq!(given("", ""), None);
+        assert_eq!(chosen("one", "other").as_deref(), Some("one"));
+        assert_eq!(chosen(" ", "other").as_deref(), Some("other"));
+        assert_eq!(chosen("", ""), None);
     }
 }

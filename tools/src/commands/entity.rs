@@ -1,18 +1,19 @@
 //! `rowhouse entity`.
 
 use super::connection::{ConnectionArgs, connection_help};
-use super::failure::{is_not_found, on};
+use super::input::{entity_key, parse_json, parse_properties};
 use super::output::{EntityOutput, OutputFormat, write_one, write_out};
-use super::property::{entities, entity_key, properties};
-use super::table::{read_name, table_name};
-use anyhow::{anyhow, ensure};
+use super::service_error::{from_service, is_not_found};
+use super::table::check_readable_name;
+use crate::names::parse_table;
+use anyhow::{bail, ensure};
 use clap::{Args, Subcommand};
 use client::{Entity, Query, TableService, WriteMode};
 use model::Condition;
 use model::limits::PAGE_RESULTS_MAX;
 use model::name::PARTITION_KEY;
 
-/// Examples, for the end of the help.
+/// The examples at the end of the help of entity.
 pub const ENTITY_EXAMPLES: &str = concat!(
     "\
 Examples:
@@ -27,7 +28,7 @@ Examples:
       sets this property and leaves the others
   rowhouse entity put cars --json '{\"PartitionKey\":\"kestrel\",\"RowKey\":\"0008\",\"Doors\":2}' --insert
   rowhouse entity put cars kestrel 0007 Doors:Int32=3 --merge --if-match \"$ETAG\"
-      only if nobody changed it meanwhile
+      only if it was not changed meanwhile
   rowhouse entity delete cars kestrel 0007
   rowhouse entity count cars --filter \"Ready eq true\"
 
@@ -57,15 +58,15 @@ enum Action {
         #[command(flatten)]
         address: Address,
 
-        /// These properties alone, separated by commas
+        /// Only these properties, separated by commas
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
         select: Vec<String>,
 
-        /// Form of the output [default: table on a terminal, else jsonl]
+        /// Format of the output [default: table on a terminal, else jsonl]
         #[arg(long, short, value_enum)]
         output: Option<OutputFormat>,
     },
-    /// Read the entities that match, however many pages they are
+    /// Read all entities that match, page by page
     #[command(after_long_help = ENTITY_EXAMPLES)]
     Query {
         /// The name of the table
@@ -74,7 +75,7 @@ enum Action {
         #[command(flatten)]
         filter: FilterArgs,
 
-        /// These properties alone, separated by commas; the keys are always there
+        /// Only these properties, separated by commas; the keys are always included
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
         select: Vec<String>,
 
@@ -82,11 +83,11 @@ enum Action {
         #[arg(long, value_name = "COUNT")]
         top: Option<u64>,
 
-        /// Form of the output [default: table on a terminal, else jsonl]
+        /// Format of the output [default: table on a terminal, else jsonl]
         #[arg(long, short, value_enum)]
         output: Option<OutputFormat>,
     },
-    /// Count the entities that match; all of them are read for it
+    /// Count the entities that match; this reads all of them
     #[command(after_long_help = ENTITY_EXAMPLES)]
     Count {
         /// The name of the table
@@ -104,34 +105,34 @@ enum Action {
         #[command(flatten)]
         address: Address,
 
-        /// Only if this is still its ETag [default: whatever it is]
+        /// Delete it only if it still has this ETag [default: with any ETag]
         #[arg(long, value_name = "ETAG", default_value = "*", hide_default_value = true)]
         if_match: String,
 
-        /// It is no error if the entity is not there
+        /// Do not fail if the entity does not exist
         #[arg(long)]
         if_exists: bool,
     },
 }
 
-/// Which entity.
+/// The table and the keys of an entity.
 #[derive(Debug, Args)]
 struct Address {
     /// The name of the table
     table: String,
 
-    /// The partition key; behind -- it may begin with a hyphen
+    /// The partition key; after -- it may begin with a hyphen
     #[arg(allow_negative_numbers = true)]
     partition: String,
 
-    /// The row key; behind -- it may begin with a hyphen
+    /// The row key; after -- it may begin with a hyphen
     #[arg(allow_negative_numbers = true)]
     row: String,
 }
 
 #[derive(Debug, Args)]
 struct FilterArgs {
-    /// Those alone that match, such as \"PartitionKey eq 'north' and Count gt 5\"
+    /// Only entities that match, such as "PartitionKey eq 'north' and Count gt 5"
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
 }
@@ -141,11 +142,11 @@ struct PutArgs {
     /// The name of the table
     table: String,
 
-    /// The partition key; with --json it may stand in there
+    /// The partition key; with --json it may be in the JSON
     #[arg(requires = "row", allow_negative_numbers = true)]
     partition: Option<String>,
 
-    /// The row key; behind -- it may begin with a hyphen
+    /// The row key; after -- it may begin with a hyphen
     #[arg(allow_negative_numbers = true)]
     row: Option<String>,
 
@@ -157,24 +158,24 @@ struct PutArgs {
     #[arg(long, value_name = "JSON|-", allow_hyphen_values = true)]
     json: Option<String>,
 
-    /// It must not be there yet
+    /// Fail if the entity exists already
     #[arg(long, conflicts_with_all = ["replace", "merge"])]
     insert: bool,
 
-    /// All its properties are replaced; this is what happens unless something else is said
+    /// Replace all its properties; this is the default
     #[arg(long, conflicts_with = "merge")]
     replace: bool,
 
-    /// The properties that are given are set, the others stay
+    /// Set the given properties, and keep the others
     #[arg(long)]
     merge: bool,
 
-    /// Only if this is still its ETag; * asks that it is there
+    /// Write it only if it still has this ETag; * means that it must exist
     #[arg(long, value_name = "ETAG", conflicts_with = "insert")]
     if_match: Option<String>,
 }
 
-/// Does what the command says.
+/// Runs the command.
 pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
     let service = args.connection.service()?;
     match &args.action {
@@ -197,10 +198,10 @@ pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
         }
         Action::Put(args) => put(&service, args).await,
         Action::Delete { address, if_match, if_exists } => {
-            let table = table_name(&address.table)?;
+            let table = parse_table(&address.table)?;
             let key = entity_key(&address.partition, &address.row)?;
             check_condition(if_match)?;
-            match service.delete(table.as_str(), &key, if_match).await.map_err(on(&service)) {
+            match service.delete(table.as_str(), &key, if_match).await.map_err(from_service(&service)) {
                 Err(error) if *if_exists && is_not_found(&error) => Ok(()),
                 result => result,
             }
@@ -214,20 +215,20 @@ async fn get(
     select: &[String],
     output: Option<OutputFormat>,
 ) -> anyhow::Result<()> {
-    let table = read_name(&address.table)?;
+    let table = check_readable_name(&address.table)?;
     let key = entity_key(&address.partition, &address.row)?;
-    let entity = service.entity(table, &key, select).await.map_err(on(service))?;
+    let entity = service.entity(table, &key, select).await.map_err(from_service(service))?;
     write_one(OutputFormat::or_default(output), &entity)
 }
 
 async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
-    let table = table_name(&args.table)?;
+    let table = parse_table(&args.table)?;
     let key = args.partition.as_deref().zip(args.row.as_deref());
     let key = key.map(|(partition, row)| entity_key(partition, row)).transpose()?;
     let entities = match (&args.json, key) {
-        (Some(json), key) => entities(json, key.as_ref())?,
-        (None, Some(key)) => vec![Entity::new(key, properties(&args.properties)?)],
-        (None, None) => return Err(anyhow!("say which entity: PARTITION ROW NAME=VALUE…, or --json")),
+        (Some(json), key) => parse_json(json, key.as_ref())?,
+        (None, Some(key)) => vec![Entity::new(key, parse_properties(&args.properties)?)],
+        (None, None) => bail!("the entity is missing: give PARTITION ROW NAME=VALUE…, or --json"),
     };
     let mode = match (args.insert, args.merge) {
         (true, _) => WriteMode::Insert,
@@ -236,7 +237,10 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
     };
     args.if_match.as_deref().map_or(Ok(()), check_condition)?;
     for entity in entities {
-        let etag = service.put(table.as_str(), &entity, mode, args.if_match.as_deref()).await.map_err(on(service))?;
+        let etag = service
+            .put(table.as_str(), &entity, mode, args.if_match.as_deref())
+            .await
+            .map_err(from_service(service))?;
         write_out(format!("{}\n", etag.unwrap_or_default()).as_bytes())?;
     }
     Ok(())
@@ -245,12 +249,12 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
 fn check_condition(etag: &str) -> anyhow::Result<()> {
     ensure!(
         Condition::parse(etag).is_some(),
-        "'{etag}' is not an ETag: one looks like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", and * stands for any"
+        "'{etag}' is not an ETag: one looks like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", and * means any"
     );
     Ok(())
 }
 
-/// Hands on page by page, and as many entities as are wanted.
+/// Passes the entities to `take` page by page; `top` is the most in all.
 async fn each_page(
     service: &TableService,
     table: &str,
@@ -258,18 +262,19 @@ async fn each_page(
     top: Option<u64>,
     mut take: impl FnMut(&[Entity]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let table = read_name(table)?;
-    let mut left = top;
+    let table = check_readable_name(table)?;
+    let mut remaining = top;
     let mut next = None;
     loop {
-        let wanted =
-            left.map_or(PAGE_RESULTS_MAX, |left| usize::try_from(left).unwrap_or(usize::MAX).min(PAGE_RESULTS_MAX));
-        if wanted == 0 {
+        let limit = remaining.map_or(PAGE_RESULTS_MAX, |remaining| {
+            usize::try_from(remaining).unwrap_or(usize::MAX).min(PAGE_RESULTS_MAX)
+        });
+        if limit == 0 {
             return Ok(());
         }
-        let page = service.page(table, query, next.as_ref(), wanted).await.map_err(on(service))?;
+        let page = service.page(table, query, next.as_ref(), limit).await.map_err(from_service(service))?;
         take(&page.entities)?;
-        left = left.map(|left| left.saturating_sub(page.entities.len() as u64));
+        remaining = remaining.map(|remaining| remaining.saturating_sub(page.entities.len() as u64));
         match page.next {
             None => return Ok(()),
             following => next = following,

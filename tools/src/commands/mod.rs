@@ -1,19 +1,21 @@
-//! `rowhouse table` and `rowhouse entity`: one operation on a service, for scripts and for people.
+//! `rowhouse table` and `rowhouse entity`: single operations on a service, for scripts and for people.
 //!
-//! `connection.rs` says on which service, `property.rs` reads what is written, `output.rs` and `grid.rs` write what was
-//! read, and `failure.rs` turns errors into words and exit codes.
+//! `connection.rs` says on which service, `input.rs` parses entities, `output.rs` and `entity_table.rs` write them, and
+//! `service_error.rs` turns errors into messages and exit codes. This module must not know any endpoint except a
+//! service.
 
 mod connection;
 mod entity;
-mod failure;
-mod grid;
+mod entity_table;
+mod input;
 mod output;
-mod property;
+mod service_error;
 mod table;
 
 pub use entity::{ENTITY_EXAMPLES, EntityArgs};
 pub use table::{TABLE_EXAMPLES, TableArgs};
 
+use crate::terminal::{is_broken_pipe, report_error};
 use anyhow::Context;
 use std::process::ExitCode;
 
@@ -28,14 +30,15 @@ pub fn run_entity(args: &EntityArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn finish(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
+    // One thread is enough for one operation, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting")?;
     match runtime.block_on(work) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        // Whoever read the output has seen enough.
-        Err(error) if failure::is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
+        // A reader that stops early, such as `head`, is no error.
+        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         Err(error) => {
-            crate::terminal::report_error(&error);
-            Ok(ExitCode::from(failure::exit_code(&error)))
+            report_error(&error);
+            Ok(ExitCode::from(service_error::exit_code(&error)))
         }
     }
 }

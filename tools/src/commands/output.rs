@@ -1,27 +1,27 @@
-//! What was read, on standard output.
+//! Entities on standard output.
 
-use super::grid::{Grid, upright};
-use crate::formats::{Columns, Spool, write_line};
+use super::entity_table::{EntityTable, one_entity};
+use crate::formats::{Columns, CsvSpool, write_line};
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use client::Entity;
 use std::io::{IsTerminal, Write};
 
-/// The form of the output.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum OutputFormat {
     /// Aligned columns, for people
     Table,
     /// One JSON array
     Json,
-    /// One JSON object a line, as export writes them
+    /// One JSON object per line, as export writes them
     Jsonl,
     /// Comma-separated values with types, as export writes them
     Csv,
 }
 
 impl OutputFormat {
-    /// What people want on a terminal, and scripts elsewhere.
+    /// The chosen form; else a table on a terminal, and JSON lines elsewhere.
     pub(super) fn or_default(chosen: Option<Self>) -> Self {
         chosen.unwrap_or(if std::io::stdout().is_terminal() { Self::Table } else { Self::Jsonl })
     }
@@ -41,32 +41,32 @@ fn width() -> Option<usize> {
     terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
 }
 
-/// Entities as they come.
+/// Writes entities page by page.
 pub(super) enum EntityOutput {
-    Table(Grid),
+    Table(EntityTable),
     Json { is_begun: bool },
     Jsonl,
-    Csv(Box<Spool>),
+    Csv(Box<CsvSpool>),
 }
 
 impl EntityOutput {
-    /// Nothing is written yet.
+    /// An output without entities. Nothing is written yet.
     pub(super) fn new(format: OutputFormat) -> anyhow::Result<Self> {
         Ok(match format {
-            OutputFormat::Table => Self::Table(Grid::new(width())),
+            OutputFormat::Table => Self::Table(EntityTable::new(width())),
             OutputFormat::Json => Self::Json { is_begun: false },
             OutputFormat::Jsonl => Self::Jsonl,
-            OutputFormat::Csv => Self::Csv(Box::new(Spool::new(true)?)),
+            OutputFormat::Csv => Self::Csv(Box::new(CsvSpool::new(true)?)),
         })
     }
 
-    /// Writes some.
+    /// Writes a page.
     pub(super) fn page(&mut self, entities: &[Entity]) -> anyhow::Result<()> {
         let mut text = Vec::new();
         match self {
-            Self::Table(grid) => {
+            Self::Table(table) => {
                 let mut page = String::new();
-                grid.page(&mut page, entities);
+                table.write_page(&mut page, entities);
                 text = page.into_bytes();
             }
             Self::Json { is_begun } => {
@@ -87,10 +87,10 @@ impl EntityOutput {
         write_out(&text)
     }
 
-    /// Writes what comes behind the last one.
+    /// Writes what follows the last page.
     pub(super) fn end(self) -> anyhow::Result<()> {
         match self {
-            Self::Table(grid) => write_out(grid.footer().as_bytes()),
+            Self::Table(table) => write_out(table.footer().as_bytes()),
             Self::Json { is_begun: true } => write_out(b"]\n"),
             Self::Json { is_begun: false } => write_out(b"[]\n"),
             Self::Jsonl => Ok(()),
@@ -103,7 +103,7 @@ impl EntityOutput {
 pub(super) fn write_one(format: OutputFormat, entity: &Entity) -> anyhow::Result<()> {
     let mut text = Vec::new();
     match format {
-        OutputFormat::Table => text = upright(entity).into_bytes(),
+        OutputFormat::Table => text = one_entity(entity).into_bytes(),
         OutputFormat::Json | OutputFormat::Jsonl => {
             line(&mut text, entity)?;
             text.push(b'\n');

@@ -1,26 +1,27 @@
 //! `rowhouse table`.
 
 use super::connection::{ConnectionArgs, connection_help};
-use super::failure::{is_not_found, on};
 use super::output::{OutputFormat, write_out};
-use anyhow::anyhow;
+use super::service_error::{from_service, is_not_found};
+use crate::names::parse_table;
+use crate::terminal::escaped;
 use clap::{Args, Subcommand};
 use client::TableService;
 use model::TableName;
 use wire::json::write_json_string;
 
-/// Examples, for the end of the help.
+/// The examples at the end of the help of table.
 pub const TABLE_EXAMPLES: &str = concat!(
     "\
 Examples:
   rowhouse table list
       the tables of the development account on this machine, one a line
   rowhouse table list 'log*' --output json
-      those whose names begin so
+      those whose names begin with 'log'
   rowhouse table create cars trucks
   rowhouse table create cars --if-not-exists
   rowhouse table delete cars --if-exists
-      with everything in it
+      the table and all its entities
   ROWHOUSE_KEY='<key>' rowhouse table list --endpoint https://orchard.table.core.windows.net
 
 ",
@@ -42,58 +43,58 @@ enum Action {
     /// List the tables of the account
     #[command(after_long_help = TABLE_EXAMPLES)]
     List {
-        /// Those whose names begin so alone; an asterisk may end it
+        /// Only tables whose names begin with this; it may end with an asterisk
         #[arg(value_name = "PREFIX")]
         prefix: Option<String>,
 
-        /// Form of the output: table is a name a line
+        /// Format of the output; table is one name per line
         #[arg(long, short, value_enum, default_value = "table")]
         output: OutputFormat,
     },
     /// Create tables
     #[command(after_long_help = TABLE_EXAMPLES)]
     Create {
-        /// Their names: 3 to 63 letters and digits
+        /// The names of the tables: 3 to 63 letters and digits
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
 
-        /// It is no error if a table is there already
+        /// Do not fail if a table exists already
         #[arg(long)]
         if_not_exists: bool,
     },
     /// Delete tables with everything in them
     #[command(after_long_help = TABLE_EXAMPLES)]
     Delete {
-        /// Their names
+        /// The names of the tables
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
 
-        /// It is no error if a table is not there
+        /// Do not fail if a table does not exist
         #[arg(long)]
         if_exists: bool,
     },
 }
 
-/// Does what the command says.
+/// Runs the command.
 pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
     let service = args.connection.service()?;
     match &args.action {
         Action::List { prefix, output } => list(&service, prefix.as_deref().unwrap_or_default(), *output).await,
         Action::Create { names, if_not_exists } => {
-            for name in checked(names)? {
+            for name in parse_names(names)? {
                 let name = name.as_str();
                 let created = if *if_not_exists {
                     service.create_table(name).await
                 } else {
                     service.create_new_table(name).await
                 };
-                created.map_err(on(&service))?;
+                created.map_err(from_service(&service))?;
             }
             Ok(())
         }
         Action::Delete { names, if_exists } => {
-            for name in checked(names)? {
-                match service.delete_table(name.as_str()).await.map_err(on(&service)) {
+            for name in parse_names(names)? {
+                match service.delete_table(name.as_str()).await.map_err(from_service(&service)) {
                     Err(error) if *if_exists && is_not_found(&error) => {}
                     result => result?,
                 }
@@ -103,39 +104,32 @@ pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
     }
 }
 
-/// All names, before the first one is used.
-fn checked(names: &[String]) -> anyhow::Result<Vec<TableName>> {
-    names.iter().map(|name| table_name(name)).collect()
+/// Parses all names before the first one is used.
+fn parse_names(names: &[String]) -> anyhow::Result<Vec<TableName>> {
+    names.iter().map(|name| parse_table(name)).collect()
 }
 
-/// Reads the name of a table.
-pub(super) fn table_name(name: &str) -> anyhow::Result<TableName> {
-    TableName::new(name).map_err(|_| {
-        anyhow!("'{name}' is not a table name: that has 3 to 63 letters and digits, and begins with a letter")
-    })
-}
-
-/// Reads the name of a table that is read: also one of the service's own, such as `$MetricsCapacityBlob`, whose names
-/// nobody else can give.
-pub(super) fn read_name(name: &str) -> anyhow::Result<&str> {
+/// Checks the name of a table to read. It may be one of the service's own, such as `$MetricsCapacityBlob`, which no
+/// client can create.
+pub(super) fn check_readable_name(name: &str) -> anyhow::Result<&str> {
     let is_own = name.strip_prefix('$').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_alphanumeric()));
     if !is_own {
-        table_name(name)?;
+        parse_table(name)?;
     }
     Ok(name)
 }
 
 async fn list(service: &TableService, prefix: &str, output: OutputFormat) -> anyhow::Result<()> {
     let prefix = prefix.trim_end_matches('*').to_ascii_lowercase();
-    let mut names = service.tables().await.map_err(on(service))?;
+    let mut names = service.tables().await.map_err(from_service(service))?;
     names.retain(|name| name.to_ascii_lowercase().starts_with(&prefix));
     let mut out = Vec::new();
     match output {
         OutputFormat::Table | OutputFormat::Csv => {
-            let (title, end) = if output == OutputFormat::Csv { ("TableName\r\n", "\r\n") } else { ("", "\n") };
-            out.extend_from_slice(title.as_bytes());
+            let (header, end) = if output == OutputFormat::Csv { ("TableName\r\n", "\r\n") } else { ("", "\n") };
+            out.extend_from_slice(header.as_bytes());
             for name in &names {
-                out.extend_from_slice(name.as_bytes());
+                out.extend_from_slice(escaped(name).as_bytes());
                 out.extend_from_slice(end.as_bytes());
             }
         }

@@ -3,40 +3,40 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// Examples, for the end of the help.
-pub const EXAMPLES: &str = "\
+/// The examples at the end of the help of copy.
+pub const COPY_EXAMPLES: &str = "\
 Examples:
   rowhouse copy --from http://127.0.0.1:10002/devstoreaccount1 --to ./rowhouse-data
       from the development emulator, or from a running Rowhouse, into a new data folder
   ROWHOUSE_FROM_KEY='<key>' rowhouse copy --from https://orchard.table.core.windows.net --to /var/lib/rowhouse
-      a whole account out of the cloud; the key stays out of the list of processes
+      a whole account in the cloud; the key does not appear in the list of processes
   rowhouse copy --from ./rowhouse-data --to https://orchard.table.core.windows.net --to-key-file orchard.key
-      and back; --account chooses if the folder holds several accounts
+      the other way; --account chooses an account if the folder has several
   rowhouse copy --from ./old --to ./new --tables 'cars,log*'
-      a table and all those whose names begin with 'log'
+      one table, and all tables whose names begin with 'log'
   rowhouse copy --from ./old --to ./new --verify-only
-      compares both sides and copies nothing
+      compares both sides, and copies nothing
 
 Where to copy from and to:
   a path                                        a data folder; no server may run on it
   http://HOST:PORT/ACCOUNT                      a service in path style
   https://ACCOUNT.table.core.windows.net        a service in host style
-  postgres://USER@HOST:PORT/DATABASE            a database that servers share; its password goes where keys go
+  postgres://USER@HOST:PORT/DATABASE            a database that servers share; its password is given as a key is
   DefaultEndpointsProtocol=...;AccountName=...  a connection string; better in ROWHOUSE_FROM or ROWHOUSE_TO, because
                                                 other users of the machine can read the command line
 
-Who may copy: for a service, an account key or a shared access signature (the token, its URL or a connection string)
-stands in ROWHOUSE_FROM_KEY and ROWHOUSE_TO_KEY, or in a file that --from-key-file and --to-key-file name. The
-development account needs none. A signature cannot read or set the policies of tables: add --skip-policies.
+Credentials: a service needs an account key or a shared access signature (the token, its URL or a connection string) in
+ROWHOUSE_FROM_KEY or ROWHOUSE_TO_KEY, or in the file that --from-key-file or --to-key-file names. The development account
+needs none. A signature cannot read or set the policies of tables: add --skip-policies.
 
-What is copied: tables, entities, stored access policies, service properties. Timestamps and ETags are new: only the
-target can give them. Nothing should be written to either side meanwhile.
+What is copied: tables, entities, stored access policies, service properties. Timestamps and ETags are new,
+because the target sets them. Do not write to either side during the copy.
 
-Ctrl-C, a crash or a broken line do no harm: the same command goes on where it stopped, from what the state file
-says. The exit code is 0 if everything is copied and equal, else 1.";
+After Ctrl-C, a crash or a lost connection, the same command continues where it stopped, according to its state file. The
+exit code is 0 if everything is copied and both sides are equal, else 1.";
 
-/// Most transactions on their way at a time, unless said otherwise.
-const PARALLEL_DEFAULT: u16 = 16;
+/// Most concurrent transactions, unless --parallel says otherwise.
+pub(super) const PARALLEL_DEFAULT: u16 = 16;
 
 /// The options of copy as they were given; nothing is checked or filled in.
 #[derive(Debug, Args)]
@@ -46,7 +46,7 @@ pub struct CopyArgs {
     #[arg(long, env = "ROWHOUSE_FROM", value_name = "PLACE", hide_env_values = true)]
     pub(super) from: String,
 
-    /// Where to copy to; a data folder is made if it is missing
+    /// Where to copy to; a missing data folder is created
     #[arg(long, env = "ROWHOUSE_TO", value_name = "PLACE", hide_env_values = true)]
     pub(super) to: String,
 
@@ -58,7 +58,7 @@ pub struct CopyArgs {
     #[arg(long, env = "ROWHOUSE_TO_KEY_FILE", value_name = "FILE")]
     pub(super) to_key_file: Option<PathBuf>,
 
-    /// Copy this account alone [default: all accounts of --from]
+    /// Copy only this account [default: all accounts of --from]
     #[arg(long, value_name = "NAME")]
     pub(super) account: Option<String>,
 
@@ -66,15 +66,15 @@ pub struct CopyArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) to_account: Option<String>,
 
-    /// Copy these tables alone, separated by commas; a name that ends with * stands for all that begin so
+    /// Copy only these tables, separated by commas; a name that ends with * is a prefix
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) tables: Vec<String>,
 
-    /// Most transactions on their way at a time
+    /// Most transactions that are written at the same time
     #[arg(long, value_name = "COUNT", default_value_t = PARALLEL_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(super) parallel: u16,
 
-    /// Write into tables that hold entities already: those with the same keys are replaced, the others stay
+    /// Write into tables that have entities already: those with the same keys are replaced, the others stay
     #[arg(long)]
     pub(super) overwrite: bool,
 
@@ -90,33 +90,11 @@ pub struct CopyArgs {
     #[arg(long, conflicts_with = "verify_only")]
     pub(super) no_verify: bool,
 
-    /// Copy nothing, and compare both sides
+    /// Only compare both sides, and copy nothing
     #[arg(long)]
     pub(super) verify_only: bool,
 
-    /// File that keeps how far the copy is [default: rowhouse-copy-<from and to>.json in the current folder]
+    /// File that records how far the copy is [default: rowhouse-copy-<from and to>.json in the current folder]
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
-}
-
-impl CopyArgs {
-    /// Tables and their policies into tables that are new or empty, compared at the end.
-    pub(super) fn for_tables_alone() -> Self {
-        Self {
-            from: String::new(),
-            to: String::new(),
-            from_key_file: None,
-            to_key_file: None,
-            account: None,
-            to_account: None,
-            tables: Vec::new(),
-            parallel: PARALLEL_DEFAULT,
-            overwrite: false,
-            skip_policies: false,
-            skip_properties: true,
-            no_verify: false,
-            verify_only: false,
-            state: None,
-        }
-    }
 }

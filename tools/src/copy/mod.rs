@@ -1,7 +1,7 @@
-//! `rowhouse copy`: everything of one place into another, between engines and services.
+//! `rowhouse copy`: all data of one endpoint into another, between engines and services.
 //!
-//! `plan.rs` finds what there is, `transfer.rs` copies it, `state.rs` remembers how far that is, and `verify.rs`
-//! compares both sides at the end. `places/` is what all of them see of an engine or a service.
+//! `plan.rs` finds what there is, `transfer.rs` copies it, `state.rs` records how far that is, and `verify.rs` compares
+//! both sides at the end. This module must not know what kind of endpoint it works on.
 
 mod args;
 mod plan;
@@ -9,174 +9,164 @@ mod state;
 mod transfer;
 mod verify;
 
-pub use args::{CopyArgs, EXAMPLES};
-pub(crate) use plan::Task;
+pub use args::{COPY_EXAMPLES, CopyArgs};
+pub(crate) use plan::TableCopy;
 
-use crate::endpoints::{End, Place, Progress, TableSelection, account, location, note, open};
-use crate::stop::stop_signal;
-use anyhow::{Context, anyhow, ensure};
-use plan::{Plan, Selection};
-use state::State;
+use crate::endpoints::{Endpoint, EndpointOption, Source, TableSelection, open_endpoint, read_location};
+use crate::names::parse_account;
+use crate::runtime::{block_on, stop_signal, until_stopped};
+use crate::terminal::{Progress, print_line};
+use anyhow::{Context, ensure};
+use args::PARALLEL_DEFAULT;
+use plan::{CopySelection, Plan};
+use state::{CopyEndpoints, CopyState};
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Semaphore;
-use transfer::{Transfer, each_table, prepare};
-use verify::{Differences, Verification};
+use transfer::{Transfer, prepare};
+use verify::{Comparison, Differences};
 
-/// How a copy ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// Everything is copied, and equal as far as that was looked at.
-    Complete,
-    /// The sides differ; the differences were listed.
-    Different,
+/// Runs `rowhouse copy`. The exit code is a failure if the sides differ in the end.
+pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
+    let is_equal = block_on(copy(args))?;
+    Ok(if is_equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Copies, verifies and says what was done.
-pub fn run(args: &CopyArgs) -> anyhow::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
-    runtime.block_on(copy(args))
-}
-
-async fn copy(args: &CopyArgs) -> anyhow::Result<Outcome> {
-    let selection = Selection {
-        account: args.account.as_deref().map(account).transpose()?,
-        to_account: args.to_account.as_deref().map(account).transpose()?,
+async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
+    let selection = CopySelection {
+        account: args.account.as_deref().map(parse_account).transpose()?,
+        to_account: args.to_account.as_deref().map(parse_account).transpose()?,
         tables: TableSelection::parse(&args.tables)?,
     };
-    let from = location(End::From, &args.from, args.from_key_file.as_deref())?;
-    let to = location(End::To, &args.to, args.to_key_file.as_deref())?;
-    let (from_name, to_name) = (from.to_string(), to.to_string());
-    ensure!(from_name != to_name, "--from and --to are the same place: {from_name}");
-    // From here on a signal stops the copy in order.
+    let from = read_location(EndpointOption::From, &args.from, args.from_key_file.as_deref())?;
+    let to = read_location(EndpointOption::To, &args.to, args.to_key_file.as_deref())?;
+    let endpoints = CopyEndpoints { from: from.to_string(), to: to.to_string() };
+    ensure!(endpoints.from != endpoints.to, "--from and --to are the same place: {}", endpoints.from);
+    // From here on a signal ends the copy in order.
     let stop = stop_signal()?;
-    let state = if args.verify_only {
-        None
-    } else {
-        let path = args.state.clone().unwrap_or_else(|| state::default_path(&from_name, &to_name));
-        Some(Arc::new(State::open(path, &from_name, &to_name)?))
-    };
-    let from = open(End::From, from, true, args.parallel).await?;
-    let to = open(End::To, to, args.verify_only, args.parallel).await?;
-    let run = Run { args, from: Arc::clone(&from), to: Arc::clone(&to), state };
+    let state = if args.verify_only { None } else { Some(Arc::new(CopyState::open(args.state.clone(), endpoints)?)) };
+    let from = open_endpoint(EndpointOption::From, from, true, args.parallel).await?;
+    let to = open_endpoint(EndpointOption::To, to, args.verify_only, args.parallel).await?;
     let plan = Plan::make(&*from, &*to, &selection);
-    let outcome = run.to_the_end(plan, stop).await;
+    let run = CopyRun {
+        from: Arc::clone(&from) as Arc<dyn Source>,
+        to: Arc::clone(&to),
+        state,
+        parallel: args.parallel,
+        overwrite: args.overwrite,
+        with_policies: !args.skip_policies,
+        with_properties: !args.skip_properties,
+        with_verification: !args.no_verify,
+    };
+    let is_equal = run.run(plan, stop).await;
     // Both are closed, whatever became of the copy.
     let (from_closed, to_closed) = (from.close().await, to.close().await);
-    let outcome = outcome?;
+    let is_equal = is_equal?;
     from_closed.context("closing --from")?;
     to_closed.context("closing --to")?;
-    Ok(outcome)
+    Ok(is_equal)
 }
 
-/// Copies tables of a place that can only be read into another one, and compares both sides.
+/// A copy of tables and their policies into tables that are new or empty, compared at the end.
 #[derive(Debug)]
-pub(crate) struct Restoration<'a> {
-    /// The place to copy into, as `--into` has it.
+pub(crate) struct TableRestore<'a> {
+    /// The endpoint to copy into, as `--into` has it.
     pub(crate) into: &'a str,
     pub(crate) key_file: Option<&'a Path>,
-    /// What is copied, for the state file.
-    pub(crate) from_name: &'a str,
-    /// The accounts in the targets give way to the only one that the target has, if it has only one.
-    pub(crate) tables: Vec<Task>,
+    /// The name of the source in the state file.
+    pub(crate) from_name: String,
+    /// If the target has only one account, all tables are copied into that one.
+    pub(crate) tables: Vec<TableCopy>,
 }
 
-impl Restoration<'_> {
-    pub(crate) async fn run(self, from: Arc<dyn Place>) -> anyhow::Result<Outcome> {
-        let to = location(End::Into, self.into, self.key_file)?;
-        let to_name = to.to_string();
+impl TableRestore<'_> {
+    /// Copies; returns whether both sides are equal in the end.
+    pub(crate) async fn run(self, from: Arc<dyn Source>) -> anyhow::Result<bool> {
+        let to = read_location(EndpointOption::Into, self.into, self.key_file)?;
         let stop = stop_signal()?;
-        let state = State::open(state::default_path(self.from_name, &to_name), self.from_name, &to_name)?;
-        let args = CopyArgs::for_tables_alone();
-        let to = open(End::Into, to, false, args.parallel).await?;
+        let state = CopyState::open(None, CopyEndpoints { from: self.from_name, to: to.to_string() })?;
+        let to = open_endpoint(EndpointOption::Into, to, false, PARALLEL_DEFAULT).await?;
         let plan = Plan::of_tables(self.tables, to.only_account());
-        let run = Run { args: &args, from, to: Arc::clone(&to), state: Some(Arc::new(state)) };
-        let outcome = run.to_the_end(async { plan }, stop).await;
+        let run = CopyRun {
+            from,
+            to: Arc::clone(&to),
+            state: Some(Arc::new(state)),
+            parallel: PARALLEL_DEFAULT,
+            overwrite: false,
+            with_policies: true,
+            with_properties: false,
+            with_verification: true,
+        };
+        let is_equal = run.run(async { plan }, stop).await;
         let closed = to.close().await;
-        let outcome = outcome?;
+        let is_equal = is_equal?;
         closed.context("closing --into")?;
-        Ok(outcome)
+        Ok(is_equal)
     }
 }
 
-/// Keeps the state file for the next run if there is anything left to do.
-fn finish(state: &State, result: anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
-    match result {
-        Ok(outcome) => {
-            state.remove()?;
-            Ok(outcome)
-        }
-        Err(error) => {
-            state.flush()?;
-            let Some(path) = state.path().filter(|_| state.is_resumed()) else { return Err(error) };
-            let path = path.display();
-            Err(error.context(format!("the copy is not complete; the same command goes on where it stopped ({path})")))
-        }
-    }
-}
-
-/// What one run of the command works with.
-struct Run<'a> {
-    args: &'a CopyArgs,
-    from: Arc<dyn Place>,
-    to: Arc<dyn Place>,
+/// One run of the command.
+struct CopyRun {
+    from: Arc<dyn Source>,
+    to: Arc<dyn Endpoint>,
     /// `None` if nothing is copied.
-    state: Option<Arc<State>>,
+    state: Option<Arc<CopyState>>,
+    /// Most concurrent transactions.
+    parallel: u16,
+    overwrite: bool,
+    with_policies: bool,
+    with_properties: bool,
+    with_verification: bool,
 }
 
-impl Run<'_> {
-    /// Copies and verifies until that is done or somebody wants it to stop.
-    async fn to_the_end(
+impl CopyRun {
+    /// Copies and verifies until that is done or a signal stops it; returns whether both sides are equal.
+    async fn run(
         &self,
         plan: impl Future<Output = anyhow::Result<Plan>>,
         stop: impl Future<Output = ()>,
-    ) -> anyhow::Result<Outcome> {
-        let result = tokio::select! {
-            biased;
-            result = self.copy_and_verify(plan) => result,
-            () = stop => Err(anyhow!("stopped")),
-        };
+    ) -> anyhow::Result<bool> {
+        let result = until_stopped(stop, self.copy_and_verify(plan)).await;
         match &self.state {
-            Some(state) => finish(state, result),
+            Some(state) => state.finish(result),
             None => result,
         }
     }
 
-    async fn copy_and_verify(&self, plan: impl Future<Output = anyhow::Result<Plan>>) -> anyhow::Result<Outcome> {
+    async fn copy_and_verify(&self, plan: impl Future<Output = anyhow::Result<Plan>>) -> anyhow::Result<bool> {
         let plan = plan.await?;
         if let Some(state) = &self.state {
-            if let Some(path) = state.path().filter(|_| state.is_resumed()) {
-                note(&format!("going on with an earlier copy, as {} says", path.display()));
-            }
-            prepare(&*self.to, state, &plan, self.args.overwrite).await?;
+            state.print_resumed();
+            prepare(&*self.to, state, &plan, self.overwrite).await?;
             let copied = self.copy(&plan, state).await?;
-            crate::terminal::print(&format_args!("copied {copied}\n"))?;
+            print_line(format_args!("copied {copied}"))?;
         }
-        if self.args.no_verify {
-            return Ok(Outcome::Complete);
+        if !self.with_verification {
+            return Ok(true);
         }
-        let (compared, differences) = self.verify(&plan).await?;
+        let (compared, differences) = self.compare(&plan).await?;
         if differences.is_empty() {
-            crate::terminal::print(&format_args!("both sides are equal: {compared}\n"))?;
-            return Ok(Outcome::Complete);
+            print_line(format_args!("both sides are equal: {compared}"))?;
+            return Ok(true);
         }
-        crate::terminal::print(&format_args!("the sides differ: {compared}\n{differences}"))?;
-        Ok(Outcome::Different)
+        print_line(format_args!("the sides differ: {compared}"))?;
+        differences.lines().try_for_each(|line| print_line(format_args!("  {line}")))?;
+        Ok(false)
     }
 
-    async fn copy(&self, plan: &Plan, state: &Arc<State>) -> anyhow::Result<String> {
+    async fn copy(&self, plan: &Plan, state: &Arc<CopyState>) -> anyhow::Result<String> {
         let progress = Arc::new(Progress::new("copying", plan.tables.len()));
         let transfer = Arc::new(Transfer {
             from: Arc::clone(&self.from),
             to: Arc::clone(&self.to),
             state: Arc::clone(state),
             progress: Arc::clone(&progress),
-            transactions: Arc::new(Semaphore::new(usize::from(self.args.parallel))),
-            with_policies: !self.args.skip_policies,
+            transactions: Arc::new(Semaphore::new(usize::from(self.parallel))),
+            with_policies: self.with_policies,
         });
-        let work = each_table(&plan.tables, |task| Arc::clone(&transfer).copy(task));
-        progress.show_during(work).await?;
-        if !self.args.skip_properties {
+        progress.show_during(transfer.run(plan)).await?;
+        if self.with_properties {
             for (source, target) in &plan.accounts {
                 let properties = self.from.properties(source).await?;
                 if properties != self.to.properties(target).await? {
@@ -187,17 +177,17 @@ impl Run<'_> {
         Ok(progress.summary())
     }
 
-    async fn verify(&self, plan: &Plan) -> anyhow::Result<(String, Differences)> {
+    async fn compare(&self, plan: &Plan) -> anyhow::Result<(String, Differences)> {
         let progress = Arc::new(Progress::new("comparing", plan.tables.len()));
-        let verification = Arc::new(Verification {
+        let comparison = Arc::new(Comparison {
             from: Arc::clone(&self.from),
-            to: Arc::clone(&self.to),
+            to: Arc::clone(&self.to) as Arc<dyn Source>,
             progress: Arc::clone(&progress),
-            with_policies: !self.args.skip_policies,
-            with_properties: !self.args.skip_properties,
+            with_policies: self.with_policies,
+            with_properties: self.with_properties,
             differences: Mutex::default(),
         });
-        progress.show_during(verification.run(plan)).await.context("comparing both sides")?;
-        Ok((progress.summary(), verification.take()))
+        progress.show_during(comparison.run(plan)).await.context("comparing both sides")?;
+        Ok((progress.summary(), comparison.take_differences()))
     }
 }

@@ -1,20 +1,20 @@
-//! Which tables are copied to which.
+//! Which tables are copied, and to where.
 
-use crate::endpoints::{Place, TableSelection};
+use crate::endpoints::{Source, TableSelection, list_accounts};
 use anyhow::{bail, ensure};
 use model::AccountName;
 use std::collections::HashSet;
 use store::TableKey;
 
-/// A table to copy.
+/// A table to copy, and the one that it becomes.
 #[derive(Debug, Clone)]
-pub(crate) struct Task {
+pub(crate) struct TableCopy {
     pub(crate) from: TableKey,
     pub(crate) to: TableKey,
 }
 
-impl Task {
-    /// What the table is called in the state file and for people: account and table of the source.
+impl TableCopy {
+    /// The name of the table in the state file: account and table of the source.
     pub(super) fn name(&self) -> String {
         format!("{}/{}", self.from.account, self.from.name)
     }
@@ -23,48 +23,48 @@ impl Task {
 /// What is copied.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Accounts of the source and what they become.
+    /// The accounts of the source, each with that of the target.
     pub(super) accounts: Vec<(AccountName, AccountName)>,
-    pub(super) tables: Vec<Task>,
+    pub(super) tables: Vec<TableCopy>,
 }
 
-/// Which part of the source is wanted.
+/// The part of the source that is copied.
 #[derive(Debug, Default)]
-pub(super) struct Selection {
+pub(super) struct CopySelection {
     pub(super) account: Option<AccountName>,
     pub(super) to_account: Option<AccountName>,
     pub(super) tables: TableSelection,
 }
 
 impl Plan {
-    /// These tables, into the only account of the target if it has only one. No two may become one table.
-    pub(super) fn of_tables(mut tables: Vec<Task>, only: Option<&AccountName>) -> anyhow::Result<Self> {
+    /// The given tables, into the only account of the target if it has only one. No two may become one table.
+    pub(super) fn of_tables(mut tables: Vec<TableCopy>, only: Option<&AccountName>) -> anyhow::Result<Self> {
         let (mut sources, mut targets) = (HashSet::new(), HashSet::new());
-        for task in &mut tables {
+        for table in &mut tables {
             if let Some(only) = only {
-                task.to.account = only.clone();
+                table.to.account = only.clone();
             }
             let name = |key: &TableKey| (key.account.clone(), key.name.folded().to_owned());
-            ensure!(targets.insert(name(&task.to)), "two tables are to become '{}'", task.to.name);
-            ensure!(sources.insert(name(&task.from)), "the table '{}' is named twice", task.from.name);
+            ensure!(targets.insert(name(&table.to)), "two tables are to become '{}'", table.to.name);
+            ensure!(sources.insert(name(&table.from)), "the table '{}' is named twice", table.from.name);
         }
         let accounts: HashSet<_> =
-            tables.iter().map(|task| (task.from.account.clone(), task.to.account.clone())).collect();
+            tables.iter().map(|table| (table.from.account.clone(), table.to.account.clone())).collect();
         Ok(Self { accounts: accounts.into_iter().collect(), tables })
     }
 
-    /// Finds what the source has and what it becomes in the target.
-    pub(super) async fn make(from: &dyn Place, to: &dyn Place, selection: &Selection) -> anyhow::Result<Self> {
+    /// Finds the tables of the source, and where they go in the target.
+    pub(super) async fn make(from: &dyn Source, to: &dyn Source, selection: &CopySelection) -> anyhow::Result<Self> {
         let accounts = accounts(from, to, selection).await?;
         let mut tables = Vec::new();
         for (source, target) in &accounts {
-            let wanted = selection.tables.of(from, source).await?.into_iter();
-            tables.extend(wanted.map(|name| Task {
+            let wanted = selection.tables.find(from, source).await?.into_iter();
+            tables.extend(wanted.map(|name| TableCopy {
                 from: TableKey { account: source.clone(), name: name.clone() },
                 to: TableKey { account: target.clone(), name },
             }));
         }
-        let found: HashSet<&str> = tables.iter().map(|task| task.from.name.folded()).collect();
+        let found: HashSet<&str> = tables.iter().map(|table| table.from.name.folded()).collect();
         if let Some(missing) = selection.tables.names().iter().find(|name| !found.contains(name.folded())) {
             bail!("--from has no table '{missing}'");
         }
@@ -73,13 +73,13 @@ impl Plan {
 }
 
 async fn accounts(
-    from: &dyn Place,
-    to: &dyn Place,
-    selection: &Selection,
+    from: &dyn Source,
+    to: &dyn Source,
+    selection: &CopySelection,
 ) -> anyhow::Result<Vec<(AccountName, AccountName)>> {
     let mut accounts = from.accounts().await?;
     if let Some(wanted) = &selection.account {
-        ensure!(accounts.contains(wanted), "--from has no account '{wanted}'; it has {}", listed(&accounts));
+        ensure!(accounts.contains(wanted), "--from has no account '{wanted}'; it has {}", list_accounts(&accounts));
         accounts.retain(|account| account == wanted);
     }
     let target = match (to.only_account(), &selection.to_account) {
@@ -91,42 +91,35 @@ async fn accounts(
     ensure!(
         accounts.len() <= 1,
         "--from has several accounts ({}) and --to is one: choose one with --account",
-        listed(&accounts)
+        list_accounts(&accounts)
     );
     Ok(accounts.into_iter().map(|name| (name, target.clone())).collect())
-}
-
-fn listed(accounts: &[AccountName]) -> String {
-    if accounts.is_empty() {
-        return "none".to_owned();
-    }
-    accounts.iter().map(AccountName::as_str).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::endpoints::EnginePlace;
+    use crate::endpoints::EngineEndpoint;
     use model::TableName;
     use model::clock::SystemClock;
     use store::{Engine, Memory};
 
-    pub(in super::super) fn task(account: &str, table: &str) -> Task {
+    pub(in super::super) fn table_copy(account: &str, table: &str) -> TableCopy {
         let key = TableKey { account: AccountName::new(account).unwrap(), name: TableName::new(table).unwrap() };
-        Task { from: key.clone(), to: key }
+        TableCopy { from: key.clone(), to: key }
     }
 
-    async fn source() -> EnginePlace<Memory<SystemClock>> {
+    async fn source() -> EngineEndpoint<Memory<SystemClock>> {
         let engine = Memory::new(SystemClock);
         for (account, table) in [("apple", "Cars"), ("apple", "LogsA"), ("apple", "logsb"), ("melon", "Cars")] {
-            engine.create_table(&task(account, table).from).await.unwrap();
+            engine.create_table(&table_copy(account, table).from).await.unwrap();
         }
-        EnginePlace(engine)
+        EngineEndpoint(engine)
     }
 
-    fn selection(account: Option<&str>, to_account: Option<&str>, tables: &[&str]) -> Selection {
+    fn selection(account: Option<&str>, to_account: Option<&str>, tables: &[&str]) -> CopySelection {
         let tables: Vec<String> = tables.iter().map(|&text| text.to_owned()).collect();
-        Selection {
+        CopySelection {
             account: account.and_then(AccountName::new),
             to_account: to_account.and_then(AccountName::new),
             tables: TableSelection::parse(&tables).unwrap(),
@@ -135,7 +128,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn what_is_chosen_and_what_it_becomes() {
-        let (from, to) = (source().await, EnginePlace(Memory::new(SystemClock)));
+        let (from, to) = (source().await, EngineEndpoint(Memory::new(SystemClock)));
         for (selection, expected) in [
             (selection(None, None, &[]), "apple/Cars apple/LogsA apple/logsb melon/Cars"),
             (selection(Some("apple"), None, &["LOG*"]), "apple/LogsA apple/logsb"),
@@ -144,16 +137,16 @@ pub(super) mod tests {
         ] {
             let plan = Plan::make(&from, &to, &selection).await.unwrap();
             let targets: Vec<String> =
-                plan.tables.iter().map(|task| format!("{}/{}", task.to.account, task.to.name)).collect();
+                plan.tables.iter().map(|table| format!("{}/{}", table.to.account, table.to.name)).collect();
             assert_eq!(targets.join(" "), expected);
         }
-        for (selection, told) in [
+        for (selection, expected) in [
             (selection(Some("ghost"), None, &[]), "it has apple, melon"),
             (selection(None, Some("pear"), &[]), "--account"),
             (selection(None, None, &["cars", "trucks"]), "no table 'trucks'"),
         ] {
             let error = Plan::make(&from, &to, &selection).await.unwrap_err().to_string();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

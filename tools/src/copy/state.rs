@@ -2,43 +2,39 @@
 //!
 //! Invariants:
 //!
-//! 1. A table is in the file before anything is written to it, so that a copy which goes on knows its own work.
-//! 2. What the file says was done is done: it is written behind the acknowledgement of the target.
-//! 3. The file is replaced as a whole, and holds no secret. It holds keys of entities, so only its owner may read it.
+//! 1. A table is in the file before anything is written to it, so that a continued copy recognises its own work.
+//! 2. What the file counts as written is written: it is updated after the target has acknowledged a page.
 
-use super::plan::Task;
-use crate::endpoints::{StateFile, read_state, state_path};
+use super::plan::TableCopy;
+use crate::state_file::{Command, Save, StateFile};
 use anyhow::ensure;
 use client::Continuation;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The version of the format.
-const FORMAT: u32 = 1;
+pub(super) const COMMAND: Command = Command { name: "copy", format: 1, advice: "name another with --state" };
 
+/// The endpoints of a copy, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Document {
-    format: u32,
-    from: String,
-    to: String,
-    tables: BTreeMap<String, TableProgress>,
+pub(super) struct CopyEndpoints {
+    pub(super) from: String,
+    pub(super) to: String,
 }
 
 /// How far a table is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct TableProgress {
+pub(super) struct CopyProgress {
     /// Everything is copied.
     pub(super) is_done: bool,
     /// Entities copied so far.
     pub(super) entities: u64,
-    /// Where the next page begins; the beginning if there is nothing.
+    /// Where the next page begins; `None` for the first page.
     next_partition: Option<String>,
     next_row: Option<String>,
 }
 
-impl TableProgress {
-    /// Where to go on.
+impl CopyProgress {
+    /// Where the next page begins.
     pub(super) fn next(&self) -> Option<Continuation> {
         let partition = self.next_partition.clone()?;
         Some(Continuation { partition, row: self.next_row.clone() })
@@ -46,98 +42,72 @@ impl TableProgress {
 }
 
 /// The state of a copy and its file.
-#[derive(Debug)]
-pub(super) struct State(StateFile<Document>);
+pub(super) type CopyState = StateFile<CopyEndpoints, CopyProgress>;
 
-/// The name of the state file of a copy from one location to another, in the current folder.
-pub(super) fn default_path(from: &str, to: &str) -> PathBuf {
-    state_path("copy", from, to)
-}
-
-impl State {
-    /// Reads the file, if there is one.
-    pub(super) fn open(path: PathBuf, from: &str, to: &str) -> anyhow::Result<Self> {
-        let known = read_state(&path, "copy", "name another with --state", |known: &Document| known.format == FORMAT)?;
-        let document = match known {
-            None => Document { format: FORMAT, from: from.to_owned(), to: to.to_owned(), tables: BTreeMap::new() },
-            Some(document) => {
-                ensure!(
-                    document.from == from && document.to == to,
-                    "the state file {} belongs to a copy from {} to {}; name another with --state, or delete it if \
-                     that copy is of no interest any more",
-                    path.display(),
-                    document.from,
-                    document.to
-                );
-                document
-            }
-        };
-        Ok(Self(StateFile::new(Some(path), document)))
-    }
-
-    /// The file.
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.0.path()
-    }
-
-    /// Whether an earlier run left anything.
-    pub(super) fn is_resumed(&self) -> bool {
-        self.0.look(|document| !document.tables.is_empty())
-    }
-
-    /// How far a table is; `None` if it was never begun.
-    pub(super) fn table(&self, task: &Task) -> Option<TableProgress> {
-        self.0.look(|document| document.tables.get(&task.name()).cloned())
+impl CopyState {
+    /// Reads the file, if there is one: the given one, or the default one of these endpoints.
+    pub(super) fn open(path: Option<PathBuf>, endpoints: CopyEndpoints) -> anyhow::Result<Self> {
+        let path = path.unwrap_or_else(|| COMMAND.default_path(&endpoints.from, &endpoints.to));
+        let shown = path.display().to_string();
+        Self::read_or_new(COMMAND, Some(path), endpoints, |known, given| {
+            ensure!(
+                known == given,
+                "the state file {shown} belongs to a copy from {} to {}; name another with --state, or delete it if \
+                 that copy is no longer wanted",
+                known.from,
+                known.to
+            );
+            Ok(known)
+        })
     }
 
     /// Forgets a table, so that it is copied from its beginning.
-    pub(super) fn forget(&self, task: &Task) {
-        self.0.change_quietly(|document| document.tables.remove(&task.name()).is_some());
+    pub(super) fn forget(&self, table: &TableCopy) -> anyhow::Result<()> {
+        let name = table.name();
+        if self.table(&name).is_some() {
+            self.update(Save::Later, |_, tables| tables.remove(&name))?;
+        }
+        Ok(())
     }
 
-    /// Notes tables as begun, and saves that at once.
-    pub(super) fn begin<'t>(&self, tasks: impl Iterator<Item = &'t Task>) -> anyhow::Result<()> {
-        self.0.change_at_once(|document| {
-            for task in tasks {
-                document.tables.entry(task.name()).or_default();
+    /// Records tables as begun.
+    pub(super) fn begin<'t>(&self, copies: impl Iterator<Item = &'t TableCopy>) -> anyhow::Result<()> {
+        self.update(Save::Now, |_, tables| {
+            for table in copies {
+                tables.entry(table.name()).or_default();
             }
         })
     }
 
-    /// Notes that a page was written, and where the next one begins; behind the last one the table is done.
-    pub(super) fn advance(&self, task: &Task, entities: u64, next: Option<&Continuation>) -> anyhow::Result<()> {
-        self.0.change(|document| {
-            let table = document.tables.entry(task.name()).or_default();
+    /// Records that a page was written, and where the next one begins; without a next page the table is done.
+    pub(super) fn advance(&self, table: &TableCopy, entities: u64, next: Option<&Continuation>) -> anyhow::Result<()> {
+        self.update(Save::WhenDue, |_, tables| {
+            let table = tables.entry(table.name()).or_default();
             table.entities += entities;
             table.next_partition = next.map(|next| next.partition.clone());
             table.next_row = next.and_then(|next| next.row.clone());
             table.is_done = next.is_none();
         })
     }
-
-    /// Saves whatever is not saved yet.
-    pub(super) fn flush(&self) -> anyhow::Result<()> {
-        self.0.flush()
-    }
-
-    /// Removes the file: there is nothing left to go on with.
-    pub(super) fn remove(&self) -> anyhow::Result<()> {
-        self.0.remove()
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::tests::task;
+    use super::super::plan::tests::table_copy;
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    fn open(path: &Path, from: &str, to: &str) -> anyhow::Result<CopyState> {
+        CopyState::open(Some(path.to_owned()), CopyEndpoints { from: from.to_owned(), to: to.to_owned() })
+    }
 
     #[test]
     fn what_was_saved_is_found_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");
-        let (one, two) = (task("acct", "One"), task("acct", "Two"));
-        let state = State::open(path.clone(), "a", "b").unwrap();
+        let (one, two) = (table_copy("acct", "One"), table_copy("acct", "Two"));
+        let state = open(&path, "a", "b").unwrap();
         assert!(!state.is_resumed());
         state.begin([&one, &two].into_iter()).unwrap();
         let next = Continuation { partition: "p".to_owned(), row: None };
@@ -146,32 +116,57 @@ mod tests {
         state.advance(&two, 0, None).unwrap();
         state.flush().unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        let again = State::open(path.clone(), "a", "b").unwrap();
+        let again = open(&path, "a", "b").unwrap();
         assert!(again.is_resumed());
-        let progress = again.table(&one).unwrap();
+        let progress = again.table(&one.name()).unwrap();
         assert_eq!((progress.is_done, progress.entities), (false, 1010));
         assert_eq!(progress.next(), Some(Continuation { partition: "q".to_owned(), row: Some(String::new()) }));
-        assert!(again.table(&two).unwrap().is_done);
-        again.forget(&one);
-        assert!(again.table(&one).is_none());
-        again.remove().unwrap();
-        again.remove().unwrap();
+        assert!(again.table(&two.name()).unwrap().is_done);
+        again.forget(&one).unwrap();
+        assert!(again.table(&one.name()).is_none());
+        again.finish(Ok(())).unwrap();
+        again.finish(Ok(())).unwrap();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_file_format_is_pinned() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.json");
+        let (state, table) = (open(&path, "a", "b").unwrap(), table_copy("acct", "One"));
+        state.begin([&table].into_iter()).unwrap();
+        let next = Continuation { partition: "p".to_owned(), row: None };
+        state.advance(&table, 5, Some(&next)).unwrap();
+        state.flush().unwrap();
+        let expected = r#"{
+  "format": 1,
+  "from": "a",
+  "to": "b",
+  "tables": {
+    "acct/One": {
+      "is_done": false,
+      "entities": 5,
+      "next_partition": "p",
+      "next_row": null
+    }
+  }
+}"#;
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
     }
 
     #[test]
     fn the_state_of_another_copy_and_other_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");
-        State::open(path.clone(), "a", "b").unwrap().begin([&task("acct", "One")].into_iter()).unwrap();
+        open(&path, "a", "b").unwrap().begin([&table_copy("acct", "One")].into_iter()).unwrap();
         for (from, to) in [("a", "c"), ("b", "a")] {
-            let error = State::open(path.clone(), from, to).unwrap_err().to_string();
+            let error = open(&path, from, to).unwrap_err().to_string();
             assert!(error.contains("belongs to a copy from a to b"), "{error}");
         }
         for text in ["", "{}", "{\"format\":2,\"from\":\"a\",\"to\":\"b\",\"tables\":{}}"] {
             std::fs::write(&path, text).unwrap();
-            assert!(State::open(path.clone(), "a", "b").is_err(), "{text}");
+            assert!(open(&path, "a", "b").is_err(), "{text}");
         }
-        assert_ne!(default_path("a", "b"), default_path("b", "a"));
+        assert_ne!(COMMAND.default_path("a", "b"), COMMAND.default_path("b", "a"));
     }
 }

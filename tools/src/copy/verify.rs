@@ -1,25 +1,26 @@
 //! Compares both sides: reads each table of both in order and merges the two.
 //!
-//! Everything counts but Timestamps and `ETags`. What only the target has counts for the tables that the source has,
-//! not for others.
+//! Everything counts except Timestamps and `ETags`. Entities that only the target has are differences; tables that only
+//! the target has are not.
 
-use super::plan::{Plan, Task};
-use super::transfer::{each_table, target_tables};
-use crate::endpoints::{Place, Progress, difference};
+use super::plan::{Plan, TableCopy};
+use super::transfer::target_tables;
+use crate::endpoints::{Source, difference};
+use crate::runtime::for_each_table;
+use crate::terminal::Progress;
 use anyhow::ensure;
 use client::{Entity, Page, Query};
 use model::EntityKey;
 use model::limits::PAGE_RESULTS_MAX;
 use std::cmp::Ordering;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use store::TableKey;
 use tokio::sync::mpsc;
 
-/// Most differences that are listed; all are counted.
+/// Most differences that are listed. All are counted.
 const LISTED_MAX: usize = 10;
 
-/// What the comparison found.
+/// The differences that a comparison found.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
     count: u64,
@@ -32,6 +33,12 @@ impl Differences {
         self.count == 0
     }
 
+    /// A line for each that is listed, and one with the count of the others.
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        let more = Some(self.count - self.listed.len() as u64).filter(|more| *more > 0);
+        self.listed.iter().cloned().chain(more.map(|more| format!("and {more} more")))
+    }
+
     fn add(&mut self, text: impl FnOnce() -> String) {
         self.count += 1;
         if self.listed.len() < LISTED_MAX {
@@ -40,27 +47,17 @@ impl Differences {
     }
 }
 
-impl fmt::Display for Differences {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.listed.iter().try_for_each(|text| writeln!(f, "  {text}"))?;
-        match self.count - self.listed.len() as u64 {
-            0 => Ok(()),
-            more => writeln!(f, "  and {more} more"),
-        }
-    }
-}
-
-/// Compares both sides.
-pub(super) struct Verification {
-    pub(super) from: Arc<dyn Place>,
-    pub(super) to: Arc<dyn Place>,
+/// A comparison of both sides.
+pub(super) struct Comparison {
+    pub(super) from: Arc<dyn Source>,
+    pub(super) to: Arc<dyn Source>,
     pub(super) progress: Arc<Progress>,
     pub(super) with_policies: bool,
     pub(super) with_properties: bool,
     pub(super) differences: Mutex<Differences>,
 }
 
-impl Verification {
+impl Comparison {
     /// Compares everything that the plan copies.
     pub(super) async fn run(self: &Arc<Self>, plan: &Plan) -> anyhow::Result<()> {
         if self.with_properties {
@@ -71,24 +68,24 @@ impl Verification {
             }
         }
         let existing = target_tables(&*self.to, plan).await?;
-        each_table(&plan.tables, |task| {
-            let exists = existing.get(&task.to.account).is_some_and(|tables| tables.contains(task.to.name.folded()));
+        let compare = |table: TableCopy| {
+            let exists = existing.get(&table.to.account).is_some_and(|tables| tables.contains(table.to.name.folded()));
             let this = Arc::clone(self);
             async move {
                 if exists {
-                    this.compare_table(&task).await?;
+                    this.compare_table(&table).await?;
                 } else {
-                    this.add(|| format!("the target lacks the table '{}'", task.from.name));
+                    this.add(|| format!("the target lacks the table '{}'", table.from.name));
                 }
                 this.progress.add_table();
                 Ok(())
             }
-        })
-        .await
+        };
+        for_each_table(&plan.tables, |table| &table.from.name, compare).await
     }
 
-    /// What was found so far.
-    pub(super) fn take(&self) -> Differences {
+    /// The differences that were found so far.
+    pub(super) fn take_differences(&self) -> Differences {
         std::mem::take(&mut *self.differences.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -96,13 +93,13 @@ impl Verification {
         self.differences.lock().unwrap_or_else(PoisonError::into_inner).add(text);
     }
 
-    async fn compare_table(&self, task: &Task) -> anyhow::Result<()> {
-        let name = &task.from.name;
-        if self.with_policies && self.from.policies(&task.from).await? != self.to.policies(&task.to).await? {
+    async fn compare_table(&self, table: &TableCopy) -> anyhow::Result<()> {
+        let name = &table.from.name;
+        if self.with_policies && self.from.policies(&table.from).await? != self.to.policies(&table.to).await? {
             self.add(|| format!("the stored access policies of the table '{name}' differ"));
         }
-        let mut sources = Entities::read(&self.from, &task.from, "source");
-        let mut targets = Entities::read(&self.to, &task.to, "target");
+        let mut sources = Entities::read(&self.from, &table.from, "source");
+        let mut targets = Entities::read(&self.to, &table.to, "target");
         let (mut source, mut target) = (sources.next().await?, targets.next().await?);
         loop {
             let order = match (&source, &target) {
@@ -113,14 +110,14 @@ impl Verification {
             };
             match (&source, &target) {
                 (Some((_, one)), _) if order.is_lt() => {
-                    self.add(|| format!("table '{name}', {}: the target lacks the entity", shown(&one.key)));
+                    self.add(|| format!("table '{name}', {}: the target lacks the entity", describe(&one.key)));
                 }
                 (_, Some((_, other))) if order.is_gt() => {
-                    self.add(|| format!("table '{name}', {}: the source has no such entity", shown(&other.key)));
+                    self.add(|| format!("table '{name}', {}: the source has no such entity", describe(&other.key)));
                 }
                 (Some((_, one)), Some((_, other))) => {
                     if let Some(how) = difference(one, other) {
-                        self.add(|| format!("table '{name}', {}: {how}", shown(&one.key)));
+                        self.add(|| format!("table '{name}', {}: {how}", describe(&one.key)));
                     }
                 }
                 _ => {}
@@ -136,11 +133,11 @@ impl Verification {
     }
 }
 
-fn shown(key: &EntityKey) -> String {
+fn describe(key: &EntityKey) -> String {
     format!("partition {:?}, row {:?}", key.partition.as_str(), key.row.as_str())
 }
 
-/// The entities of a table one after the other, read a page ahead.
+/// The entities of a table in order, read a page ahead.
 struct Entities {
     pages: mpsc::Receiver<anyhow::Result<Page>>,
     current: std::vec::IntoIter<Entity>,
@@ -149,16 +146,16 @@ struct Entities {
 }
 
 impl Entities {
-    fn read(place: &Arc<dyn Place>, table: &TableKey, side: &'static str) -> Self {
+    fn read(source: &Arc<dyn Source>, table: &TableKey, side: &'static str) -> Self {
         let (sender, pages) = mpsc::channel(1);
-        let (place, table) = (Arc::clone(place), table.clone());
-        // Ends when all is read, or when nobody wants more.
+        let (source, table) = (Arc::clone(source), table.clone());
+        // Ends when all is read, or when the receiver is dropped.
         tokio::spawn(async move {
             let all = Query::default();
             let mut from = None;
             loop {
                 let page = tokio::select! {
-                    page = place.page(&table, &all, from.as_ref(), PAGE_RESULTS_MAX) => page,
+                    page = source.page(&table, &all, from.as_ref(), PAGE_RESULTS_MAX) => page,
                     () = sender.closed() => return,
                 };
                 let next = page.as_ref().ok().and_then(|page| page.next.clone());
@@ -171,16 +168,16 @@ impl Entities {
         Self { pages, current: Vec::new().into_iter(), last_key: None, side }
     }
 
-    /// The next entity with its key bytes, whose order is that of entities.
+    /// The next entity, with its key as bytes, which sort as entities do.
     async fn next(&mut self) -> anyhow::Result<Option<(Vec<u8>, Entity)>> {
         loop {
             if let Some(entity) = self.current.next() {
                 let key = entity.key.encode();
                 ensure!(
                     self.last_key.as_ref().is_none_or(|last| *last < key),
-                    "the {} does not give its entities in order, so that they cannot be compared: {}",
+                    "the {} does not return its entities in order, so that they cannot be compared: {}",
                     self.side,
-                    shown(&entity.key)
+                    describe(&entity.key)
                 );
                 self.last_key = Some(key.clone());
                 return Ok(Some((key, entity)));

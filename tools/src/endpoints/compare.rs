@@ -1,4 +1,4 @@
-//! Whether two entities are the same, and where they differ.
+//! Whether two entities are equal, and where they differ.
 
 use client::Entity;
 use model::EdmValue;
@@ -7,7 +7,7 @@ use model::record::Property;
 /// How one of two entities with the same keys differs from the other; `None` if they are equal.
 ///
 /// The order of properties does not count, nor does the sign of zero, which JSON does not show. Values are data of the
-/// user and are not told.
+/// user and are not part of the text.
 pub(crate) fn difference(from: &Entity, to: &Entity) -> Option<String> {
     if from.properties == to.properties {
         return None;
@@ -44,7 +44,7 @@ pub(crate) fn difference(from: &Entity, to: &Entity) -> Option<String> {
 
 fn is_same_value(one: &Property<'_>, other: &Property<'_>) -> bool {
     if let (Ok(EdmValue::Double(one)), Ok(EdmValue::Double(other))) = (one.value(), other.value()) {
-        // Adding zero takes the sign from a zero; every NaN is the same one to the service.
+        // Adding zero removes the sign of a zero. The service has one NaN only.
         let bits = |double: f64| if double.is_nan() { f64::NAN.to_bits() } else { (double + 0.0).to_bits() };
         return bits(one) == bits(other);
     }
@@ -83,9 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn every_other_difference_is_told_without_values() {
+    fn every_other_difference_is_described_without_values() {
         use EdmValue::{Double, Int32, Int64, String};
-        for (one, other, told) in [
+        for (one, other, expected) in [
             (vec![("a", Int32(1))], vec![], "the target lacks the property 'a'"),
             (vec![], vec![("a", Int32(1))], "the source has no property 'a'"),
             (vec![("a", Int32(1)), ("c", Int32(1))], vec![("b", Int32(1)), ("c", Int32(1))], "lacks the property 'a'"),
@@ -95,7 +95,7 @@ mod tests {
             (vec![("a", Double(1.0))], vec![("a", Double(f64::NAN))], "the property 'a' has another value"),
         ] {
             let difference = difference(&entity(&one), &entity(&other)).unwrap();
-            assert!(difference.contains(told) && !difference.contains("secret"), "{difference}");
+            assert!(difference.contains(expected) && !difference.contains("secret"), "{difference}");
         }
     }
 }

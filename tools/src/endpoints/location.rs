@@ -1,25 +1,27 @@
-//! Where data are read from and written to: what `--from`, `--to`, `--endpoint` and the secrets beside them mean.
+//! What `--from`, `--to`, `--into`, `--endpoint` and the secrets that belong to them mean.
 //!
 //! Invariant: no secret becomes part of an error or of a location's name.
 
 use anyhow::{Context, anyhow, bail, ensure};
-use client::{ConnectionString, Credential, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Endpoint};
+use client::{ConnectionString, Credential, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Which option names a location.
+/// An option that names an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum EndpointOption {
+    /// `--from`, the source of a copy or an export.
     From,
+    /// `--to`, the target of a copy or an import.
     To,
-    /// The only one of a command.
+    /// `--endpoint`, the service of `rowhouse table` and `rowhouse entity`.
     Endpoint,
-    /// The target of a restore.
+    /// `--into`, the target of a restore.
     Into,
 }
 
-impl End {
-    /// The variable that holds the secret of this end; it has no twin on the command line.
+impl EndpointOption {
+    /// The variable that holds the secret of this endpoint. No option takes the secret itself.
     pub(crate) fn key_variable(self) -> &'static str {
         match self {
             Self::From => "ROWHOUSE_FROM_KEY",
@@ -29,7 +31,7 @@ impl End {
         }
     }
 
-    /// The option that names a file with the secret of this end.
+    /// The option that names a file with the secret of this endpoint.
     pub(crate) fn key_file_option(self) -> &'static str {
         match self {
             Self::From => "--from-key-file",
@@ -40,7 +42,7 @@ impl End {
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for EndpointOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::From => "--from",
@@ -51,7 +53,7 @@ impl fmt::Display for End {
     }
 }
 
-/// A place that can be read and written, not yet opened.
+/// An endpoint that is not open yet.
 #[derive(Debug)]
 pub(crate) enum Location {
     /// A data folder, as an absolute path.
@@ -59,66 +61,67 @@ pub(crate) enum Location {
     /// A database of the PostgreSQL protocol.
     Database { url: String, password: Option<String> },
     /// An account of a service.
-    Service { endpoint: Endpoint, credential: Credential },
+    Service { endpoint: client::Endpoint, credential: Credential },
 }
 
 impl Location {
-    /// Reads a location and the secret that was given beside it.
-    pub(crate) fn parse(end: End, text: &str, secret: Option<&str>) -> anyhow::Result<Self> {
+    /// Reads a location, and the secret that was given with it.
+    pub(crate) fn parse(option: EndpointOption, text: &str, secret: Option<&str>) -> anyhow::Result<Self> {
         if let Some(parts) = ConnectionString::parse(text) {
             let url = parts.endpoint().with_context(|| {
-                format!("the connection string of {end} names no place: it needs AccountName or TableEndpoint")
+                format!("the connection string of {option} names no account: it needs AccountName or TableEndpoint")
             })?;
-            return Self::service(end, &url, parts.account.as_deref(), secret, parts.credential());
+            return Self::service(option, &url, parts.account.as_deref(), secret, parts.credential());
         }
         match text.split_once("://") {
             Some(("http" | "https", _)) => {
                 let in_url = text.split_once('?').and_then(|(_, query)| Credential::parse(query));
-                Self::service(end, &without_table(text), None, secret, in_url.filter(Credential::is_sas))
+                Self::service(option, &without_table(text), None, secret, in_url.filter(Credential::is_sas))
             }
             Some(("postgres" | "postgresql", _)) => {
                 let password = secret.map(|secret| secret.trim_end_matches(['\r', '\n']).to_owned());
                 Ok(Self::Database { url: text.to_owned(), password })
             }
             Some((scheme, _)) => bail!(
-                "{end} begins with '{scheme}://', which is no place for tables: a data folder, the http or \
-                 https address of a service, or the postgres address of a database"
+                "{option} begins with '{scheme}://', which cannot hold tables: name a data folder, the http or https \
+                 address of a service, or the postgres address of a database"
             ),
             None => {
                 ensure!(
                     secret.is_none(),
-                    "{end} is a data folder, which needs no key: leave {} away",
-                    end.key_variable()
+                    "{option} is a data folder, which needs no key: do not set {} or {}",
+                    option.key_variable(),
+                    option.key_file_option()
                 );
-                Ok(Self::Folder(absolute(Path::new(text)).with_context(|| format!("reading {end}"))?))
+                Ok(Self::Folder(absolute(Path::new(text)).with_context(|| format!("reading {option}"))?))
             }
         }
     }
 
     fn service(
-        end: End,
+        option: EndpointOption,
         url: &str,
         account: Option<&str>,
         secret: Option<&str>,
-        beside: Option<Credential>,
+        in_address: Option<Credential>,
     ) -> anyhow::Result<Self> {
-        let endpoint =
-            Endpoint::parse(url, account).map_err(|error| anyhow!("{end} is no address of a service: {error}"))?;
-        let (variable, option) = (end.key_variable(), end.key_file_option());
-        let credential = match (secret, beside) {
+        let endpoint = client::Endpoint::parse(url, account)
+            .map_err(|error| anyhow!("{option} is not the address of a service: {error}"))?;
+        let (variable, file) = (option.key_variable(), option.key_file_option());
+        let credential = match (secret, in_address) {
             (Some(secret), _) => Credential::parse(secret).with_context(|| {
                 format!(
-                    "what {variable} or {option} holds is neither an account key (Base64) nor a shared access \
+                    "the content of {variable} or {file} is neither an account key (Base64) nor a shared access \
                      signature (sv=...&sig=...)"
                 )
             })?,
-            (None, Some(beside)) => beside,
+            (None, Some(credential)) => credential,
             (None, None) if endpoint.account().as_str() == DEVELOPMENT_ACCOUNT => {
                 Credential::parse(DEVELOPMENT_KEY).context("the development key is a key")?
             }
             (None, None) => bail!(
-                "there is no key for the account '{}' of {end}: put the account key, or a shared access signature, \
-                 into the variable {variable}, or into a file that {option} names",
+                "the account '{}' of {option} needs a key: put the account key, or a shared access signature, into the \
+                 variable {variable}, or into a file that {file} names",
                 endpoint.account()
             ),
         };
@@ -126,7 +129,7 @@ impl Location {
     }
 }
 
-/// The name of the location, without any secret: what the state file knows it by.
+/// The name of the location without any secret, as state files have it.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -137,7 +140,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// The address of an account in the URL of a signature for one table, which ends with that table.
+/// The address of an account, from the URL of a signature for one table, which ends with that table.
 fn without_table(url: &str) -> String {
     let Some((address, query)) = url.split_once('?') else { return url.to_owned() };
     let table = query.split('&').find_map(|option| option.strip_prefix("tn=")).unwrap_or_default();
@@ -147,24 +150,24 @@ fn without_table(url: &str) -> String {
     }
 }
 
-/// The address of a database without its password, and without options, in which there may be another.
+/// The address of a database without its password, and without its options, which may hold another one.
 ///
-/// As whoever connects reads it: everything up to the first `@` is a user and a password, whatever stands in it.
+/// As the client library reads it, everything up to the first `@` is a user and a password, whatever it contains.
 fn without_password(url: &str) -> String {
     let until = |text: &str, ends: &[char]| text.split(ends).next().unwrap_or_default().to_owned();
     let Some((scheme, rest)) = url.split_once("://") else { return until(url, &['?']) };
     match rest.split_once('@') {
-        Some((user, place)) => {
-            let place = until(place, &['?']);
-            // A second one can only be a part of a password that was not encoded.
-            let place = place.rsplit('@').next().unwrap_or_default();
-            format!("{scheme}://{}@{place}", until(user, &[':', '?']))
+        Some((user, host)) => {
+            let host = until(host, &['?']);
+            // A second one can only be part of a password that was not encoded.
+            let host = host.rsplit('@').next().unwrap_or_default();
+            format!("{scheme}://{}@{host}", until(user, &[':', '?']))
         }
         None => until(url, &['?']),
     }
 }
 
-/// The path from the root on and through links, the same before and after the folder is made.
+/// The path from the root with links resolved; the same before and after the folder is made.
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     if let Ok(existing) = std::fs::canonicalize(path) {
         return Ok(existing);
@@ -184,7 +187,7 @@ mod tests {
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODw==";
 
     fn parse(text: &str, secret: Option<&str>) -> anyhow::Result<Location> {
-        Location::parse(End::From, text, secret)
+        Location::parse(EndpointOption::From, text, secret)
     }
 
     #[test]
@@ -231,17 +234,17 @@ mod tests {
 
     #[test]
     fn refusals_say_what_to_do_and_show_no_secret() {
-        for (text, secret, told) in [
+        for (text, secret, expected) in [
             ("https://orchard.table.core.windows.net", None, "ROWHOUSE_FROM_KEY"),
             ("AccountName=orchard;EndpointSuffix=x.net", None, "--from-key-file"),
             ("http://h:1/orchard", Some("c2VjcmV0!"), "neither an account key"),
             ("http://h:1/Not_an_account", Some(KEY), "names no account"),
             ("ftp://h/orchard", None, "'ftp://'"),
-            ("SharedAccessSignature=sig=c2VjcmV0", None, "names no place"),
+            ("SharedAccessSignature=sig=c2VjcmV0", None, "names no account: it needs"),
             ("./folder", Some("c2VjcmV0"), "needs no key"),
         ] {
             let error = format!("{:#}", parse(text, secret).unwrap_err());
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
             assert!(!error.contains("c2VjcmV0"), "{text}: {error}");
         }
     }

@@ -1,7 +1,8 @@
-//! From the text of an option to a place that is open.
+//! From the text of an option to an open endpoint.
 
-use super::location::{End, Location};
-use super::place::{EnginePlace, Place};
+use super::endpoint::{Endpoint, Source};
+use super::engine::EngineEndpoint;
+use super::location::{EndpointOption, Location};
 use anyhow::{Context, anyhow, bail, ensure};
 use client::TableService;
 use model::AccountName;
@@ -12,57 +13,66 @@ use std::path::Path;
 use std::sync::Arc;
 use store::{Embedded, EmbeddedOptions, OpenError, Postgres, PostgresOptions};
 
-/// Memory for blocks of each data folder, in bytes: a scan reads each once.
+/// Memory for cached blocks of each data folder, in bytes. It is small because a scan reads each block once.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Most bytes of a file with a key.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Connections to a database beside those of transactions.
+/// Connections to a database for reading, in addition to those of transactions.
 const READING_CONNECTIONS: usize = 8;
 
-/// Reads the name of an account.
-pub(crate) fn account(name: &str) -> anyhow::Result<AccountName> {
-    AccountName::new(name)
-        .with_context(|| format!("'{name}' is not an account name: that has 3 to 24 lower-case letters and digits"))
-}
-
-/// The account of a place that one is wanted of, and the one that was asked for, if any.
-pub(crate) async fn one_account(
-    end: End,
-    place: &dyn Place,
+/// The wanted account of an endpoint; without a wanted one, the only account that it has.
+pub(crate) async fn choose_account(
+    option: EndpointOption,
+    endpoint: &dyn Source,
     wanted: Option<&AccountName>,
 ) -> anyhow::Result<AccountName> {
-    let accounts = place.accounts().await?;
-    let listed = || match accounts.iter().map(AccountName::as_str).collect::<Vec<_>>().join(", ") {
-        none if none.is_empty() => "none".to_owned(),
-        some => some,
-    };
+    let accounts = endpoint.accounts().await?;
     match (wanted, &accounts[..]) {
         (Some(wanted), _) => {
-            ensure!(accounts.contains(wanted), "{end} has no account '{wanted}'; it has {}", listed());
+            ensure!(
+                accounts.contains(wanted),
+                "{option} has no account '{wanted}'; it has {}",
+                list_accounts(&accounts)
+            );
             Ok(wanted.clone())
         }
         (None, [only]) => Ok(only.clone()),
-        (None, []) => bail!("{end} has no account and no table"),
-        (None, _) => bail!("{end} has several accounts ({}): choose one with --account", listed()),
+        (None, []) => bail!("{option} has no account and no table"),
+        (None, _) => bail!("{option} has several accounts ({}): choose one with --account", list_accounts(&accounts)),
     }
 }
 
-/// Reads a location, with the secret that its variable or its file holds.
-pub(crate) fn location(end: End, text: &str, key_file: Option<&Path>) -> anyhow::Result<Location> {
-    let variable = std::env::var(end.key_variable()).ok();
+/// The names of accounts for people.
+pub(crate) fn list_accounts(accounts: &[AccountName]) -> String {
+    if accounts.is_empty() {
+        return "none".to_owned();
+    }
+    accounts.iter().map(AccountName::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// Reads a location, and the secret in its variable or its file.
+pub(crate) fn read_location(option: EndpointOption, text: &str, key_file: Option<&Path>) -> anyhow::Result<Location> {
+    let variable = std::env::var(option.key_variable()).ok();
     let secret = match (variable, key_file) {
         (Some(_), Some(_)) => {
-            bail!("the key of {end} is given twice, by {} and by {}", end.key_variable(), end.key_file_option())
+            bail!(
+                "the key of {option} is given twice, by {} and by {}",
+                option.key_variable(),
+                option.key_file_option()
+            )
         }
         (None, Some(path)) => {
-            let content = read_key_file(path).with_context(|| format!("reading {}", end.key_file_option()))?;
-            Some(String::from_utf8(content).map_err(|_| anyhow!("the file of {} is not text", end.key_file_option()))?)
+            let content = read_key_file(path).with_context(|| format!("reading {}", option.key_file_option()))?;
+            Some(
+                String::from_utf8(content)
+                    .map_err(|_| anyhow!("the file of {} is not text", option.key_file_option()))?,
+            )
         }
         (variable, None) => variable,
     };
-    Location::parse(end, text, secret.as_deref())
+    Location::parse(option, text, secret.as_deref())
 }
 
 fn read_key_file(path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -73,40 +83,40 @@ fn read_key_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Opens a place. This is where another engine joins: an arm that wraps it in an [`EnginePlace`].
-pub(crate) async fn open(
-    end: End,
+/// Opens an endpoint. Another engine is added here: an arm that wraps it in an [`EngineEndpoint`].
+pub(crate) async fn open_endpoint(
+    option: EndpointOption,
     location: Location,
     must_exist: bool,
     parallel: u16,
-) -> anyhow::Result<Arc<dyn Place>> {
+) -> anyhow::Result<Arc<dyn Endpoint>> {
     Ok(match location {
         Location::Database { url, password } => {
-            // One connection for each transaction on its way, and some for those who read.
+            // One connection for each concurrent transaction, and some for reading.
             let connections_max = usize::from(parallel) + READING_CONNECTIONS;
             let options = PostgresOptions { url, password, connections_max, distribute: false };
-            Arc::new(EnginePlace(
-                Postgres::open(&options, SystemClock).await.with_context(|| format!("opening {end}"))?,
+            Arc::new(EngineEndpoint(
+                Postgres::open(&options, SystemClock).await.with_context(|| format!("opening {option}"))?,
             ))
         }
-        Location::Folder(path) => Arc::new(EnginePlace(open_folder(end, &path, must_exist)?)),
+        Location::Folder(path) => Arc::new(EngineEndpoint(open_folder(option, &path, must_exist)?)),
         Location::Service { endpoint, credential } => {
             Arc::new(TableService::new(endpoint, credential).context("preparing TLS")?)
         }
     })
 }
 
-fn open_folder(end: End, path: &Path, must_exist: bool) -> anyhow::Result<Embedded> {
-    // An engine would make a new folder, which helps nobody who misspelled the name of an old one.
-    let is_there = std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some());
-    ensure!(!must_exist || is_there, "{end}: there is no data folder at {}", path.display());
+fn open_folder(option: EndpointOption, path: &Path, must_exist: bool) -> anyhow::Result<Embedded> {
+    // The engine would make a new folder, which hides a misspelled name.
+    let exists = std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some());
+    ensure!(!must_exist || exists, "{option}: there is no data folder at {}", path.display());
     let options = EmbeddedOptions { cache_bytes: CACHE_BYTES, ..EmbeddedOptions::default() };
     Embedded::open(path, &options, SystemClock).map_err(|error| match error {
         OpenError::Locked { folder } => anyhow!(
-            "{end}: a server works on the data folder {}; give the address of that server instead, such as \
-             {end} http://127.0.0.1:10002/ACCOUNT",
+            "{option}: a server works on the data folder {}; give the address of that server instead, such as \
+             {option} http://127.0.0.1:10002/ACCOUNT",
             folder.display()
         ),
-        other => anyhow::Error::from(other).context(format!("opening {end}")),
+        other => anyhow::Error::from(other).context(format!("opening {option}")),
     })
 }

@@ -1,10 +1,10 @@
-//! Which tables of an account a command works on.
+//! The tables of an account that a command works on.
 
-use super::Place;
-use anyhow::bail;
+use super::endpoint::Source;
+use crate::names::parse_table;
 use model::{AccountName, TableName};
 
-/// Which tables are wanted: all if nothing is given.
+/// The wanted tables; all if none is named.
 #[derive(Debug, Default)]
 pub(crate) struct TableSelection {
     names: Vec<TableName>,
@@ -13,7 +13,7 @@ pub(crate) struct TableSelection {
 }
 
 impl TableSelection {
-    /// Reads names, and beginnings of names with an asterisk behind them.
+    /// Reads names, and prefixes of names followed by an asterisk.
     pub(crate) fn parse(texts: &[String]) -> anyhow::Result<Self> {
         let mut selection = Self::default();
         for text in texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
@@ -21,37 +21,34 @@ impl TableSelection {
                 Some(prefix) if prefix.bytes().all(|b| b.is_ascii_alphanumeric()) => {
                     selection.prefixes.push(prefix.to_ascii_lowercase());
                 }
-                _ => match TableName::new(text) {
-                    Ok(name) => selection.names.push(name),
-                    Err(_) => bail!("'{text}' is not a table name: that has 3 to 63 letters and digits"),
-                },
+                _ => selection.names.push(parse_table(text)?),
             }
         }
         Ok(selection)
     }
 
-    /// Whether every table that is wanted is given by its name.
-    fn are_named(&self) -> bool {
+    /// Whether every wanted table is given by its whole name.
+    fn has_names_only(&self) -> bool {
         !self.names.is_empty() && self.prefixes.is_empty()
     }
 
-    /// The tables that are given by their names.
+    /// The tables that are given by their whole names.
     pub(crate) fn names(&self) -> &[TableName] {
         &self.names
     }
 
-    /// The tables of an account that are wanted. Those that are missing are not looked for.
-    pub(crate) async fn of(&self, place: &dyn Place, account: &AccountName) -> anyhow::Result<Vec<TableName>> {
-        let names = match place.tables(account).await {
-            // Who may read some tables alone may not list them, and need not if he names them.
-            Err(error) if self.are_named() && is_forbidden(&error) => self.names.clone(),
+    /// The wanted tables of an account. Names of tables that do not exist may be among them.
+    pub(crate) async fn find(&self, endpoint: &dyn Source, account: &AccountName) -> anyhow::Result<Vec<TableName>> {
+        let names = match endpoint.tables(account).await {
+            // A signature of one table cannot list tables, which is not needed for tables that are named.
+            Err(error) if self.has_names_only() && is_forbidden(&error) => self.names.clone(),
             names => names?,
         };
-        Ok(names.into_iter().filter(|name| self.wants(name)).collect())
+        Ok(names.into_iter().filter(|name| self.includes(name)).collect())
     }
 
     /// Whether a table is wanted.
-    pub(crate) fn wants(&self, table: &TableName) -> bool {
+    pub(crate) fn includes(&self, table: &TableName) -> bool {
         let is_all = self.names.is_empty() && self.prefixes.is_empty();
         is_all
             || self.names.contains(table)
@@ -59,7 +56,7 @@ impl TableSelection {
     }
 }
 
-/// Whether a service refused because the credential does not allow it.
+/// Whether a service refused a request because its credential does not allow it.
 pub(crate) fn is_forbidden(error: &anyhow::Error) -> bool {
     let refusal = error.downcast_ref::<client::Error>().and_then(client::Error::refusal);
     refusal.is_some_and(|(status, _)| status == 403)
@@ -70,14 +67,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_beginnings_of_names() {
+    fn names_and_prefixes() {
         let parse =
             |texts: &[&str]| TableSelection::parse(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>());
         let name = |text| TableName::new(text).unwrap();
-        assert!(parse(&[]).unwrap().wants(&name("Cars")));
+        assert!(parse(&[]).unwrap().includes(&name("Cars")));
         let some = parse(&["cars", " LOG*", ""]).unwrap();
-        assert!(some.wants(&name("CARS")) && some.wants(&name("logs1")) && !some.wants(&name("trucks")));
-        assert!(!some.are_named() && parse(&["cars"]).unwrap().are_named());
+        assert!(some.includes(&name("CARS")) && some.includes(&name("logs1")) && !some.includes(&name("trucks")));
+        assert!(!some.has_names_only() && parse(&["cars"]).unwrap().has_names_only());
         assert!(parse(&["a-b"]).is_err() && parse(&["a-*"]).is_err());
     }
 }

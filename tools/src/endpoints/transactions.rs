@@ -1,36 +1,36 @@
-//! Parting entities so that each part can be one transaction.
+//! Entities grouped so that each group can be one transaction.
 
 use client::Entity;
 use model::KeyText;
 use model::limits::{REQUEST_BODY_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 
-/// Most bytes of the entities of a transaction, by the size formula. JSON may make them longer; then the client sends
-/// them in parts.
+/// Most bytes of the entities of a transaction, by the size formula. As JSON they may be longer than a request can be;
+/// the client then splits the transaction.
 const TRANSACTION_ENTITY_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX / 2;
 
-/// Entities in their order, parted so that each part can be one transaction; what carries them is told how.
-pub(crate) fn transactions<T>(carriers: Vec<T>, entity: impl Fn(&T) -> &Entity) -> Vec<Vec<T>> {
-    let mut parts: Vec<Vec<T>> = Vec::new();
+/// Groups items in their order, so that the entities of each group can be one transaction. `entity` is that of an item.
+pub(crate) fn group_into_transactions<T>(items: Vec<T>, entity: impl Fn(&T) -> &Entity) -> Vec<Vec<T>> {
+    let mut groups: Vec<Vec<T>> = Vec::new();
     let mut last: Option<(KeyText, usize)> = None;
-    for carrier in carriers {
-        let Entity { key, properties, .. } = entity(&carrier);
+    for item in items {
+        let Entity { key, properties, .. } = entity(&item);
         let bytes = properties.formula_bytes();
-        match (&mut last, parts.last_mut()) {
-            (Some((partition, total)), Some(part))
+        match (&mut last, groups.last_mut()) {
+            (Some((partition, total)), Some(group))
                 if *partition == key.partition
-                    && part.len() < TRANSACTION_OPERATIONS_MAX
+                    && group.len() < TRANSACTION_OPERATIONS_MAX
                     && *total + bytes <= TRANSACTION_ENTITY_BYTES_MAX =>
             {
                 *total += bytes;
-                part.push(carrier);
+                group.push(item);
             }
             _ => {
                 last = Some((key.partition.clone(), bytes));
-                parts.push(vec![carrier]);
+                groups.push(vec![item]);
             }
         }
     }
-    parts
+    groups
 }
 
 #[cfg(test)]
@@ -48,7 +48,8 @@ mod tests {
 
     #[test]
     fn transactions_have_one_partition_and_keep_the_limits() {
-        let sizes = |entities| transactions(entities, |entity| entity).iter().map(Vec::len).collect::<Vec<_>>();
+        let sizes =
+            |entities| group_into_transactions(entities, |entity| entity).iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(sizes(vec![]), [0; 0]);
         let mut entities: Vec<_> = (0..250).map(|row| entity("a", row, 1)).collect();
         entities.push(entity("b", 0, 1));

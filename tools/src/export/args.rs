@@ -4,26 +4,26 @@ use crate::formats::FileFormat;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Examples, for the end of the help.
-pub const EXAMPLES: &str = "\
+/// The examples at the end of the help of export.
+pub const EXPORT_EXAMPLES: &str = "\
 Examples:
   rowhouse export --from ./rowhouse-data --to ./backup
-      all tables of a data folder as JSON lines: ./backup/cars.jsonl and so on, with ./backup/export.json, which says
-      what there is
+      all tables of a data folder as JSON lines: ./backup/cars.jsonl and so on, and ./backup/export.json,
+      which lists them
   rowhouse export --from http://127.0.0.1:10002/devstoreaccount1 --table cars --to cars.csv
       one table of a running server as CSV, with a column for each property and one for its type
   ROWHOUSE_FROM_KEY='<key>' rowhouse export --from https://orchard.table.core.windows.net --table 'log*' --to ./logs
-      some tables of an account in the cloud; the key stays out of the list of processes
+      some tables of an account in the cloud; the key does not appear in the list of processes
   rowhouse export --from ./rowhouse-data --table cars --filter \"Doors gt 4\" --select Doors,Weight --to - | jq .
-      some entities and properties into a pipe
+      some entities and properties, into a pipe
 
-Where to read from is said as for copy: a data folder on which no server runs, the URL of a service with its account, a
-connection string (best in ROWHOUSE_FROM), or a database. An account key or a shared access signature stands in
-ROWHOUSE_FROM_KEY, or in the file of --from-key-file. A signature cannot read the policies of tables: add --skip-policies;
-one of a single table cannot list tables: add --table NAME.
+--from is given as for copy: a data folder on which no server runs, the URL of a service with its account, a connection
+string (best in ROWHOUSE_FROM), or a database. An account key or a shared access signature is read from ROWHOUSE_FROM_KEY,
+or from the file of --from-key-file. A signature cannot read the policies of tables: add --skip-policies. One for a single
+table cannot list tables: add --table NAME.
 
-Ctrl-C, a crash or a broken line do no harm: the same command goes on where it stopped. The file that says where is
-beside the target. Nothing should be written to the tables meanwhile: an export is no snapshot.";
+After Ctrl-C, a crash or a lost connection, the same command continues where it stopped; its state file is next to the
+target. Do not write to the tables during the export, because it is not a snapshot.";
 
 /// The options of export as they were given; nothing is checked or filled in.
 #[derive(Debug, Args)]
@@ -45,27 +45,27 @@ pub struct ExportArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) account: Option<String>,
 
-    /// The tables, separated by commas or repeated; a name that ends with * stands for all that begin so [default: all]
+    /// The tables, separated by commas or repeated; a name that ends with * is a prefix [default: all]
     #[arg(long = "table", visible_alias = "tables", value_name = "NAMES", value_delimiter = ',')]
     pub(super) tables: Vec<String>,
 
-    /// What the files are [default: what the name of FILE ends with, else jsonl]
+    /// Format of the files [default: by the extension of FILE, else jsonl]
     #[arg(long, value_enum)]
     pub(super) format: Option<FileFormat>,
 
-    /// Write those entities alone that match, such as \"PartitionKey eq 'north' and Count gt 5\"
+    /// Write only entities that match, such as "PartitionKey eq 'north' and Count gt 5"
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     pub(super) filter: Option<String>,
 
-    /// Write these properties alone, separated by commas; the keys are always written
+    /// Write only these properties, separated by commas; the keys are always written
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) select: Vec<String>,
 
-    /// Write the Timestamp of each entity, and its ETag in JSON; import passes them over
+    /// Write the Timestamp of each entity, and its ETag in JSON; import ignores them
     #[arg(long)]
     pub(super) with_timestamps: bool,
 
-    /// Most key ranges that are read at a time
+    /// Most key ranges that are read at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) parallel: u16,
 
@@ -73,7 +73,7 @@ pub struct ExportArgs {
     #[arg(long)]
     pub(super) skip_policies: bool,
 
-    /// Replace an export that is there already
+    /// Replace an existing export
     #[arg(long)]
     pub(super) overwrite: bool,
 }

@@ -1,22 +1,21 @@
-//! Which files an export makes.
+//! The files that an export makes.
 
-use crate::formats::FileFormat;
-use crate::formats::MANIFEST_NAME;
+use crate::file::with_suffix;
+use crate::formats::{FileFormat, MANIFEST_NAME, STATE_NAME};
 use anyhow::{Context, bail, ensure};
 use model::TableName;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Where an export goes.
+/// Where an export is written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum ExportTarget {
     Folder(PathBuf),
     File(PathBuf),
     StandardOutput,
 }
 
-impl Target {
-    /// Reads what `--to` says, and the format that goes with it.
+impl ExportTarget {
+    /// Reads `--to`, and the format of its files.
     pub(super) fn parse(to: &Path, format: Option<FileFormat>) -> anyhow::Result<(Self, FileFormat)> {
         if to == Path::new("-") {
             return Ok((Self::StandardOutput, format.unwrap_or(FileFormat::Jsonl)));
@@ -25,19 +24,19 @@ impl Target {
         let by_name = FileFormat::of(to).filter(|_| !to.is_dir());
         match (by_name, format) {
             (Some(by_name), Some(format)) if by_name != format => {
-                bail!("--to {} ends with another format than --format {}", to.display(), format.extension())
+                bail!("--to {} does not end with .{}, as --format says", to.display(), format.extension())
             }
             (Some(format), _) => Ok((Self::File(to.to_owned()), format)),
             (None, format) => Ok((Self::Folder(to.to_owned()), format.unwrap_or(FileFormat::Jsonl))),
         }
     }
 
-    /// The file that keeps how far the export is.
+    /// The state file of the export.
     pub(super) fn state(&self) -> PathBuf {
         match self {
-            Self::Folder(folder) => folder.join("export.state.json"),
-            Self::File(file) => beside(file, ".state.json"),
-            Self::StandardOutput => PathBuf::from("export.state.json"),
+            Self::Folder(folder) => folder.join(STATE_NAME),
+            Self::File(file) => with_suffix(file, ".state.json"),
+            Self::StandardOutput => PathBuf::from(STATE_NAME),
         }
     }
 
@@ -50,8 +49,8 @@ impl Target {
         }
     }
 
-    /// What must not be there yet.
-    fn mark(&self) -> Option<PathBuf> {
+    /// The file whose existence means that an export is complete.
+    fn completion_mark(&self) -> Option<PathBuf> {
         match self {
             Self::Folder(folder) => Some(folder.join(MANIFEST_NAME)),
             Self::File(file) => Some(file.clone()),
@@ -59,10 +58,11 @@ impl Target {
         }
     }
 
-    /// Refuses a place where an export is, and makes the folder. What an interrupted export left is no hindrance.
+    /// Refuses to replace an export unless asked to, and makes the folder. An interrupted export is continued.
     pub(super) fn prepare(&self, overwrite: bool) -> anyhow::Result<()> {
-        if let Some(mark) = self.mark().filter(|mark| mark.exists() && !overwrite && !self.state().exists()) {
-            bail!("{} is there already: name another place, or replace it with --overwrite", mark.display());
+        if let Some(mark) = self.completion_mark().filter(|mark| mark.exists() && !overwrite && !self.state().exists())
+        {
+            bail!("{} is there already: name another --to, or replace it with --overwrite", mark.display());
         }
         let folder = match self {
             Self::Folder(folder) => folder.as_path(),
@@ -73,16 +73,9 @@ impl Target {
     }
 }
 
-/// The file that keeps one part of a table until all parts are there.
-pub(super) fn part(file: &Path, number: usize) -> PathBuf {
-    beside(file, &format!(".part{number}"))
-}
-
-/// A file with more behind its name.
-pub(super) fn beside(file: &Path, more: &str) -> PathBuf {
-    let mut name = OsString::from(file.file_name().unwrap_or_default());
-    name.push(more);
-    file.with_file_name(name)
+/// The file that keeps one part of a table until all parts are complete.
+pub(super) fn part_path(file: &Path, number: usize) -> PathBuf {
+    with_suffix(file, &format!(".part{number}"))
 }
 
 #[cfg(test)]
@@ -94,17 +87,17 @@ mod tests {
         use FileFormat::{Csv, Jsonl};
         let path = PathBuf::from;
         for (to, format, expected) in [
-            ("-", None, Some((Target::StandardOutput, Jsonl))),
-            ("-", Some(Csv), Some((Target::StandardOutput, Csv))),
-            ("out", None, Some((Target::Folder(path("out")), Jsonl))),
-            ("out", Some(Csv), Some((Target::Folder(path("out")), Csv))),
-            ("a/cars.csv", None, Some((Target::File(path("a/cars.csv")), Csv))),
-            ("cars.NDJSON", None, Some((Target::File(path("cars.NDJSON")), Jsonl))),
+            ("-", None, Some((ExportTarget::StandardOutput, Jsonl))),
+            ("-", Some(Csv), Some((ExportTarget::StandardOutput, Csv))),
+            ("out", None, Some((ExportTarget::Folder(path("out")), Jsonl))),
+            ("out", Some(Csv), Some((ExportTarget::Folder(path("out")), Csv))),
+            ("a/cars.csv", None, Some((ExportTarget::File(path("a/cars.csv")), Csv))),
+            ("cars.NDJSON", None, Some((ExportTarget::File(path("cars.NDJSON")), Jsonl))),
             ("cars.csv", Some(Jsonl), None),
             ("", None, None),
         ] {
-            assert_eq!(Target::parse(Path::new(to), format).ok(), expected, "{to}");
+            assert_eq!(ExportTarget::parse(Path::new(to), format).ok(), expected, "{to}");
         }
-        assert_eq!(part(Path::new("a/b.jsonl"), 3), path("a/b.jsonl.part3"));
+        assert_eq!(part_path(Path::new("a/b.jsonl"), 3), path("a/b.jsonl.part3"));
     }
 }

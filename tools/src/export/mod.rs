@@ -1,8 +1,9 @@
 //! `rowhouse export`: tables as files.
 //!
-//! `ranges.rs` parts a table, `read.rs` reads the parts into files beside the target, `state.rs` remembers how far that
-//! is, and `assemble.rs` makes one file of the parts, so that entities stand in the order of their keys however many
-//! ranges were read at a time.
+//! `ranges.rs` splits a table, `read.rs` reads the parts into files beside the target, `state.rs` records how far that
+//! is, and `assemble.rs` makes one file of the parts, so that entities are in the order of their keys however many
+//! ranges are read at the same time. `stream.rs` writes to standard output. This module must not know how a line is
+//! written.
 
 mod args;
 mod assemble;
@@ -12,89 +13,75 @@ mod read;
 mod state;
 mod stream;
 
-pub use args::{EXAMPLES, ExportArgs};
+pub use args::{EXPORT_EXAMPLES, ExportArgs};
 
 use crate::endpoints::{
-    End, Place, Progress, TABLES_AT_ONCE, TableSelection, account, each, grouped, location, note, one_account, open,
-    read_filter,
+    EndpointOption, Source, TableSelection, choose_account, open_endpoint, parse_filter, read_location,
 };
-use crate::formats::{FileFormat, MANIFEST_FORMAT, MANIFEST_NAME, Manifest};
-use crate::stop::stop_signal;
-use anyhow::{Context, anyhow, bail, ensure};
+use crate::file::replace_file;
+use crate::formats::{ExportManifest, FileFormat, MANIFEST_FORMAT, MANIFEST_NAME};
+use crate::names::parse_account;
+use crate::runtime::{block_on, stop_signal, until_stopped};
+use crate::terminal::{HumanCount, Progress, print_line};
+use anyhow::{Context, bail, ensure};
 use client::Query;
-use layout::Target;
+use layout::ExportTarget;
 use model::clock::{Clock, SystemClock};
 use model::limits::EXPORT_RANGES_MAX;
 use model::{AccountName, TableName};
-use read::{Reader, TABLE_WORK};
-use state::{Order, State};
-use std::fs::File;
-use std::io::Write;
-use std::path::Path;
+use read::{FileExport, TABLE_WORK};
+use state::{ExportOptions, ExportState};
+use std::fmt::Write as _;
+use std::process::ExitCode;
 use std::sync::Arc;
 use store::TableKey;
 use tokio::sync::Semaphore;
 
-/// Exports and says what was done.
-pub fn run(args: &ExportArgs) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
-    runtime.block_on(export(args))
+/// Runs `rowhouse export`.
+pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    block_on(export(args)).map(|()| ExitCode::SUCCESS)
 }
 
 async fn export(args: &ExportArgs) -> anyhow::Result<()> {
-    let (target, format) = Target::parse(&args.to, args.format)?;
-    let wanted: Vec<String> = args.tables.iter().filter(|name| *name != "all").cloned().collect();
-    let tables = TableSelection::parse(&wanted)?;
-    let only = args.account.as_deref().map(account).transpose()?;
+    let (target, format) = ExportTarget::parse(&args.to, args.format)?;
+    let names: Vec<String> = args.tables.iter().filter(|name| *name != "all").cloned().collect();
+    let tables = TableSelection::parse(&names)?;
+    let account = args.account.as_deref().map(parse_account).transpose()?;
     if let Some(filter) = &args.filter {
-        read_filter(filter)?;
+        parse_filter(filter)?;
     }
-    let from = location(End::From, &args.from, args.from_key_file.as_deref())?;
+    let from = read_location(EndpointOption::From, &args.from, args.from_key_file.as_deref())?;
     let from_name = from.to_string();
     target.prepare(args.overwrite)?;
     let stop = stop_signal()?;
-    let place = open(End::From, from, true, args.parallel).await?;
-    let run = Run { args, place: Arc::clone(&place), target, format, from_name };
-    let result = tokio::select! {
-        biased;
-        result = run.export(&tables, only.as_ref()) => result,
-        () = stop => Err(anyhow!("stopped")),
-    };
-    let closed = place.close().await;
-    run.tell(result)?;
+    let source = open_endpoint(EndpointOption::From, from, true, args.parallel).await?;
+    let run = ExportRun { args, source: Arc::clone(&source) as Arc<dyn Source>, target, format, from_name };
+    let result = until_stopped(stop, run.export(&tables, account.as_ref())).await;
+    let closed = source.close().await;
+    result.map_err(|error| match &run.target {
+        ExportTarget::StandardOutput => error,
+        target => state::COMMAND.incomplete(&target.state(), error),
+    })?;
     closed.context("closing --from")
 }
 
-/// What one run of the command works with.
-struct Run<'a> {
+/// One run of the command.
+struct ExportRun<'a> {
     args: &'a ExportArgs,
-    place: Arc<dyn Place>,
-    target: Target,
+    source: Arc<dyn Source>,
+    target: ExportTarget,
     format: FileFormat,
     from_name: String,
 }
 
-impl Run<'_> {
-    /// Says how to go on, if there is anything to go on with.
-    fn tell(&self, result: anyhow::Result<()>) -> anyhow::Result<()> {
-        let state = self.target.state();
-        let is_resumable = self.target != Target::StandardOutput && state.exists();
-        result.map_err(|error| {
-            if !is_resumable {
-                return error;
-            }
-            let path = state.display();
-            error.context(format!("the export is not complete; the same command goes on where it stopped ({path})"))
-        })
-    }
-
-    async fn export(&self, selection: &TableSelection, only: Option<&AccountName>) -> anyhow::Result<()> {
-        let account = one_account(End::From, &*self.place, only).await?;
-        let tables = selection.of(&*self.place, &account).await?;
+impl ExportRun<'_> {
+    async fn export(&self, selection: &TableSelection, account: Option<&AccountName>) -> anyhow::Result<()> {
+        let account = choose_account(EndpointOption::From, &*self.source, account).await?;
+        let tables = selection.find(&*self.source, &account).await?;
         if let Some(missing) = selection.names().iter().find(|name| !tables.contains(name)) {
             bail!("--from has no table '{missing}'");
         }
-        let is_folder = matches!(self.target, Target::Folder(_));
+        let is_folder = matches!(self.target, ExportTarget::Folder(_));
         ensure!(
             is_folder || tables.len() == 1,
             "--to {} takes one table, and there are {}: name one with --table, or a folder with --to",
@@ -104,24 +91,25 @@ impl Run<'_> {
         let keys: Vec<TableKey> = tables.into_iter().map(|name| TableKey { account: account.clone(), name }).collect();
         let query = Query { filter: self.args.filter.clone(), select: self.args.select.clone() };
         match (&self.target, &keys[..]) {
-            (Target::StandardOutput, [table]) => {
-                stream::export(&*self.place, table, &query, self.format, self.args.with_timestamps).await
+            (ExportTarget::StandardOutput, [table]) => {
+                stream::export(&*self.source, table, &query, self.format, self.args.with_timestamps).await
             }
             (target, _) => {
-                let told = self.export_files(target, &account, &keys, query).await?;
-                crate::terminal::print(&format_args!("exported to {}: {told}\n", self.args.to.display()))
+                let summary = self.export_files(target, &account, &keys, query).await?;
+                print_line(format_args!("exported to {}: {summary}", self.args.to.display()))
             }
         }
     }
 
+    /// Exports to files; returns a summary.
     async fn export_files(
         &self,
-        target: &Target,
+        target: &ExportTarget,
         account: &AccountName,
         tables: &[TableKey],
         query: Query,
     ) -> anyhow::Result<String> {
-        let order = Order {
+        let options = ExportOptions {
             from: self.from_name.clone(),
             account: account.to_string(),
             file_format: self.format,
@@ -130,76 +118,61 @@ impl Run<'_> {
             with_timestamps: self.args.with_timestamps,
             skip_policies: self.args.skip_policies,
         };
-        let state = State::open(target.state(), order.clone())?;
-        let is_resumed = state.is_resumed();
-        let mut fresh = tables.iter().filter(|table| state.table(&table.name).is_none());
-        let foreign = fresh.find_map(|table| Some(target.file(&table.name, self.format)).filter(|file| file.exists()));
+        let state = ExportState::open(target.state(), options.clone())?;
+        let mut new = tables.iter().filter(|table| state.table(table.name.as_str()).is_none());
+        let foreign = new.find_map(|table| Some(target.file(&table.name, self.format)).filter(|file| file.exists()));
         if let Some(file) = foreign.filter(|_| !self.args.overwrite) {
-            bail!("{} is there already: name another place, or replace it with --overwrite", file.display());
+            bail!("{} is there already: name another --to, or replace it with --overwrite", file.display());
         }
-        if let Some(path) = state.path().filter(|_| is_resumed) {
-            note(&format!("going on with an earlier export, as {} says", path.display()));
-        }
-        if let Target::Folder(folder) = target {
-            state.replace(&folder.join(MANIFEST_NAME))?;
+        state.print_resumed();
+        if let ExportTarget::Folder(folder) = target {
+            state.remove_manifest(&folder.join(MANIFEST_NAME))?;
         }
         let progress = Arc::new(Progress::new("exporting", tables.len()));
         progress.expect_work(tables.len() as u64 * TABLE_WORK);
         let ranges_max = usize::from(self.args.parallel);
-        let reader = Arc::new(Reader {
-            place: Arc::clone(&self.place),
+        let export = Arc::new(FileExport {
+            source: Arc::clone(&self.source),
             target: target.clone(),
             format: self.format,
             query,
             with_timestamps: self.args.with_timestamps,
-            with_policies: !self.args.skip_policies && matches!(target, Target::Folder(_)),
+            with_policies: !self.args.skip_policies && matches!(target, ExportTarget::Folder(_)),
             state,
             progress: Arc::clone(&progress),
             ranges: Arc::new(Semaphore::new(ranges_max)),
             ranges_max: ranges_max.min(EXPORT_RANGES_MAX),
         });
-        let work = each(tables, TABLES_AT_ONCE, |table: TableKey| {
-            let reader = Arc::clone(&reader);
-            let name = table.name.clone();
-            async move { reader.export(table).await.with_context(|| format!("table '{name}'")) }
-        });
-        progress.show_during(work).await?;
+        progress.show_during(Arc::clone(&export).run(tables)).await?;
         let names: Vec<&TableName> = tables.iter().map(|table| &table.name).collect();
-        if let Target::Folder(folder) = target {
-            let manifest = manifest(&reader.state, order, &names);
-            write_manifest(folder, &manifest)?;
+        let state = &export.state;
+        if let ExportTarget::Folder(folder) = target {
+            let manifest = manifest(state, options, &names);
+            let text = serde_json::to_string_pretty(&manifest).context("writing the manifest")? + "\n";
+            // It has the mode of the other files, so that whoever may read them may read it.
+            replace_file(&folder.join(MANIFEST_NAME), text.as_bytes(), 0o666)?;
         }
-        let all: u64 = names.iter().filter_map(|name| Some(reader.state.table(name)?.done?.entities)).sum();
-        reader.state.remove()?;
-        let earlier = if is_resumed { format!("; {} with those of earlier runs", grouped(all)) } else { String::new() };
-        Ok(format!("{}{earlier}", progress.summary()))
+        let all: u64 = names.iter().filter_map(|name| Some(state.table(name.as_str())?.done?.entities)).sum();
+        let mut summary = progress.summary();
+        if state.is_resumed() {
+            write!(summary, "; {} with those of earlier runs", HumanCount(all))?;
+        }
+        state.finish(Ok(summary))
     }
 }
 
-/// The manifest appears when everything else is there, and may be read by whoever may read the files beside it.
-fn write_manifest(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
-    let (path, new) = (folder.join(MANIFEST_NAME), folder.join("export.json.new"));
-    let mut text = serde_json::to_vec_pretty(manifest).context("writing the manifest")?;
-    text.push(b'\n');
-    let mut file = File::create(&new).with_context(|| format!("writing {}", new.display()))?;
-    let written = file.write_all(&text).and_then(|()| file.sync_data()).and_then(|()| std::fs::rename(&new, &path));
-    written.with_context(|| format!("writing {}", path.display()))
-}
-
-fn manifest(state: &State, order: Order, tables: &[&TableName]) -> Manifest {
-    let mut finished = Vec::new();
-    SystemClock.now().write_to(&mut finished);
-    let Order { from, account, file_format, filter, select, with_timestamps, skip_policies: _ } = order;
-    Manifest {
+fn manifest(state: &ExportState, options: ExportOptions, tables: &[&TableName]) -> ExportManifest {
+    let ExportOptions { from, account, file_format, filter, select, with_timestamps, skip_policies: _ } = options;
+    ExportManifest {
         format: MANIFEST_FORMAT,
         made_by: concat!("rowhouse ", env!("CARGO_PKG_VERSION")).to_owned(),
-        finished: String::from_utf8(finished).unwrap_or_default(),
+        finished: SystemClock.now().to_string(),
         from,
         account,
         file_format,
         filter,
         select,
         with_timestamps,
-        tables: tables.iter().filter_map(|name| state.table(name)?.done).collect(),
+        tables: tables.iter().filter_map(|name| state.table(name.as_str())?.done).collect(),
     }
 }

@@ -1,13 +1,16 @@
 //! Reads the parts of tables into their files.
 //!
-//! Memory is bounded: for each range that is read there is one page, and the same once more as text.
+//! Memory is bounded: each range that is read has one page, and the text of that page.
 
-use super::assemble::{Made, assemble};
-use super::layout::{Target, part};
+use super::assemble::{TableFile, assemble};
+use super::layout::{ExportTarget, part_path};
 use super::ranges::{filter_of, split};
-use super::state::{Part, State};
-use crate::endpoints::{Place, Progress, remove_file};
-use crate::formats::{FileFormat, ManifestTable, policies_to, write_line};
+use super::state::{ExportState, TablePart};
+use crate::endpoints::Source;
+use crate::file::remove_file;
+use crate::formats::{ExportedTable, FileFormat, encode_policies, write_line};
+use crate::runtime::{TASK_FAILED, for_each_table, next_result};
+use crate::terminal::Progress;
 use anyhow::{Context, anyhow, ensure};
 use client::{Entity, Query};
 use model::limits::PAGE_RESULTS_MAX;
@@ -20,61 +23,66 @@ use store::TableKey;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 
-/// How often a part is synced and its progress kept at most; what is lost with the program is read again.
+/// The least time between two records of how far a part is, for each of which its file is synced.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a table counts in the progress. Its ranges are taken as equally large, because nobody knows better.
+/// What a table counts in the progress. Its ranges count the same, because their sizes are not known.
 pub(super) const TABLE_WORK: u64 = 10_000;
 
-/// What all tables of an export to files share.
-pub(super) struct Reader {
-    pub(super) place: Arc<dyn Place>,
-    pub(super) target: Target,
+/// An export to files.
+pub(super) struct FileExport {
+    pub(super) source: Arc<dyn Source>,
+    pub(super) target: ExportTarget,
     pub(super) format: FileFormat,
     pub(super) query: Query,
     pub(super) with_timestamps: bool,
     pub(super) with_policies: bool,
-    pub(super) state: State,
+    pub(super) state: ExportState,
     pub(super) progress: Arc<Progress>,
     pub(super) ranges: Arc<Semaphore>,
     pub(super) ranges_max: usize,
 }
 
-impl Reader {
-    /// Makes the file of a table, or what is left to make of it.
-    pub(super) async fn export(self: Arc<Self>, table: TableKey) -> anyhow::Result<()> {
+impl FileExport {
+    /// Makes the files of all tables.
+    pub(super) async fn run(self: Arc<Self>, tables: &[TableKey]) -> anyhow::Result<()> {
+        for_each_table(tables, |table| &table.name, |table| Arc::clone(&self).export(table)).await
+    }
+
+    /// Makes the file of a table, or completes it.
+    async fn export(self: Arc<Self>, table: TableKey) -> anyhow::Result<()> {
         let name = &table.name;
         let file = self.target.file(name, self.format);
-        let known = self.state.table(name).unwrap_or_default();
+        let known = self.state.table(name.as_str()).unwrap_or_default();
         let mut work_left = TABLE_WORK;
         if known.done.is_none() {
             let mut parts = known.parts;
             if parts.is_empty() {
-                parts = split(&*self.place, &table, self.ranges_max).await?;
+                parts = split(&*self.source, &table, self.ranges_max).await?;
                 self.state.begin(name, parts.clone())?;
             }
             let count = parts.len();
             let part_work = TABLE_WORK / (count as u64 + 1);
             work_left -= part_work * count as u64;
             let entities = self.read_parts(&table, &file, parts, part_work).await?;
-            let policies = if self.with_policies { Some(self.place.policies(&table).await?) } else { None };
+            let policies = if self.with_policies { Some(self.source.policies(&table).await?) } else { None };
             let (format, with_timestamps, path) = (self.format, self.with_timestamps, file.clone());
-            let made = spawn_blocking(move || assemble(&path, count, format, with_timestamps));
-            let Made { bytes, sha256 } = made.await.context("a task failed inside")??;
-            let made = ManifestTable {
+            let assembled = spawn_blocking(move || assemble(&path, count, format, with_timestamps));
+            let TableFile { bytes, sha256 } = assembled.await.context(TASK_FAILED)??;
+            let exported = ExportedTable {
                 name: name.to_string(),
                 file: file.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default(),
                 entities,
                 bytes,
                 sha256,
-                policies: policies.as_ref().map(policies_to),
+                policies: policies.as_ref().map(encode_policies),
             };
-            self.state.finish(name, made)?;
+            self.state.complete(name, exported)?;
         }
-        // Also those that a run left which ended between the two.
+        // An earlier run may have ended after the record above.
         let mut number = 0;
-        while part(&file, number).exists() {
-            remove_file(&part(&file, number))?;
+        while part_path(&file, number).exists() {
+            remove_file(&part_path(&file, number))?;
             number += 1;
         }
         self.progress.add_work(work_left);
@@ -82,35 +90,41 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the parts beside one another; tells how many entities they have.
+    /// Reads the parts at the same time; returns how many entities they have.
     async fn read_parts(
         self: &Arc<Self>,
         table: &TableKey,
         file: &Path,
-        parts: Vec<Part>,
+        parts: Vec<TablePart>,
         part_work: u64,
     ) -> anyhow::Result<u64> {
         let mut running = JoinSet::new();
-        for (number, part_state) in parts.into_iter().enumerate() {
-            let (this, table, path) = (Arc::clone(self), table.clone(), part(file, number));
-            running.spawn(async move { this.read_part(&table, number, part_state, path).await });
+        for (number, part) in parts.into_iter().enumerate() {
+            let (this, table, path) = (Arc::clone(self), table.clone(), part_path(file, number));
+            running.spawn(async move { this.read_part(&table, number, part, path).await });
         }
         let mut entities = 0;
-        while let Some(result) = running.join_next().await {
-            entities += result.context("a task failed inside")??;
+        while let Some(count) = next_result(&mut running).await? {
+            entities += count;
             self.progress.add_work(part_work);
         }
         Ok(entities)
     }
 
-    async fn read_part(&self, table: &TableKey, number: usize, mut part: Part, path: PathBuf) -> anyhow::Result<u64> {
+    async fn read_part(
+        &self,
+        table: &TableKey,
+        number: usize,
+        mut part: TablePart,
+        path: PathBuf,
+    ) -> anyhow::Result<u64> {
         let _permit = self.ranges.acquire().await?;
         let mut file = block_in_place(|| continue_file(&path, part.bytes))?;
         let query = Query { filter: filter_of(&part, self.query.filter.as_deref()), select: self.query.select.clone() };
         let mut saved = Instant::now();
         let mut text = Vec::new();
         while !part.is_done {
-            let page = self.place.page(table, &query, part.next().as_ref(), PAGE_RESULTS_MAX).await?;
+            let page = self.source.page(table, &query, part.next().as_ref(), PAGE_RESULTS_MAX).await?;
             block_in_place(|| {
                 text.clear();
                 write_lines(&mut text, &page.entities, self.with_timestamps)?;
@@ -130,7 +144,7 @@ impl Reader {
     }
 }
 
-/// Appends entities, one a line.
+/// Appends entities, one per line.
 pub(super) fn write_lines(out: &mut Vec<u8>, entities: &[Entity], with_timestamps: bool) -> anyhow::Result<()> {
     for entity in entities {
         write_line(out, entity, with_timestamps).map_err(|_| anyhow!("an entity is damaged"))?;
@@ -139,7 +153,7 @@ pub(super) fn write_lines(out: &mut Vec<u8>, entities: &[Entity], with_timestamp
     Ok(())
 }
 
-/// Opens the file of a part, and cuts off what was written behind the last state.
+/// Opens the file of a part, and cuts off what was written after the last record of the state.
 fn continue_file(path: &Path, bytes: u64) -> anyhow::Result<File> {
     let what = || format!("writing {}", path.display());
     let mut file = File::options().create(true).append(true).open(path).with_context(what)?;

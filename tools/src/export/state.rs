@@ -3,23 +3,23 @@
 //! Invariants:
 //!
 //! 1. What the file says of a part is on disk: the part was synced before.
-//! 2. What a part holds beyond that is cut off when the export goes on, so that no line is half there and none twice.
+//! 2. What a part holds beyond that is cut off when the export continues, so that no line is incomplete and none is
+//!    twice there.
 
-use crate::endpoints::{StateFile, read_state, remove_file};
-use crate::formats::{FileFormat, ManifestTable};
+use crate::file::remove_file;
+use crate::formats::{ExportedTable, FileFormat};
+use crate::state_file::{Command, Save, StateFile};
 use anyhow::ensure;
 use client::Continuation;
 use model::TableName;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The version of the format.
-const FORMAT: u32 = 2;
+pub(super) const COMMAND: Command = Command { name: "export", format: 2, advice: "delete it" };
 
-/// What is exported. An export goes on only with the same.
+/// What is exported. An export continues only with the same options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(super) struct ExportOptions {
     pub(super) from: String,
     pub(super) account: String,
     pub(super) file_format: FileFormat,
@@ -29,49 +29,41 @@ pub(super) struct Order {
     pub(super) skip_policies: bool,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Document {
-    format: u32,
-    #[serde(flatten)]
-    order: Order,
-    tables: BTreeMap<String, TableState>,
-}
-
 /// How far a table is.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct TableState {
-    /// What was made of it; nothing before all is done.
-    pub(super) done: Option<ManifestTable>,
-    pub(super) parts: Vec<Part>,
+pub(super) struct ExportProgress {
+    /// Its entry of the manifest, once its file is complete.
+    pub(super) done: Option<ExportedTable>,
+    pub(super) parts: Vec<TablePart>,
 }
 
 /// How far a key range of a table is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Part {
-    /// The first partition key; nothing for the first of all.
+pub(super) struct TablePart {
+    /// The first partition key; `None` for the first part.
     pub(super) from: Option<String>,
-    /// The partition key that is not in it any more; nothing behind the last of all.
+    /// The first partition key after it; `None` for the last part.
     pub(super) to: Option<String>,
     next_partition: Option<String>,
     next_row: Option<String>,
-    /// What its file holds.
+    /// The length of its file.
     pub(super) bytes: u64,
     pub(super) entities: u64,
     pub(super) is_done: bool,
 }
 
-impl Part {
+impl TablePart {
     /// A range of which nothing is read.
     pub(super) fn new(from: Option<String>, to: Option<String>) -> Self {
         Self { from, to, ..Self::default() }
     }
 
-    /// Where to go on.
+    /// Where the next page begins; `None` for the first page.
     pub(super) fn next(&self) -> Option<Continuation> {
         Some(Continuation { partition: self.next_partition.clone()?, row: self.next_row.clone() })
     }
 
-    /// Notes a page: its size in the file, its entities, and where the next one begins.
+    /// Records a page: its bytes in the file, its entities, and where the next one begins.
     pub(super) fn advance(&mut self, bytes: u64, entities: u64, next: Option<Continuation>) {
         self.bytes += bytes;
         self.entities += entities;
@@ -81,84 +73,58 @@ impl Part {
 }
 
 /// The state of an export and its file.
-#[derive(Debug)]
-pub(super) struct State(StateFile<Document>);
+pub(super) type ExportState = StateFile<ExportOptions, ExportProgress>;
 
-impl State {
+impl ExportState {
     /// Reads the file, if there is one.
-    pub(super) fn open(path: PathBuf, order: Order) -> anyhow::Result<Self> {
-        let known = read_state(&path, "export", "delete it", |known: &Document| known.format == FORMAT)?;
-        let document = match known {
-            None => Document { format: FORMAT, order, tables: BTreeMap::new() },
-            Some(mut document) => {
-                // Policies may be given up on the way, since a signature cannot read them, but not be had later.
-                let skip_policies = order.skip_policies && document.order.skip_policies;
-                ensure!(
-                    document.order == Order { skip_policies, ..order.clone() },
-                    "{} belongs to an unfinished export of {} with other options: give the same --from, --account, \
-                     --format, --filter, --select, --with-timestamps and --skip-policies, or delete the file to begin anew",
-                    path.display(),
-                    document.order.from
-                );
-                document.order = order;
-                document
-            }
-        };
-        Ok(Self(StateFile::new(Some(path), document)))
+    pub(super) fn open(path: PathBuf, options: ExportOptions) -> anyhow::Result<Self> {
+        let shown = path.display().to_string();
+        Self::read_or_new(COMMAND, Some(path), options, |known, given| {
+            // A signature cannot read policies, so an export that began with them may continue without them. The
+            // reverse would leave some tables without policies.
+            let skip_policies = given.skip_policies && known.skip_policies;
+            ensure!(
+                known == ExportOptions { skip_policies, ..given.clone() },
+                "{shown} belongs to an unfinished export of {} with other options: give the same --from, --account, \
+                 --format, --filter, --select, --with-timestamps and --skip-policies, or delete the file to begin anew",
+                known.from
+            );
+            Ok(given)
+        })
     }
 
-    /// The file.
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.0.path()
-    }
-
-    /// Whether an earlier run left anything.
-    pub(super) fn is_resumed(&self) -> bool {
-        self.0.look(|document| !document.tables.is_empty())
-    }
-
-    /// How far a table is; `None` if it was not begun.
-    pub(super) fn table(&self, table: &TableName) -> Option<TableState> {
-        self.0.look(|document| document.tables.get(table.as_str()).cloned())
-    }
-
-    /// Takes away the manifest of an export that is replaced. The state file, which says that the folder is being
-    /// written, is there before the manifest is gone.
-    pub(super) fn replace(&self, manifest: &Path) -> anyhow::Result<()> {
+    /// Removes the manifest of an export that is replaced. The state file, which says that the folder is being written,
+    /// exists before the manifest is gone.
+    pub(super) fn remove_manifest(&self, manifest: &Path) -> anyhow::Result<()> {
         if !manifest.exists() {
             return Ok(());
         }
-        self.0.change_at_once(|_| ())?;
+        self.update(Save::Now, |_, _| ())?;
         remove_file(manifest)
     }
 
-    /// Notes the parts of a table.
-    pub(super) fn begin(&self, table: &TableName, parts: Vec<Part>) -> anyhow::Result<()> {
-        self.set(table, TableState { done: None, parts })
+    /// Records the parts of a table.
+    pub(super) fn begin(&self, table: &TableName, parts: Vec<TablePart>) -> anyhow::Result<()> {
+        self.set(table, ExportProgress { done: None, parts })
     }
 
-    /// Notes how far a part is, whose file was synced.
-    pub(super) fn advance(&self, table: &TableName, number: usize, part: &Part) -> anyhow::Result<()> {
-        self.0.change_at_once(|document| {
-            if let Some(known) = document.tables.get_mut(table.as_str()).and_then(|table| table.parts.get_mut(number)) {
+    /// Records how far a part is, whose file was synced.
+    pub(super) fn advance(&self, table: &TableName, number: usize, part: &TablePart) -> anyhow::Result<()> {
+        self.update(Save::Now, |_, tables| {
+            if let Some(known) = tables.get_mut(table.as_str()).and_then(|table| table.parts.get_mut(number)) {
                 known.clone_from(part);
             }
         })
     }
 
-    /// Notes that the file of a table is whole.
-    pub(super) fn finish(&self, table: &TableName, made: ManifestTable) -> anyhow::Result<()> {
-        self.set(table, TableState { done: Some(made), parts: Vec::new() })
+    /// Records that the file of a table is complete.
+    pub(super) fn complete(&self, table: &TableName, exported: ExportedTable) -> anyhow::Result<()> {
+        self.set(table, ExportProgress { done: Some(exported), parts: Vec::new() })
     }
 
-    /// Removes the file: there is nothing left to go on with.
-    pub(super) fn remove(&self) -> anyhow::Result<()> {
-        self.0.remove()
-    }
-
-    fn set(&self, table: &TableName, state: TableState) -> anyhow::Result<()> {
-        self.0.change_at_once(|document| {
-            document.tables.insert(table.to_string(), state);
+    fn set(&self, table: &TableName, progress: ExportProgress) -> anyhow::Result<()> {
+        self.update(Save::Now, |_, tables| {
+            tables.insert(table.to_string(), progress);
         })
     }
 }
@@ -167,8 +133,8 @@ impl State {
 mod tests {
     use super::*;
 
-    fn order() -> Order {
-        Order {
+    fn options() -> ExportOptions {
+        ExportOptions {
             from: "a".to_owned(),
             account: "b".to_owned(),
             file_format: FileFormat::Jsonl,
@@ -180,21 +146,56 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_being_replaced_is_never_taken_for_whole() {
+    fn a_folder_that_is_being_replaced_is_never_taken_for_complete() {
         let folder = tempfile::tempdir().unwrap();
         let (manifest, path) = (folder.path().join("export.json"), folder.path().join("export.state.json"));
-        let state = State::open(path.clone(), order()).unwrap();
-        state.replace(&manifest).unwrap();
+        let state = ExportState::open(path.clone(), options()).unwrap();
+        state.remove_manifest(&manifest).unwrap();
         assert!(!path.exists());
         std::fs::write(&manifest, "{}").unwrap();
-        state.replace(&manifest).unwrap();
+        state.remove_manifest(&manifest).unwrap();
         assert!(path.exists() && !manifest.exists());
-        State::open(path.clone(), order()).unwrap();
-        let skipping = Order { skip_policies: true, ..order() };
-        let state = State::open(path.clone(), skipping.clone()).unwrap();
-        assert!(state.0.look(|document| document.order.skip_policies), "they may be given up");
-        state.0.change_at_once(|_| ()).unwrap();
-        assert!(State::open(path.clone(), order()).is_err(), "but not be had later");
-        assert!(State::open(path, Order { with_timestamps: true, ..skipping }).is_err());
+        ExportState::open(path.clone(), options()).unwrap();
+        let skipping = ExportOptions { skip_policies: true, ..options() };
+        let state = ExportState::open(path.clone(), skipping.clone()).unwrap();
+        assert!(state.read(|options, _| options.skip_policies), "they may be given up");
+        state.update(Save::Now, |_, _| ()).unwrap();
+        assert!(ExportState::open(path.clone(), options()).is_err(), "but not be had later");
+        assert!(ExportState::open(path, ExportOptions { with_timestamps: true, ..skipping }).is_err());
+    }
+
+    #[test]
+    fn the_file_format_is_pinned() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("export.state.json");
+        let state = ExportState::open(path.clone(), options()).unwrap();
+        state.begin(&TableName::new("cars").unwrap(), vec![TablePart::new(None, Some("k".to_owned()))]).unwrap();
+        let expected = r#"{
+  "format": 2,
+  "from": "a",
+  "account": "b",
+  "file_format": "jsonl",
+  "filter": null,
+  "select": [],
+  "with_timestamps": false,
+  "skip_policies": false,
+  "tables": {
+    "cars": {
+      "done": null,
+      "parts": [
+        {
+          "from": null,
+          "to": "k",
+          "next_partition": null,
+          "next_row": null,
+          "bytes": 0,
+          "entities": 0,
+          "is_done": false
+        }
+      ]
+    }
+  }
+}"#;
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
     }
 }

@@ -1,18 +1,19 @@
-//! Exports into a pipe.
+//! Exports to standard output.
 
 use super::read::write_lines;
-use crate::endpoints::Place;
-use crate::formats::{FileFormat, Spool};
+use crate::endpoints::Source;
+use crate::formats::{CsvSpool, FileFormat};
+use crate::terminal::is_broken_pipe;
 use anyhow::Context;
 use client::Query;
 use model::limits::PAGE_RESULTS_MAX;
-use std::io::{Error, ErrorKind, Write};
+use std::io::Write;
 use store::TableKey;
 use tokio::task::block_in_place;
 
-/// Writes the entities of a table: JSON lines as they come, CSV when all are there.
+/// Writes the entities of a table: JSON lines page by page, CSV once all are read.
 pub(super) async fn export(
-    place: &dyn Place,
+    source: &dyn Source,
     table: &TableKey,
     query: &Query,
     format: FileFormat,
@@ -20,22 +21,22 @@ pub(super) async fn export(
 ) -> anyhow::Result<()> {
     let mut spool = match format {
         FileFormat::Jsonl => None,
-        FileFormat::Csv => Some(Spool::new(with_timestamps)?),
+        FileFormat::Csv => Some(CsvSpool::new(with_timestamps)?),
     };
     let mut next = None;
     let mut text = Vec::new();
     loop {
-        let page = place.page(table, query, next.as_ref(), PAGE_RESULTS_MAX).await?;
-        let is_wanted = block_in_place(|| {
+        let page = source.page(table, query, next.as_ref(), PAGE_RESULTS_MAX).await?;
+        let has_reader = block_in_place(|| {
             if let Some(spool) = &mut spool {
                 return spool.push(&page.entities).map(|()| true);
             }
             text.clear();
             write_lines(&mut text, &page.entities, with_timestamps)?;
             let mut out = std::io::stdout().lock();
-            is_read(out.write_all(&text).and_then(|()| out.flush()).context("writing to standard output"))
+            has_reader(out.write_all(&text).and_then(|()| out.flush()).context("writing to standard output"))
         })?;
-        if !is_wanted {
+        if !has_reader {
             return Ok(());
         }
         match page.next {
@@ -44,17 +45,15 @@ pub(super) async fn export(
         }
     }
     match spool {
-        Some(spool) => block_in_place(|| is_read(spool.write_to(&mut std::io::stdout().lock()))).map(drop),
+        Some(spool) => block_in_place(|| has_reader(spool.write_to(&mut std::io::stdout().lock()))).map(drop),
         None => Ok(()),
     }
 }
 
-/// Whether somebody still reads what was written: to stop reading, as head does, is no error.
-fn is_read(written: anyhow::Result<()>) -> anyhow::Result<bool> {
+/// Whether the output still has a reader. One that stops early, as `head` does, is no error.
+fn has_reader(written: anyhow::Result<()>) -> anyhow::Result<bool> {
     match written {
-        Err(error) if error.downcast_ref::<Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) => {
-            Ok(false)
-        }
+        Err(error) if is_broken_pipe(&error) => Ok(false),
         result => result.map(|()| true),
     }
 }
@@ -62,12 +61,13 @@ fn is_read(written: anyhow::Result<()>) -> anyhow::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Error, ErrorKind};
 
     #[test]
-    fn who_stops_reading_ends_an_export_well() {
-        let failed = |kind: ErrorKind| is_read(Err(Error::from(kind)).context("writing"));
+    fn a_reader_that_stops_early_is_no_error() {
+        let failed = |kind: ErrorKind| has_reader(Err(Error::from(kind)).context("writing"));
         assert!(!failed(ErrorKind::BrokenPipe).unwrap());
         assert!(failed(ErrorKind::StorageFull).is_err());
-        assert!(is_read(Ok(())).unwrap());
+        assert!(has_reader(Ok(())).unwrap());
     }
 }

@@ -1,13 +1,13 @@
-//! Entities as records of CSV: which properties have columns, and what a header says about those of a file.
+//! Entities as records of CSV: the columns that an export writes, and those that the header of a file names.
 //!
-//! The convention is that of Azure Storage Explorer: behind the column of a property stands one with its name and
-//! `@type` behind it. An entity that lacks a property has nothing in both, so that an empty string, which has a type, is
-//! another thing.
+//! The convention is that of Azure Storage Explorer: the column of a property is followed by one for its type, named
+//! `NAME@type`. If an entity lacks a property, both are empty; so an empty string, which has a type, is told apart.
 
-use super::Bad;
+use super::LineError;
 use super::csv::{Field, write_field};
-use super::json::{check, key_reason};
-use super::value::{push_text, write_text};
+use super::json::{check, forbidden_character};
+use super::value::{push_value, write_value};
+use crate::names::parse_type;
 use client::Entity;
 use model::key::KeyError;
 use model::limits::EXPORT_COLUMNS_MAX;
@@ -19,19 +19,19 @@ use std::collections::HashMap;
 const TYPE: &str = "@type";
 const RECORD_END: &[u8] = b"\r\n";
 
-/// The properties that have columns, in the order of their first appearance.
+/// The properties that have columns, in the order in which they first appear.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     names: Vec<String>,
-    places: HashMap<String, usize>,
+    positions: HashMap<String, usize>,
 }
 
 impl Columns {
-    /// Makes sure that all properties of an entity have a column; false if there are too many.
+    /// Adds columns for the properties of an entity that have none yet; false if there are too many then.
     pub(crate) fn add(&mut self, properties: &RecordBuilder) -> bool {
         for name in properties.properties().filter_map(Result::ok).filter_map(|property| property.name().ok()) {
-            if !self.places.contains_key(name) {
-                self.places.insert(name.to_owned(), self.names.len());
+            if !self.positions.contains_key(name) {
+                self.positions.insert(name.to_owned(), self.names.len());
                 self.names.push(name.to_owned());
             }
         }
@@ -43,7 +43,7 @@ impl Columns {
         &self.names
     }
 
-    /// Appends the first record.
+    /// Appends the header record.
     pub(crate) fn write_header(&self, out: &mut Vec<u8>, with_timestamp: bool) {
         out.extend_from_slice(PARTITION_KEY.as_bytes());
         out.push(b',');
@@ -81,7 +81,7 @@ impl Columns {
             out.push(b',');
             if let Some(property) = property {
                 text.clear();
-                write_text(&mut text, property.value()?);
+                write_value(&mut text, property.value()?);
                 write_field(out, &text);
             }
             out.push(b',');
@@ -101,7 +101,7 @@ impl Columns {
         let mut arranged = vec![None; self.names.len()];
         for property in properties.properties() {
             let property = property?;
-            if let Some(slot) = self.places.get(property.name()?).and_then(|place| arranged.get_mut(*place)) {
+            if let Some(slot) = self.positions.get(property.name()?).and_then(|at| arranged.get_mut(*at)) {
                 *slot = Some(property);
             }
         }
@@ -109,13 +109,21 @@ impl Columns {
     }
 }
 
-/// What a column of a file holds.
+/// The message for entities that have more properties than a file can have columns.
+pub(crate) fn too_many_columns() -> String {
+    format!(
+        "the entities have more than {EXPORT_COLUMNS_MAX} different properties together, which are too many columns: \
+         choose some with --select, or export JSON lines"
+    )
+}
+
+/// What a column of a file contains.
 #[derive(Debug)]
 enum Column {
     Partition,
     Row,
-    /// What only the service gives, and types, which are looked at with their values.
-    PassedOver,
+    /// A value that only the service can give, or a type, which is read with its value.
+    Ignored,
     Property {
         name: String,
         type_at: Option<usize>,
@@ -123,43 +131,43 @@ enum Column {
     },
 }
 
-/// The first record of a file.
+/// The header of a file: its first record.
 #[derive(Debug)]
-pub(crate) struct Header {
+pub(crate) struct CsvHeader {
     columns: Vec<Column>,
 }
 
-impl Header {
-    /// Reads the first record. `types` are those of properties whose column says none.
-    pub(crate) fn read(fields: &[Field<'_>], types: &[(String, EdmType)]) -> Result<Self, Bad> {
+impl CsvHeader {
+    /// Reads the first record. `types` are for properties that have no column of types.
+    pub(crate) fn read(fields: &[Field<'_>], types: &[(String, EdmType)]) -> Result<Self, LineError> {
         let name = |field: &Field<'_>| field.text.clone().into_owned();
         let names: Vec<String> = fields.iter().map(name).collect();
-        let mut places = HashMap::new();
+        let mut positions = HashMap::new();
         for (at, (name, field)) in names.iter().zip(fields).enumerate() {
-            if places.insert(name.as_str(), at).is_some() {
-                return Err(Bad::at(field.column, format!("the column '{name}' is there twice")));
+            if positions.insert(name.as_str(), at).is_some() {
+                return Err(LineError::at(field.column, format!("the column '{name}' is there twice")));
             }
         }
         for key in [PARTITION_KEY, ROW_KEY] {
-            if !places.contains_key(key) {
-                return Err(Bad::at(1, format!("there is no column '{key}': the first line names the columns")));
+            if !positions.contains_key(key) {
+                return Err(LineError::at(1, format!("there is no column '{key}': the first line names the columns")));
             }
         }
         let columns = names.iter().zip(fields).map(|(name, field)| match name.as_str() {
             PARTITION_KEY => Ok(Column::Partition),
             ROW_KEY => Ok(Column::Row),
-            TIMESTAMP => Ok(Column::PassedOver),
-            other if other.ends_with(TYPE) || other.starts_with("odata.") => Ok(Column::PassedOver),
+            TIMESTAMP => Ok(Column::Ignored),
+            other if other.ends_with(TYPE) || other.starts_with("odata.") => Ok(Column::Ignored),
             other if check_property_name(other).is_err() => {
-                Err(Bad::at(field.column, format!("'{other}' is not the name of a property")))
+                Err(LineError::at(field.column, format!("'{other}' is not the name of a property")))
             }
             other => Ok(Column::Property {
-                type_at: places.get(format!("{other}{TYPE}").as_str()).copied(),
+                type_at: positions.get(format!("{other}{TYPE}").as_str()).copied(),
                 edm_type: types.iter().find(|(name, _)| name == other).map_or(EdmType::String, |(_, known)| *known),
                 name: other.to_owned(),
             }),
         });
-        Ok(Self { columns: columns.collect::<Result<_, Bad>>()? })
+        Ok(Self { columns: columns.collect::<Result<_, LineError>>()? })
     }
 
     /// Whether a property has a column.
@@ -167,12 +175,12 @@ impl Header {
         self.columns.iter().any(|column| matches!(column, Column::Property { name, .. } if name == property))
     }
 
-    /// Reads a record: an entity that any service takes.
-    pub(crate) fn entity(&self, fields: &[Field<'_>]) -> Result<Entity, Bad> {
+    /// Reads a record: an entity that any service accepts.
+    pub(crate) fn entity(&self, fields: &[Field<'_>]) -> Result<Entity, LineError> {
         if fields.len() != self.columns.len() {
             let column = fields.get(self.columns.len()).or(fields.last()).map_or(1, |field| field.column);
             let (has, needs) = (fields.len(), self.columns.len());
-            return Err(Bad::at(column, format!("the record has {has} fields, and the first one has {needs}")));
+            return Err(LineError::at(column, format!("the record has {has} fields, and the first one has {needs}")));
         }
         let (mut partition, mut row) = (None, None);
         let mut properties = RecordBuilder::default();
@@ -180,41 +188,39 @@ impl Header {
             match column {
                 Column::Partition => partition = Some(key(PARTITION_KEY, field)?),
                 Column::Row => row = Some(key(ROW_KEY, field)?),
-                Column::PassedOver => {}
+                Column::Ignored => {}
                 Column::Property { name, type_at, edm_type } => {
                     let declared = type_at.and_then(|at| fields.get(at)).filter(|declared| !declared.text.is_empty());
                     let edm_type = match declared {
-                        Some(declared) => type_named(declared)?,
-                        // Quotes around nothing are an empty string where no column of types says that it is nothing.
+                        Some(declared) => parse_type(&declared.text).ok_or_else(|| {
+                            let reason = format!("'{}' is not a type such as Edm.Int32", declared.text);
+                            LineError::at(declared.column, reason)
+                        })?,
+                        // Without a column of types, quotes tell an empty string from a missing property.
                         None if field.text.is_empty() && (type_at.is_some() || !field.is_quoted) => continue,
                         None => *edm_type,
                     };
-                    push_text(&mut properties, name, edm_type, &field.text)
-                        .map_err(|reason| Bad::at(field.column, reason))?;
+                    push_value(&mut properties, name, edm_type, &field.text)
+                        .map_err(|reason| LineError::at(field.column, reason))?;
                 }
             }
         }
-        let (Some(partition), Some(row)) = (partition, row) else { return Err(Bad::at(1, "the keys are missing")) };
+        let (Some(partition), Some(row)) = (partition, row) else {
+            return Err(LineError::at(1, "the keys are missing"));
+        };
         let entity = Entity::new(EntityKey { partition, row }, properties);
         check(&entity)?;
         Ok(entity)
     }
 }
 
-/// The type of a name with or without its `Edm.`, both of which Azure Storage Explorer has written.
-fn type_named(field: &Field<'_>) -> Result<EdmType, Bad> {
-    let text = field.text.as_ref();
-    let found = EdmType::from_name(text).or_else(|| EdmType::from_name(&format!("Edm.{text}")));
-    found.ok_or_else(|| Bad::at(field.column, format!("'{text}' is not a type such as Edm.Int32")))
-}
-
-fn key(name: &str, field: &Field<'_>) -> Result<KeyText, Bad> {
+fn key(name: &str, field: &Field<'_>) -> Result<KeyText, LineError> {
     KeyText::new(&field.text).map_err(|error| {
         let reason = match error {
             KeyError::TooLong => format!("the {name} is longer than 512 characters"),
-            KeyError::Slash | KeyError::ForbiddenCharacter => key_reason(name),
+            KeyError::Slash | KeyError::ForbiddenCharacter => forbidden_character(name),
         };
-        Bad::at(field.column, reason)
+        LineError::at(field.column, reason)
     })
 }
 
@@ -224,12 +230,12 @@ mod tests {
     use super::*;
     use model::EdmValue;
 
-    fn header(record: &str, types: &[(&str, EdmType)]) -> Result<Header, Bad> {
+    fn header(record: &str, types: &[(&str, EdmType)]) -> Result<CsvHeader, LineError> {
         let types: Vec<_> = types.iter().map(|(name, edm_type)| ((*name).to_owned(), *edm_type)).collect();
-        Header::read(&parse(record.as_bytes()).unwrap(), &types)
+        CsvHeader::read(&parse(record.as_bytes()).unwrap(), &types)
     }
 
-    fn read(header: &Header, record: &str) -> Result<String, Bad> {
+    fn read(header: &CsvHeader, record: &str) -> Result<String, LineError> {
         let entity = header.entity(&parse(record.as_bytes()).unwrap())?;
         let shown = entity.properties.properties().map(|property| {
             let property = property.unwrap();
@@ -239,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_nothing_is_not_an_empty_string() {
+    fn what_is_written_is_read_and_a_missing_property_is_not_an_empty_string() {
         let key = || EntityKey { partition: KeyText::new("a,\"b\"").unwrap(), row: KeyText::new("").unwrap() };
         let mut one = RecordBuilder::default();
         one.push("Text", EdmValue::String(""));
@@ -290,19 +296,19 @@ mod tests {
                 "the PartitionKey holds a character that keys cannot have: / \\ # ? or a control character",
             ),
         ] {
-            assert_eq!(read(&header, record), Err(Bad::at(column, reason)), "{record}");
+            assert_eq!(read(&header, record), Err(LineError::at(column, reason)), "{record}");
         }
     }
 
     #[test]
-    fn headers_that_are_none() {
+    fn malformed_headers() {
         for (record, reason) in [
             ("PartitionKey,Name", "there is no column 'RowKey'"),
             ("PartitionKey,RowKey,a-b", "'a-b' is not the name of a property"),
             ("PartitionKey,RowKey,a,a", "the column 'a' is there twice"),
         ] {
-            let bad = header(record, &[]).unwrap_err();
-            assert!(bad.reason.starts_with(reason), "{bad:?}");
+            let error = header(record, &[]).unwrap_err();
+            assert!(error.reason.starts_with(reason), "{error:?}");
         }
     }
 }

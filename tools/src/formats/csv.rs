@@ -1,23 +1,22 @@
-//! Comma-separated values as RFC 4180 has them, and a little more on reading: line breaks without carriage returns.
+//! Comma-separated values according to RFC 4180. The reader also accepts line breaks without carriage returns.
 //!
-//! A record is read from its bytes as a whole; `lines.rs` finds where it ends.
+//! A record is parsed as a whole; `lines.rs` finds where it ends.
 
-use super::Bad;
+use super::LineError;
 use std::borrow::Cow;
 
 /// A field of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field<'a> {
     pub(crate) text: Cow<'a, str>,
-    /// Whether it stands between quotes; an empty field may mean nothing, and quotes say that it does.
+    /// Whether it is quoted. An empty field without quotes may mean that there is no value.
     pub(crate) is_quoted: bool,
-    /// Where it begins, in bytes from one on.
+    /// Where it begins in the record, in bytes, counted from one.
     pub(crate) column: usize,
 }
 
-/// Appends a field, between quotes if it needs them.
-///
-/// Spaces at the ends are kept between quotes, too, because some readers cut them.
+/// Appends a field, quoted if necessary. Fields that begin or end with a space are quoted, too, because some readers
+/// remove such spaces.
 pub(crate) fn write_field(out: &mut Vec<u8>, text: &[u8]) {
     let needs_quotes = text.iter().any(|b| matches!(b, b'"' | b',' | b'\r' | b'\n'))
         || text.first().is_some_and(|b| *b == b' ' || *b == 0xEF)
@@ -37,8 +36,9 @@ pub(crate) fn write_field(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// The fields of a record, given without the line break that ends it.
-pub(crate) fn parse(record: &[u8]) -> Result<Vec<Field<'_>>, Bad> {
-    let text = std::str::from_utf8(record).map_err(|error| Bad::at(error.valid_up_to() + 1, "this is not UTF-8"))?;
+pub(crate) fn parse(record: &[u8]) -> Result<Vec<Field<'_>>, LineError> {
+    let text =
+        std::str::from_utf8(record).map_err(|error| LineError::at(error.valid_up_to() + 1, "this is not UTF-8"))?;
     let mut fields = Vec::new();
     let mut at = 0;
     loop {
@@ -48,16 +48,16 @@ pub(crate) fn parse(record: &[u8]) -> Result<Vec<Field<'_>>, Bad> {
             None => {
                 let plain = rest.split(',').next().unwrap_or_default();
                 if let Some(quote) = plain.find('"') {
-                    return Err(Bad::at(
+                    return Err(LineError::at(
                         at + quote + 1,
-                        "a quote stands inside of a field that does not begin with one",
+                        "a quote is inside of a field that does not begin with one",
                     ));
                 }
                 (Cow::Borrowed(plain), plain.len())
             }
             Some(quoted) => {
                 let (content, length) =
-                    unquoted(quoted).ok_or_else(|| Bad::at(column, "the quote that begins here has no end"))?;
+                    unquoted(quoted).ok_or_else(|| LineError::at(column, "the quote that begins here has no end"))?;
                 (content, length + 1)
             }
         };
@@ -66,12 +66,12 @@ pub(crate) fn parse(record: &[u8]) -> Result<Vec<Field<'_>>, Bad> {
         match text.as_bytes().get(at) {
             None => return Ok(fields),
             Some(b',') => at += 1,
-            Some(_) => return Err(Bad::at(at + 1, "something stands behind the quote that ends a field")),
+            Some(_) => return Err(LineError::at(at + 1, "a comma is missing after the quote that ends a field")),
         }
     }
 }
 
-/// What stands between quotes, given without the first one, and the length up to behind the last one.
+/// The text of a quoted field, from the byte after its first quote on, and its length including the last quote.
 fn unquoted(quoted: &str) -> Option<(Cow<'_, str>, usize)> {
     let mut search = 0;
     loop {
@@ -95,15 +95,15 @@ mod tests {
     #[test]
     fn fields_and_their_quotes() {
         let fields = parse(b"a,,\"\",\"x \"\"y\"\", z\r\n\", b ").unwrap();
-        let told: Vec<_> = fields.iter().map(|field| (field.text.as_ref(), field.is_quoted, field.column)).collect();
+        let read: Vec<_> = fields.iter().map(|field| (field.text.as_ref(), field.is_quoted, field.column)).collect();
         let expected =
             [("a", false, 1), ("", false, 3), ("", true, 4), ("x \"y\", z\r\n", true, 7), (" b ", false, 22)];
-        assert_eq!(told, expected);
+        assert_eq!(read, expected);
         assert_eq!(parse(b"").unwrap().len(), 1);
     }
 
     #[test]
-    fn what_is_no_record() {
+    fn malformed_records() {
         for (record, column) in [(&b"a,b\"c"[..], 4), (b"a,\"b", 3), (b"\"a\"b,c", 4), (b"a,\xFF", 3)] {
             assert_eq!(parse(record).unwrap_err().column, column, "{}", String::from_utf8_lossy(record));
         }

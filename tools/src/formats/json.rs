@@ -1,6 +1,6 @@
-//! Entities as lines of JSON, and what is wrong with a line that is none.
+//! Entities as lines of JSON, and why a line is not an entity.
 
-use super::Bad;
+use super::LineError;
 use client::Entity;
 use model::EntityKey;
 use model::limits::{CUSTOM_PROPERTIES_MAX, EXPORT_LINE_BYTES_MAX};
@@ -9,13 +9,13 @@ use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
 use model::record::DamagedRecord;
 use serde_json::{Map, Value};
 use wire::entity_body::{BodyError, StoredEntity};
-use wire::json::{StampedKey, read_stored_entity, write_entity_line};
+use wire::json::{SystemProperties, read_stored_entity, write_entity_line};
 
 const TYPE: &str = "@odata.type";
 
-/// Appends an entity without a line break; with its Timestamp and `ETag` if that is asked for and they are known.
+/// Appends an entity without a line break; with its Timestamp and `ETag` if they are wanted and known.
 pub(crate) fn write_line(out: &mut Vec<u8>, entity: &Entity, with_timestamp: bool) -> Result<(), DamagedRecord> {
-    let key = StampedKey {
+    let key = SystemProperties {
         partition: entity.key.partition.as_str(),
         row: entity.key.row.as_str(),
         timestamp: entity.timestamp.filter(|_| with_timestamp),
@@ -24,19 +24,19 @@ pub(crate) fn write_line(out: &mut Vec<u8>, entity: &Entity, with_timestamp: boo
     write_entity_line(out, &key, entity.properties.properties())
 }
 
-/// Reads a line: an entity that any service takes.
-pub(crate) fn read_line(line: &[u8]) -> Result<Entity, Bad> {
+/// Reads a line: an entity that any service accepts.
+pub(crate) fn read_line(line: &[u8]) -> Result<Entity, LineError> {
     let StoredEntity { body, timestamp, etag } = read_stored_entity(line).map_err(|error| diagnose(line, &error))?;
     let (Some(partition), Some(row)) = (body.partition, body.row) else {
-        return Err(Bad::at(1, format!("{PARTITION_KEY} or {ROW_KEY} is missing")));
+        return Err(LineError::at(1, format!("{PARTITION_KEY} or {ROW_KEY} is missing")));
     };
     let entity = Entity { key: EntityKey { partition, row }, properties: body.properties, timestamp, etag };
     check(&entity)?;
     Ok(entity)
 }
 
-/// Refuses an entity that no service would take.
-pub(super) fn check(entity: &Entity) -> Result<(), Bad> {
+/// Refuses an entity that no service accepts.
+pub(super) fn check(entity: &Entity) -> Result<(), LineError> {
     check_size(&entity.key, &entity.properties).map_err(|error| {
         let reason = match error {
             MutationError::TooManyProperties => {
@@ -45,36 +45,36 @@ pub(super) fn check(entity: &Entity) -> Result<(), Bad> {
             MutationError::ValueTooLarge => "a value is larger than 64 KiB".to_owned(),
             _ => "the entity is larger than 1 MiB".to_owned(),
         };
-        Bad::at(1, reason)
+        LineError::at(1, reason)
     })
 }
 
-/// What to say about a record that is longer than any entity, and takes so many lines.
-pub(crate) fn too_long(lines: u64) -> Bad {
+/// The error of a record that is longer than any entity and has this many lines.
+pub(crate) fn too_long(lines: u64) -> LineError {
     match lines {
-        1 => Bad::at(EXPORT_LINE_BYTES_MAX, "the line is longer than any entity"),
-        _ => Bad::at(1, "a quote that begins in this record has no end, or the record is longer than any entity"),
+        1 => LineError::at(EXPORT_LINE_BYTES_MAX, "the line is longer than any entity"),
+        _ => LineError::at(1, "a quote that begins in this record has no end, or the record is longer than any entity"),
     }
 }
 
-/// What to say about keys.
-pub(super) fn key_reason(name: &str) -> String {
+/// The message for a key with a forbidden character.
+pub(super) fn forbidden_character(name: &str) -> String {
     format!("the {name} holds a character that keys cannot have: / \\ # ? or a control character")
 }
 
 /// Finds what is wrong, and where.
-fn diagnose(line: &[u8], error: &BodyError) -> Bad {
+fn diagnose(line: &[u8], error: &BodyError) -> LineError {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
-        Err(error) => return Bad::at(error.valid_up_to() + 1, "this is not UTF-8"),
+        Err(error) => return LineError::at(error.valid_up_to() + 1, "this is not UTF-8"),
     };
     let members: Map<String, Value> = match serde_json::from_str(text) {
         Ok(Value::Object(members)) => members,
-        Ok(_) => return Bad::at(1, "a JSON object is expected"),
+        Ok(_) => return LineError::at(1, "a JSON object is expected"),
         Err(error) => {
-            let told = error.to_string();
-            let reason = told.split(" at line ").next().unwrap_or_default();
-            return Bad::at(error.column(), format!("this is not JSON: {reason}"));
+            let message = error.to_string();
+            let reason = message.split(" at line ").next().unwrap_or_default();
+            return LineError::at(error.column(), format!("this is not JSON: {reason}"));
         }
     };
     let column = |name: &str| text.find(&format!("\"{name}\"")).map_or(1, |at| at + 1);
@@ -82,27 +82,27 @@ fn diagnose(line: &[u8], error: &BodyError) -> Bad {
         BodyError::KeyMissing => {
             let is_missing = |name: &&str| members.get(*name).is_none_or(Value::is_null);
             let name = [PARTITION_KEY, ROW_KEY].into_iter().find(is_missing).unwrap_or(PARTITION_KEY);
-            Bad::at(1, format!("the {name} is missing"))
+            LineError::at(1, format!("the {name} is missing"))
         }
         BodyError::OutOfRange(name, _) if [PARTITION_KEY, ROW_KEY].contains(&name.as_str()) => {
-            Bad::at(column(name), key_reason(name))
+            LineError::at(column(name), forbidden_character(name))
         }
         BodyError::OutOfRange(name, _) => {
-            Bad::at(column(name), format!("the time of '{name}' lies before the year 1601"))
+            LineError::at(column(name), format!("the time of '{name}' is before the year 1601"))
         }
-        BodyError::KeyTooLong => Bad::at(1, "a key is longer than 512 characters"),
+        BodyError::KeyTooLong => LineError::at(1, "a key is longer than 512 characters"),
         BodyError::PropertyNameTooLong | BodyError::PropertyNameInvalid => {
             let is_name = |name: &&String| !name.contains("odata.") && check_property_name(name).is_err();
             let name = members.keys().find(is_name).map_or("", String::as_str);
-            Bad::at(column(name), format!("'{name}' is not the name of a property"))
+            LineError::at(column(name), format!("'{name}' is not the name of a property"))
         }
-        BodyError::TooManyProperties => Bad::at(1, "there are more properties than an entity has"),
+        BodyError::TooManyProperties => LineError::at(1, "there are more properties than an entity has"),
         BodyError::Malformed => malformed(&members, column),
     }
 }
 
-/// Tries the members one by one.
-fn malformed(members: &Map<String, Value>, column: impl Fn(&str) -> usize) -> Bad {
+/// Finds the member that is malformed by reading each alone.
+fn malformed(members: &Map<String, Value>, column: impl Fn(&str) -> usize) -> LineError {
     for (name, value) in members.iter().filter(|(name, _)| !name.contains("odata.") && *name != TIMESTAMP) {
         let declared = members.get(&format!("{name}{TYPE}"));
         let mut alone = Map::new();
@@ -118,10 +118,10 @@ fn malformed(members: &Map<String, Value>, column: impl Fn(&str) -> usize) -> Ba
                 Some(declared) => format!("the value of '{name}' is not {declared}"),
                 None => format!("'{name}' has a value that no property has"),
             };
-            return Bad::at(column(name), reason);
+            return LineError::at(column(name), reason);
         }
     }
-    Bad::at(1, "a name is given twice, or the Timestamp is none")
+    LineError::at(1, "a name is given twice, or the Timestamp is not a time")
 }
 
 #[cfg(test)]
@@ -152,10 +152,10 @@ mod tests {
                 "a value is larger than 64 KiB",
             ),
         ] {
-            let bad = read_line(line.as_bytes()).unwrap_err();
-            assert_eq!(bad.column, column, "{line}: {bad:?}");
-            assert!(bad.reason.starts_with(reason), "{line}: {bad:?}");
+            let error = read_line(line.as_bytes()).unwrap_err();
+            assert_eq!(error.column, column, "{line}: {error:?}");
+            assert!(error.reason.starts_with(reason), "{line}: {error:?}");
         }
-        assert_eq!(read_line(b"{\"a\":\"\xFF\"}").unwrap_err(), Bad::at(7, "this is not UTF-8"));
+        assert_eq!(read_line(b"{\"a\":\"\xFF\"}").unwrap_err(), LineError::at(7, "this is not UTF-8"));
     }
 }

@@ -1,63 +1,63 @@
-//! Lines of a file, of a bounded length each, with where they stand.
+//! The lines of a file, each with its position and a bounded length.
 
 use memchr::memchr;
 use model::limits::EXPORT_LINE_BYTES_MAX;
 use std::io::{BufRead, ErrorKind, Result};
 
-/// Where a line ends.
+/// What ends a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// At every line break.
-    Plain,
-    /// At a line break that stands outside of quotes.
-    Quoted,
+pub(crate) enum Framing {
+    /// Every line break.
+    Lines,
+    /// A line break outside of quotes, as between records of CSV.
+    CsvRecords,
 }
 
-/// Where in a record the next byte stands. A quote opens only where the reader of records lets it.
+/// Where in a record of CSV the next byte is. A quote opens a field only at its beginning, as in the parser of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Within {
+enum CsvState {
     /// At the beginning of a field.
-    Start,
-    /// In a field without quotes, or behind the quote that ended one.
-    Plain,
+    FieldStart,
+    /// In a field without quotes, or after the quote that ended one.
+    Unquoted,
     Quoted,
-    /// Behind a quote in a quoted field, which ends it unless another quote follows.
-    Closing,
+    /// After a quote in a quoted field, which ends the field unless another quote follows.
+    QuoteInQuoted,
 }
 
 const BYTE_ORDER_MARK: &[u8] = "\u{FEFF}".as_bytes();
 
-impl Within {
-    /// Behind a piece of a record that begins at a place of the file.
+impl CsvState {
+    /// The state after a piece of a record that begins at this offset of the file.
     fn after(self, piece: &[u8], offset: u64) -> Self {
         let mark = usize::try_from(offset).ok().and_then(|offset| BYTE_ORDER_MARK.get(offset..)).unwrap_or_default();
         if mark.is_empty() && memchr(b'"', piece).is_none() {
             return match (self, piece.last()) {
                 (Self::Quoted, _) | (_, None) => self,
-                (_, Some(b',')) => Self::Start,
-                (_, Some(_)) => Self::Plain,
+                (_, Some(b',')) => Self::FieldStart,
+                (_, Some(_)) => Self::Unquoted,
             };
         }
-        piece.iter().enumerate().fold(self, |within, (at, byte)| match (within, byte) {
-            (Self::Start, byte) if mark.get(at) == Some(byte) => Self::Start,
-            (Self::Start | Self::Closing, b'"') => Self::Quoted,
-            (Self::Quoted, b'"') => Self::Closing,
+        piece.iter().enumerate().fold(self, |state, (at, byte)| match (state, byte) {
+            (Self::FieldStart, byte) if mark.get(at) == Some(byte) => Self::FieldStart,
+            (Self::FieldStart | Self::QuoteInQuoted, b'"') => Self::Quoted,
+            (Self::Quoted, b'"') => Self::QuoteInQuoted,
             (Self::Quoted, _) => Self::Quoted,
-            (_, b',') => Self::Start,
-            _ => Self::Plain,
+            (_, b',') => Self::FieldStart,
+            _ => Self::Unquoted,
         })
     }
 }
 
-/// A line without its end.
+/// A line without its line break.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Counted from one; of a record of several lines the first.
+    /// The number of its first line in the file, counted from one.
     pub(crate) number: u64,
-    /// How many lines of the file it takes.
+    /// How many lines of the file it has.
     pub(crate) lines: u64,
-    /// Its bytes are not all there, because it is longer than any entity.
+    /// It is longer than any entity, and only its beginning was kept.
     pub(crate) is_too_long: bool,
 }
 
@@ -65,8 +65,8 @@ pub(crate) struct Line<'a> {
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     reader: R,
-    shape: Shape,
-    /// Behind the last line that was read, in bytes of the file.
+    framing: Framing,
+    /// The end of the last line that was read, in bytes of the file.
     offset: u64,
     /// The number of that line.
     number: u64,
@@ -75,12 +75,12 @@ pub(crate) struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Begins at a place of a file behind so many lines.
-    pub(crate) fn new(reader: R, shape: Shape, offset: u64, number: u64) -> Self {
-        Self { reader, shape, offset, number, buffer: Vec::new(), line_bytes_max: EXPORT_LINE_BYTES_MAX }
+    /// Reads from this offset of a file on, before which there are `number` lines.
+    pub(crate) fn new(reader: R, framing: Framing, offset: u64, number: u64) -> Self {
+        Self { reader, framing, offset, number, buffer: Vec::new(), line_bytes_max: EXPORT_LINE_BYTES_MAX }
     }
 
-    /// Where the next line begins, in bytes, and how many lines are in front of it.
+    /// The offset of the next line, and how many lines precede it.
     pub(crate) fn position(&self) -> (u64, u64) {
         (self.offset, self.number)
     }
@@ -89,7 +89,7 @@ impl<R: BufRead> Lines<R> {
     pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>> {
         self.buffer.clear();
         let number = self.number + 1;
-        let (mut within, mut is_too_long, mut lines, mut is_within_line) = (Within::Start, false, 0, false);
+        let (mut state, mut is_too_long, mut lines, mut is_within_line) = (CsvState::FieldStart, false, 0, false);
         loop {
             let chunk = match self.reader.fill_buf() {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -101,8 +101,8 @@ impl<R: BufRead> Lines<R> {
             lines += u64::from(!is_within_line);
             let end = memchr(b'\n', chunk);
             let piece = end.and_then(|end| chunk.get(..=end)).unwrap_or(chunk);
-            if self.shape == Shape::Quoted {
-                within = within.after(piece, self.offset);
+            if self.framing == Framing::CsvRecords {
+                state = state.after(piece, self.offset);
             }
             if !is_too_long {
                 self.buffer.extend_from_slice(piece);
@@ -114,8 +114,9 @@ impl<R: BufRead> Lines<R> {
             is_within_line = end.is_none();
             if end.is_some() {
                 self.number += 1;
-                // A record without end, as a quote too many makes it, is not read to the end of the file.
-                if within != Within::Quoted || is_too_long {
+                // A quote without its partner makes a record that is too long; it must not swallow the rest of the
+                // file.
+                if state != CsvState::Quoted || is_too_long {
                     break;
                 }
             }
@@ -134,8 +135,8 @@ mod tests {
     use super::*;
     use std::io::BufReader;
 
-    fn all(text: &str, shape: Shape, capacity: usize) -> Vec<(String, u64, u64)> {
-        let mut lines = Lines::new(BufReader::with_capacity(capacity, text.as_bytes()), shape, 0, 0);
+    fn all(text: &str, framing: Framing, capacity: usize) -> Vec<(String, u64, u64)> {
+        let mut lines = Lines::new(BufReader::with_capacity(capacity, text.as_bytes()), framing, 0, 0);
         let (mut all, mut next) = (Vec::new(), 1);
         while let Some(line) = lines.next().unwrap() {
             let (text, number) = (String::from_utf8(line.bytes.to_vec()).unwrap(), line.number);
@@ -149,18 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_both_shapes() {
+    fn lines_of_both_framings() {
         for capacity in 1..8 {
-            let told = |line: &str, number, end| (line.to_owned(), number, end);
+            let line = |line: &str, number, end| (line.to_owned(), number, end);
             assert_eq!(
-                all("a\r\n\nb\"\n\"c", Shape::Plain, capacity),
-                [told("a", 1, 3), told("", 2, 4), told("b\"", 3, 7), told("\"c", 4, 9)]
+                all("a\r\n\nb\"\n\"c", Framing::Lines, capacity),
+                [line("a", 1, 3), line("", 2, 4), line("b\"", 3, 7), line("\"c", 4, 9)]
             );
             assert_eq!(
-                all("a,\"b\nc\"\"\",d\nx\n", Shape::Quoted, capacity),
-                [told("a,\"b\nc\"\"\",d", 1, 12), told("x", 3, 14)]
+                all("a,\"b\nc\"\"\",d\nx\n", Framing::CsvRecords, capacity),
+                [line("a,\"b\nc\"\"\",d", 1, 12), line("x", 3, 14)]
             );
-            assert_eq!(all("", Shape::Plain, capacity), []);
+            assert_eq!(all("", Framing::Lines, capacity), []);
         }
     }
 
@@ -168,7 +169,7 @@ mod tests {
     fn a_quote_in_the_middle_of_a_field_swallows_nothing() {
         let rows = ["p,1,5\" screen", "p,2,a", "p,3,b", "p,4,c\" end", "p,5,d"];
         for capacity in 1..20 {
-            let lines = all(&rows.join("\n"), Shape::Quoted, capacity);
+            let lines = all(&rows.join("\n"), Framing::CsvRecords, capacity);
             assert_eq!(lines.iter().map(|line| line.0.as_str()).collect::<Vec<_>>(), rows);
             let bad = lines.iter().filter(|line| crate::formats::parse_csv_record(line.0.as_bytes()).is_err());
             assert_eq!(bad.count(), 2);
@@ -180,16 +181,16 @@ mod tests {
                 ("a,\"b\"\"\n\"\"c,\n\",\nd", 2),
                 ("\"\"\n\"\",\"\"\nc", 3),
             ] {
-                assert_eq!(all(text, Shape::Quoted, capacity).len(), count, "{text:?} by {capacity}");
+                assert_eq!(all(text, Framing::CsvRecords, capacity).len(), count, "{text:?} by {capacity}");
             }
         }
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_passed_over() {
-        for shape in [Shape::Plain, Shape::Quoted] {
+    fn a_line_that_is_too_long_is_skipped() {
+        for framing in [Framing::Lines, Framing::CsvRecords] {
             let text = format!("\"{}\nnext\n", "x".repeat(100));
-            let mut lines = Lines::new(BufReader::with_capacity(7, text.as_bytes()), shape, 0, 0);
+            let mut lines = Lines::new(BufReader::with_capacity(7, text.as_bytes()), framing, 0, 0);
             lines.line_bytes_max = 50;
             let line = lines.next().unwrap().unwrap();
             assert!(line.is_too_long && line.bytes.len() < 64);

@@ -1,4 +1,4 @@
-//! The file that says what an export holds.
+//! The manifest of an export: the file that says what its folder contains.
 
 use super::FileFormat;
 use anyhow::{Context, anyhow, ensure};
@@ -11,17 +11,19 @@ use std::path::Path;
 
 /// The name of the file in the folder of an export.
 pub(crate) const MANIFEST_NAME: &str = "export.json";
+/// The name of the state file in the folder of an export that is not complete.
+pub(crate) const STATE_NAME: &str = "export.state.json";
 /// The version of the format.
 pub(crate) const MANIFEST_FORMAT: u32 = 1;
 
-/// What an export holds.
+/// What an export contains.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Manifest {
+pub(crate) struct ExportManifest {
     pub(crate) format: u32,
     pub(crate) made_by: String,
-    /// When it was finished.
+    /// When the export was finished.
     pub(crate) finished: String,
-    /// The place it is of; no secret is in it.
+    /// The endpoint that was exported, without secrets.
     pub(crate) from: String,
     pub(crate) account: String,
     pub(crate) file_format: FileFormat,
@@ -30,27 +32,27 @@ pub(crate) struct Manifest {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) select: Vec<String>,
     pub(crate) with_timestamps: bool,
-    pub(crate) tables: Vec<ManifestTable>,
+    pub(crate) tables: Vec<ExportedTable>,
 }
 
 /// A table of an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ManifestTable {
+pub(crate) struct ExportedTable {
     pub(crate) name: String,
-    /// The file in the same folder.
+    /// The name of its file in the same folder.
     pub(crate) file: String,
     pub(crate) entities: u64,
     pub(crate) bytes: u64,
-    /// Of the bytes of the file, in hexadecimal digits.
+    /// The hash of the file, in hexadecimal digits.
     pub(crate) sha256: String,
-    /// Nothing if they were left out.
+    /// `None` if they were left out.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub(crate) policies: Option<Vec<ManifestPolicy>>,
+    pub(crate) policies: Option<Vec<ExportedPolicy>>,
 }
 
 /// A stored access policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ManifestPolicy {
+pub(crate) struct ExportedPolicy {
     id: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     start: Option<String>,
@@ -61,26 +63,21 @@ pub(crate) struct ManifestPolicy {
 }
 
 /// Policies as a manifest has them.
-pub(crate) fn policies_to(policies: &StoredAccessPolicies) -> Vec<ManifestPolicy> {
-    let text = |instant: DateTime| {
-        let mut text = Vec::new();
-        instant.write_to(&mut text);
-        String::from_utf8(text).unwrap_or_default()
-    };
-    let policies = policies.as_slice().iter().map(|policy| ManifestPolicy {
+pub(crate) fn encode_policies(policies: &StoredAccessPolicies) -> Vec<ExportedPolicy> {
+    let policies = policies.as_slice().iter().map(|policy| ExportedPolicy {
         id: policy.id().to_owned(),
-        start: policy.start.map(text),
-        expiry: policy.expiry.map(text),
+        start: policy.start.map(|time| time.to_string()),
+        expiry: policy.expiry.map(|time| time.to_string()),
         permissions: policy.permissions.map(|permissions| permissions.to_string()),
     });
     policies.collect()
 }
 
-/// Policies of a manifest.
-pub(crate) fn policies_from(policies: &[ManifestPolicy]) -> anyhow::Result<StoredAccessPolicies> {
+/// The policies of a manifest.
+pub(crate) fn decode_policies(policies: &[ExportedPolicy]) -> anyhow::Result<StoredAccessPolicies> {
     let time = |text: &String| DateTime::parse(text).map_err(|_| anyhow!("'{text}' is not a time"));
     let read = policies.iter().map(|policy| {
-        let mut read = StoredAccessPolicy::new(&policy.id).context("a policy has no id that policies have")?;
+        let mut read = StoredAccessPolicy::new(&policy.id).context("the id of a policy is empty or too long")?;
         read.start = policy.start.as_ref().map(time).transpose()?;
         read.expiry = policy.expiry.as_ref().map(time).transpose()?;
         let letters = |letters: &String| {
@@ -93,8 +90,8 @@ pub(crate) fn policies_from(policies: &[ManifestPolicy]) -> anyhow::Result<Store
         .context("a table has more than five policies, or two of one id")
 }
 
-impl Manifest {
-    /// Reads the manifest of a folder; nothing if it has none.
+impl ExportManifest {
+    /// Reads the manifest of a folder; `None` if the folder has none.
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Option<Self>> {
         let path = folder.join(MANIFEST_NAME);
         let what = || format!("reading {}", path.display());
@@ -114,7 +111,7 @@ impl Manifest {
             manifest.made_by
         );
         for table in &manifest.tables {
-            // A file of somebody else must not lead out of its folder.
+            // A manifest from elsewhere must not lead out of its folder.
             let is_name = !table.file.contains(['/', '\\']) && !table.file.starts_with('.');
             ensure!(is_name, "{} names the file '{}', which is not in its folder", path.display(), table.file);
         }
@@ -122,52 +119,43 @@ impl Manifest {
     }
 }
 
-/// Bytes in hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("writing to memory does not fail");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn policies_come_back() {
+    fn policies_are_read_back() {
         let mut full = StoredAccessPolicy::new("a & b").unwrap();
         full.start = Some(DateTime::parse("2031-03-01T09:30:00.1234567Z").unwrap());
         full.expiry = Some(DateTime::parse("2031-04-01T00:00:00Z").unwrap());
         full.permissions = Permissions::of_table("raud");
         let policies = StoredAccessPolicies::new(vec![full, StoredAccessPolicy::new("open").unwrap()]).unwrap();
-        let text = serde_json::to_string(&policies_to(&policies)).unwrap();
-        assert_eq!(policies_from(&serde_json::from_str::<Vec<_>>(&text).unwrap()).unwrap(), policies);
+        let text = serde_json::to_string(&encode_policies(&policies)).unwrap();
+        assert_eq!(decode_policies(&serde_json::from_str::<Vec<_>>(&text).unwrap()).unwrap(), policies);
         for bad in [
             "[{\"id\":\"\"}]",
             "[{\"id\":\"a\"},{\"id\":\"a\"}]",
             "[{\"id\":\"a\",\"start\":\"x\"}]",
             "[{\"id\":\"a\",\"permissions\":\"x\"}]",
         ] {
-            assert!(policies_from(&serde_json::from_str::<Vec<_>>(bad).unwrap()).is_err(), "{bad}");
+            assert!(decode_policies(&serde_json::from_str::<Vec<_>>(bad).unwrap()).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn a_manifest_that_leads_elsewhere_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Manifest::read(folder.path()).unwrap().is_none());
-        for (file, format, told) in [("../t.jsonl", 1, "not in its folder"), ("t.jsonl", 2, "reads format 1 only")] {
+        assert!(ExportManifest::read(folder.path()).unwrap().is_none());
+        for (file, format, expected) in [("../t.jsonl", 1, "not in its folder"), ("t.jsonl", 2, "reads format 1 only")]
+        {
             let table = format!("{{\"name\":\"t\",\"file\":\"{file}\",\"entities\":0,\"bytes\":0,\"sha256\":\"\"}}");
             let text = format!(
                 "{{\"format\":{format},\"made_by\":\"rowhouse 9\",\"finished\":\"\",\"from\":\"\",\"account\":\"a\",\
                  \"file_format\":\"jsonl\",\"with_timestamps\":false,\"tables\":[{table}]}}"
             );
             std::fs::write(folder.path().join(MANIFEST_NAME), text).unwrap();
-            let error = Manifest::read(folder.path()).unwrap_err().to_string();
-            assert!(error.contains(told), "{error}");
+            let error = ExportManifest::read(folder.path()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

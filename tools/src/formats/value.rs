@@ -1,4 +1,4 @@
-//! Values as text: in the cells of CSV, on the command line and on a terminal.
+//! Property values as text: in the fields of CSV, on the command line and on a terminal.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use model::{DateTime, EdmType, EdmValue, Guid, RecordBuilder};
 use wire::number::write_double;
 
 /// Appends a value as text: strings as they are, binaries in Base64, everything else as JSON writes it.
-pub(crate) fn write_text(out: &mut Vec<u8>, value: EdmValue<'_>) {
+pub(crate) fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
     match value {
         EdmValue::String(text) => out.extend_from_slice(text.as_bytes()),
         EdmValue::Binary(bytes) => out.extend_from_slice(STANDARD.encode(bytes).as_bytes()),
@@ -24,8 +24,8 @@ pub(crate) fn write_text(out: &mut Vec<u8>, value: EdmValue<'_>) {
     }
 }
 
-/// Appends a property whose value is given as text; says what is wrong with the text.
-pub(crate) fn push_text(
+/// Adds a property whose value is given as text; the error is a message for people.
+pub(crate) fn push_value(
     properties: &mut RecordBuilder,
     name: &str,
     edm_type: EdmType,
@@ -66,7 +66,7 @@ fn double(text: &str) -> Option<f64> {
         "NaN" => Some(f64::NAN),
         "Infinity" => Some(f64::INFINITY),
         "-Infinity" => Some(f64::NEG_INFINITY),
-        // The library knows more spellings of the infinities, which are not numbers here.
+        // The standard library accepts more spellings of infinity, which are not valid here.
         _ if text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E')) => {
             text.parse().ok().filter(|double: &f64| double.is_finite())
         }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_comes_back_from_its_text() {
+    fn every_type_is_read_back_from_its_text() {
         for (value, text) in [
             (EdmValue::String("a,\"b\"\n\u{1F600}"), "a,\"b\"\n\u{1F600}"),
             (EdmValue::String(""), ""),
@@ -99,17 +99,17 @@ mod tests {
             (EdmValue::Int64(i64::MIN), "-9223372036854775808"),
         ] {
             let mut written = Vec::new();
-            write_text(&mut written, value);
+            write_value(&mut written, value);
             assert_eq!(String::from_utf8(written).unwrap(), text);
             let (mut expected, mut read) = (RecordBuilder::default(), RecordBuilder::default());
             expected.push("a", value);
-            push_text(&mut read, "a", value.edm_type(), text).unwrap();
+            push_value(&mut read, "a", value.edm_type(), text).unwrap();
             assert_eq!(read, expected, "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_value_is_told() {
+    fn malformed_values_are_refused() {
         for (edm_type, text) in [
             (EdmType::Binary, "A"),
             (EdmType::Boolean, "1"),
@@ -121,8 +121,8 @@ mod tests {
             (EdmType::Int32, "2147483648"),
             (EdmType::Int64, ""),
         ] {
-            let told = push_text(&mut RecordBuilder::default(), "Price", edm_type, text).unwrap_err();
-            assert!(told.starts_with(&format!("the value of 'Price' is not {}", edm_type.name())), "{told}");
+            let error = push_value(&mut RecordBuilder::default(), "Price", edm_type, text).unwrap_err();
+            assert!(error.starts_with(&format!("the value of 'Price' is not {}", edm_type.name())), "{error}");
         }
     }
 }

@@ -1,182 +1,171 @@
 //! `rowhouse import`: files into tables.
 //!
-//! `source.rs` finds the files, `read.rs` reads lines into windows, `write.rs` writes these, `bad.rs` judges lines that
-//! are no entities, and `state.rs` remembers how far all that is.
+//! `files.rs` finds the files, `read.rs` reads lines into windows, `write.rs` writes these, `bad_lines.rs` skips lines
+//! that are not entities, and `state.rs` records how far all that is. This module must not know how a line is parsed.
 
 mod args;
-mod bad;
+mod bad_lines;
+mod files;
 mod read;
-mod source;
 mod state;
 mod write;
 
-pub use args::{EXAMPLES, ImportArgs};
+pub use args::{IMPORT_EXAMPLES, ImportArgs};
 
-use crate::endpoints::{
-    End, Place, Progress, TABLES_AT_ONCE, account, each, grouped, location, note, one_account, open,
-};
+use crate::endpoints::{Endpoint, EndpointOption, choose_account, open_endpoint, read_location};
 use crate::formats::FileFormat;
-use crate::stop::stop_signal;
-use anyhow::{Context, anyhow, ensure};
-use bad::BadLines;
+use crate::names::{parse_account, parse_type};
+use crate::runtime::{block_on, stop_signal, until_stopped};
+use crate::terminal::{HumanCount, Progress, print_line};
+use anyhow::{Context, ensure};
+use bad_lines::BadLines;
 use client::DEVELOPMENT_ACCOUNT;
+use files::{ImportFiles, Input, TableInput};
 use model::name::check_property_name;
 use model::{AccountName, EdmType};
-use source::{Input, Item, Source};
-use state::{Order, State};
+use state::{ImportOptions, ImportState};
+use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Semaphore;
-use write::Writer;
+use write::FileImport;
 
-/// Imports and says what was done.
-pub fn run(args: &ImportArgs) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
-    let result = runtime.block_on(import(args));
-    // A read of standard input cannot be called off, and nobody waits for it any more.
-    runtime.shutdown_timeout(Duration::ZERO);
-    result
+/// Runs `rowhouse import`.
+pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
+    block_on(import(args)).map(|()| ExitCode::SUCCESS)
 }
 
 async fn import(args: &ImportArgs) -> anyhow::Result<()> {
-    let source = Source::find(&args.from, &args.tables, args.format)?;
-    let types = args.types.iter().map(|text| typed(text)).collect::<anyhow::Result<Vec<_>>>()?;
+    let files = ImportFiles::find(&args.from, &args.tables, args.format)?;
+    let types = args.types.iter().map(|text| parse_typed_name(text)).collect::<anyhow::Result<Vec<_>>>()?;
     ensure!(
-        types.is_empty() || source.items.iter().any(|item| item.format == FileFormat::Csv),
-        "--types is for CSV, and {} is not: JSON lines tell the types themselves",
+        types.is_empty() || files.tables.iter().any(|table| table.format == FileFormat::Csv),
+        "--types is for CSV, and {} is not: JSON lines have the types themselves",
         args.from.display()
     );
     ensure!(
-        args.bad_lines.is_none() || source.items.len() == 1,
+        args.bad_lines.is_none() || files.tables.len() == 1,
         "--bad-lines keeps the lines of one table, and there are {}: choose one with --table",
-        source.items.len()
+        files.tables.len()
     );
-    let kept = args.bad_lines.as_deref().map(|path| bad::place(path, &source.name, &source.items)).transpose()?;
-    let to = location(End::To, &args.to, args.to_key_file.as_deref())?;
+    let bad_lines = args.bad_lines.as_deref().map(|path| bad_lines::resolve_path(path, &files)).transpose()?;
+    let to = read_location(EndpointOption::To, &args.to, args.to_key_file.as_deref())?;
     let to_name = to.to_string();
-    let is_pipe = source.items.iter().any(|item| item.input == Input::StandardInput);
-    let path = args.state.clone().unwrap_or_else(|| state::default_path(&source.name, &to_name));
-    let order = Order {
-        from: source.name.clone(),
+    let is_standard_input = files.tables.iter().any(|table| table.input == Input::StandardInput);
+    let path = args.state.clone().unwrap_or_else(|| state::COMMAND.default_path(&files.name, &to_name));
+    let options = ImportOptions {
+        from: files.name.clone(),
         to: to_name,
         mode: args.mode,
         account: args.account.clone(),
         file_format: args.format,
         types: args.types.clone(),
     };
-    let state = State::open((!is_pipe).then_some(path), order)?;
-    if let (Some(path), Some(item)) = (&kept, source.items.first()) {
-        bad::check_ours(path, state.kept_in(&item.table, path))?;
+    let state = ImportState::open((!is_standard_input).then_some(path), options)?;
+    if let (Some(path), Some(table)) = (&bad_lines, files.tables.first()) {
+        bad_lines::refuse_foreign_file(path, state.bad_lines_bytes(&table.table, path))?;
     }
     let stop = stop_signal()?;
-    let place = open(End::To, to, false, args.parallel).await?;
-    let result = match account_of(args, &source, &*place).await {
-        Ok(account) => Work { source, types, state, kept }.run(args, Arc::clone(&place), account, stop).await,
+    let endpoint = open_endpoint(EndpointOption::To, to, false, args.parallel).await?;
+    let result = match target_account(args, &files, &*endpoint).await {
+        Ok(account) => {
+            let run = ImportRun { args, endpoint: Arc::clone(&endpoint), account, files, types, state, bad_lines };
+            run.run(stop).await
+        }
         Err(error) => Err(error),
     };
-    let closed = place.close().await;
+    let closed = endpoint.close().await;
     result?;
     closed.context("closing --to")
 }
 
-/// What is imported, and how far an earlier run came.
-struct Work {
-    source: Source,
+/// One run of the command.
+struct ImportRun<'a> {
+    args: &'a ImportArgs,
+    endpoint: Arc<dyn Endpoint>,
+    account: AccountName,
+    files: ImportFiles,
     types: Vec<(String, EdmType)>,
-    state: State,
-    /// The file that keeps bad lines, if one was asked for.
-    kept: Option<PathBuf>,
+    state: ImportState,
+    /// The file that keeps bad lines, if there is one.
+    bad_lines: Option<PathBuf>,
 }
 
-impl Work {
-    async fn run(
-        self,
-        args: &ImportArgs,
-        place: Arc<dyn Place>,
-        account: AccountName,
-        stop: impl Future<Output = ()>,
-    ) -> anyhow::Result<()> {
-        let Self { source, types, state, kept } = self;
-        let is_resumed = state.is_resumed();
-        if let Some(path) = state.path().filter(|_| is_resumed) {
-            note(&format!("going on with an earlier import, as {} says", path.display()));
-        }
-        let kept = match (kept, source.items.first()) {
-            (Some(path), Some(item)) => {
-                state.begin(&item.table, item.fingerprint()?.as_deref())?;
-                let known = state.kept_in(&item.table, &path);
+impl ImportRun<'_> {
+    async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let Self { args, endpoint, account, files, types, state, bad_lines } = self;
+        let tables = files.tables;
+        state.print_resumed();
+        let bad_lines = match (bad_lines, tables.first()) {
+            (Some(path), Some(table)) => {
+                state.begin(&table.table, table.fingerprint()?.as_deref())?;
+                let known = state.bad_lines_bytes(&table.table, &path);
                 if known.is_none() {
-                    state.keep_in(&item.table, &path)?;
+                    state.begin_bad_lines(&table.table, &path)?;
                 }
-                Some(bad::open(&path, known.unwrap_or(0))?)
+                Some(bad_lines::open(&path, known.unwrap_or(0))?)
             }
             _ => None,
         };
-        let progress = Arc::new(Progress::new("importing", source.items.len()));
-        progress.expect_work(source.items.iter().map(Item::bytes).sum());
-        let writer = Arc::new(Writer {
-            place,
+        let progress = Arc::new(Progress::new("importing", tables.len()));
+        progress.expect_work(tables.iter().map(TableInput::bytes).sum());
+        let import = Arc::new(FileImport {
+            endpoint,
             account,
             mode: args.mode.into(),
             types: Arc::new(types),
-            is_only_table: source.items.len() == 1,
+            is_only_table: tables.len() == 1,
             with_policies: !args.skip_policies,
-            bad: BadLines::new(args.skip_bad, state.bad(), kept),
+            bad_lines: BadLines::new(args.skip_bad, state.bad_lines(), bad_lines, Arc::clone(&progress)),
             state,
             progress: Arc::clone(&progress),
             transactions: Arc::new(Semaphore::new(usize::from(args.parallel))),
         });
-        let items = each(&source.items, TABLES_AT_ONCE, |item| {
-            let name = item.table.clone();
-            let writer = Arc::clone(&writer);
-            async move { writer.import(item).await.with_context(|| format!("table '{name}'")) }
-        });
-        let result = tokio::select! {
-            biased;
-            result = progress.show_during(items) => result,
-            () = stop => Err(anyhow!("stopped")),
-        };
-        let state = &writer.state;
-        if let Err(error) = result {
-            state.flush()?;
-            let Some(path) = state.path() else { return Err(error) };
-            let path = path.display();
-            return Err(error
-                .context(format!("the import is not complete; the same command goes on where it stopped ({path})")));
+        let work = progress.show_during(Arc::clone(&import).run(&tables));
+        let result = until_stopped(stop, work).await;
+        let state = &import.state;
+        state.finish(result)?;
+        let mut summary = progress.summary();
+        if state.is_resumed() {
+            write!(summary, "; {} with those of earlier runs", HumanCount(state.entities()))?;
         }
-        let (bad, all) = (state.bad(), state.entities());
-        state.remove()?;
-        let earlier = if is_resumed { format!("; {} with those of earlier runs", grouped(all)) } else { String::new() };
-        let bad = if bad == 0 { String::new() } else { format!("; {} bad lines were passed over", grouped(bad)) };
-        crate::terminal::print(&format_args!("imported {}{earlier}{bad}\n", progress.summary()))
+        let bad_lines = state.bad_lines();
+        if bad_lines > 0 {
+            write!(summary, "; {} bad lines were passed over", HumanCount(bad_lines))?;
+        }
+        print_line(format_args!("imported {summary}"))
     }
 }
 
 /// The account that is written to.
-async fn account_of(args: &ImportArgs, source: &Source, place: &dyn Place) -> anyhow::Result<AccountName> {
-    let wanted = args.account.as_deref().map(account).transpose()?;
-    if place.only_account().is_some() {
-        return one_account(End::To, place, wanted.as_ref()).await;
+async fn target_account(
+    args: &ImportArgs,
+    files: &ImportFiles,
+    endpoint: &dyn Endpoint,
+) -> anyhow::Result<AccountName> {
+    let wanted = args.account.as_deref().map(parse_account).transpose()?;
+    if endpoint.only_account().is_some() {
+        return choose_account(EndpointOption::To, endpoint, wanted.as_ref()).await;
     }
     if let Some(wanted) = wanted {
         return Ok(wanted);
     }
-    if let Some(exported) = &source.account {
-        return account(exported);
+    if let Some(exported) = &files.account {
+        return parse_account(exported);
     }
-    if place.accounts().await?.is_empty() {
-        account(DEVELOPMENT_ACCOUNT)
+    if endpoint.accounts().await?.is_empty() {
+        parse_account(DEVELOPMENT_ACCOUNT)
     } else {
-        one_account(End::To, place, None).await
+        choose_account(EndpointOption::To, endpoint, None).await
     }
 }
 
 /// Reads `NAME=Edm.Int32`.
-fn typed(text: &str) -> anyhow::Result<(String, EdmType)> {
+fn parse_typed_name(text: &str) -> anyhow::Result<(String, EdmType)> {
     let read = text.split_once('=').and_then(|(name, edm_type)| {
-        let known = EdmType::from_name(edm_type).or_else(|| EdmType::from_name(&format!("Edm.{edm_type}")))?;
-        check_property_name(name).is_ok().then(|| (name.to_owned(), known))
+        let edm_type = parse_type(edm_type)?;
+        check_property_name(name).is_ok().then(|| (name.to_owned(), edm_type))
     });
     read.with_context(|| format!("'{text}' in --types is not a name and a type such as Age=Edm.Int32"))
 }

@@ -1,9 +1,9 @@
-//! Reads lines into windows: entities with different keys that may be written in any order.
+//! Reads lines into windows. The entities of a window have different keys, so they may be written in any order.
 
-use super::bad::BadLine;
-use super::source::{Input, Item};
-use super::state::TableProgress;
-use crate::formats::{Bad, FileFormat, Header, Lines, Shape, parse_csv_record, read_line, too_long};
+use super::bad_lines::BadLine;
+use super::files::{Input, TableInput};
+use super::state::ImportProgress;
+use crate::formats::{CsvHeader, FileFormat, Framing, LineError, Lines, parse_csv_record, read_line, too_long};
 use anyhow::{Context, bail};
 use client::Entity;
 use model::limits::{IMPORT_WINDOW_BYTES_MAX, IMPORT_WINDOW_ENTITIES_MAX};
@@ -14,101 +14,104 @@ use std::io::{BufRead, BufReader, Seek, SeekFrom};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// An entity and the line that it was.
+/// An entity and the line that it was read from.
 #[derive(Debug)]
-pub(super) struct Numbered {
+pub(super) struct EntityLine {
     pub(super) entity: Entity,
-    pub(super) line: u64,
-    /// How many lines it took.
+    /// The number of its first line.
+    pub(super) number: u64,
+    /// How many lines it has.
     pub(super) lines: u64,
-    /// As it stands in the file, if bad lines are kept.
+    /// The bytes in the file, if bad lines are kept.
     pub(super) raw: Option<Box<[u8]>>,
 }
 
-/// Lines that follow one another.
+/// Consecutive lines.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    pub(super) entities: Vec<Numbered>,
-    pub(super) bad: Vec<BadLine>,
-    /// Where the next line begins, and how many are in front of it.
+    pub(super) entities: Vec<EntityLine>,
+    pub(super) bad_lines: Vec<BadLine>,
+    /// The offset of the next line, and how many lines precede it.
     pub(super) position: (u64, u64),
     pub(super) is_last: bool,
 }
 
 /// Reads the lines of one table.
-pub(super) struct Reader {
+pub(super) struct WindowReader {
     lines: Lines<Box<dyn BufRead + Send>>,
-    header: Option<Header>,
-    /// The first record of CSV, as it stands there.
+    header: Option<CsvHeader>,
+    /// The bytes of the first record of CSV.
     header_text: Option<Vec<u8>>,
     keeps_raw: bool,
-    /// An entity with keys that the window before it has.
-    held: Option<Numbered>,
+    /// An entity whose keys the last window has, too. The next window begins with it.
+    pending: Option<EntityLine>,
 }
 
-impl Reader {
-    /// Opens what a table is read from, at the place where it goes on.
+impl WindowReader {
+    /// Opens the file of a table where the import continues.
     pub(super) fn open(
-        item: &Item,
-        progress: &TableProgress,
+        table: &TableInput,
+        progress: &ImportProgress,
         types: &[(String, EdmType)],
         keeps_raw: bool,
     ) -> anyhow::Result<Self> {
-        let shape = match item.format {
-            FileFormat::Jsonl => Shape::Plain,
-            FileFormat::Csv => Shape::Quoted,
+        let framing = match table.format {
+            FileFormat::Jsonl => Framing::Lines,
+            FileFormat::Csv => Framing::CsvRecords,
         };
         let mut reader = Self {
-            lines: Lines::new(input(item, 0)?, shape, 0, 0),
+            lines: Lines::new(open(table, 0)?, framing, 0, 0),
             header: None,
             header_text: None,
             keeps_raw,
-            held: None,
+            pending: None,
         };
-        if item.format == FileFormat::Csv {
-            reader.read_header(item, types)?;
+        if table.format == FileFormat::Csv {
+            reader.read_header(table, types)?;
         }
         if progress.offset > 0 {
-            reader.lines = Lines::new(input(item, progress.offset)?, shape, progress.offset, progress.line);
+            reader.lines = Lines::new(open(table, progress.offset)?, framing, progress.offset, progress.line);
         }
         Ok(reader)
     }
 
-    fn read_header(&mut self, item: &Item, types: &[(String, EdmType)]) -> anyhow::Result<()> {
-        let Some(line) = self.lines.next().with_context(|| format!("reading {}", item.shown()))? else {
-            bail!("{} is empty: the first line of CSV names the columns", item.shown());
+    fn read_header(&mut self, table: &TableInput, types: &[(String, EdmType)]) -> anyhow::Result<()> {
+        let Some(line) = self.lines.next().with_context(|| format!("reading {}", table.name()))? else {
+            bail!("{} is empty: the first line of CSV names the columns", table.name());
         };
-        // A mark in front of a quote is no part of the first field.
+        // A byte order mark is not part of the first field.
         let bytes = line.bytes.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(line.bytes);
-        let header = parse_csv_record(bytes).and_then(|fields| Header::read(&fields, types));
+        let header = parse_csv_record(bytes).and_then(|fields| CsvHeader::read(&fields, types));
         let header =
-            header.map_err(|Bad { column, reason }| anyhow::anyhow!("{}:1:{column}: {reason}", item.shown()))?;
+            header.map_err(|LineError { column, reason }| anyhow::anyhow!("{}:1:{column}: {reason}", table.name()))?;
         self.header_text = Some(bytes.to_vec());
         self.header = Some(header);
         Ok(())
     }
 
-    /// Of some properties the first that no column stands for.
-    pub(super) fn lacks<'t>(&self, types: &'t [(String, EdmType)]) -> Option<&'t str> {
+    /// The first of the typed properties that has no column.
+    pub(super) fn missing_column<'t>(&self, types: &'t [(String, EdmType)]) -> Option<&'t str> {
         let header = self.header.as_ref()?;
         types.iter().map(|(name, _)| name.as_str()).find(|name| !header.has(name))
     }
 
-    /// The first record of CSV.
+    /// The bytes of the first record of CSV.
     pub(super) fn header_text(&self) -> Option<&[u8]> {
         self.header_text.as_deref()
     }
 
-    /// The next window; it may be empty if it is the last.
+    /// The next window. Only the last one may be empty.
     pub(super) fn window(&mut self) -> anyhow::Result<Window> {
         let mut window = Window::default();
         let mut keys: HashSet<EntityKey> = HashSet::new();
         let mut bytes = 0;
-        if let Some(held) = self.held.take() {
-            keys.insert(held.entity.key.clone());
-            window.entities.push(held);
+        if let Some(line) = self.pending.take() {
+            keys.insert(line.entity.key.clone());
+            window.entities.push(line);
         }
-        while window.entities.len() + window.bad.len() < IMPORT_WINDOW_ENTITIES_MAX && bytes < IMPORT_WINDOW_BYTES_MAX {
+        while window.entities.len() + window.bad_lines.len() < IMPORT_WINDOW_ENTITIES_MAX
+            && bytes < IMPORT_WINDOW_BYTES_MAX
+        {
             window.position = self.lines.position();
             let Some(line) = self.lines.next()? else {
                 window.is_last = true;
@@ -121,20 +124,20 @@ impl Reader {
             let (number, lines) = (line.number, line.lines);
             let read = if line.is_too_long { Err(too_long(lines)) } else { read(self.header.as_ref(), line.bytes) };
             match read {
-                Err(bad) => {
+                Err(error) => {
                     bytes += raw.as_deref().map_or(0, <[u8]>::len);
-                    window.bad.push(BadLine { number, lines, bad, raw });
+                    window.bad_lines.push(BadLine { number, lines, error, raw });
                 }
                 Ok(entity) => {
-                    let numbered = Numbered { line: number, lines, raw, entity };
-                    // Of two lines with the same keys the first is written before the second.
-                    if !keys.insert(numbered.entity.key.clone()) {
-                        self.held = Some(numbered);
+                    let line = EntityLine { entity, number, lines, raw };
+                    // Of two lines with the same keys the first must be written before the second.
+                    if !keys.insert(line.entity.key.clone()) {
+                        self.pending = Some(line);
                         return Ok(window);
                     }
-                    bytes += numbered.entity.properties.formula_bytes();
-                    bytes += numbered.raw.as_deref().map_or(0, <[u8]>::len);
-                    window.entities.push(numbered);
+                    bytes += line.entity.properties.formula_bytes();
+                    bytes += line.raw.as_deref().map_or(0, <[u8]>::len);
+                    window.entities.push(line);
                 }
             }
         }
@@ -143,15 +146,15 @@ impl Reader {
     }
 }
 
-fn read(header: Option<&Header>, line: &[u8]) -> Result<Entity, Bad> {
+fn read(header: Option<&CsvHeader>, line: &[u8]) -> Result<Entity, LineError> {
     match header {
         None => read_line(line),
         Some(header) => header.entity(&parse_csv_record(line)?),
     }
 }
 
-fn input(item: &Item, offset: u64) -> anyhow::Result<Box<dyn BufRead + Send>> {
-    let path = match &item.input {
+fn open(table: &TableInput, offset: u64) -> anyhow::Result<Box<dyn BufRead + Send>> {
+    let path = match &table.input {
         Input::StandardInput => return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, std::io::stdin()))),
         Input::File(path) => path,
     };
@@ -164,14 +167,14 @@ fn input(item: &Item, offset: u64) -> anyhow::Result<Box<dyn BufRead + Send>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::source::Source;
+    use crate::import::files::ImportFiles;
 
-    fn reader(text: &str, keeps_raw: bool) -> (tempfile::TempDir, anyhow::Result<Reader>) {
+    fn reader(text: &str, keeps_raw: bool) -> (tempfile::TempDir, anyhow::Result<WindowReader>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cars.csv");
         std::fs::write(&path, text).unwrap();
-        let source = Source::find(&path, &[], None).unwrap();
-        (folder, Reader::open(&source.items[0], &TableProgress::default(), &[], keeps_raw))
+        let files = ImportFiles::find(&path, &[], None).unwrap();
+        (folder, WindowReader::open(&files.tables[0], &ImportProgress::default(), &[], keeps_raw))
     }
 
     #[test]
@@ -185,8 +188,8 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_may_have_to_be_kept_count_for_a_window() {
-        // Timestamps are passed over, so that the lines are far larger than the entities.
+    fn bytes_that_may_have_to_be_kept_count_for_a_window() {
+        // Timestamps are ignored, so that the lines are far larger than the entities.
         let filler = "x".repeat(IMPORT_WINDOW_BYTES_MAX / 4);
         let rows = (0..8).map(|row| format!("p,{row},{filler}\n")).collect::<Vec<_>>().concat();
         for (keeps_raw, expected) in [(false, 8), (true, 4)] {

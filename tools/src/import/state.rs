@@ -2,132 +2,108 @@
 //!
 //! Invariants:
 //!
-//! 1. What the file says was written is written: it is noted behind the acknowledgement of the target.
-//! 2. A file that changed meanwhile is not gone on with, because the place in it means nothing any more.
+//! 1. What the file counts as written is written: it is updated after the target has acknowledged a window.
+//! 2. An import does not continue with a file that changed meanwhile, because offsets into it mean nothing any more.
 
-use super::args::Mode;
-use crate::endpoints::{StateFile, read_state, state_path};
+use super::args::ImportMode;
 use crate::formats::FileFormat;
+use crate::state_file::{Command, Save, StateFile};
 use anyhow::ensure;
 use model::TableName;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The version of the format.
-const FORMAT: u32 = 2;
+pub(super) const COMMAND: Command = Command { name: "import", format: 2, advice: "delete it" };
 
-/// What is imported. An import goes on only with the same.
+/// What is imported. An import continues only with the same options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(super) struct ImportOptions {
     pub(super) from: String,
     pub(super) to: String,
-    pub(super) mode: Mode,
+    pub(super) mode: ImportMode,
     pub(super) account: Option<String>,
     pub(super) file_format: Option<FileFormat>,
     pub(super) types: Vec<String>,
 }
 
+/// The options, and the file that keeps bad lines: what it holds was written by this import.
 #[derive(Debug, Serialize, Deserialize)]
-struct Document {
-    format: u32,
+pub(super) struct ImportHeader {
     #[serde(flatten)]
-    order: Order,
-    /// The file that keeps bad lines: what is in it was written by this import.
+    options: ImportOptions,
     bad_lines: Option<PathBuf>,
-    tables: BTreeMap<String, TableProgress>,
 }
 
 /// How far a table is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct TableProgress {
+pub(super) struct ImportProgress {
     /// What the file was when the import began.
     pub(super) fingerprint: Option<String>,
     pub(super) is_done: bool,
     /// Where the next line begins.
     pub(super) offset: u64,
-    /// How many lines are in front of it.
+    /// How many lines precede it.
     pub(super) line: u64,
     pub(super) entities: u64,
-    /// How many lines were passed over.
+    /// How many lines were skipped.
     pub(super) bad: u64,
-    /// What the file of bad lines holds.
+    /// How much of the file of bad lines was written.
     pub(super) bad_bytes: u64,
 }
 
-/// The state of an import and its file; without one if the source cannot be read twice.
-#[derive(Debug)]
-pub(super) struct State(StateFile<Document>);
+/// The state of an import and its file. An import from standard input has no file.
+pub(super) type ImportState = StateFile<ImportHeader, ImportProgress>;
 
-/// The name of the state file of an import, in the current folder.
-pub(super) fn default_path(from: &str, to: &str) -> PathBuf {
-    state_path("import", from, to)
-}
-
-impl State {
+impl ImportState {
     /// Reads the file, if there is one.
-    pub(super) fn open(path: Option<PathBuf>, order: Order) -> anyhow::Result<Self> {
-        let read = |path| read_state(path, "import", "delete it", |known: &Document| known.format == FORMAT);
-        let document = match path.as_deref().map(read).transpose()?.flatten() {
-            None => Document { format: FORMAT, order, bad_lines: None, tables: BTreeMap::new() },
-            Some(document) => {
-                ensure!(
-                    document.order == order,
-                    "the state file {} belongs to an import from {} to {} in another mode or between other places, or \
-                     with another --account, --format or --types; name another with --state, or delete it to begin anew",
-                    path.unwrap_or_default().display(),
-                    document.order.from,
-                    document.order.to
-                );
-                document
-            }
-        };
-        Ok(Self(StateFile::new(path, document)))
+    pub(super) fn open(path: Option<PathBuf>, options: ImportOptions) -> anyhow::Result<Self> {
+        let shown = path.as_deref().unwrap_or(Path::new("")).display().to_string();
+        let header = ImportHeader { options, bad_lines: None };
+        Self::read_or_new(COMMAND, path, header, |known, given| {
+            ensure!(
+                known.options == given.options,
+                "the state file {shown} belongs to an import from {} to {} in another mode or between other places, or \
+                 with another --account, --format or --types; name another with --state, or delete it to begin anew",
+                known.options.from,
+                known.options.to
+            );
+            Ok(known)
+        })
     }
 
-    /// The file.
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.0.path()
-    }
-
-    /// Whether an earlier run left anything.
-    pub(super) fn is_resumed(&self) -> bool {
-        self.0.look(|document| !document.tables.is_empty())
-    }
-
-    /// How many lines were passed over so far.
-    pub(super) fn bad(&self) -> u64 {
-        self.0.look(|document| document.tables.values().map(|table| table.bad).sum())
+    /// How many lines were skipped so far.
+    pub(super) fn bad_lines(&self) -> u64 {
+        self.read(|_, tables| tables.values().map(|table| table.bad).sum())
     }
 
     /// How many entities were written so far.
     pub(super) fn entities(&self) -> u64 {
-        self.0.look(|document| document.tables.values().map(|table| table.entities).sum())
+        self.read(|_, tables| tables.values().map(|table| table.entities).sum())
     }
 
-    /// How much of a file of bad lines to keep; `None` if no earlier run wrote to it, so that what it holds is not ours.
-    pub(super) fn kept_in(&self, table: &TableName, path: &Path) -> Option<u64> {
-        self.0.look(|document| {
-            let is_known = document.bad_lines.as_deref() == Some(path);
-            is_known.then(|| document.tables.get(table.as_str()).map_or(0, |table| table.bad_bytes))
+    /// The length of a file of bad lines that this import wrote; `None` if it did not write to it yet.
+    pub(super) fn bad_lines_bytes(&self, table: &TableName, path: &Path) -> Option<u64> {
+        self.read(|header, tables| {
+            let is_known = header.bad_lines.as_deref() == Some(path);
+            is_known.then(|| tables.get(table.as_str()).map_or(0, |table| table.bad_bytes))
         })
     }
 
-    /// Notes, before anything is written to it, that a file keeps the bad lines of a table.
-    pub(super) fn keep_in(&self, table: &TableName, path: &Path) -> anyhow::Result<()> {
-        self.0.change_at_once(|document| {
-            document.bad_lines = Some(path.to_owned());
-            if let Some(table) = document.tables.get_mut(table.as_str()) {
+    /// Records the file that keeps the bad lines of a table, before anything is written to it.
+    pub(super) fn begin_bad_lines(&self, table: &TableName, path: &Path) -> anyhow::Result<()> {
+        self.update(Save::Now, |header, tables| {
+            header.bad_lines = Some(path.to_owned());
+            if let Some(table) = tables.get_mut(table.as_str()) {
                 table.bad_bytes = 0;
             }
         })
     }
 
-    /// How far a table is, which is noted as begun if it was not; refuses a file that changed.
-    pub(super) fn begin(&self, table: &TableName, fingerprint: Option<&str>) -> anyhow::Result<TableProgress> {
-        let progress = self.0.change_at_once(|document| {
-            let fresh = TableProgress { fingerprint: fingerprint.map(str::to_owned), ..TableProgress::default() };
-            document.tables.entry(table.to_string()).or_insert(fresh).clone()
+    /// How far a table is. Records it as begun if it was not, and refuses a file that changed.
+    pub(super) fn begin(&self, table: &TableName, fingerprint: Option<&str>) -> anyhow::Result<ImportProgress> {
+        let progress = self.update(Save::Now, |_, tables| {
+            let new = ImportProgress { fingerprint: fingerprint.map(str::to_owned), ..ImportProgress::default() };
+            tables.entry(table.to_string()).or_insert(new).clone()
         })?;
         ensure!(
             progress.fingerprint.as_deref() == fingerprint,
@@ -136,22 +112,11 @@ impl State {
         Ok(progress)
     }
 
-    /// Notes how far a table is; at once if that must not be forgotten.
-    pub(super) fn advance(&self, table: &TableName, progress: &TableProgress, is_urgent: bool) -> anyhow::Result<()> {
-        let note = |document: &mut Document| {
-            document.tables.insert(table.to_string(), progress.clone());
-        };
-        if is_urgent { self.0.change_at_once(note) } else { self.0.change(note) }
-    }
-
-    /// Saves whatever is not saved yet.
-    pub(super) fn flush(&self) -> anyhow::Result<()> {
-        self.0.flush()
-    }
-
-    /// Removes the file: there is nothing left to go on with.
-    pub(super) fn remove(&self) -> anyhow::Result<()> {
-        self.0.remove()
+    /// Records how far a table is.
+    pub(super) fn advance(&self, table: &TableName, progress: &ImportProgress, save: Save) -> anyhow::Result<()> {
+        self.update(save, |_, tables| {
+            tables.insert(table.to_string(), progress.clone());
+        })
     }
 }
 
@@ -159,41 +124,74 @@ impl State {
 mod tests {
     use super::*;
 
-    fn order() -> Order {
+    fn options() -> ImportOptions {
         let (from, to) = ("a".to_owned(), "b".to_owned());
-        Order { from, to, mode: Mode::Insert, account: None, file_format: None, types: Vec::new() }
+        ImportOptions { from, to, mode: ImportMode::Insert, account: None, file_format: None, types: Vec::new() }
     }
 
     #[test]
     fn an_import_goes_on_only_with_the_same_options() {
         let folder = tempfile::tempdir().unwrap();
-        let open = |order| State::open(Some(folder.path().join("state")), order);
+        let open = |options| ImportState::open(Some(folder.path().join("state")), options);
         let table = TableName::new("cars").unwrap();
-        open(order()).unwrap().begin(&table, None).unwrap();
-        assert!(open(order()).unwrap().is_resumed());
+        open(options()).unwrap().begin(&table, None).unwrap();
+        assert!(open(options()).unwrap().is_resumed());
         for other in [
-            Order { from: "x".to_owned(), ..order() },
-            Order { to: "x".to_owned(), ..order() },
-            Order { mode: Mode::Merge, ..order() },
-            Order { account: Some("x".to_owned()), ..order() },
-            Order { file_format: Some(FileFormat::Csv), ..order() },
-            Order { types: vec!["Age=Edm.Int32".to_owned()], ..order() },
+            ImportOptions { from: "x".to_owned(), ..options() },
+            ImportOptions { to: "x".to_owned(), ..options() },
+            ImportOptions { mode: ImportMode::Merge, ..options() },
+            ImportOptions { account: Some("x".to_owned()), ..options() },
+            ImportOptions { file_format: Some(FileFormat::Csv), ..options() },
+            ImportOptions { types: vec!["Age=Edm.Int32".to_owned()], ..options() },
         ] {
-            let told = format!("{other:?}");
-            assert!(open(other).is_err(), "{told}");
+            let shown = format!("{other:?}");
+            assert!(open(other).is_err(), "{shown}");
         }
     }
 
     #[test]
+    fn the_file_format_is_pinned() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.json");
+        let (state, table) =
+            (ImportState::open(Some(path.clone()), options()).unwrap(), TableName::new("cars").unwrap());
+        state.begin(&table, Some("5 bytes")).unwrap();
+        state.begin_bad_lines(&table, Path::new("/bad")).unwrap();
+        let expected = r#"{
+  "format": 2,
+  "from": "a",
+  "to": "b",
+  "mode": "insert",
+  "account": null,
+  "file_format": null,
+  "types": [],
+  "bad_lines": "/bad",
+  "tables": {
+    "cars": {
+      "fingerprint": "5 bytes",
+      "is_done": false,
+      "offset": 0,
+      "line": 0,
+      "entities": 0,
+      "bad": 0,
+      "bad_bytes": 0
+    }
+  }
+}"#;
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+        assert!(ImportState::open(Some(path), options()).unwrap().bad_lines_bytes(&table, Path::new("/bad")).is_some());
+    }
+
+    #[test]
     fn only_what_this_import_wrote_is_a_file_of_bad_lines() {
-        let state = State::open(None, order()).unwrap();
+        let state = ImportState::open(None, options()).unwrap();
         let table = TableName::new("cars").unwrap();
         let mut progress = state.begin(&table, None).unwrap();
-        assert_eq!(state.kept_in(&table, Path::new("/one")), None);
-        state.keep_in(&table, Path::new("/one")).unwrap();
+        assert_eq!(state.bad_lines_bytes(&table, Path::new("/one")), None);
+        state.begin_bad_lines(&table, Path::new("/one")).unwrap();
         progress.bad_bytes = 7;
-        state.advance(&table, &progress, true).unwrap();
-        assert_eq!(state.kept_in(&table, Path::new("/one")), Some(7));
-        assert_eq!(state.kept_in(&table, Path::new("/two")), None);
+        state.advance(&table, &progress, Save::Now).unwrap();
+        assert_eq!(state.bad_lines_bytes(&table, Path::new("/one")), Some(7));
+        assert_eq!(state.bad_lines_bytes(&table, Path::new("/two")), None);
     }
 }

@@ -1,4 +1,6 @@
-//! Atom of the Table service: entries and feeds, spoken before version 2015-12-11 (specification 03 §5).
+//! Atom of the Table service: entries and feeds, supported before version 2015-12-11 (specification 03 §5).
+//!
+//! This module must not know which requests use Atom.
 
 mod read;
 mod value;
@@ -6,7 +8,7 @@ mod write;
 
 pub use read::{read_entity, read_table};
 pub use write::{
-    EntityForm, Form, end_feed, write_entity_in_feed, write_single_entity, write_single_table,
+    AtomContext, AtomEntityContext, end_feed, write_entity_in_feed, write_single_entity, write_single_table,
     write_start_of_entity_feed, write_table_feed,
 };
 
@@ -14,7 +16,7 @@ pub use write::{
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 /// The namespace of properties, `d` by custom.
 const DATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices";
-/// The namespace of what is said about properties, `m` by custom.
+/// The namespace of metadata about properties, `m` by custom.
 const METADATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
-/// What tells the type of an entry from other categories.
+/// Marks the category that names the type of an entry.
 const SCHEME: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/scheme";

@@ -1,15 +1,17 @@
-//! Request bodies: an Atom entry becomes a record (specification 03 §5.2).
+//! Reads request bodies: an Atom entry becomes a record (specification 03 §5.2).
 //!
 //! Invariants:
 //!
 //! 1. Reading is one pass over the body, in time linear in its size: depth and attributes are bounded, and nothing is
-//!    expanded but the five predefined entities and references to characters.
-//! 2. There is no document type, so there are no entities of the document's own, inside or outside.
-//! 3. Names are compared by namespace; prefixes are the client's own affair.
+//!    expanded except the five predefined entities and character references.
+//! 2. A document type is refused, so that there are no other entities, internal or external.
+//! 3. Names are compared by namespace; prefixes do not matter.
+//!
+//! This module must not know which types texts are valid for; [`super::value`] does.
 
 use super::value::push_value;
 use super::{ATOM, DATA, METADATA};
-use crate::entity_body::{BodyError, EntityBody, Keys, check_name, key};
+use crate::entity_body::{BodyError, EntityBody, KeyLocation, check_name, key};
 use crate::xml::{BYTE_ORDER_MARK, is_character, referred};
 use model::limits::{ATOM_ATTRIBUTES_MAX, ATOM_DEPTH_MAX, ATOM_NAMESPACES_MAX, ATOM_PROPERTIES_MAX};
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -21,31 +23,31 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// Reads the body of an insert, update, merge or upsert.
-pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
-    let members = Members::read(body)?;
-    let (partition, row) = (members.key(PARTITION_KEY)?, members.key(ROW_KEY)?);
-    if keys == Keys::InBody && (partition.is_none() || row.is_none()) {
+pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
+    let entry = EntryProperties::read(body)?;
+    let (partition, row) = (entry.key(PARTITION_KEY)?, entry.key(ROW_KEY)?);
+    if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
     }
-    let custom = || members.0.iter().filter(|member| !is_of_system(&member.name));
-    for member in custom() {
-        check_name(&member.name)?;
+    let custom = || entry.0.iter().filter(|property| !is_of_system(&property.name));
+    for property in custom() {
+        check_name(&property.name)?;
     }
     let partition = partition.map(|text| key(PARTITION_KEY, text)).transpose()?;
     let row = row.map(|text| key(ROW_KEY, text)).transpose()?;
     let mut properties = RecordBuilder::with_capacity(body.len());
-    for member in custom() {
-        let edm_type = member.edm_type()?;
-        if !member.is_null {
-            push_value(&mut properties, &member.name, edm_type, &member.text)?;
+    for property in custom() {
+        let edm_type = property.edm_type()?;
+        if !property.is_null {
+            push_value(&mut properties, &property.name, edm_type, &property.text)?;
         }
     }
     Ok(EntityBody { partition, row, properties })
 }
 
-/// Reads the body of Create Table: the table's name as it stands, if there is one.
+/// Reads the body of Create Table: the table's name, not checked; `None` if it is missing or null.
 pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
-    Members::read(body)?.key("TableName").map(|name| name.map(str::to_owned))
+    EntryProperties::read(body)?.key("TableName").map(|name| name.map(str::to_owned))
 }
 
 fn is_of_system(name: &str) -> bool {
@@ -53,10 +55,10 @@ fn is_of_system(name: &str) -> bool {
 }
 
 /// The elements of `m:properties`, in order, no name twice.
-struct Members(Vec<Member>);
+struct EntryProperties(Vec<EntryProperty>);
 
 /// One property as the body has it.
-struct Member {
+struct EntryProperty {
     name: String,
     /// The value of `m:type`.
     declared: Option<String>,
@@ -64,7 +66,7 @@ struct Member {
     text: String,
 }
 
-impl Member {
+impl EntryProperty {
     /// The declared type; without one it is a string.
     fn edm_type(&self) -> Result<EdmType, BodyError> {
         match &self.declared {
@@ -74,36 +76,36 @@ impl Member {
     }
 }
 
-impl Members {
+impl EntryProperties {
     fn read(body: &[u8]) -> Result<Self, BodyError> {
         let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
         if !text.chars().all(is_character) {
             return Err(BodyError::Malformed);
         }
-        let (members, has_too_many) = EntryReader::new(text).read().ok_or(BodyError::Malformed)?;
+        let (properties, has_too_many) = EntryReader::new(text).read().ok_or(BodyError::Malformed)?;
         if has_too_many {
             return Err(BodyError::TooManyProperties);
         }
-        let mut names = HashSet::with_capacity(members.len());
-        if members.iter().all(|member| names.insert(member.name.as_str())) {
-            return Ok(Self(members));
+        let mut names = HashSet::with_capacity(properties.len());
+        if properties.iter().all(|property| names.insert(property.name.as_str())) {
+            return Ok(Self(properties));
         }
         Err(BodyError::Malformed)
     }
 
     /// The text of a key, or of a table's name; one that is null counts as missing.
     fn key(&self, name: &str) -> Result<Option<&str>, BodyError> {
-        let Some(member) = self.0.iter().find(|member| member.name == name) else { return Ok(None) };
-        if member.edm_type()? != EdmType::String {
+        let Some(property) = self.0.iter().find(|property| property.name == name) else { return Ok(None) };
+        if property.edm_type()? != EdmType::String {
             return Err(BodyError::Malformed);
         }
-        Ok((!member.is_null).then_some(member.text.as_str()))
+        Ok((!property.is_null).then_some(property.text.as_str()))
     }
 }
 
-/// Where in an entry the reader stands.
+/// The kinds of open elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ElementKind {
     /// Outside the root element.
     Document,
     /// Directly inside `entry`.
@@ -112,21 +114,21 @@ enum Place {
     Content,
     /// Directly inside `m:properties`.
     Properties,
-    /// Inside a property, the last of the members.
+    /// Inside a property, the last of the properties.
     Property,
-    /// Inside an element that says nothing about the entity.
+    /// Inside an element without meaning for the entity.
     Other,
 }
 
-/// Reads one entry; every method answers `None` where the document is not one.
+/// Reads one entry; every method returns `None` if the document is not one.
 struct EntryReader<'a> {
     reader: NsReader<&'a [u8]>,
     /// The open elements, the outermost first, with the document around them.
-    open: Vec<Place>,
-    members: Vec<Member>,
+    open: Vec<ElementKind>,
+    properties: Vec<EntryProperty>,
     has_root: bool,
     has_properties: bool,
-    /// Whether members were dropped because there are more than any entity has.
+    /// Whether properties were dropped because there are more than any entity has.
     has_too_many: bool,
 }
 
@@ -137,21 +139,21 @@ impl<'a> EntryReader<'a> {
         reader.resolver_mut().set_max_namespace_bindings(ATOM_NAMESPACES_MAX);
         Self {
             reader,
-            open: vec![Place::Document],
-            members: Vec::new(),
+            open: vec![ElementKind::Document],
+            properties: Vec::new(),
             has_root: false,
             has_properties: false,
             has_too_many: false,
         }
     }
 
-    fn read(mut self) -> Option<(Vec<Member>, bool)> {
+    fn read(mut self) -> Option<(Vec<EntryProperty>, bool)> {
         let mut is_first = true;
         loop {
             match self.reader.read_event().ok()? {
                 Event::Start(tag) => {
-                    let place = self.start(&tag)?;
-                    self.open.push(place);
+                    let kind = self.start(&tag)?;
+                    self.open.push(kind);
                 }
                 Event::Empty(tag) => drop(self.start(&tag)?),
                 Event::End(_) => drop(self.open.pop()?),
@@ -169,53 +171,53 @@ impl<'a> EntryReader<'a> {
             }
             is_first = false;
         }
-        (self.open == [Place::Document] && self.has_properties).then_some((self.members, self.has_too_many))
+        (self.open == [ElementKind::Document] && self.has_properties).then_some((self.properties, self.has_too_many))
     }
 
-    /// Takes a start tag, and answers where its content stands.
-    fn start(&mut self, tag: &BytesStart<'_>) -> Option<Place> {
+    /// Handles a start tag; returns the kind of its element.
+    fn start(&mut self, tag: &BytesStart<'_>) -> Option<ElementKind> {
         if self.open.len() > ATOM_DEPTH_MAX {
             return None;
         }
         let attributes = self.attributes(tag)?;
         let (namespace, name) = self.reader.resolver().resolve_element(tag.name());
         let ResolveResult::Bound(Namespace(namespace)) = namespace else {
-            // A prefix that nothing declares; no prefix and no namespace is an element of another vocabulary.
+            // An undeclared prefix is an error; an element without a namespace belongs to another vocabulary.
             return if namespace == ResolveResult::Unbound { self.other() } else { None };
         };
         match (self.open.last()?, namespace, name.into_inner()) {
-            (Place::Document, ATOM, "entry") if !self.has_root => {
+            (ElementKind::Document, ATOM, "entry") if !self.has_root => {
                 self.has_root = true;
-                Some(Place::Entry)
+                Some(ElementKind::Entry)
             }
-            (Place::Document | Place::Property, ..) => None,
-            (Place::Entry, ATOM, "content") => Some(Place::Content),
+            (ElementKind::Document | ElementKind::Property, ..) => None,
+            (ElementKind::Entry, ATOM, "content") => Some(ElementKind::Content),
             // Two of them would be two entities.
-            (Place::Content, METADATA, "properties") if self.has_properties => None,
-            (Place::Content, METADATA, "properties") => {
+            (ElementKind::Content, METADATA, "properties") if self.has_properties => None,
+            (ElementKind::Content, METADATA, "properties") => {
                 self.has_properties = true;
-                Some(Place::Properties)
+                Some(ElementKind::Properties)
             }
-            (Place::Properties, DATA, name) => {
-                let member = Self::member(name.to_owned(), attributes)?;
-                self.has_too_many |= self.members.len() == ATOM_PROPERTIES_MAX;
+            (ElementKind::Properties, DATA, name) => {
+                let property = Self::property(name.to_owned(), attributes)?;
+                self.has_too_many |= self.properties.len() == ATOM_PROPERTIES_MAX;
                 if self.has_too_many {
-                    self.members.pop();
+                    self.properties.pop();
                 }
-                self.members.push(member);
-                Some(Place::Property)
+                self.properties.push(property);
+                Some(ElementKind::Property)
             }
             _ => self.other(),
         }
     }
 
-    /// An element that says nothing about the entity, which may stand anywhere but around the entry and in a value.
-    fn other(&self) -> Option<Place> {
-        let may_stand = !matches!(self.open.last()?, Place::Document | Place::Property);
-        may_stand.then_some(Place::Other)
+    /// An element without meaning for the entity, which is allowed everywhere except around the entry and in a value.
+    fn other(&self) -> Option<ElementKind> {
+        let may_stand = !matches!(self.open.last()?, ElementKind::Document | ElementKind::Property);
+        may_stand.then_some(ElementKind::Other)
     }
 
-    /// The attributes of the metadata namespace, by name, after a look at all of them.
+    /// The attributes of the metadata namespace, by name; all attributes are checked.
     fn attributes<'t>(&self, tag: &'t BytesStart<'_>) -> Option<Vec<(&'t str, Cow<'t, str>)>> {
         let mut found = Vec::new();
         for (count, attribute) in tag.attributes().enumerate() {
@@ -237,29 +239,29 @@ impl<'a> EntryReader<'a> {
     }
 
     /// A property without its text, by its attributes.
-    fn member(name: String, attributes: Vec<(&str, Cow<'_, str>)>) -> Option<Member> {
-        let mut member = Member { name, declared: None, is_null: false, text: String::new() };
+    fn property(name: String, attributes: Vec<(&str, Cow<'_, str>)>) -> Option<EntryProperty> {
+        let mut property = EntryProperty { name, declared: None, is_null: false, text: String::new() };
         for (attribute, value) in attributes {
             match attribute {
-                "type" => member.declared = Some(value.into_owned()),
-                "null" => member.is_null = boolean(&value)?,
+                "type" => property.declared = Some(value.into_owned()),
+                "null" => property.is_null = boolean(&value)?,
                 _ => {}
             }
         }
-        Some(member)
+        Some(property)
     }
 
     fn text(&mut self, text: &str) -> Option<()> {
         match self.open.last()? {
-            Place::Property => self.members.last_mut()?.text.push_str(text),
-            Place::Document if !text.trim().is_empty() => return None,
+            ElementKind::Property => self.properties.last_mut()?.text.push_str(text),
+            ElementKind::Document if !text.trim().is_empty() => return None,
             _ => {}
         }
         Some(())
     }
 }
 
-/// A body is UTF-8, whatever else it may say of itself (03 §1.4).
+/// A body is UTF-8; a declaration of another encoding is refused (03 §1.4).
 fn check_encoding(declaration: &BytesDecl<'_>) -> Option<()> {
     match declaration.encoding() {
         None => Some(()),
@@ -292,7 +294,7 @@ mod tests {
     }
 
     fn read(body: &str) -> Result<Vec<(String, String)>, BodyError> {
-        let entity = read_entity(body.as_bytes(), Keys::InTarget)?;
+        let entity = read_entity(body.as_bytes(), KeyLocation::Address)?;
         let show = |property: model::record::Property<'_>| {
             (property.name().unwrap().to_owned(), format!("{:?}", property.value().unwrap()))
         };
@@ -350,7 +352,7 @@ mod tests {
     fn prefixes_are_free() {
         let body = "\u{FEFF}<a:entry xmlns:a='http://www.w3.org/2005/Atom'><a:content><properties xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata' xmlns:x='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata'><PartitionKey xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices'>p</PartitionKey><v:n xmlns:v='http://schemas.microsoft.com/ado/2007/08/dataservices' x:type='Edm.Int32'>5</v:n></properties></a:content></a:entry>";
         assert_eq!(read(body), Ok(vec![("n".to_owned(), "Int32(5)".to_owned())]));
-        let entity = read_entity(body.as_bytes(), Keys::InTarget).unwrap();
+        let entity = read_entity(body.as_bytes(), KeyLocation::Address).unwrap();
         assert_eq!(entity.partition.unwrap().as_str(), "p");
     }
 
@@ -403,7 +405,7 @@ mod tests {
         ] {
             assert_eq!(read(body), Err(BodyError::Malformed), "{body}");
         }
-        assert_eq!(read_entity(b"<a>\xFF</a>", Keys::InTarget), Err(BodyError::Malformed));
+        assert_eq!(read_entity(b"<a>\xFF</a>", KeyLocation::Address), Err(BodyError::Malformed));
     }
 
     #[test]
@@ -422,11 +424,11 @@ mod tests {
                 BodyError::OutOfRange("d".into(), "01/01/1600 00:00:00".into()),
             ),
         ] {
-            assert_eq!(read_entity(entry(&properties).as_bytes(), Keys::InBody), Err(expected), "{properties}");
+            assert_eq!(read_entity(entry(&properties).as_bytes(), KeyLocation::Body), Err(expected), "{properties}");
         }
     }
 
-    /// Entities that stand for ten others each, nine levels deep.
+    /// Entities that expand to ten others each, nine levels deep.
     #[test]
     fn a_billion_laughs_are_refused_at_the_document_type() {
         let mut document_type = String::from("<!DOCTYPE entry [<!ENTITY l0 \"lol\">");
@@ -478,7 +480,7 @@ mod tests {
             ("sections", format!("<d:a>{}</d:a>", repeat("<![CDATA[x]]>"))),
             ("comments", format!("<d:a>{}</d:a>", repeat("<!---->"))),
             ("text", format!("<d:a>{}</d:a>", repeat("x"))),
-            ("namespaces one behind the other", numbered("<o xmlns:a", "='x'><d:b xmlns:c='y'/></o>")),
+            ("one namespace after the other", numbered("<o xmlns:a", "='x'><d:b xmlns:c='y'/></o>")),
         ] {
             assert!(read(&entry(&property)).is_ok(), "{name}");
         }
@@ -491,14 +493,14 @@ mod tests {
             Just("1"), Just("&#"), Just("x41;"), Just("<![CDATA["), Just("]]>"), Just("<!--"), Just("-->"), Just("<?x"), Just("?>"),
             Just("</m:properties>"), Just("\u{E9}"),
         ], 0..12)) {
-            let _ = read_entity(entry(&parts.concat()).as_bytes(), Keys::InTarget);
-            let _ = read_entity(parts.concat().as_bytes(), Keys::InTarget);
+            let _ = read_entity(entry(&parts.concat()).as_bytes(), KeyLocation::Address);
+            let _ = read_entity(parts.concat().as_bytes(), KeyLocation::Address);
         }
 
         #[test]
         fn integers_and_doubles(number in any::<i64>(), double in any::<f64>()) {
             let text = format!("<d:n m:type=\"Edm.Int64\">{number}</d:n><d:f m:type=\"Edm.Double\">{double}</d:f>");
-            let entity = read_entity(entry(&text).as_bytes(), Keys::InTarget);
+            let entity = read_entity(entry(&text).as_bytes(), KeyLocation::Address);
             prop_assume!(double.is_finite());
             let record = entity.unwrap().properties.finish(DateTime::MIN);
             prop_assert_eq!(record.view().unwrap().get("n").unwrap(), Some(model::EdmValue::Int64(number)));

@@ -1,4 +1,6 @@
 //! The text of a value in Atom (specification 01 §6).
+//!
+//! This module must not know elements: it reads and writes the text inside of one.
 
 use crate::binary::{read_base64, write_base64};
 use crate::entity_body::{BodyError, datetime, finite_double};
@@ -8,13 +10,13 @@ use model::{EdmType, EdmValue, Guid, RecordBuilder};
 use std::borrow::Cow;
 
 /// Whether a character is white space to XML.
-pub(super) fn is_blank(c: char) -> bool {
+pub(super) fn is_white_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
 /// Appends character data.
 ///
-/// UNVERIFIED (03 §5.3): that characters which XML 1.0 cannot hold, and which a string can hold all the same, are
+/// UNVERIFIED (03 §5.3): that characters which XML 1.0 does not allow, but a string may contain, are
 /// written as references, as the XML writer of .NET does without its checks. Strict readers refuse them.
 pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
     let mut plain_from = 0;
@@ -64,7 +66,7 @@ pub(super) fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
     }
 }
 
-/// The names of XML Schema for what is not finite (01 §6.2).
+/// NaN and the infinities have the names of XML Schema (01 §6.2).
 ///
 /// UNVERIFIED (01 §6.2): that a whole number has no fraction, as the XML conversion of .NET prints it.
 fn write_atom_double(out: &mut Vec<u8>, double: f64) {
@@ -80,9 +82,9 @@ fn write_atom_double(out: &mut Vec<u8>, double: f64) {
     }
 }
 
-/// Appends a property whose text stands in the body; blanks around anything but a string do not count.
+/// Appends a property from its text; white space around every type except a string is ignored.
 ///
-/// UNVERIFIED (03 §5.2): which texts beyond those of XML Schema the service takes.
+/// UNVERIFIED (03 §5.2): which texts beyond those of XML Schema the service accepts.
 pub(super) fn push_value(
     properties: &mut RecordBuilder,
     name: &str,
@@ -90,7 +92,7 @@ pub(super) fn push_value(
     text: &str,
 ) -> Result<(), BodyError> {
     let malformed = BodyError::Malformed;
-    let trimmed = text.trim_matches(is_blank);
+    let trimmed = text.trim_matches(is_white_space);
     let binary;
     let value = match edm_type {
         EdmType::String => EdmValue::String(text),
@@ -109,10 +111,10 @@ pub(super) fn push_value(
     Ok(())
 }
 
-/// Base64 that may be broken into lines. No text is no bytes: of the types beside strings only this one has an empty
-/// text, so an empty element is an error for all others (03 §5.2).
+/// Base64 that may be broken into lines. An empty text is an empty value: apart from strings only this type has one, so
+/// an empty element is an error for all others (03 §5.2).
 fn decode_binary(text: &str) -> Result<Vec<u8>, BodyError> {
-    let joined: String = text.split(is_blank).collect();
+    let joined: String = text.split(is_white_space).collect();
     read_base64(joined).ok_or(BodyError::Malformed)
 }
 

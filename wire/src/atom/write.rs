@@ -1,6 +1,8 @@
-//! Answers, in the order and spelling of the service (specification 03 §5.3, §5.4).
+//! Writes responses, in the order and spelling of the service (specification 03 §5.3, §5.4).
+//!
+//! This module must not know HTTP. Of an entity it reads the stored record only.
 
-use super::value::{is_blank, write_attribute, write_text, write_value};
+use super::value::{is_white_space, write_attribute, write_text, write_value};
 use super::{ATOM, DATA, METADATA, SCHEME};
 use crate::select::Select;
 use crate::uri::{write_entity_address, write_table_address};
@@ -8,24 +10,24 @@ use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EdmType, EdmValue, EntityView};
 
-/// What every document says.
+/// What every document is written from.
 #[derive(Debug, Clone, Copy)]
-pub struct Form<'a> {
+pub struct AtomContext<'a> {
     /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
     pub base: &'a str,
     /// The account.
     pub account: &'a AccountName,
-    /// The time of the answer.
+    /// The time of the response.
     pub updated: DateTime,
-    /// Whether elements stand in the order of versions before 2013-08-15.
+    /// Whether elements have the order of versions before 2013-08-15.
     pub is_old: bool,
 }
 
-/// How entities of one table are written.
+/// What the entities of one table are written from.
 #[derive(Debug, Clone, Copy)]
-pub struct EntityForm<'a> {
-    /// What every document says.
-    pub form: Form<'a>,
+pub struct AtomEntityContext<'a> {
+    /// What every document is written from.
+    pub response: AtomContext<'a>,
     /// The table, as the request spells it.
     pub table: &'a str,
     /// Which properties are written; `None` writes all.
@@ -35,83 +37,83 @@ pub struct EntityForm<'a> {
 /// Writes one entity as a document.
 pub fn write_single_entity(
     out: &mut Vec<u8>,
-    form: &EntityForm<'_>,
+    context: &AtomEntityContext<'_>,
     entity: &EntityView<'_>,
 ) -> Result<(), DamagedRecord> {
-    write_declaration(out, form.form);
-    start_root(out, form.form, "entry");
-    write_entity(out, form, entity)
+    write_declaration(out, context.response);
+    start_root(out, context.response, "entry");
+    write_entity(out, context, entity)
 }
 
 /// Writes one entity of a feed.
 pub fn write_entity_in_feed(
     out: &mut Vec<u8>,
-    form: &EntityForm<'_>,
+    context: &AtomEntityContext<'_>,
     entity: &EntityView<'_>,
 ) -> Result<(), DamagedRecord> {
     out.extend_from_slice(b"<entry");
-    write_entity(out, form, entity)
+    write_entity(out, context, entity)
 }
 
-/// Writes what stands before the first entity of a feed.
-pub fn write_start_of_entity_feed(out: &mut Vec<u8>, form: &EntityForm<'_>, is_empty: bool) {
-    start_feed(out, form.form, form.table, is_empty);
+/// Writes the beginning of a feed, up to its first entity.
+pub fn write_start_of_entity_feed(out: &mut Vec<u8>, context: &AtomEntityContext<'_>, is_empty: bool) {
+    start_feed(out, context.response, context.table, is_empty);
 }
 
-/// Writes what stands behind the last entry of a feed.
+/// Writes the end of a feed, after its last entry.
 pub fn end_feed(out: &mut Vec<u8>) {
     out.extend_from_slice(b"</feed>");
 }
 
-/// Writes the answer to Create Table and to the read of one table entry.
-pub fn write_single_table(out: &mut Vec<u8>, form: Form<'_>, table: &str) {
-    write_declaration(out, form);
-    start_root(out, form, "entry");
-    write_table(out, form, table);
+/// Writes the response to Create Table and to a query of one table.
+pub fn write_single_table(out: &mut Vec<u8>, context: AtomContext<'_>, table: &str) {
+    write_declaration(out, context);
+    start_root(out, context, "entry");
+    write_table(out, context, table);
 }
 
-/// Writes the answer to Query Tables.
-pub fn write_table_feed<'t>(out: &mut Vec<u8>, form: Form<'_>, tables: impl Iterator<Item = &'t str>) {
+/// Writes the response to Query Tables.
+pub fn write_table_feed<'t>(out: &mut Vec<u8>, context: AtomContext<'_>, tables: impl Iterator<Item = &'t str>) {
     let mut tables = tables.peekable();
-    start_feed(out, form, "Tables", tables.peek().is_none());
+    start_feed(out, context, "Tables", tables.peek().is_none());
     for table in tables {
         out.extend_from_slice(b"<entry");
-        write_table(out, form, table);
+        write_table(out, context, table);
     }
     end_feed(out);
 }
 
-fn write_declaration(out: &mut Vec<u8>, form: Form<'_>) {
-    let standalone = if form.is_old { " standalone=\"yes\"" } else { "" };
+fn write_declaration(out: &mut Vec<u8>, context: AtomContext<'_>) {
+    let standalone = if context.is_old { " standalone=\"yes\"" } else { "" };
     push(out, &["<?xml version=\"1.0\" encoding=\"utf-8\"", standalone, "?>"]);
 }
 
 /// The start of a root element's tag, up to the last attribute that every document has.
-fn start_root(out: &mut Vec<u8>, form: Form<'_>, name: &str) {
+fn start_root(out: &mut Vec<u8>, context: AtomContext<'_>, name: &str) {
     push(out, &["<", name, " xml:base=\""]);
-    write_attribute(out, form.base);
+    write_attribute(out, context.base);
     push(out, &["/\" xmlns=\"", ATOM, "\" xmlns:d=\"", DATA, "\" xmlns:m=\"", METADATA, "\""]);
 }
 
-/// UNVERIFIED (03 §5.4): that an empty feed names an author, as Atom asks, and where.
-fn start_feed(out: &mut Vec<u8>, form: Form<'_>, name: &str, is_empty: bool) {
-    write_declaration(out, form);
-    start_root(out, form, "feed");
+/// UNVERIFIED (03 §5.4): that an empty feed names an author, as Atom requires, and where.
+fn start_feed(out: &mut Vec<u8>, context: AtomContext<'_>, name: &str, is_empty: bool) {
+    write_declaration(out, context);
+    start_root(out, context, "feed");
     out.push(b'>');
     let id = |out: &mut Vec<u8>| {
         out.extend_from_slice(b"<id>");
-        write_text(out, form.base);
+        write_text(out, context.base);
         push(out, &["/", name, "</id>"]);
     };
     let title = |out: &mut Vec<u8>| push(out, &["<title type=\"text\">", name, "</title>"]);
-    if form.is_old {
+    if context.is_old {
         title(out);
         id(out);
     } else {
         id(out);
         title(out);
     }
-    write_updated(out, form);
+    write_updated(out, context);
     if is_empty {
         out.extend_from_slice(AUTHOR);
     }
@@ -120,30 +122,34 @@ fn start_feed(out: &mut Vec<u8>, form: Form<'_>, name: &str, is_empty: bool) {
 
 const AUTHOR: &[u8] = b"<author><name /></author>";
 
-fn write_updated(out: &mut Vec<u8>, form: Form<'_>) {
+fn write_updated(out: &mut Vec<u8>, context: AtomContext<'_>) {
     out.extend_from_slice(b"<updated>");
-    form.updated.write_whole_seconds_to(out);
+    context.updated.write_whole_seconds_to(out);
     out.extend_from_slice(b"</updated>");
 }
 
-/// An entity from behind the attributes of its start tag that are not its own.
-fn write_entity(out: &mut Vec<u8>, form: &EntityForm<'_>, entity: &EntityView<'_>) -> Result<(), DamagedRecord> {
+/// An entity, after the attributes that every start tag has.
+fn write_entity(
+    out: &mut Vec<u8>,
+    context: &AtomEntityContext<'_>,
+    entity: &EntityView<'_>,
+) -> Result<(), DamagedRecord> {
     out.extend_from_slice(b" m:etag=\"W/&quot;datetime'");
     entity.record.timestamp().write_etag_to(out);
     out.extend_from_slice(b"'&quot;\">");
     let address = |out: &mut Vec<u8>| {
-        write_entity_address(out, form.table, &entity.key.partition, &entity.key.row);
+        write_entity_address(out, context.table, &entity.key.partition, &entity.key.row);
     };
-    write_metadata(out, form.form, form.table, address);
-    write_properties(out, form, entity)?;
+    write_metadata(out, context.response, context.table, address);
+    write_properties(out, context, entity)?;
     end_entry(out);
     Ok(())
 }
 
-/// A table from behind the attributes of its start tag.
-fn write_table(out: &mut Vec<u8>, form: Form<'_>, table: &str) {
+/// A table, after the attributes of its start tag.
+fn write_table(out: &mut Vec<u8>, context: AtomContext<'_>, table: &str) {
     out.push(b'>');
-    write_metadata(out, form, "Tables", |out| write_table_address(out, table));
+    write_metadata(out, context, "Tables", |out| write_table_address(out, table));
     push(out, &["<d:TableName>", table, "</d:TableName>"]);
     end_entry(out);
 }
@@ -152,13 +158,13 @@ fn end_entry(out: &mut Vec<u8>) {
     out.extend_from_slice(b"</m:properties></content></entry>");
 }
 
-/// What an entry says about itself, up to its properties. Addresses need no escapes: their letters are percent-encoded,
+/// The metadata of an entry, up to its properties. Addresses need no escapes: their letters are percent-encoded,
 /// and quotes stay as they are.
 ///
 /// UNVERIFIED (03 §5.3): the order before version 2013-08-15, which is that of the documentation.
-fn write_metadata(out: &mut Vec<u8>, form: Form<'_>, set: &str, address: impl Fn(&mut Vec<u8>)) {
+fn write_metadata(out: &mut Vec<u8>, context: AtomContext<'_>, set: &str, address: impl Fn(&mut Vec<u8>)) {
     let category = |out: &mut Vec<u8>| {
-        push(out, &["<category term=\"", form.account.as_str(), ".", set, "\" scheme=\"", SCHEME, "\" />"]);
+        push(out, &["<category term=\"", context.account.as_str(), ".", set, "\" scheme=\"", SCHEME, "\" />"]);
     };
     let link = |out: &mut Vec<u8>| {
         push(out, &["<link rel=\"edit\" title=\"", set, "\" href=\""]);
@@ -166,20 +172,20 @@ fn write_metadata(out: &mut Vec<u8>, form: Form<'_>, set: &str, address: impl Fn
         out.extend_from_slice(b"\" />");
     };
     out.extend_from_slice(b"<id>");
-    write_text(out, form.base);
+    write_text(out, context.base);
     out.push(b'/');
     address(out);
     out.extend_from_slice(b"</id>");
-    if form.is_old {
+    if context.is_old {
         out.extend_from_slice(b"<title type=\"text\"></title>");
     } else {
         category(out);
         link(out);
         out.extend_from_slice(b"<title />");
     }
-    write_updated(out, form);
+    write_updated(out, context);
     out.extend_from_slice(AUTHOR);
-    if form.is_old {
+    if context.is_old {
         link(out);
         category(out);
     }
@@ -187,8 +193,12 @@ fn write_metadata(out: &mut Vec<u8>, form: Form<'_>, set: &str, address: impl Fn
 }
 
 /// The properties of an entity, or those that are selected and the selected names that it lacks, as null.
-fn write_properties(out: &mut Vec<u8>, form: &EntityForm<'_>, entity: &EntityView<'_>) -> Result<(), DamagedRecord> {
-    let Some(select) = form.select.filter(|select| !select.is_all()) else {
+fn write_properties(
+    out: &mut Vec<u8>,
+    context: &AtomEntityContext<'_>,
+    entity: &EntityView<'_>,
+) -> Result<(), DamagedRecord> {
+    let Some(select) = context.select.filter(|select| !select.is_all()) else {
         write_system_properties(out, entity, |_| true);
         for property in entity.record.properties() {
             let property = property?;
@@ -219,7 +229,7 @@ fn write_system_properties(out: &mut Vec<u8>, entity: &EntityView<'_>, selected:
     }
 }
 
-/// Whether a selected name, which may be any text, can stand in a tag.
+/// Whether a selected name, which may be any text, can be the name of an element.
 ///
 /// UNVERIFIED (03 §5.3): what becomes of a name that cannot.
 fn is_element_name(name: &str) -> bool {
@@ -229,7 +239,7 @@ fn is_element_name(name: &str) -> bool {
 fn write_property(out: &mut Vec<u8>, name: &str, value: EdmValue<'_>) {
     push(out, &["<d:", name]);
     match value {
-        EdmValue::String(text) if text.starts_with(is_blank) || text.ends_with(is_blank) => {
+        EdmValue::String(text) if text.starts_with(is_white_space) || text.ends_with(is_white_space) => {
             out.extend_from_slice(b" xml:space=\"preserve\"");
         }
         _ if value.edm_type() == EdmType::String => {}
@@ -250,7 +260,7 @@ fn push(out: &mut Vec<u8>, parts: &[&str]) {
 mod tests {
     use super::*;
     use crate::atom::{read_entity, read_table};
-    use crate::entity_body::Keys;
+    use crate::entity_body::KeyLocation;
     use crate::json;
     use model::{EntityKey, KeyText, Record};
     use proptest::prelude::*;
@@ -259,9 +269,9 @@ mod tests {
         AccountName::new("acct").unwrap()
     }
 
-    fn form(account: &AccountName, is_old: bool) -> Form<'_> {
+    fn context(account: &AccountName, is_old: bool) -> AtomContext<'_> {
         let updated = DateTime::parse("2023-11-05T06:31:02.7Z").unwrap();
-        Form { base: "https://acct.table.example", account, updated, is_old }
+        AtomContext { base: "https://acct.table.example", account, updated, is_old }
     }
 
     fn key(partition: &str, row: &str) -> EntityKey {
@@ -270,14 +280,14 @@ mod tests {
 
     fn record(body: &str) -> Record {
         let timestamp = DateTime::parse("2023-11-05T06:31:02.1Z").unwrap();
-        json::read_entity(body.as_bytes(), Keys::InTarget).unwrap().properties.finish(timestamp)
+        json::read_entity(body.as_bytes(), KeyLocation::Address).unwrap().properties.finish(timestamp)
     }
 
     fn single(is_old: bool, select: Option<&Select>, key: &EntityKey, record: &Record) -> String {
         let account = account();
-        let form = EntityForm { form: form(&account, is_old), table: "cars", select };
+        let context = AtomEntityContext { response: context(&account, is_old), table: "cars", select };
         let mut out = Vec::new();
-        write_single_entity(&mut out, &form, &EntityView::of(key, record).unwrap()).unwrap();
+        write_single_entity(&mut out, &context, &EntityView::of(key, record).unwrap()).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -326,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn projection_is_in_ordinal_order_with_what_is_missing_behind() {
+    fn projection_is_in_ordinal_order_with_missing_names_last() {
         let record = record(r#"{"sex":"male","age":39,"B":1}"#);
         for (list, expected) in [
             ("sex,age", "<d:age m:type=\"Edm.Int32\">39</d:age><d:sex>male</d:sex>"),
@@ -344,7 +354,7 @@ mod tests {
         let account = account();
         let table_feed = |is_old, tables: &[&str]| {
             let mut out = Vec::new();
-            write_table_feed(&mut out, form(&account, is_old), tables.iter().copied());
+            write_table_feed(&mut out, context(&account, is_old), tables.iter().copied());
             String::from_utf8(out).unwrap()
         };
         let start = format!(
@@ -360,7 +370,7 @@ mod tests {
     #[test]
     fn a_table_reads_back() {
         let mut out = Vec::new();
-        write_single_table(&mut out, form(&account(), false), "invoices");
+        write_single_table(&mut out, context(&account(), false), "invoices");
         assert_eq!(read_table(&out), Ok(Some("invoices".to_owned())));
     }
 
@@ -371,7 +381,7 @@ mod tests {
             builder.push("text", EdmValue::String(&text));
             let record = builder.finish(DateTime::MIN);
             let document = single(false, None, &key(&partition, &row), &record);
-            let entity = read_entity(document.as_bytes(), Keys::InBody).unwrap();
+            let entity = read_entity(document.as_bytes(), KeyLocation::Body).unwrap();
             prop_assert_eq!(entity.partition.as_ref().map(KeyText::as_str), Some(partition.as_str()));
             prop_assert_eq!(entity.row.as_ref().map(KeyText::as_str), Some(row.as_str()));
             prop_assert_eq!(entity.properties.finish(DateTime::MIN), record);

@@ -1,25 +1,27 @@
 //! Batches: the MIME envelope around an entity group transaction or a query (specification 05).
 //!
-//! [`read`] finds the operations of a request body, and the functions of the writing half frame their answers. For a
-//! client, [`ChangesetWriter`] and [`read_answers`] do the same the other way round.
+//! [`read`] finds the operations of a request body, and the functions of the writing half frame their responses. For a
+//! client, [`ChangesetWriter`] writes requests and [`read_responses`] reads responses.
 //!
 //! Invariants:
 //!
 //! 1. Reading copies nothing: every text and body is a slice of the request.
-//! 2. Reading takes time linear in the body, and stops behind the 100th operation.
-//! 3. The line end may be CRLF or LF at every line, whatever the others are; answers have CRLF.
+//! 2. Reading takes time linear in the body, and stops after the 100th operation.
+//! 3. Each line may end with CRLF or LF; responses have CRLF.
 //!
-//! This module must not know what an operation means: methods, targets and headers are texts here.
+//! This module must not know the operations: methods, targets and headers are texts here.
 
-mod answer;
+mod error;
 mod multipart;
 mod read;
 mod request;
+mod response;
 mod target;
 mod write;
 
-pub use answer::{PartAnswer, read_answers};
-pub use read::{Batch, BatchError, Changeset, PartRequest, read};
+pub use error::BatchError;
+pub use read::{Batch, Changeset, PartRequest, read};
 pub use request::ChangesetWriter;
-pub use target::{InnerTarget, NotOfAccount};
+pub use response::{PartResponse, read_responses};
+pub use target::{AccountMismatch, PartTarget};
 pub use write::{PartHead, end, start_changeset, start_part, write_etag, write_head};

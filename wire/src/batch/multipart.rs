@@ -1,4 +1,4 @@
-//! Multipart bodies: where the parts are, and the header lines in front of each.
+//! Multipart bodies: the parts, and the header lines of each.
 //!
 //! This module must not know what the parts of a batch are for.
 
@@ -15,7 +15,7 @@ pub(super) fn boundary(content_type: &str) -> Option<&str> {
     loop {
         let (name, rest) = parameters.split_once('=')?;
         let (value, rest) = parameter_value(rest.trim_start())?;
-        // What stands in front of the name are parameters without a value.
+        // The name may be preceded by parameters without a value.
         let name = name.rsplit(';').next().unwrap_or_default().trim();
         if name.eq_ignore_ascii_case("boundary") {
             let is_usable = (1..=BATCH_BOUNDARY_CHARS_MAX).contains(&value.len());
@@ -25,7 +25,7 @@ pub(super) fn boundary(content_type: &str) -> Option<&str> {
     }
 }
 
-/// A parameter's value, and what follows the semicolon behind it.
+/// A parameter's value, and what follows its semicolon.
 fn parameter_value(text: &str) -> Option<(&str, &str)> {
     if let Some(quoted) = text.strip_prefix('"') {
         let (value, rest) = quoted.split_once('"')?;
@@ -35,22 +35,22 @@ fn parameter_value(text: &str) -> Option<(&str, &str)> {
     Some((value.trim_end(), rest))
 }
 
-/// The parts of a multipart body: what stands between delimiters, without the line breaks that belong to these.
+/// The parts of a multipart body: the texts between delimiters, without the line breaks that belong to these.
 ///
-/// What stands in front of the first delimiter and behind the last one is ignored.
+/// The text before the first delimiter and after the last one is ignored.
 pub(super) struct Parts<'a> {
     body: &'a [u8],
     delimiter: memmem::Finder<'static>,
-    /// Where the next part starts; `None` behind the last one.
+    /// The start of the next part; `None` after the last one.
     next: Option<usize>,
     is_closed: bool,
 }
 
 /// A delimiter line in a body.
 struct Delimiter {
-    /// Where the line break in front of it starts.
+    /// The start of the line break before it.
     start: usize,
-    /// Where the line behind it starts.
+    /// The start of the next line.
     end: usize,
     is_last: bool,
 }
@@ -65,7 +65,7 @@ impl<'a> Parts<'a> {
         Ok(parts)
     }
 
-    /// Whether the delimiter that ends the body was there; known once there are no more parts.
+    /// Whether the body has its last delimiter; valid after the last part.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
     }
@@ -79,21 +79,21 @@ impl<'a> Parts<'a> {
     fn delimiter_from(&self, mut from: usize) -> Option<Delimiter> {
         loop {
             let found = from + self.delimiter.find(self.body.get(from..)?)?;
-            let behind = found + self.delimiter.needle().len();
+            let after = found + self.delimiter.needle().len();
             let before = self.body.get(..found)?;
             if (before.is_empty() || before.ends_with(b"\n"))
-                && let Some((end, is_last)) = self.end_of_line(behind)
+                && let Some((end, is_last)) = self.end_of_line(after)
             {
                 let before = before.strip_suffix(b"\n").unwrap_or(before);
                 let before = before.strip_suffix(b"\r").unwrap_or(before);
                 return Some(Delimiter { start: before.len(), end, is_last });
             }
-            // A boundary holds no line break, so no line starts inside of what was found.
-            from = behind;
+            // A boundary contains no line break, so no line starts inside of what was found.
+            from = after;
         }
     }
 
-    /// What follows the boundary in its line: `--` if it is the last one, and blanks. `None` if anything else does.
+    /// The end of a delimiter line, and whether `--` marks it as the last; `None` if anything but white space follows.
     fn end_of_line(&self, from: usize) -> Option<(usize, bool)> {
         let rest = self.body.get(from..)?;
         let (is_last, rest) = rest.strip_prefix(b"--").map_or((false, rest), |rest| (true, rest));
@@ -124,12 +124,11 @@ impl<'a> Iterator for Parts<'a> {
 pub(super) struct Lines<'a> {
     rest: &'a [u8],
     left_bytes: usize,
-    is_behind_headers: bool,
 }
 
 impl<'a> Lines<'a> {
     pub(super) fn new(part: &'a [u8]) -> Self {
-        Self { rest: part, left_bytes: BATCH_PART_HEADER_BYTES_MAX, is_behind_headers: false }
+        Self { rest: part, left_bytes: BATCH_PART_HEADER_BYTES_MAX }
     }
 
     /// The next line without its end; `None` at the end of the part.
@@ -146,24 +145,16 @@ impl<'a> Lines<'a> {
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
-    /// The next header; `None` at the blank line behind the headers and at the end of the part.
+    /// The next header; `None` at the blank line after the headers and at the end of the part.
     pub(super) fn next_header(&mut self) -> Result<Option<Header<'a>>, BatchError> {
         match self.next()? {
             None => Ok(None),
-            Some(line) if line.trim_ascii().is_empty() => {
-                self.is_behind_headers = true;
-                Ok(None)
-            }
+            Some(line) if line.trim_ascii().is_empty() => Ok(None),
             Some(line) => Header::read(line).map(Some),
         }
     }
 
-    /// Whether the blank line behind the headers was taken.
-    pub(super) fn is_behind_headers(&self) -> bool {
-        self.is_behind_headers
-    }
-
-    /// What follows the lines that were taken.
+    /// The rest of the part.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -177,7 +168,7 @@ pub(super) struct Header<'a> {
 
 impl<'a> Header<'a> {
     fn read(line: &'a [u8]) -> Result<Self, BatchError> {
-        let malformed = BatchError::Malformed("a line between the headers is none");
+        let malformed = BatchError::Malformed("a header line is malformed");
         let colon = memchr(b':', line).ok_or(malformed)?;
         let (name, value) = line.split_at_checked(colon).ok_or(malformed)?;
         let name = name.trim_ascii_end();
@@ -187,16 +178,16 @@ impl<'a> Header<'a> {
         Ok(Self { name, value: value.strip_prefix(b":").unwrap_or(value).trim_ascii() })
     }
 
-    /// Whether this is the header of that name, in whatever case.
+    /// Whether this is the header of that name, in any letter case.
     pub(super) fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 
-    /// The value of a header that matters, which must be visible ASCII.
+    /// The value, which must be visible ASCII.
     pub(super) fn text(&self) -> Result<&'a str, BatchError> {
         let is_visible = self.value.iter().all(|b| matches!(b, b' '..=b'~' | b'\t'));
         let text = std::str::from_utf8(self.value).ok().filter(|_| is_visible);
-        text.ok_or(BatchError::Malformed("a header holds characters that no header may hold"))
+        text.ok_or(BatchError::Malformed("a header contains characters that are not allowed"))
     }
 }
 
@@ -249,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_bounded_and_tolerant_of_blanks() {
+    fn headers_are_bounded_and_tolerant_of_white_space() {
         let mut lines = Lines::new(b"content-TYPE \t:  x y \nB:\r\n\r\nrest");
         let first = lines.next_header().unwrap().unwrap();
         assert!(first.is("Content-Type"));

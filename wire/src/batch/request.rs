@@ -1,7 +1,9 @@
 //! Request bodies of entity group transactions, as a client writes them (specification 05 §2, §3).
 //!
 //! The boundaries are fixed: nothing between them can look like one, because neither an address nor JSON as this crate
-//! writes it holds a line break.
+//! writes it contains a line break.
+//!
+//! This module must not know how operations are encoded: addresses and bodies come from the caller.
 
 /// A change set in the making.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ impl ChangesetWriter {
         Self { body: buffer }
     }
 
-    /// Adds an operation whose answer is to have no body: the method, the absolute address, and JSON without line
+    /// Adds an operation whose response is to have no body: the method, the absolute address, and JSON without line
     /// breaks.
     pub fn operation(
         &mut self,

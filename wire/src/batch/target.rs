@@ -1,28 +1,32 @@
 //! The targets of the operations inside a batch (specification 05 §3).
+//!
+//! Invariant: a target belongs to the account of the batch.
+//!
+//! This module must not know resources: the path is not decoded.
 
 use crate::target::account_label;
 use model::AccountName;
 
 /// Where an operation inside a batch goes: always to the account of the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InnerTarget<'a> {
-    /// The percent-encoded path behind the endpoint, without the slash between the two.
+pub struct PartTarget<'a> {
+    /// The percent-encoded path after the endpoint, without the slash between the two.
     pub path: &'a str,
     /// The raw query string.
     pub query: &'a str,
 }
 
-/// An operation names another account than the batch that it stands in.
+/// An operation names another account than its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotOfAccount;
+pub struct AccountMismatch;
 
-impl<'a> InnerTarget<'a> {
-    /// Reads an absolute address of whatever scheme and host, an absolute path with or without the account, or a
+impl<'a> PartTarget<'a> {
+    /// Reads an absolute address of any scheme and host, an absolute path with or without the account, or a
     /// relative path.
     ///
-    /// Clients behind proxies know the server by other names than it knows itself, so a host is looked at only for
-    /// the account in front of it, and only if the path does not name the account.
-    pub fn parse(text: &'a str, account: &AccountName, domains: &[String]) -> Result<Self, NotOfAccount> {
+    /// With proxies in between, clients use other host names than the server, so a host matters only for
+    /// the account at its beginning, and only if the path does not name the account.
+    pub fn parse(text: &'a str, account: &AccountName, domains: &[String]) -> Result<Self, AccountMismatch> {
         let (host, rest) = split_host(text);
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let path = path.strip_prefix('/').unwrap_or(path);
@@ -34,14 +38,14 @@ impl<'a> InnerTarget<'a> {
         let label = host.and_then(|host| account_label(host, domains));
         let label = label.map(|label| label.strip_suffix("-secondary").unwrap_or(label));
         match label {
-            Some(label) if label != account.as_str() => Err(NotOfAccount),
-            _ if path.split_once('(').map_or(path, |(name, _)| name).contains('/') => Err(NotOfAccount),
+            Some(label) if label != account.as_str() => Err(AccountMismatch),
+            _ if path.split_once('(').map_or(path, |(name, _)| name).contains('/') => Err(AccountMismatch),
             _ => Ok(Self { path, query }),
         }
     }
 }
 
-/// The host of an absolute address, and everything behind it.
+/// The host of an absolute address, and the rest.
 fn split_host(text: &str) -> (Option<&str>, &str) {
     let Some((scheme, rest)) = text.split_once("://") else { return (None, text) };
     let is_scheme = !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
@@ -59,7 +63,7 @@ mod tests {
     #[test]
     fn targets_resolve_inside_the_account() {
         let account = AccountName::new("acct").unwrap();
-        let parse = |text| InnerTarget::parse(text, &account, &["tables.example.net".to_owned()]);
+        let parse = |text| PartTarget::parse(text, &account, &["tables.example.net".to_owned()]);
         for text in [
             "https://acct.table.core.example/cars(PartitionKey='a',RowKey='b')?x=y",
             "https://acct-secondary.table.core.example/cars(PartitionKey='a',RowKey='b')?x=y",
@@ -73,12 +77,12 @@ mod tests {
             "/cars(PartitionKey='a',RowKey='b')?x=y",
             "cars(PartitionKey='a',RowKey='b')?x=y",
         ] {
-            let expected = InnerTarget { path: "cars(PartitionKey='a',RowKey='b')", query: "x=y" };
+            let expected = PartTarget { path: "cars(PartitionKey='a',RowKey='b')", query: "x=y" };
             assert_eq!(parse(text), Ok(expected), "{text}");
         }
         // A table may have the name of the account, and a key may look like an address.
         for text in ["/acct", "acct()", "t(PartitionKey='http://x/y',RowKey='acct/')"] {
-            assert_eq!(parse(text), Ok(InnerTarget { path: text.trim_start_matches('/'), query: "" }), "{text}");
+            assert_eq!(parse(text), Ok(PartTarget { path: text.trim_start_matches('/'), query: "" }), "{text}");
         }
     }
 
@@ -92,7 +96,7 @@ mod tests {
             "other/cars",
             "/acct2/cars",
         ] {
-            assert_eq!(InnerTarget::parse(text, &account, &[]), Err(NotOfAccount), "{text}");
+            assert_eq!(PartTarget::parse(text, &account, &[]), Err(AccountMismatch), "{text}");
         }
     }
 }

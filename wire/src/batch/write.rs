@@ -1,22 +1,24 @@
-//! Answers to batches, framed as the service frames them (specification 05 §4, §5).
+//! Writes responses to batches, framed as the service frames them (specification 05 §4, §5).
 //!
-//! A batch answer is [`start_changeset`], for each operation [`start_part`], [`write_head`], its body and a line break,
-//! then [`end`] of the change set and [`end`] of the batch. The answer to a query stands in the batch itself, without
+//! The response to a batch is [`start_changeset`], for each operation [`start_part`], [`write_head`], its body and a line break,
+//! then [`end`] of the change set and [`end`] of the batch. The response to a query is a part of the batch itself, without
 //! a change set around it.
+//!
+//! This module must not know how the bodies of responses are encoded.
 
 use crate::negotiation::Preference;
 use model::{DateTime, ETag};
 
-/// Status line and headers of the answer to one operation.
+/// Status line and headers of the response to one operation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PartHead<'a> {
     /// The HTTP status.
     pub status: u16,
-    /// `Content-ID`, as it stands among the headers of the operation.
+    /// `Content-ID` of the operation.
     pub content_id: Option<&'a str>,
-    /// Whether there is an `X-Content-Type-Options: nosniff`.
+    /// Whether to write `X-Content-Type-Options: nosniff`.
     pub has_nosniff: bool,
-    /// Whether there is a `Cache-Control: no-cache`.
+    /// Whether to write `Cache-Control: no-cache`.
     pub has_no_cache: bool,
     /// `Preference-Applied`
     pub preference: Option<Preference>,
@@ -26,22 +28,22 @@ pub struct PartHead<'a> {
     pub content_type: Option<&'a str>,
     /// `Location`
     pub location: Option<&'a [u8]>,
-    /// Whether the location also stands in `DataServiceId`.
+    /// Whether the location is repeated in `DataServiceId`.
     pub has_data_service_id: bool,
-    /// The Timestamp that is shown as `ETag`.
+    /// The Timestamp of which `ETag` is made.
     pub etag: Option<DateTime>,
     /// Continuation headers: name and token.
     pub continuation: &'a [(&'static str, String)],
 }
 
-/// Writes what stands in front of the parts of a change set.
+/// Writes the beginning of a change set, up to its first part.
 pub fn start_changeset(out: &mut Vec<u8>, batch: &str, changeset: &str) {
     for text in ["--", batch, "\r\nContent-Type: multipart/mixed; boundary=", changeset, "\r\n\r\n"] {
         out.extend_from_slice(text.as_bytes());
     }
 }
 
-/// Writes what stands in front of the status line of a part.
+/// Writes the beginning of a part, up to its status line.
 pub fn start_part(out: &mut Vec<u8>, boundary: &str) {
     out.extend_from_slice(b"--");
     out.extend_from_slice(boundary.as_bytes());
@@ -57,8 +59,8 @@ pub fn end(out: &mut Vec<u8>, boundary: &str) {
 
 /// Writes status line and headers, with the blank line that ends them.
 ///
-/// The service orders the headers of an answer with an entity otherwise than those of other answers (05 §4). Where the
-/// continuation headers of a query stand is UNVERIFIED (05 §4.1).
+/// The order of headers is different in responses with an entity and in all others (05 §4). The position of the
+/// continuation headers of a query is UNVERIFIED (05 §4.1).
 pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
     let mut writer = HeadWriter { out };
     writer.status_line(head.status);
@@ -86,7 +88,7 @@ pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes the header with the `ETag` of this Timestamp, the last one of an answer without continuation.
+/// Writes the header with the `ETag` of this Timestamp, the last one of a response without continuation.
 pub fn write_etag(out: &mut Vec<u8>, timestamp: DateTime) {
     out.extend_from_slice(b"ETag: ");
     ETag::of(timestamp).write_to(out);
@@ -126,7 +128,7 @@ impl HeadWriter<'_> {
     }
 }
 
-/// The text behind the status, which is the standard one for every status that an operation has.
+/// The standard text for every status that an operation has.
 fn reason_phrase(status: u16) -> &'static str {
     match status {
         200 => "OK",
@@ -261,7 +263,7 @@ DataServiceVersion: 1.0;
     }
 
     #[test]
-    fn headers_by_kind_of_answer() {
+    fn headers_by_kind_of_response() {
         let created = PartHead {
             status: 201,
             content_id: Some("7"),

@@ -1,20 +1,22 @@
 //! The tokens of a filter text.
+//!
+//! This module must not know the grammar: which token may follow which.
 
 use super::FilterError;
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
-    /// Behind the last token.
+    /// After the last token.
     End,
     OpenParenthesis,
     CloseParenthesis,
     Comma,
     Minus,
     Slash,
-    /// A character that the grammar of OData knows and filters of this service have no use for.
+    /// A character of OData's grammar that filters of this service do not use.
     Symbol,
-    /// A property, an operator or a function; which one depends on where it stands.
+    /// A property, an operator or a function; its position decides.
     Identifier,
     Literal(LiteralKind),
 }
@@ -41,18 +43,18 @@ pub(super) enum LiteralKind {
 pub(super) struct Token<'t> {
     pub(super) kind: TokenKind,
     pub(super) text: &'t str,
-    /// Where it starts, in bytes.
+    /// Its start, in bytes.
     pub(super) start: usize,
 }
 
 impl Token<'_> {
-    /// Where it ends, in bytes.
+    /// Its end, in bytes.
     pub(super) fn end(&self) -> usize {
         self.start + self.text.len()
     }
 }
 
-/// Cuts a text into tokens.
+/// Splits a text into tokens.
 pub(super) struct Lexer<'t> {
     text: &'t str,
     at: usize,
@@ -67,7 +69,7 @@ impl<'t> Lexer<'t> {
         self.text
     }
 
-    /// The next token; behind the last one it is `End` for ever.
+    /// The next token; after the last one always `End`.
     pub(super) fn next(&mut self) -> Result<Token<'t>, FilterError> {
         let rest = self.rest().trim_start();
         self.at = self.text.len() - rest.len();
@@ -82,7 +84,7 @@ impl<'t> Lexer<'t> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The kind and the length in bytes of the token at the beginning of `rest`, which stands at the current place.
+    /// The kind and the length in bytes of the token at the beginning of `rest`, the text from the current position on.
     fn scan(&self, rest: &str) -> Result<(TokenKind, usize), FilterError> {
         let Some(first) = rest.chars().next() else {
             return Ok((TokenKind::End, 0));
@@ -121,7 +123,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// A minus belongs to the number that follows it without a blank.
+    /// A minus belongs to a number that follows it without white space.
     fn minus(&self, rest: &str) -> Result<(TokenKind, usize), FilterError> {
         let tail = rest.strip_prefix('-').unwrap_or_default();
         if tail.starts_with(|c: char| c.is_ascii_digit()) {
@@ -186,7 +188,7 @@ pub(super) const NOT_A_NUMBER: &str = "NaN";
 /// The literal that is greater than every number (UNVERIFIED, 04 §2.1).
 pub(super) const INFINITY: &str = "INF";
 
-/// The literal that a word in front of a quote begins.
+/// The kind of literal that a word before a quote begins.
 ///
 /// UNVERIFIED: any letter case is accepted, as by the OData library of the service; 04 §2.1 knows lower case.
 fn literal_prefix(word: &str) -> Option<LiteralKind> {
@@ -207,7 +209,7 @@ fn starts_identifier(character: char) -> bool {
     character == '_' || character.is_alphabetic()
 }
 
-/// Reaches as far as the name of a property can; see [`model::name::check_property_name`].
+/// The length of the longest name at the beginning of a text; see [`model::name::check_property_name`].
 fn identifier_length(text: &str) -> usize {
     let continues = |c: char| {
         if c.is_ascii() { c == '_' || c.is_ascii_alphanumeric() } else { !c.is_control() && !c.is_whitespace() }

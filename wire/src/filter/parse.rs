@@ -1,7 +1,9 @@
 //! The grammar of a filter text (specification 04 §2), and what its operators accept (04 §7).
 //!
-//! Operands and pending operators stand on two stacks of the heap, so nesting costs no stack of the thread.
-//! Errors of meaning are kept until the whole text has proved to be well-formed; the first one is then the answer.
+//! Operands and pending operators are kept on two stacks on the heap, so nesting takes no stack of the thread.
+//! The first type error is kept until the whole text has been parsed, and reported if the text is well-formed.
+//!
+//! This module must not know characters: it works on tokens.
 
 use super::FilterError;
 use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind};
@@ -20,7 +22,7 @@ enum BinaryOperator {
     Multiplicative,
 }
 
-/// What waits for the operands, or the end, of what stands behind it.
+/// An operator, parenthesis or call that waits for the operands, or the end, of what follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pending {
     Binary(BinaryOperator),
@@ -32,7 +34,7 @@ enum Pending {
 
 /// How tightly operators bind; a greater number binds tighter.
 type Precedence = u8;
-/// What only its closing parenthesis ends.
+/// Ended by its closing parenthesis only.
 const OPEN: Precedence = 0;
 /// Binds less tightly than every operator.
 const LOOSEST: Precedence = 1;
@@ -80,14 +82,14 @@ impl BinaryOperator {
     }
 }
 
-/// What an expression stands for.
+/// A parsed expression.
 #[derive(Debug)]
 enum Operand {
     Condition(Filter),
     Property(PropertyName),
     Literal(Literal),
     Null,
-    /// Something that was refused; nothing more is said about it.
+    /// An expression that was refused; no further error is reported for it.
     Refused,
 }
 
@@ -103,9 +105,9 @@ impl Operand {
         }
     }
 
-    /// The condition that the operand is where one is asked for; otherwise the operand again.
+    /// The operand as a condition; if it is not one, the operand again.
     ///
-    /// UNVERIFIED: a literal `true` or `false` is the condition that always or never holds (04 §2).
+    /// UNVERIFIED: a literal `true` or `false` is the condition that is always or never true (04 §2).
     fn into_condition(self) -> Result<Filter, Self> {
         match self {
             Self::Condition(filter) => Ok(filter),
@@ -154,7 +156,7 @@ impl<'t> Parser<'t> {
         FilterError::syntax(self.lexer.text(), self.token.end())
     }
 
-    /// Goes on to the next token; answers the one left behind.
+    /// Advances to the next token; returns the current one.
     fn take(&mut self) -> Result<Token<'t>, FilterError> {
         let next = self.lexer.next()?;
         Ok(std::mem::replace(&mut self.token, next))
@@ -165,7 +167,7 @@ impl<'t> Parser<'t> {
         Operand::Refused
     }
 
-    /// The last operand. There always is one, because operators and operands take turns.
+    /// The last operand. There always is one, because operators and operands alternate.
     fn pop(&mut self) -> (Operand, Option<BinaryOperator>) {
         self.operands.pop().unwrap_or((Operand::Refused, None))
     }
@@ -185,7 +187,7 @@ impl<'t> Parser<'t> {
         Some(pending)
     }
 
-    /// Whatever may stand in front of an operand, and the operand.
+    /// Parses everything that may precede an operand, and the operand.
     fn operand(&mut self) -> Result<(), FilterError> {
         loop {
             let operand = match self.token.kind {
@@ -243,7 +245,7 @@ impl<'t> Parser<'t> {
         Ok(Some(operand))
     }
 
-    /// Whatever may stand behind an operand. Answers whether another operand has to follow.
+    /// Parses everything that may follow an operand. Returns whether another operand has to follow.
     fn operator(&mut self) -> Result<bool, FilterError> {
         loop {
             if let Some(operator) = BinaryOperator::of(self.token) {
@@ -381,7 +383,7 @@ fn without_suffix(text: &str) -> &str {
     text.trim_end_matches(|c: char| c.is_ascii_alphabetic())
 }
 
-/// What stands between the quotes of a literal such as `guid'…'`.
+/// The text between the quotes of a literal such as `guid'…'`.
 fn quoted(text: &str) -> &str {
     text.split_once('\'').and_then(|(_, rest)| rest.strip_suffix('\'')).unwrap_or_default()
 }
@@ -431,7 +433,7 @@ fn incompatible_operands(left: &str, right: &str, operator: &str) -> FilterError
     ))
 }
 
-/// `not` of what is no condition (UNVERIFIED; the text is of one family with that of binary operators).
+/// `not` of what is not a condition (UNVERIFIED; the text is modelled on that for binary operators).
 fn incompatible_operand(operand: &str) -> FilterError {
     FilterError::because(format!(
         "A unary operator with an incompatible type was detected. \
@@ -439,7 +441,7 @@ fn incompatible_operand(operand: &str) -> FilterError {
     ))
 }
 
-/// There is no null in an entity, so no comparison with it makes sense (04 §7).
+/// Entities have no null values, so a comparison with null is refused (04 §7).
 fn null_comparison(operator: Operator) -> FilterError {
     let name = match operator {
         Operator::Equal | Operator::NotEqual => return FilterError::invalid_input(),

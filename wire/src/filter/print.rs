@@ -1,4 +1,8 @@
-//! The text of a filter.
+//! Prints a filter.
+//!
+//! Invariant: printed text parses to the same tree.
+//!
+//! This module must not know how a filter is parsed, evaluated or planned.
 
 use super::lex::{INFINITY, NOT_A_NUMBER};
 use crate::number::write_double;
@@ -7,9 +11,9 @@ use model::filter::{Comparison, Literal, Operator};
 use std::fmt::Write;
 
 /// The text of a filter, in the form that every implementation of the service reads: literals on the right, and
-/// parentheses around what `not` negates. Other parentheses stand only where the tree needs them.
+/// parentheses around the operand of `not`. Other parentheses are written only where the tree needs them.
 ///
-/// An `And` or `Or` of fewer than two operands has no text of its own and is printed as what it is worth.
+/// An `And` or `Or` of fewer than two operands has no text of its own and is printed as its value.
 pub fn print(filter: &Filter) -> String {
     let mut out = String::new();
     write_filter(&mut out, filter);

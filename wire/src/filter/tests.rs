@@ -1,4 +1,4 @@
-//! Tests of filter texts, from the grammar to the answer of the worked example.
+//! Tests of filter texts, from the grammar to the result of the worked example.
 
 use super::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
@@ -18,7 +18,7 @@ fn is_true(property: &str) -> Filter {
     Filter::IsTrue(PropertyName::new(property))
 }
 
-/// Operators, precedence, parentheses and blanks: the text, and the canonical text of the tree that it is.
+/// Operators, precedence, parentheses and white space: the text, and the canonical text of its tree.
 #[test]
 fn texts_are_read_as_the_trees_that_they_mean() {
     for (input, canonical) in [
@@ -66,7 +66,7 @@ fn texts_are_read_as_the_trees_that_they_mean() {
 }
 
 #[test]
-fn system_properties_are_told_from_custom_ones_by_exact_case() {
+fn system_properties_are_recognized_by_exact_case() {
     for (name, property) in [
         ("PartitionKey", PropertyName::PartitionKey),
         ("RowKey", PropertyName::RowKey),
@@ -196,7 +196,7 @@ fn errors_are_those_of_the_service() {
     }
 }
 
-/// One message for whatever breaks the grammar, and one for literals that do not fit their type.
+/// One message for every syntax error, and one for literals that do not fit their type.
 #[test]
 fn other_errors_of_syntax() {
     for (input, message) in [
@@ -321,7 +321,7 @@ fn the_deepest_filter_fits_the_stack_of_a_thread() {
     assert!(!model::plan::plan_tables(Some(&filter)).is_empty());
 }
 
-/// The worked example of specification 04 §8, from text to answer.
+/// The worked example of specification 04 §8, from text to result.
 #[test]
 fn the_worked_example_of_the_specification() {
     let values = [

@@ -1,31 +1,35 @@
-//! An entity as one line of text: what a service shows of it with minimal metadata, exact in every bit.
+//! An entity as one line of text: the JSON of a service at minimal metadata, exact in every bit.
 //!
-//! What a client library reads of a page, it reads of such a line. Doubles are annotated, so that `5.0` stays a double
-//! whatever reads it, and a negative zero keeps its sign, which no answer of the service shows (01 §6.2).
+//! Client libraries read such a line as they read an entity of a page. Doubles are annotated, so that `5.0` stays a double
+//! in every reader, and a negative zero keeps its sign, which no response of the service shows (01 §6.2).
+//!
+//! Invariant: what is written is read back equal in every bit.
+//!
+//! This module must not know files.
 
-use super::escape::write_json_string;
-use super::write::{close_object, write_beginning, write_value};
+use super::write::{close_object, write_name_and_type, write_value};
+use crate::json_string::write_json_string;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Properties};
 use model::{DateTime, ETag, EdmType, EdmValue};
 
 /// The system properties of an entity.
 #[derive(Debug, Clone, Copy)]
-pub struct StampedKey<'a> {
+pub struct SystemProperties<'a> {
     /// The partition key.
     pub partition: &'a str,
     /// The row key.
     pub row: &'a str,
-    /// When it was written last; nothing leaves Timestamp and `ETag` out.
+    /// The instant of the last write; `None` omits Timestamp and `ETag`.
     pub timestamp: Option<DateTime>,
-    /// Its `ETag`; nothing stands for the one that follows from the Timestamp.
+    /// Its `ETag`; `None` for the one that follows from the Timestamp.
     pub etag: Option<&'a str>,
 }
 
-/// Appends an entity without the line break behind it.
+/// Appends an entity, without a line break.
 pub fn write_entity_line(
     out: &mut Vec<u8>,
-    key: &StampedKey<'_>,
+    key: &SystemProperties<'_>,
     properties: Properties<'_>,
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
@@ -44,7 +48,7 @@ pub fn write_entity_line(
     for property in properties {
         let property = property?;
         let is_plain = matches!(property.edm_type(), EdmType::String | EdmType::Boolean | EdmType::Int32);
-        write_beginning(out, &property, !is_plain)?;
+        write_name_and_type(out, &property, !is_plain)?;
         match property.value()? {
             EdmValue::Double(double) if double.to_bits() == (-0.0_f64).to_bits() => out.extend_from_slice(b"-0.0"),
             _ => write_value(out, &property)?,
@@ -70,7 +74,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn line(timestamp: Option<DateTime>, properties: &RecordBuilder) -> String {
-        let key = StampedKey { partition: "p\u{e9}", row: "", timestamp, etag: None };
+        let key = SystemProperties { partition: "p\u{e9}", row: "", timestamp, etag: None };
         let mut out = Vec::new();
         write_entity_line(&mut out, &key, properties.properties()).unwrap();
         String::from_utf8(out).unwrap()

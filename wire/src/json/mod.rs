@@ -1,23 +1,24 @@
 //! JSON of the Table service: OData version 3 at three metadata levels (specification 03 §2, §3).
+//!
+//! Invariant: bodies are parsed by `serde_json` alone.
+//!
+//! This module must not know which requests use JSON.
 
-mod block;
 mod encoder_cache;
-mod escape;
 mod line;
 mod members;
-mod plain;
 mod read;
 mod request;
 mod sets;
 mod write;
 
+pub use crate::json_string::write_json_string;
 pub use encoder_cache::EncoderCache;
-pub use escape::write_json_string;
-pub use line::{StampedKey, write_entity_line};
-pub use read::{EntityReader, read_entity, read_stored_entity, read_table};
+pub use line::{SystemProperties, write_entity_line};
+pub use read::{read_entity, read_stored_entity, read_table};
 pub use request::{write_entity_request, write_table_request};
 pub use sets::{read_entity_set, read_table_set};
 pub use write::{
-    Context, EntityForm, end_entity_set, write_entity_in_set, write_single_entity, write_single_table,
+    JsonContext, JsonEntityContext, end_entity_set, write_entity_in_set, write_single_entity, write_single_table,
     write_start_of_entity_set, write_table_set,
 };

@@ -1,70 +1,53 @@
-//! Request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
+//! Reads request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
+//!
+//! Invariant: numbers are parsed from their text, so that no digit is lost before the type is known.
+//!
+//! This module must not know how members are found; [`super::members`] does.
 
-use super::members::Members;
-use super::plain::Value;
+use super::members::{Key, Members, Text};
 use crate::binary::read_base64;
-use crate::entity_body::{BodyError, EntityBody, Keys, StoredEntity, datetime, finite_double, key};
+use crate::entity_body::{BodyError, EntityBody, KeyLocation, StoredEntity, datetime, finite_double, key};
 use memchr::memchr;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::{EdmType, EdmValue, Guid, RecordBuilder};
-use serde::de::Visitor;
 use std::borrow::Cow;
-use std::fmt;
-
-/// Reads the bodies of inserts, updates, merges and upserts, one after another.
-///
-/// Neighbours in a batch mostly have the same members in the same order, which are found out once.
-#[derive(Debug, Default)]
-pub struct EntityReader<'a> {
-    members: Members<'a>,
-}
-
-impl<'a> EntityReader<'a> {
-    /// Reads the next body.
-    pub fn read(&mut self, body: &'a [u8], keys: Keys) -> Result<EntityBody, BodyError> {
-        self.members.read(body)?;
-        entity(&mut self.members, body.len(), keys, Zero::Unsigned)
-    }
-}
 
 /// Reads the body of an insert, update, merge or upsert.
-pub fn read_entity(body: &[u8], keys: Keys) -> Result<EntityBody, BodyError> {
-    EntityReader::default().read(body, keys)
+pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
+    entity(&Members::read(body)?, body.len(), keys, Zero::Unsigned)
 }
 
 /// Reads an entity with its keys as a service gives it or a file keeps it: with the Timestamp and the `ETag`, if they
 /// are there, and with the sign of zero, if it was written.
 pub fn read_stored_entity(text: &[u8]) -> Result<StoredEntity, BodyError> {
-    let mut members = Members::default();
-    members.read(text)?;
-    let body = entity(&mut members, text.len(), Keys::InBody, Zero::Signed)?;
-    let timestamp = members.timestamp().filter(|value| *value != NULL);
+    let members = Members::read(text)?;
+    let body = entity(&members, text.len(), KeyLocation::Body, Zero::Signed)?;
+    let timestamp = members.timestamp.filter(|value| *value != NULL);
     let timestamp = timestamp.map(|value| datetime(TIMESTAMP, &string(value)?));
-    let etag = members.etag().filter(|value| *value != NULL).map(|value| Ok(Box::from(&*string(value)?)));
+    let etag = members.etag.filter(|value| *value != NULL).map(|value| Ok(Box::from(&*string(value)?)));
     Ok(StoredEntity { body, timestamp: timestamp.transpose()?, etag: etag.transpose()? })
 }
 
-fn entity(members: &mut Members<'_>, capacity: usize, keys: Keys, zero: Zero) -> Result<EntityBody, BodyError> {
-    let (partition, row) = (key_text(members.partition())?, key_text(members.row())?);
-    if keys == Keys::InBody && (partition.is_none() || row.is_none()) {
+fn entity(members: &Members<'_>, capacity: usize, keys: KeyLocation, zero: Zero) -> Result<EntityBody, BodyError> {
+    let (partition, row) = (key_text(members.partition)?, key_text(members.row)?);
+    if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
     }
     members.check_names()?;
     let partition = partition.map(|text| key(PARTITION_KEY, &text)).transpose()?;
     let row = row.map(|text| key(ROW_KEY, &text)).transpose()?;
     let mut properties = RecordBuilder::with_capacity(capacity);
-    for property in members.properties() {
-        let declared = members.declared(property).map(annotated_type).transpose()?;
+    for property in &members.properties {
+        let declared = property.declared_type.map(annotated_type).transpose()?;
         push_property(&mut properties, &property.name, property.value, declared, zero)?;
     }
     Ok(EntityBody { partition, row, properties })
 }
 
-/// Reads the body of Create Table: the table's name as it stands, if there is one.
+/// Reads the body of Create Table: the table's name, not checked; `None` if it is missing or null.
 pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
-    let mut members = Members::default();
-    members.read(body)?;
-    let value = members.properties().find(|member| member.name == "TableName").map(|member| member.value);
+    let members = Members::read(body)?;
+    let value = members.properties.iter().find(|member| member.name == "TableName").map(|member| member.value);
     match value {
         None | Some(NULL) => Ok(None),
         Some(value) => Ok(Some(string(value)?.into_owned())),
@@ -80,52 +63,23 @@ enum Zero {
     Signed,
 }
 
-const NULL: Value<'static> = Value::Raw("null");
+const NULL: &str = "null";
 
 /// The text of a key; a null key counts as missing.
-fn key_text<'a>((value, declared): (Option<Value<'a>>, Option<Value<'a>>)) -> Result<Option<Cow<'a, str>>, BodyError> {
-    let declared = declared.map(annotated_type).transpose()?;
+fn key_text(key: Key<'_>) -> Result<Option<Cow<'_, str>>, BodyError> {
+    let declared = key.declared_type.map(annotated_type).transpose()?;
     if declared.is_some_and(|edm_type| edm_type != EdmType::String) {
         return Err(BodyError::Malformed);
     }
-    value.filter(|value| *value != NULL).map(string).transpose()
+    key.value.filter(|value| *value != NULL).map(string).transpose()
 }
 
-fn annotated_type(value: Value<'_>) -> Result<EdmType, BodyError> {
+fn annotated_type(value: &str) -> Result<EdmType, BodyError> {
     EdmType::from_name(&string(value)?).ok_or(BodyError::Malformed)
 }
 
-/// A string that is borrowed from the body where it holds no escapes.
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
-
-impl<'de> serde::Deserialize<'de> for Text<'de> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(TextVisitor)
-    }
-}
-
 /// The text of a value, if that is a string.
-fn string(value: Value<'_>) -> Result<Cow<'_, str>, BodyError> {
-    let raw = match value {
-        Value::Text(text) => return Ok(Cow::Borrowed(text)),
-        Value::Raw(raw) => raw,
-    };
+fn string(raw: &str) -> Result<Cow<'_, str>, BodyError> {
     let quoted = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
     // The value was read once already, so without an escape there is nothing left to check.
     if let Some(text) = quoted.filter(|text| memchr(b'\\', text.as_bytes()).is_none()) {
@@ -138,18 +92,16 @@ fn string(value: Value<'_>) -> Result<Cow<'_, str>, BodyError> {
 fn push_property(
     properties: &mut RecordBuilder,
     name: &str,
-    value: Value<'_>,
+    value: &str,
     declared: Option<EdmType>,
     zero: Zero,
 ) -> Result<(), BodyError> {
-    let (first, text) = match value {
-        Value::Text(text) => (b'"', Cow::Borrowed(text)),
-        Value::Raw(raw) => match raw.bytes().next().ok_or(BodyError::Malformed)? {
-            b'n' => return Ok(()),
-            b'"' => (b'"', string(value)?),
-            b'{' | b'[' => return Err(BodyError::Malformed),
-            first => (first, Cow::Borrowed(raw)),
-        },
+    let first = value.bytes().next().ok_or(BodyError::Malformed)?;
+    let text = match first {
+        b'n' => return Ok(()),
+        b'"' => string(value)?,
+        b'{' | b'[' => return Err(BodyError::Malformed),
+        _ => Cow::Borrowed(value),
     };
     let quoted = first == b'"';
     let edm_type = declared.unwrap_or(match first {
@@ -174,7 +126,7 @@ fn push_property(
         EdmType::DateTime => EdmValue::DateTime(datetime(name, &text)?),
         EdmType::Double => {
             let value = double(&text, quoted).ok_or(malformed)?;
-            // Adding zero takes the sign from a zero.
+            // Adding zero removes the sign of a zero.
             EdmValue::Double(if zero == Zero::Signed { value } else { value + 0.0 })
         }
         EdmType::Guid => EdmValue::Guid(Guid::parse(&text).ok_or(malformed)?),
@@ -208,7 +160,7 @@ mod tests {
     use super::*;
 
     fn properties(body: &str) -> Vec<(String, String)> {
-        let entity = read_entity(body.as_bytes(), Keys::InTarget).unwrap();
+        let entity = read_entity(body.as_bytes(), KeyLocation::Address).unwrap();
         entity
             .properties
             .properties()
@@ -226,11 +178,11 @@ mod tests {
     }
 
     fn error(body: &str) -> BodyError {
-        read_entity(body.as_bytes(), Keys::InBody).unwrap_err()
+        read_entity(body.as_bytes(), KeyLocation::Body).unwrap_err()
     }
 
     #[test]
-    fn types_follow_annotations_before_or_behind_and_else_the_json_form() {
+    fn types_follow_annotations_before_or_after_and_else_the_json_form() {
         for (body, expected) in [
             (r#"{"a":"x"}"#, "String(\"x\")"),
             (r#"{"a":"2024-01-01T00:00:00Z"}"#, "String(\"2024-01-01T00:00:00Z\")"),
@@ -294,6 +246,16 @@ mod tests {
             "{\"a\":\"\\ud800\"}",
             "{\"a\":\"\n\"}",
             "{\"a\":tru}",
+            "{\"a\":nullx}",
+            "{\"a\":-}",
+            "{\"a\":1.}",
+            "{\"a\":.5}",
+            "{\"a\":1e}",
+            "{\"a\":+1}",
+            "{,}",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":\"x}",
             r#"{"a@odata.type":"Edm.Decimal","a":"1"}"#,
             r#"{"a@odata.type":5,"a":"1"}"#,
             r#"{"a@odata.type":"Edm.Guid","a":"x"}"#,
@@ -308,12 +270,12 @@ mod tests {
             r#"{"PartitionKey":5,"RowKey":"r"}"#,
             r#"{"PartitionKey@odata.type":"Edm.Int32","PartitionKey":"p","RowKey":"r"}"#,
         ] {
-            let got = read_entity(body.as_bytes(), Keys::InTarget);
+            let got = read_entity(body.as_bytes(), KeyLocation::Address);
             assert_eq!(got, Err(BodyError::Malformed), "{body}");
         }
-        assert_eq!(read_entity(b"{\"a\":\"\xFF\"}", Keys::InTarget), Err(BodyError::Malformed));
+        assert_eq!(read_entity(b"{\"a\":\"\xFF\"}", KeyLocation::Address), Err(BodyError::Malformed));
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(read_entity(deep.as_bytes(), Keys::InTarget), Err(BodyError::Malformed));
+        assert_eq!(read_entity(deep.as_bytes(), KeyLocation::Address), Err(BodyError::Malformed));
     }
 
     #[test]

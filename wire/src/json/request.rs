@@ -1,15 +1,17 @@
 //! Request bodies, as a client writes them (specification 03 §2).
+//!
+//! Invariant: a server reads what is written in the same types.
 
-use super::escape::write_json_string;
-use super::write::{close_object, write_beginning, write_value};
+use super::write::{close_object, write_name_and_type, write_value};
+use crate::json_string::write_json_string;
 use model::name::{PARTITION_KEY, ROW_KEY};
 use model::record::DamagedRecord;
 use model::{EdmType, EntityKey, RecordBuilder};
 
 /// Appends an entity with its keys.
 ///
-/// Every type that JSON cannot tell from another is annotated, doubles too: whether `5` or `5.0` is written for a
-/// double, no server takes it for another type.
+/// Every type that JSON does not distinguish is annotated, doubles too: whether `5` or `5.0` is written for a
+/// double, no server reads another type.
 pub fn write_entity_request(
     out: &mut Vec<u8>,
     key: &EntityKey,
@@ -25,7 +27,7 @@ pub fn write_entity_request(
     for property in properties.properties() {
         let property = property?;
         let is_plain = matches!(property.edm_type(), EdmType::String | EdmType::Boolean | EdmType::Int32);
-        write_beginning(out, &property, !is_plain)?;
+        write_name_and_type(out, &property, !is_plain)?;
         write_value(out, &property)?;
         out.push(b',');
     }
@@ -43,7 +45,7 @@ pub fn write_table_request(out: &mut Vec<u8>, table: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entity_body::Keys;
+    use crate::entity_body::KeyLocation;
     use crate::json::read_entity;
     use model::{DateTime, EdmValue, Guid, KeyText};
 
@@ -68,7 +70,7 @@ mod tests {
         }
         let mut body = Vec::new();
         write_entity_request(&mut body, &key, &properties).unwrap();
-        let read = read_entity(&body, Keys::InBody).unwrap();
+        let read = read_entity(&body, KeyLocation::Body).unwrap();
         assert_eq!((read.partition.as_ref(), read.row.as_ref()), (Some(&key.partition), Some(&key.row)));
         assert_eq!(read.properties, properties, "{}", String::from_utf8_lossy(&body));
         assert!(String::from_utf8(body).unwrap().contains("\"Whole@odata.type\":\"Edm.Double\",\"Whole\":5.0"));

@@ -1,4 +1,6 @@
-//! Answers that hold several entities or tables, as a client reads them (specification 03 §3).
+//! Responses with several entities or tables, as a client reads them (specification 03 §3).
+//!
+//! This module must not know continuation tokens, which are headers.
 
 use super::read::read_stored_entity;
 use crate::entity_body::{BodyError, StoredEntity};
@@ -49,8 +51,11 @@ mod tests {
         let rows: Vec<_> = entities.iter().map(|entity| entity.body.row.as_ref().unwrap().as_str()).collect();
         assert_eq!(rows, ["1", ""]);
         assert_eq!(entities[0].body.properties.len(), 2, "the Timestamp is not a custom property");
-        let told = |entity: &StoredEntity| (entity.timestamp.is_some(), entity.etag.as_deref().map(str::to_owned));
-        assert_eq!(entities.iter().map(told).collect::<Vec<_>>(), [(true, Some("W/\"x\"".to_owned())), (false, None)]);
+        let stamps = |entity: &StoredEntity| (entity.timestamp.is_some(), entity.etag.as_deref().map(str::to_owned));
+        assert_eq!(
+            entities.iter().map(stamps).collect::<Vec<_>>(),
+            [(true, Some("W/\"x\"".to_owned())), (false, None)]
+        );
         assert_eq!(read_entity_set(br#"{"value":[]}"#), Ok(vec![]));
         assert_eq!(read_entity_set(br#"{"value":[{"RowKey":"1"}]}"#), Err(BodyError::KeyMissing));
         for malformed in ["", "[]", "{}", r#"{"value":5}"#, r#"{"value":[5]}"#, r#"{"value":[{"#] {

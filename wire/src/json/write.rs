@@ -1,8 +1,10 @@
-//! Answers, byte for byte in the order and spelling of the service (specification 03 §3).
+//! Writes responses, byte for byte in the order and spelling of the service (specification 03 §3).
+//!
+//! This module must not know HTTP. Of an entity it reads the stored record only.
 
 use super::encoder_cache::EncoderCache;
-use super::escape::{write_escaped, write_escaped_bytes, write_json_string};
 use crate::binary::write_base64;
+use crate::json_string::{write_escaped, write_escaped_bytes, write_json_string};
 use crate::negotiation::MetadataLevel;
 use crate::number::write_double;
 use crate::select::Select;
@@ -12,22 +14,22 @@ use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Properties, Property};
 use model::{AccountName, EdmType, EdmValue, EntityView};
 
-/// What the addresses in an answer are made of.
+/// What every response is written from.
 #[derive(Debug, Clone, Copy)]
-pub struct Context<'a> {
+pub struct JsonContext<'a> {
     /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
     pub base: &'a str,
     /// The account.
     pub account: &'a AccountName,
-    /// The metadata level of the answer.
+    /// The metadata level of the response.
     pub level: MetadataLevel,
 }
 
-/// How entities of one table are written.
+/// What the entities of one table are written from.
 #[derive(Debug, Clone, Copy)]
-pub struct EntityForm<'a> {
-    /// What addresses are made of.
-    pub context: Context<'a>,
+pub struct JsonEntityContext<'a> {
+    /// What every response is written from.
+    pub response: JsonContext<'a>,
     /// The table, as the request spells it.
     pub table: &'a str,
     /// Which properties are written; `None` writes all.
@@ -36,27 +38,27 @@ pub struct EntityForm<'a> {
     pub etag_in_minimal: bool,
 }
 
-/// Writes one entity as the whole answer.
+/// Writes one entity as the whole response.
 pub fn write_single_entity(
     out: &mut Vec<u8>,
-    form: &EntityForm<'_>,
+    context: &JsonEntityContext<'_>,
     entity: &EntityView<'_>,
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
-    if form.context.level != MetadataLevel::None {
-        write_context_address(out, form, b"/@Element");
+    if context.response.level != MetadataLevel::None {
+        write_context_address(out, context, b"/@Element");
         out.push(b',');
     }
-    write_members(out, form, entity, None)?;
+    write_members(out, context, entity, None)?;
     close_object(out);
     Ok(())
 }
 
-/// Writes what stands before the first entity of a set.
-pub fn write_start_of_entity_set(out: &mut Vec<u8>, form: &EntityForm<'_>) {
+/// Writes the beginning of a set, up to its first entity.
+pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &JsonEntityContext<'_>) {
     out.push(b'{');
-    if form.context.level != MetadataLevel::None {
-        write_context_address(out, form, b"");
+    if context.response.level != MetadataLevel::None {
+        write_context_address(out, context, b"");
         out.push(b',');
     }
     out.extend_from_slice(b"\"value\":[");
@@ -64,34 +66,34 @@ pub fn write_start_of_entity_set(out: &mut Vec<u8>, form: &EntityForm<'_>) {
 
 /// Writes one entity of a set; the caller separates entities by commas.
 ///
-/// `cache` is kept from one entity of the set to the next, all of which have the same form.
+/// `cache` is kept from one entity of the set to the next, all of which have the same context.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,
-    form: &EntityForm<'_>,
+    context: &JsonEntityContext<'_>,
     entity: &EntityView<'_>,
     cache: &mut EncoderCache,
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
-    write_members(out, form, entity, Some(cache))?;
+    write_members(out, context, entity, Some(cache))?;
     close_object(out);
     Ok(())
 }
 
-/// Writes what stands behind the last entity of a set.
+/// Writes the end of a set, after its last entity.
 pub fn end_entity_set(out: &mut Vec<u8>) {
     out.extend_from_slice(b"]}");
 }
 
-/// `"odata.metadata":"BASE/$metadata#table…"`, with the projection behind it if there is one.
-fn write_context_address(out: &mut Vec<u8>, form: &EntityForm<'_>, suffix: &[u8]) {
+/// `"odata.metadata":"BASE/$metadata#table…"`, followed by the projection if there is one.
+fn write_context_address(out: &mut Vec<u8>, context: &JsonEntityContext<'_>, suffix: &[u8]) {
     out.extend_from_slice(b"\"odata.metadata\":\"");
-    write_escaped(out, form.context.base);
+    write_escaped(out, context.response.base);
     out.extend_from_slice(b"/$metadata#");
-    write_escaped(out, form.table);
+    write_escaped(out, context.table);
     out.extend_from_slice(suffix);
-    if let Some(select) = form.select {
+    if let Some(select) = context.select {
         out.extend_from_slice(b"&$select=");
-        write_escaped(out, select.shown());
+        write_escaped(out, select.metadata_text());
     }
     out.push(b'"');
 }
@@ -99,19 +101,19 @@ fn write_context_address(out: &mut Vec<u8>, form: &EntityForm<'_>, suffix: &[u8]
 /// Every member of an entity, each followed by a comma.
 fn write_members(
     out: &mut Vec<u8>,
-    form: &EntityForm<'_>,
+    context: &JsonEntityContext<'_>,
     entity: &EntityView<'_>,
     cache: Option<&mut EncoderCache>,
 ) -> Result<(), DamagedRecord> {
     let timestamp = entity.record.timestamp().text();
-    write_annotations(out, form, entity, &timestamp);
-    let mut properties = PropertyWriter { level: form.context.level, cache, place: 0 };
-    match form.select.filter(|select| !select.is_all()) {
+    write_annotations(out, context, entity, &timestamp);
+    let mut properties = PropertyWriter { level: context.response.level, cache, index: 0 };
+    match context.select.filter(|select| !select.is_all()) {
         None => {
-            write_keys(out, form, entity, &timestamp, |_| true);
+            write_keys(out, context, entity, &timestamp, |_| true);
             properties.write_all(out, entity.record.properties())?;
         }
-        Some(select) => write_selected(out, form, entity, &timestamp, select, &mut properties)?,
+        Some(select) => write_selected(out, context, entity, &timestamp, select, &mut properties)?,
     }
     Ok(())
 }
@@ -119,13 +121,13 @@ fn write_members(
 /// The selected properties, then the selected names that the entity lacks, as null.
 fn write_selected(
     out: &mut Vec<u8>,
-    form: &EntityForm<'_>,
+    context: &JsonEntityContext<'_>,
     entity: &EntityView<'_>,
     timestamp: &InstantText,
     select: &Select,
     properties: &mut PropertyWriter<'_>,
 ) -> Result<(), DamagedRecord> {
-    write_keys(out, form, entity, timestamp, |name| select.has(name));
+    write_keys(out, context, entity, timestamp, |name| select.has(name));
     let projection = select.project(entity.record)?;
     for property in &projection.present {
         properties.write(out, property)?;
@@ -137,15 +139,20 @@ fn write_selected(
     Ok(())
 }
 
-fn write_annotations(out: &mut Vec<u8>, form: &EntityForm<'_>, entity: &EntityView<'_>, timestamp: &InstantText) {
-    let full = form.context.level == MetadataLevel::Full;
+fn write_annotations(
+    out: &mut Vec<u8>,
+    context: &JsonEntityContext<'_>,
+    entity: &EntityView<'_>,
+    timestamp: &InstantText,
+) {
+    let full = context.response.level == MetadataLevel::Full;
     let address = |out: &mut Vec<u8>| {
-        write_entity_address(out, form.table, &entity.key.partition, &entity.key.row);
+        write_entity_address(out, context.table, &entity.key.partition, &entity.key.row);
     };
     if full {
-        write_type_and_id(out, form, address);
+        write_type_and_id(out, context, address);
     }
-    if full || (form.etag_in_minimal && form.context.level == MetadataLevel::Minimal) {
+    if full || (context.etag_in_minimal && context.response.level == MetadataLevel::Minimal) {
         out.extend_from_slice(b"\"odata.etag\":\"W/\\\"datetime'");
         timestamp.write_etag_to(out);
         out.extend_from_slice(b"'\\\"\",");
@@ -157,13 +164,13 @@ fn write_annotations(out: &mut Vec<u8>, form: &EntityForm<'_>, entity: &EntityVi
     }
 }
 
-fn write_type_and_id(out: &mut Vec<u8>, form: &EntityForm<'_>, address: impl Fn(&mut Vec<u8>)) {
+fn write_type_and_id(out: &mut Vec<u8>, context: &JsonEntityContext<'_>, address: impl Fn(&mut Vec<u8>)) {
     out.extend_from_slice(b"\"odata.type\":\"");
-    out.extend_from_slice(form.context.account.as_str().as_bytes());
+    out.extend_from_slice(context.response.account.as_str().as_bytes());
     out.push(b'.');
-    out.extend_from_slice(form.table.as_bytes());
+    out.extend_from_slice(context.table.as_bytes());
     out.extend_from_slice(b"\",\"odata.id\":\"");
-    write_escaped(out, form.context.base);
+    write_escaped(out, context.response.base);
     out.push(b'/');
     address(out);
     out.extend_from_slice(b"\",");
@@ -171,7 +178,7 @@ fn write_type_and_id(out: &mut Vec<u8>, form: &EntityForm<'_>, address: impl Fn(
 
 fn write_keys(
     out: &mut Vec<u8>,
-    form: &EntityForm<'_>,
+    context: &JsonEntityContext<'_>,
     entity: &EntityView<'_>,
     timestamp: &InstantText,
     selected: impl Fn(&str) -> bool,
@@ -187,7 +194,7 @@ fn write_keys(
         out.push(b',');
     }
     if selected(TIMESTAMP) {
-        if form.context.level == MetadataLevel::Full {
+        if context.response.level == MetadataLevel::Full {
             out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
         }
         out.extend_from_slice(b"\"Timestamp\":\"");
@@ -199,23 +206,23 @@ fn write_keys(
 /// Writes the properties of one entity after another.
 struct PropertyWriter<'r> {
     level: MetadataLevel,
-    /// What the entity before had; `None` if there is only one.
+    /// The prefixes of the previous entity; `None` if there is only one entity.
     cache: Option<&'r mut EncoderCache>,
     /// How many properties of the entity were written.
-    place: usize,
+    index: usize,
 }
 
 impl PropertyWriter<'_> {
     /// All properties of an entity.
     fn write_all(&mut self, out: &mut Vec<u8>, mut properties: Properties<'_>) -> Result<(), DamagedRecord> {
         loop {
-            let known = self.cache.as_ref().and_then(|cache| cache.next(self.place, &mut properties));
-            if let Some((beginning, property)) = known {
-                // Only of a double it is not known.
-                if is_quoted(&property)? == beginning.is_quoted {
-                    beginning.text.write_to(out);
-                    write_rest(out, &property, beginning.is_quoted)?;
-                    self.place += 1;
+            let same = self.cache.as_ref().and_then(|cache| cache.next(self.index, &mut properties));
+            if let Some((prefix, property)) = same {
+                // The type decides, except for doubles: NaN and the infinities are quoted.
+                if is_quoted(&property)? == prefix.is_quoted {
+                    out.extend_from_slice(&prefix.text);
+                    write_rest(out, &property, prefix.is_quoted)?;
+                    self.index += 1;
                 } else {
                     self.write(out, &property)?;
                 }
@@ -229,7 +236,7 @@ impl PropertyWriter<'_> {
     /// A property with its type annotation where the level has one, and a comma.
     fn write(&mut self, out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
         let (start, is_quoted) = (out.len(), is_quoted(property)?);
-        write_beginning(
+        write_name_and_type(
             out,
             property,
             self.level != MetadataLevel::None && is_annotated(property.edm_type(), is_quoted),
@@ -238,15 +245,15 @@ impl PropertyWriter<'_> {
             out.push(b'"');
         }
         if let Some(cache) = &mut self.cache {
-            cache.keep(self.place, property, is_quoted, out.get(start..).unwrap_or_default());
+            cache.keep(self.index, property, is_quoted, out.get(start..).unwrap_or_default());
         }
-        self.place += 1;
+        self.index += 1;
         write_rest(out, property, is_quoted)
     }
 }
 
-/// What stands in front of the value: the type annotation if there is one, and the name.
-pub(super) fn write_beginning(
+/// Writes everything before the value: the type annotation if there is one, and the name.
+pub(super) fn write_name_and_type(
     out: &mut Vec<u8>,
     property: &Property<'_>,
     is_annotated: bool,
@@ -263,12 +270,12 @@ pub(super) fn write_beginning(
     Ok(())
 }
 
-/// Types that JSON cannot tell apart carry an annotation (03 §3.4).
+/// Types that JSON does not distinguish carry an annotation (03 §3.4).
 fn is_annotated(edm_type: EdmType, is_quoted: bool) -> bool {
     is_quoted && edm_type != EdmType::String
 }
 
-/// What JSON has no type for is a string, as are NaN and the infinities (01 §6.2).
+/// Values of a type that JSON lacks are strings, as are NaN and the infinities (01 §6.2).
 fn is_quoted(property: &Property<'_>) -> Result<bool, DamagedRecord> {
     Ok(match property.edm_type() {
         EdmType::String | EdmType::Binary | EdmType::DateTime | EdmType::Guid | EdmType::Int64 => true,
@@ -301,7 +308,7 @@ fn write_rest(out: &mut Vec<u8>, property: &Property<'_>, is_quoted: bool) -> Re
 /// A value without quotes.
 fn write_bare(out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
     if property.edm_type() == EdmType::String {
-        // Whether the bytes are text at all is known for most of them once no escape was found.
+        // Text without escapes is ASCII, so that most values need no check for UTF-8.
         return write_escaped_bytes(out, property.value_bytes());
     }
     match property.value()? {
@@ -337,8 +344,8 @@ pub(super) fn close_object(out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Writes the answer to Create Table and to the read of one table entry.
-pub fn write_single_table(out: &mut Vec<u8>, context: &Context<'_>, table: &str) {
+/// Writes the response to Create Table and to a query of one table.
+pub fn write_single_table(out: &mut Vec<u8>, context: &JsonContext<'_>, table: &str) {
     out.push(b'{');
     if context.level != MetadataLevel::None {
         out.extend_from_slice(b"\"odata.metadata\":\"");
@@ -349,8 +356,8 @@ pub fn write_single_table(out: &mut Vec<u8>, context: &Context<'_>, table: &str)
     close_object(out);
 }
 
-/// Writes the answer to Query Tables.
-pub fn write_table_set<'t>(out: &mut Vec<u8>, context: &Context<'_>, tables: impl Iterator<Item = &'t str>) {
+/// Writes the response to Query Tables.
+pub fn write_table_set<'t>(out: &mut Vec<u8>, context: &JsonContext<'_>, tables: impl Iterator<Item = &'t str>) {
     out.push(b'{');
     if context.level != MetadataLevel::None {
         out.extend_from_slice(b"\"odata.metadata\":\"");
@@ -369,7 +376,7 @@ pub fn write_table_set<'t>(out: &mut Vec<u8>, context: &Context<'_>, tables: imp
     out.extend_from_slice(b"]}");
 }
 
-fn write_table_members(out: &mut Vec<u8>, context: &Context<'_>, table: &str) {
+fn write_table_members(out: &mut Vec<u8>, context: &JsonContext<'_>, table: &str) {
     if context.level == MetadataLevel::Full {
         out.extend_from_slice(b"\"odata.type\":\"");
         out.extend_from_slice(context.account.as_str().as_bytes());
@@ -389,7 +396,7 @@ fn write_table_members(out: &mut Vec<u8>, context: &Context<'_>, table: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entity_body::Keys;
+    use crate::entity_body::KeyLocation;
     use crate::json::read_entity;
     use model::{DateTime, EntityKey, KeyText, Record};
     use proptest::prelude::*;
@@ -406,15 +413,15 @@ mod tests {
 
     fn record(body: &str) -> Record {
         let timestamp = DateTime::parse("2023-11-05T06:31:02.1234567Z").unwrap();
-        read_entity(body.as_bytes(), Keys::InTarget).unwrap().properties.finish(timestamp)
+        read_entity(body.as_bytes(), KeyLocation::Address).unwrap().properties.finish(timestamp)
     }
 
     fn single(level: MetadataLevel, select: Option<&Select>, key: &EntityKey, record: &Record) -> String {
         let account = account();
-        let context = Context { base: "https://acct.table.example", account: &account, level };
-        let form = EntityForm { context, table: "cars", select, etag_in_minimal: true };
+        let context = JsonContext { base: "https://acct.table.example", account: &account, level };
+        let context = JsonEntityContext { response: context, table: "cars", select, etag_in_minimal: true };
         let mut out = Vec::new();
-        write_single_entity(&mut out, &form, &EntityView::of(key, record).unwrap()).unwrap();
+        write_single_entity(&mut out, &context, &EntityView::of(key, record).unwrap()).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -465,16 +472,16 @@ mod tests {
     #[test]
     fn an_empty_set_and_a_set_of_two() {
         let account = account();
-        let context = Context { base: "http://h/acct", account: &account, level: MetadataLevel::Minimal };
-        let form = EntityForm { context, table: "cars", select: None, etag_in_minimal: false };
+        let context = JsonContext { base: "http://h/acct", account: &account, level: MetadataLevel::Minimal };
+        let context = JsonEntityContext { response: context, table: "cars", select: None, etag_in_minimal: false };
         let mut out = Vec::new();
-        write_start_of_entity_set(&mut out, &form);
+        write_start_of_entity_set(&mut out, &context);
         end_entity_set(&mut out);
         assert_eq!(out, br#"{"odata.metadata":"http://h/acct/$metadata#cars","value":[]}"#);
         let mut out = Vec::new();
         let (key, record) = (key("", ""), record("{}"));
         let view = EntityView::of(&key, &record).unwrap();
-        write_entity_in_set(&mut out, &form, &view, &mut EncoderCache::default()).unwrap();
+        write_entity_in_set(&mut out, &context, &view, &mut EncoderCache::default()).unwrap();
         assert_eq!(out, br#"{"PartitionKey":"","RowKey":"","Timestamp":"2023-11-05T06:31:02.1234567Z"}"#);
     }
 
@@ -482,7 +489,7 @@ mod tests {
     fn tables_at_each_level() {
         let account = account();
         let text = |level, names: Option<&[&str]>| {
-            let context = Context { base: "B", account: &account, level };
+            let context = JsonContext { base: "B", account: &account, level };
             let mut out = Vec::new();
             match names {
                 None => write_single_table(&mut out, &context, "invoices"),
@@ -520,7 +527,7 @@ mod tests {
             builder.push("l", EdmValue::Int64(long));
             let record = builder.clone().finish(DateTime::MIN);
             let written = single(MetadataLevel::Minimal, None, &key("p", "r"), &record);
-            let read = read_entity(written.as_bytes(), Keys::InBody).unwrap();
+            let read = read_entity(written.as_bytes(), KeyLocation::Body).unwrap();
             let expected: Vec<_> = builder.properties().map(|p| format!("{:?}", p.unwrap().value().unwrap())).collect();
             let got: Vec<_> = read.properties.properties().map(|p| format!("{:?}", p.unwrap().value().unwrap())).collect();
             let same_but_for_the_sign_of_zero: Vec<_> = expected.iter().map(|v| v.replace("Double(-0.0)", "Double(0.0)")).collect();

@@ -1,4 +1,6 @@
 //! The fields of a token as texts, and the strings to sign that are made of them (specification 08 §1, §2, §8).
+//!
+//! This module must not know what the fields mean.
 
 use super::SasError;
 use crate::signing::AccountKey;
@@ -41,7 +43,7 @@ pub struct Fields<'a> {
     pub resources: Cow<'a, str>,
     /// `ses`: the encryption scope, which means nothing to tables.
     pub encryption_scope: Cow<'a, str>,
-    /// `skoid`: who delegates; the mark of a user delegation SAS.
+    /// `skoid`: the delegating user; present in a user delegation SAS only.
     pub delegator: Cow<'a, str>,
     /// `sig`: the signature.
     pub signature: Cow<'a, str>,
@@ -57,11 +59,11 @@ pub enum Kind {
 }
 
 impl<'a> Fields<'a> {
-    /// Finds the fields in a raw query string. A raw `+` is a blank or a plus; the second value tells whether a signed
-    /// field has one, so that it matters.
+    /// Finds the fields in a raw query string. A raw `+` is a space or a plus; the second value is whether a signed
+    /// field contains one.
     ///
     /// UNVERIFIED (08 §1): that the letter case of names does not matter, and that the first of two counts.
-    pub(super) fn parse(query: &'a str, plus_is_blank: bool) -> Result<(Self, bool), SasError> {
+    pub(super) fn parse(query: &'a str, plus_is_space: bool) -> Result<(Self, bool), SasError> {
         let (mut fields, mut has_plus) = (Self::default(), false);
         for pair in query.split('&') {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -71,19 +73,19 @@ impl<'a> Fields<'a> {
                 continue;
             }
             if known_as == "sig" {
-                // Base64 has no blanks, so one can only have been a plus.
+                // Base64 has no spaces, so one can only have been a plus.
                 let decoded = form_decode(value).ok_or(SasError::Field(known_as))?;
                 *slot = Cow::Owned(decoded.replace(' ', "+"));
                 continue;
             }
             has_plus |= value.contains('+');
-            let decoded = if plus_is_blank { form_decode(value) } else { percent_decode(value) };
+            let decoded = if plus_is_space { form_decode(value) } else { percent_decode(value) };
             *slot = decoded.ok_or(SasError::Field(known_as))?;
         }
         Ok((fields, has_plus))
     }
 
-    /// The field with this name, in whatever letter case, and the name as it is written usually.
+    /// The field with this name, in any letter case, and the usual spelling of the name.
     fn slot(&mut self, name: &str) -> Option<(&mut Cow<'a, str>, &'static str)> {
         self.named().into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(known, slot)| (slot, known))
     }
@@ -132,7 +134,7 @@ impl<'a> Fields<'a> {
 
     /// The version that says how the token is signed. One that is newer than this server is signed as the newest form.
     ///
-    /// UNVERIFIED (08 §9): what the service answers to a version that it does not know.
+    /// UNVERIFIED (08 §9): how the service responds to a version that it does not know.
     pub(super) fn signed_version(&self, kind: Kind) -> Result<Version, SasError> {
         let oldest = match kind {
             Kind::Table => Version::TABLE_SAS,
@@ -141,7 +143,7 @@ impl<'a> Fields<'a> {
         Version::parse(&self.version).filter(|version| *version >= oldest).ok_or(SasError::Field("sv"))
     }
 
-    /// The texts of which one must be signed.
+    /// The strings to sign; the signature must belong to one of them.
     pub fn strings_to_sign(&self, account: &str) -> Result<Vec<String>, SasError> {
         let kind = self.kind().ok_or(SasError::Kind)?;
         let version = self.signed_version(kind)?;
@@ -190,9 +192,9 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Signs the fields, and writes the token: what stands behind the `?` of an address.
+    /// Signs the fields and writes the token, the query string of an address.
     pub fn sign(mut self, account: &str, key: &AccountKey) -> Result<String, SasError> {
-        // The kind of a token shows only once there is a signature.
+        // A token without a signature has no kind.
         self.signature = Cow::Borrowed("?");
         let text = self.strings_to_sign(account)?.into_iter().next().unwrap_or_default();
         self.signature = Cow::Owned(key.sign(&text));

@@ -1,12 +1,12 @@
 //! Shared access signatures: reading, verifying and making them (specification 08).
 //!
-//! A token stands in the query string. [`verify`] finds its fields there, checks the signature against the keys of the
-//! account and hands out a [`Sas`]; [`Sas::scope`] says what it allows here and now. [`Fields::sign`] makes a token.
+//! A token is part of the query string. [`verify`] finds its fields there, checks the signature against the keys of the
+//! account and returns a [`Sas`]; [`Sas::scope`] is what it allows in a request. [`Fields::sign`] makes a token.
 //!
 //! Invariants:
 //!
-//! 1. Nothing is said about a token's content before its signature was verified: every earlier refusal is one answer.
-//! 2. What was signed is what is used: the decoded texts that made the signature fit are the ones that are interpreted.
+//! 1. Nothing about a token's content is disclosed before its signature is verified: all earlier errors look alike.
+//! 2. What was signed is what is used: the decoded texts for which the signature is right are interpreted.
 
 mod fields;
 mod terms;
@@ -14,31 +14,31 @@ mod terms;
 mod tests;
 
 pub use fields::{Fields, Kind};
-pub use terms::{Circumstances, Sas, parse_time};
+pub use terms::{Sas, SasContext, parse_time};
 
 use crate::signing::{AccountKey, any_verifies};
 use std::fmt;
 
-/// Why a token is not accepted. The client is not told; this is for the log.
+/// Why a token is not accepted. This is for the log and never sent to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SasError {
-    /// The parameters form no kind of token that this service has.
+    /// The parameters are not a token of a kind that this service has.
     Kind,
-    /// A field is malformed, or may not stand in this kind of token or at this signed version.
+    /// A field is malformed, or not allowed in this kind of token or at this signed version.
     Field(&'static str),
-    /// A field is given neither by the token nor by its policy.
+    /// Neither the token nor its policy has this field.
     Missing(&'static str),
     /// The signature is not that of any key of the account; the text is what the server signed.
     Signature(String),
     /// The token refers to a policy that the table does not have.
     UnknownPolicy,
-    /// Both the token and its policy give a field.
+    /// Both the token and its policy have this field.
     PolicyClash(&'static str),
     /// It is too early or too late.
     Time {
-        /// The start as the token or its policy has it, or nothing.
+        /// The start in the token or its policy, or an empty text.
         start: String,
-        /// The expiry as the token or its policy has it.
+        /// The expiry in the token or its policy.
         expiry: String,
         /// The time of the check.
         now: String,
@@ -73,7 +73,7 @@ pub fn verify<'q>(query: &'q str, account: &str, keys: &[AccountKey]) -> Result<
     for fields in readings(query)? {
         let signature = fields.signature().unwrap_or_default();
         let texts = fields.strings_to_sign(account)?;
-        // A signature that cannot be read is checked too, so that it takes as long as one that is wrong.
+        // A signature that cannot be read is checked too, so that the time does not depend on it.
         let verified = texts.iter().fold(false, |known, text| any_verifies(keys, text, &signature) | known);
         if verified && fields.signature().is_some() {
             return Sas::read(fields);
@@ -83,12 +83,12 @@ pub fn verify<'q>(query: &'q str, account: &str, keys: &[AccountKey]) -> Result<
     Err(refusal)
 }
 
-/// The ways to read the fields. A raw `+` is a blank for some encoders and a plus for others; the signature decides.
+/// The possible readings of the fields. A raw `+` is a space for some encoders and a plus for others; the signature decides.
 ///
 /// UNVERIFIED (08 §1): what the service does with a raw `+`.
 fn readings(query: &str) -> Result<Vec<Fields<'_>>, SasError> {
-    let (as_blank, has_plus) = Fields::parse(query, true)?;
-    let mut readings = vec![as_blank];
+    let (as_space, has_plus) = Fields::parse(query, true)?;
+    let mut readings = vec![as_space];
     if has_plus {
         readings.push(Fields::parse(query, false)?.0);
     }

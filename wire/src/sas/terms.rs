@@ -1,8 +1,10 @@
-//! What the fields of a verified token mean, and what it allows here and now (specification 08 §3 to §9).
+//! The meaning of the fields of a verified token, and what it allows in a request (specification 08 §3 to §9).
+//!
+//! This module must not know signatures.
 
 use super::{Fields, Kind, SasError};
 use crate::version::Version;
-use model::grant::Resources;
+use model::grant::ResourceTypes;
 use model::{DateTime, Denial, KeyRange, Permissions, Scope, StoredAccessPolicies};
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -11,29 +13,29 @@ use std::net::IpAddr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sas<'a> {
     terms: Terms,
-    reach: Reach<'a>,
+    coverage: Coverage<'a>,
 }
 
-/// What tokens of both kinds say.
+/// The terms that tokens of both kinds have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Terms {
     start: Option<DateTime>,
     expiry: Option<DateTime>,
     permissions: Option<Permissions>,
-    sources: Option<Sources>,
+    sources: Option<AddressRange>,
     https_only: bool,
 }
 
-/// What a token is for.
+/// What a token covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Reach<'a> {
+enum Coverage<'a> {
     Table { table: Cow<'a, str>, policy: Cow<'a, str>, range: KeyRange },
-    Account { covers_tables: bool, resources: Resources },
+    Account { covers_tables: bool, resources: ResourceTypes },
 }
 
-/// How and when a token is used.
+/// When, from where and over which protocol a token is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Circumstances {
+pub struct SasContext {
     /// The current time.
     pub now: DateTime,
     /// The address of the client.
@@ -44,7 +46,7 @@ pub struct Circumstances {
 
 /// A range of addresses, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sources {
+struct AddressRange {
     from: IpAddr,
     to: IpAddr,
 }
@@ -54,7 +56,7 @@ impl<'a> Sas<'a> {
     pub(super) fn read(fields: Fields<'a>) -> Result<Self, SasError> {
         let kind = fields.kind().ok_or(SasError::Kind)?;
         let version = fields.signed_version(kind)?;
-        // Older versions do not sign these two, so anybody could have added them.
+        // Older versions do not sign these two, so they may have been added by anyone.
         if version < Version::ACCOUNT_SAS && !(fields.sources.is_empty() && fields.protocols.is_empty()) {
             return Err(SasError::Field(if fields.sources.is_empty() { "spr" } else { "sip" }));
         }
@@ -66,39 +68,39 @@ impl<'a> Sas<'a> {
             start: optional("st", &fields.start, parse_time)?,
             expiry: optional("se", &fields.expiry, parse_time)?,
             permissions: optional("sp", &fields.permissions, permissions)?,
-            sources: optional("sip", &fields.sources, Sources::parse)?,
+            sources: optional("sip", &fields.sources, AddressRange::parse)?,
             https_only: optional("spr", &fields.protocols, https_only)?.unwrap_or(false),
         };
-        let reach = match kind {
+        let coverage = match kind {
             Kind::Table => {
                 let range = key_range(&fields)?;
-                Reach::Table { table: fields.table, policy: fields.policy, range }
+                Coverage::Table { table: fields.table, policy: fields.policy, range }
             }
             Kind::Account => {
                 refuse_in_account_sas(&fields, version)?;
                 let covers_tables = letters("ss", &fields.services, "bqtf")?.contains('t');
                 let types = letters("srt", &fields.resources, "sco")?;
                 let has = |letter| types.contains(letter);
-                let resources = Resources { service: has('s'), container: has('c'), object: has('o') };
-                Reach::Account { covers_tables, resources }
+                let resources = ResourceTypes { service: has('s'), container: has('c'), object: has('o') };
+                Coverage::Account { covers_tables, resources }
             }
         };
-        Ok(Self { terms, reach })
+        Ok(Self { terms, coverage })
     }
 
-    /// The table whose policies are needed, if the token refers to one.
+    /// The table whose policies [`Self::scope`] needs, if the token refers to a policy.
     pub fn policy_table(&self) -> Option<&str> {
-        match &self.reach {
-            Reach::Table { table, policy, .. } if !policy.is_empty() => Some(table),
+        match &self.coverage {
+            Coverage::Table { table, policy, .. } if !policy.is_empty() => Some(table),
             _ => None,
         }
     }
 
-    /// What the token allows under these circumstances, with the policies of its table.
+    /// What the token allows in this context, with the policies of its table.
     ///
-    /// A token that is genuine and may not be used in this way allows nothing, and says why.
-    pub fn scope(mut self, policies: &StoredAccessPolicies, used: Circumstances) -> Result<Scope, SasError> {
-        if let Reach::Table { policy, .. } = &self.reach
+    /// A genuine token that may not be used in this context allows nothing; the scope has the reason.
+    pub fn scope(mut self, policies: &StoredAccessPolicies, used: SasContext) -> Result<Scope, SasError> {
+        if let Coverage::Table { policy, .. } = &self.coverage
             && !policy.is_empty()
         {
             let policy = policies.get(policy).ok_or(SasError::UnknownPolicy)?;
@@ -116,10 +118,10 @@ impl<'a> Sas<'a> {
         if https_only && !used.is_https {
             return Ok(Scope::Nothing(Denial::Protocol));
         }
-        Ok(match self.reach {
-            Reach::Table { table, range, .. } => Scope::Table { table: table.into(), permissions, range },
-            Reach::Account { covers_tables: false, .. } => Scope::Nothing(Denial::Service),
-            Reach::Account { resources, .. } => Scope::Account { resources, permissions },
+        Ok(match self.coverage {
+            Coverage::Table { table, range, .. } => Scope::Table { table: table.into(), permissions, range },
+            Coverage::Account { covers_tables: false, .. } => Scope::Nothing(Denial::Service),
+            Coverage::Account { resources, .. } => Scope::Account { resources, permissions },
         })
     }
 }
@@ -136,9 +138,9 @@ pub fn parse_time(text: &str) -> Option<DateTime> {
     if has_offset { DateTime::parse(text).ok() } else { None }
 }
 
-/// Both ends belong to the time in which a token is valid.
+/// Checks the validity period; both ends are included.
 ///
-/// UNVERIFIED (08 §4): that they do, and that there is no allowance for clocks that differ.
+/// UNVERIFIED (08 §4): that they are, and that no clock skew is allowed.
 fn check_time(start: Option<DateTime>, expiry: DateTime, now: DateTime) -> Result<(), SasError> {
     let has_begun = start.is_none_or(|start| start <= now && start < expiry);
     if has_begun && now <= expiry {
@@ -181,7 +183,7 @@ fn refuse_in_account_sas(fields: &Fields<'_>, version: Version) -> Result<(), Sa
     Ok(())
 }
 
-/// Whether `spr` asks for HTTPS.
+/// Whether `spr` requires HTTPS.
 ///
 /// UNVERIFIED (08 §5): what the service does with another value.
 fn https_only(protocols: &str) -> Option<bool> {
@@ -192,10 +194,10 @@ fn https_only(protocols: &str) -> Option<bool> {
     }
 }
 
-impl Sources {
+impl AddressRange {
     /// One address, or two with a dash between.
     ///
-    /// UNVERIFIED (08 §5): whether the service takes addresses of IPv6.
+    /// UNVERIFIED (08 §5): whether the service accepts IPv6 addresses.
     fn parse(text: &str) -> Option<Self> {
         let (from, to) = text.split_once('-').unwrap_or((text, text));
         let (from, to) = (from.parse::<IpAddr>().ok()?, to.parse::<IpAddr>().ok()?);

@@ -1,5 +1,5 @@
 use super::*;
-use model::grant::Resources;
+use model::grant::ResourceTypes;
 use model::{DateTime, Denial, KeyRange, Permissions, Scope, StoredAccessPolicies, StoredAccessPolicy};
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -12,8 +12,8 @@ fn keys() -> [AccountKey; 2] {
     [AccountKey::parse(KEY2).unwrap(), AccountKey::parse(KEY1).unwrap()]
 }
 
-fn used(now: &str) -> Circumstances {
-    Circumstances { now: parse_time(now).unwrap(), source: "203.0.113.5".parse().unwrap(), is_https: false }
+fn used(now: &str) -> SasContext {
+    SasContext { now: parse_time(now).unwrap(), source: "203.0.113.5".parse().unwrap(), is_https: false }
 }
 
 /// The scope of a token on the 14th of March 2031, with these policies.
@@ -148,7 +148,7 @@ fn names_and_the_table_may_be_in_any_case_and_the_first_field_counts() {
 }
 
 #[test]
-fn a_raw_plus_is_a_blank_or_a_plus_as_the_signature_says() {
+fn a_raw_plus_is_a_space_or_a_plus_as_the_signature_says() {
     for (text, key) in [("a%20b", "a b"), ("a%2Bb", "a+b")] {
         let signed = token(&format!("sv=2019-02-02&tn=t1t&sp=r&se=2032-01-01&spk={text}&epk={text}"));
         let raw = signed.replace(text, "a+b");
@@ -166,7 +166,7 @@ fn what_tokens_allow() {
     assert_eq!(scope(WORKED_EXAMPLES[0].1, vec![]), table("raud", KeyRange::all()));
     let range = KeyRange::pairs(Some(("north", Some("001"))), Some(("north", Some("050"))));
     assert_eq!(scope(WORKED_EXAMPLES[1].1, vec![]), table("ra", range));
-    let entities = Resources { object: true, ..Resources::default() };
+    let entities = ResourceTypes { object: true, ..ResourceTypes::default() };
     let permissions = Permissions::of_table("rau").unwrap();
     assert_eq!(scope(WORKED_EXAMPLES[5].1, vec![]), Ok(Scope::Account { resources: entities, permissions }));
     assert_eq!(scope(WORKED_EXAMPLES[4].1, vec![]), Ok(Scope::Nothing(Denial::Protocol)), "HTTPS is asked for");
@@ -288,7 +288,7 @@ fn addresses_and_protocols() {
     let with = |fields: &str, source: &str, is_https| {
         let token = token(&format!("sv=2019-02-02&tn=t1t&se=2032-01-01&sp=r&{fields}"));
         let source: IpAddr = source.parse().unwrap();
-        let used = Circumstances { now: parse_time("2031-03-14").unwrap(), source, is_https };
+        let used = SasContext { now: parse_time("2031-03-14").unwrap(), source, is_https };
         match verify(&token, ACCOUNT, &keys()).unwrap().scope(&StoredAccessPolicies::default(), used).unwrap() {
             Scope::Nothing(denial) => Some(denial),
             _ => None,

@@ -13,7 +13,7 @@ fn version(text: &str) -> Version {
 }
 
 /// What a fresh account shows after a client has set a document.
-fn round_trip(body: &str, at: &str) -> Result<String, Refusal> {
+fn round_trip(body: &str, at: &str) -> Result<String, ServicePropertiesError> {
     let properties = ServiceProperties::default().updated(read(body.as_bytes(), version(at))?);
     Ok(String::from_utf8(write(&properties, version(at))).unwrap())
 }
@@ -46,7 +46,7 @@ fn a_fresh_account_as_recorded() {
 
 #[test]
 fn a_document_of_2014_as_recorded() {
-    // Children in any order, truth values in any case, and an answer in the order of the service.
+    // Children in any order, truth values in any case, and a response in the order of the service.
     let body = "<?xml version=\"1.0\" encoding=\"utf-8\"?><StorageServiceProperties><MinuteMetrics><Version>1.0</Version><RetentionPolicy><Enabled>False</Enabled></RetentionPolicy><Enabled>False</Enabled></MinuteMetrics><HourMetrics><Version>1.0</Version><RetentionPolicy><Days>2</Days><Enabled>True</Enabled></RetentionPolicy><IncludeAPIs>true</IncludeAPIs><Enabled>True</Enabled></HourMetrics><Logging><Version>1.0</Version><Delete>False</Delete><RetentionPolicy><Days>5</Days><Enabled>True</Enabled></RetentionPolicy><Read>False</Read><Write>False</Write></Logging></StorageServiceProperties>";
     let expected = format!(
         "{DECLARED}<StorageServiceProperties><Logging><Version>1.0</Version><Read>false</Read><Write>false</Write><Delete>false</Delete><RetentionPolicy><Enabled>true</Enabled><Days>5</Days></RetentionPolicy></Logging><HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs><RetentionPolicy><Enabled>true</Enabled><Days>2</Days></RetentionPolicy></HourMetrics><MinuteMetrics><Version>1.0</Version><Enabled>false</Enabled>{OFF}</MinuteMetrics><Cors /></StorageServiceProperties>"
@@ -60,9 +60,9 @@ fn cors_rules_as_recorded() {
         "Cors",
         "<CorsRule><AllowedOrigins>www.xyz.com</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>0</MaxAgeInSeconds><ExposedHeaders /><AllowedHeaders /></CorsRule><CorsRule><AllowedOrigins>www.xyz.com,www.ab.com,www.bc.com</AllowedOrigins><AllowedMethods>GET,PUT</AllowedMethods><MaxAgeInSeconds>500</MaxAgeInSeconds><ExposedHeaders>x-ms-meta-data*,x-ms-meta-source*,x-ms-meta-abc,x-ms-meta-bcd</ExposedHeaders><AllowedHeaders>x-ms-meta-data*,x-ms-meta-target*,x-ms-meta-xyz,x-ms-meta-foo</AllowedHeaders></CorsRule>",
     );
-    let answer = round_trip(&body, NEW).unwrap();
+    let written = round_trip(&body, NEW).unwrap();
     let expected = "<Cors><CorsRule><AllowedMethods>GET</AllowedMethods><AllowedOrigins>www.xyz.com</AllowedOrigins><AllowedHeaders /><ExposedHeaders /><MaxAgeInSeconds>0</MaxAgeInSeconds></CorsRule><CorsRule><AllowedMethods>GET,PUT</AllowedMethods><AllowedOrigins>www.xyz.com,www.ab.com,www.bc.com</AllowedOrigins><AllowedHeaders>x-ms-meta-xyz,x-ms-meta-foo,x-ms-meta-data*,x-ms-meta-target*</AllowedHeaders><ExposedHeaders>x-ms-meta-abc,x-ms-meta-bcd,x-ms-meta-data*,x-ms-meta-source*</ExposedHeaders><MaxAgeInSeconds>500</MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>";
-    assert!(answer.ends_with(expected), "{answer}");
+    assert!(written.ends_with(expected), "{written}");
 }
 
 #[test]
@@ -78,11 +78,11 @@ fn a_document_of_2012_has_two_sections() {
         "{DECLARED}<StorageServiceProperties><Logging><Version>1.0</Version><Read>false</Read><Write>false</Write><Delete>true</Delete>{OFF}</Logging>{metrics}</StorageServiceProperties>"
     );
     assert_eq!(round_trip(&document(&format!("{metrics}{logging}")), OLD), Ok(expected));
-    assert_eq!(round_trip(&document(&logging), OLD), Err(Refusal::Missing("Metrics")));
-    assert_eq!(round_trip(&document(&metrics), OLD), Err(Refusal::Missing("Logging")));
+    assert_eq!(round_trip(&document(&logging), OLD), Err(ServicePropertiesError::Missing("Metrics")));
+    assert_eq!(round_trip(&document(&metrics), OLD), Err(ServicePropertiesError::Missing("Logging")));
     let with_cors = document(&format!("{logging}{metrics}<Cors/>"));
-    assert_eq!(round_trip(&with_cors, OLD), Err(Refusal::Unexpected("Cors".into())));
-    assert_eq!(round_trip(&document(&metrics), NEW), Err(Refusal::Unexpected("Metrics".into())));
+    assert_eq!(round_trip(&with_cors, OLD), Err(ServicePropertiesError::Unexpected("Cors".into())));
+    assert_eq!(round_trip(&document(&metrics), NEW), Err(ServicePropertiesError::Unexpected("Metrics".into())));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn what_clients_put_around_a_document_is_accepted() {
 
 #[test]
 fn what_is_incomplete_or_out_of_bounds_is_refused() {
-    let value = |name| Err(Refusal::Value(name));
+    let value = |name| Err(ServicePropertiesError::Value(name));
     let logging = |version: &str| {
         section(
             "Logging",
@@ -119,37 +119,46 @@ fn what_is_incomplete_or_out_of_bounds_is_refused() {
     let metrics = |content: &str| section("MinuteMetrics", &format!("{content}{OFF}"));
     let six = section("Cors", &format!("<CorsRule>{RULE}</CorsRule>").repeat(6));
     for (body, expected) in [
-        (String::new(), Err(Refusal::Malformed)),
-        ("<StorageServiceProperties>".into(), Err(Refusal::Malformed)),
-        ("<!DOCTYPE x><StorageServiceProperties><Cors/></StorageServiceProperties>".into(), Err(Refusal::Malformed)),
-        ("<StorageServiceProperties/>".into(), Err(Refusal::Empty)),
-        ("<Properties><Cors/></Properties>".into(), Err(Refusal::Unexpected("Properties".into()))),
+        (String::new(), Err(ServicePropertiesError::Malformed)),
+        ("<StorageServiceProperties>".into(), Err(ServicePropertiesError::Malformed)),
+        (
+            "<!DOCTYPE x><StorageServiceProperties><Cors/></StorageServiceProperties>".into(),
+            Err(ServicePropertiesError::Malformed),
+        ),
+        ("<StorageServiceProperties/>".into(), Err(ServicePropertiesError::Empty)),
+        ("<Properties><Cors/></Properties>".into(), Err(ServicePropertiesError::Unexpected("Properties".into()))),
         (
             "<StorageServiceProperties>x<Cors/></StorageServiceProperties>".into(),
-            Err(Refusal::Unexpected("StorageServiceProperties".into())),
+            Err(ServicePropertiesError::Unexpected("StorageServiceProperties".into())),
         ),
         (
             "<StorageServiceProperties><Cors/><Cors/></StorageServiceProperties>".into(),
-            Err(Refusal::Unexpected("Cors".into())),
+            Err(ServicePropertiesError::Unexpected("Cors".into())),
         ),
-        (section("DefaultServiceVersion", "2014-02-14"), Err(Refusal::Unexpected("DefaultServiceVersion".into()))),
+        (
+            section("DefaultServiceVersion", "2014-02-14"),
+            Err(ServicePropertiesError::Unexpected("DefaultServiceVersion".into())),
+        ),
         (logging("1.0"), Ok(())),
         (logging("2.0"), Ok(())),
         (logging("3.0"), value("Version")),
-        (section("Logging", ""), Err(Refusal::Missing("Version"))),
+        (section("Logging", ""), Err(ServicePropertiesError::Missing("Version"))),
         (
             section("Logging", "<Version>1.0</Version><Delete>true</Delete><Read>true</Read>"),
-            Err(Refusal::Missing("Write")),
+            Err(ServicePropertiesError::Missing("Write")),
         ),
-        (logging("1.0").replace(OFF, ""), Err(Refusal::Missing("RetentionPolicy"))),
+        (logging("1.0").replace(OFF, ""), Err(ServicePropertiesError::Missing("RetentionPolicy"))),
         (metrics("<Version>1.0</Version><Enabled>false</Enabled>"), Ok(())),
         (metrics("<Version>1.0</Version><Enabled>false</Enabled><IncludeAPIs>true</IncludeAPIs>"), Ok(())),
         (metrics("<Version>1.0</Version><Enabled>false</Enabled><IncludeAPIs>x</IncludeAPIs>"), value("IncludeAPIs")),
-        (metrics("<Version>1.0</Version><Enabled>true</Enabled>"), Err(Refusal::Missing("IncludeAPIs"))),
+        (metrics("<Version>1.0</Version><Enabled>true</Enabled>"), Err(ServicePropertiesError::Missing("IncludeAPIs"))),
         (metrics("<Version>2.0</Version><Enabled>false</Enabled>"), value("Version")),
         (metrics("<Version>1.0</Version><Enabled>1</Enabled>"), value("Enabled")),
-        (metrics("<Version>1.0</Version><Enabled><b/></Enabled>"), Err(Refusal::Unexpected("Enabled".into()))),
-        (metrics("<Version>1.0</Version>"), Err(Refusal::Missing("Enabled"))),
+        (
+            metrics("<Version>1.0</Version><Enabled><b/></Enabled>"),
+            Err(ServicePropertiesError::Unexpected("Enabled".into())),
+        ),
+        (metrics("<Version>1.0</Version>"), Err(ServicePropertiesError::Missing("Enabled"))),
         (retention("<Enabled>true</Enabled><Days>1</Days>"), Ok(())),
         (retention("<Enabled>true</Enabled><Days>365</Days>"), Ok(())),
         (retention("<Enabled>true</Enabled><Days>366</Days>"), value("Days")),
@@ -158,21 +167,21 @@ fn what_is_incomplete_or_out_of_bounds_is_refused() {
         (retention("<Enabled>true</Enabled><Days>+1</Days>"), value("Days")),
         (retention("<Enabled>true</Enabled><Days/>"), value("Days")),
         (retention("<Enabled>true</Enabled><Days>65537</Days>"), value("Days")),
-        (retention("<Enabled>true</Enabled>"), Err(Refusal::Missing("Days"))),
-        (retention("<Enabled>false</Enabled><Days>5</Days>"), Err(Refusal::DaysWithoutRetention)),
-        (retention(""), Err(Refusal::Missing("Enabled"))),
+        (retention("<Enabled>true</Enabled>"), Err(ServicePropertiesError::Missing("Days"))),
+        (retention("<Enabled>false</Enabled><Days>5</Days>"), Err(ServicePropertiesError::DaysWithoutRetention)),
+        (retention(""), Err(ServicePropertiesError::Missing("Enabled"))),
         (rule(RULE), Ok(())),
-        (six, Err(Refusal::Cors(CorsError::TooManyRules))),
-        (section("Cors", "<Rule/>"), Err(Refusal::Unexpected("Rule".into()))),
-        (section("Cors", "x"), Err(Refusal::Unexpected("Cors".into()))),
-        (rule(&RULE.replace("<AllowedHeaders/>", "")), Err(Refusal::Missing("AllowedHeaders"))),
-        (rule(&RULE.replace("<ExposedHeaders/>", "")), Err(Refusal::Missing("ExposedHeaders"))),
+        (six, Err(ServicePropertiesError::Cors(CorsError::TooManyRules))),
+        (section("Cors", "<Rule/>"), Err(ServicePropertiesError::Unexpected("Rule".into()))),
+        (section("Cors", "x"), Err(ServicePropertiesError::Unexpected("Cors".into()))),
+        (rule(&RULE.replace("<AllowedHeaders/>", "")), Err(ServicePropertiesError::Missing("AllowedHeaders"))),
+        (rule(&RULE.replace("<ExposedHeaders/>", "")), Err(ServicePropertiesError::Missing("ExposedHeaders"))),
         (rule(&RULE.replace(">0<", "><")), value("MaxAgeInSeconds")),
         (rule(&RULE.replace(">0<", ">-1<")), value("MaxAgeInSeconds")),
         (rule(&RULE.replace(">0<", ">4294967296<")), value("MaxAgeInSeconds")),
-        (rule(&RULE.replace(">0<", ">2147483648<")), Err(Refusal::Cors(CorsError::MaxAge))),
-        (rule(&RULE.replace('*', "")), Err(Refusal::Cors(CorsError::Origins))),
-        (rule(&RULE.replace("GET", "BREW")), Err(Refusal::Cors(CorsError::Methods))),
+        (rule(&RULE.replace(">0<", ">2147483648<")), Err(ServicePropertiesError::Cors(CorsError::MaxAge))),
+        (rule(&RULE.replace('*', "")), Err(ServicePropertiesError::Cors(CorsError::Origins))),
+        (rule(&RULE.replace("GET", "BREW")), Err(ServicePropertiesError::Cors(CorsError::Methods))),
     ] {
         assert_eq!(read(body.as_bytes(), version(NEW)).map(|_| ()), expected, "{body}");
     }

@@ -89,7 +89,7 @@ impl Roles {
                 let action = DataActions::parse(action).with_context(|| {
                     format!("role '{name}' has the unknown action '{action}': give one of {}", DataActions::names())
                 })?;
-                actions = actions.and(action);
+                actions = actions.union(action);
             }
             ensure!(
                 roles.insert(name.clone(), actions).is_none(),
@@ -225,7 +225,7 @@ impl AssignmentScope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::roles::Needs;
+    use model::roles::RequiredActions;
 
     fn issuers() -> Vec<Vec<String>> {
         vec![vec!["https://one".into(), "https://uno".into()], vec!["https://two".into()]]
@@ -242,7 +242,7 @@ mod tests {
         assignments: &Assignments,
         issuer: usize,
         principal: &Principal,
-        needs: Needs,
+        needs: RequiredActions,
         table: Option<&str>,
     ) -> bool {
         let mut scope = RoleScope::of("x".into());
@@ -276,15 +276,18 @@ mod tests {
             roles: vec!["r".into()],
             ..Principal::default()
         };
-        let reads = |issuer, principal: &Principal| permits(&assignments, issuer, principal, Needs::READ_TABLES, None);
+        let reads = |issuer, principal: &Principal| {
+            permits(&assignments, issuer, principal, RequiredActions::READ_TABLES, None)
+        };
         assert!(reads(0, &all));
         assert!(!reads(1, &all), "the same id from another issuer is somebody else");
         assert!(!reads(0, &Principal { client: None, ..all.clone() }), "all that is given must match");
         assert!(!reads(0, &Principal { oid: None, sub: Some("o".into()), ..all.clone() }));
-        let inserts = |principal: &Principal, table| permits(&assignments, 0, principal, Needs::INSERT, Some(table));
+        let inserts =
+            |principal: &Principal, table| permits(&assignments, 0, principal, RequiredActions::INSERT, Some(table));
         assert!(inserts(&all, "Logs") && !inserts(&all, "harvest"));
         assert!(!inserts(&Principal { groups: vec![], ..all.clone() }, "Logs"));
-        assert!(!permits(&assignments, 0, &all, Needs::READ_SERVICE, None), "owner of another account");
+        assert!(!permits(&assignments, 0, &all, RequiredActions::READ_SERVICE, None), "owner of another account");
     }
 
     #[test]
@@ -295,12 +298,15 @@ mod tests {
         assignments.map_claim(1, &["orchardacct/harvest".into()], &values, &roles).unwrap();
         let principal = |role: &str| Principal { roles: vec![role.into()], ..Principal::default() };
         let may = |issuer, role, needs, table| permits(&assignments, issuer, &principal(role), needs, Some(table));
-        assert!(may(1, "tables.write", Needs::UPSERT, "harvest"));
-        assert!(may(1, "Storage Table Data Reader", Needs::READ_ENTITIES, "harvest"));
-        assert!(!may(1, "Storage Table Data Reader", Needs::INSERT, "harvest"));
-        assert!(!may(1, "tables.write", Needs::UPSERT, "other"));
-        assert!(!may(0, "tables.write", Needs::UPSERT, "harvest"));
-        assert!(!may(1, "owner", Needs::READ_ENTITIES, "harvest"), "short names are for the configuration only");
+        assert!(may(1, "tables.write", RequiredActions::UPSERT, "harvest"));
+        assert!(may(1, "Storage Table Data Reader", RequiredActions::READ_ENTITIES, "harvest"));
+        assert!(!may(1, "Storage Table Data Reader", RequiredActions::INSERT, "harvest"));
+        assert!(!may(1, "tables.write", RequiredActions::UPSERT, "other"));
+        assert!(!may(0, "tables.write", RequiredActions::UPSERT, "harvest"));
+        assert!(
+            !may(1, "owner", RequiredActions::READ_ENTITIES, "harvest"),
+            "short names are for the configuration only"
+        );
         assert!(assignments.map_claim(1, &[], &values, &roles).is_err());
     }
 

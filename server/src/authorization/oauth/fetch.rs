@@ -3,16 +3,14 @@
 //! Plain HTTP is for issuers on this machine, and only if the configuration says so. No proxy is used, no cookie or
 //! credential is sent.
 
-use crate::outbound::{self, SendError, bare_host};
 use bytes::Bytes;
+use client::http::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config};
 use http::header::{ACCEPT, CACHE_CONTROL, LOCATION};
 use http::uri::Scheme;
 use http::{HeaderMap, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Empty, Limited};
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
-use tokio_rustls::TlsConnector;
 use tracing::warn;
 
 /// Longest time for one document, redirects included (09 §6).
@@ -24,7 +22,7 @@ const REDIRECTS_MAX: usize = 3;
 
 /// Fetches documents of issuers.
 pub(crate) struct IssuerClient {
-    tls: TlsConnector,
+    http: HttpClient,
     allow_http_on_loopback: bool,
 }
 
@@ -41,12 +39,9 @@ pub(crate) struct IssuerDocument {
 pub(crate) enum FetchError {
     /// Not HTTPS, and not plain HTTP to this machine with the option that allows it.
     Address(Uri),
-    Connection(std::io::Error),
-    Http(hyper::Error),
+    Http(HttpError),
     Status(StatusCode),
     Redirect,
-    /// Larger than the limit, or incomplete.
-    Body(Box<dyn std::error::Error + Send + Sync>),
     TimedOut,
 }
 
@@ -58,14 +53,12 @@ impl fmt::Display for FetchError {
                 "{uri} is not an https address (plain http needs allow-plain-http-issuer-on-loopback = true and a \
                  loopback address)"
             ),
-            Self::Connection(error) => write!(f, "connecting failed: {error}"),
-            Self::Http(error) => write!(f, "the response could not be read: {error}"),
+            Self::Http(error) => write!(f, "{error}"),
             Self::Status(status) => write!(f, "the response was {status}"),
             Self::Redirect => write!(
                 f,
                 "the response redirects to another scheme or an invalid address, or there were too many redirects"
             ),
-            Self::Body(error) => write!(f, "the document could not be read: {error}"),
             Self::TimedOut => write!(f, "there was no response within {} s", FETCH_TIME.as_secs()),
         }
     }
@@ -82,13 +75,19 @@ enum FetchStep {
 impl IssuerClient {
     /// Trusts the certificate authorities of the system (or of `SSL_CERT_FILE`).
     pub(crate) fn new(allow_http_on_loopback: bool) -> Result<Self, rustls::Error> {
-        let roots = outbound::system_authorities();
+        let roots = system_roots();
         if roots.is_empty() {
             warn!(
                 "the system has no certificate authorities, so no issuer can be reached over https: install them, or name a file in SSL_CERT_FILE"
             );
         }
-        Ok(Self { tls: outbound::connector(roots)?, allow_http_on_loopback })
+        let options = HttpOptions {
+            request_time_max: FETCH_TIME,
+            connect_time_max: None,
+            body_bytes_max: DOCUMENT_BYTES_MAX,
+            keeps_connections: false,
+        };
+        Ok(Self { http: HttpClient::new(options, tls_config(roots)?), allow_http_on_loopback })
     }
 
     /// Checks that requests may be sent to an address.
@@ -120,24 +119,21 @@ impl IssuerClient {
 
     async fn request(&self, uri: &Uri) -> Result<FetchStep, FetchError> {
         Self::check(uri, self.allow_http_on_loopback)?;
-        let is_https = uri.scheme() == Some(&Scheme::HTTPS);
-        let request = Request::get("/").header(ACCEPT, "application/json").body(Empty::<Bytes>::new());
-        let request = request.expect("nothing in it can be refused");
-        let sent = outbound::send(uri, is_https.then_some(&self.tls), request).await;
-        let response = sent.map_err(|error| match error {
-            SendError::Connection(error) | SendError::Tls(error) => FetchError::Connection(error),
-            SendError::Name(_) => FetchError::Address(uri.clone()),
-            SendError::Http(error) => FetchError::Http(error),
+        let request = Request::get(uri).header(ACCEPT, "application/json").body(Bytes::new());
+        let request = request.expect("an address that was parsed, and a header that is valid");
+        let mut response = self.http.send(request).await.map_err(|error| match error {
+            HttpError::Address => FetchError::Address(uri.clone()),
+            error => FetchError::Http(error),
         })?;
-        if response.status().is_redirection() {
-            return redirect_target(uri, response.headers()).map(FetchStep::Redirect).ok_or(FetchError::Redirect);
+        if response.status.is_redirection() {
+            return redirect_target(uri, &response.headers).map(FetchStep::Redirect).ok_or(FetchError::Redirect);
         }
-        if response.status() != StatusCode::OK {
-            return Err(FetchError::Status(response.status()));
+        if response.status != StatusCode::OK {
+            return Err(FetchError::Status(response.status));
         }
-        let max_age = max_age(response.headers());
-        let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX).collect().await.map_err(FetchError::Body)?;
-        Ok(FetchStep::Done(IssuerDocument { body: body.to_bytes(), max_age }))
+        let max_age = max_age(&response.headers);
+        let body = response.read_body().await.map_err(FetchError::Http)?;
+        Ok(FetchStep::Done(IssuerDocument { body, max_age }))
     }
 }
 

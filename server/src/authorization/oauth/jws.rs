@@ -109,8 +109,8 @@ fn decode(part: &str) -> Result<Vec<u8>, TokenError> {
 mod tests {
     use super::*;
     use crate::authorization::oauth::key_set::KeySet;
-    use crate::authorization::oauth::minting::{KeyPair, encode, header};
     use serde_json::json;
+    use test_support::minting::{KeyPair, encode, header};
 
     fn key_set(pairs: &[&KeyPair]) -> KeySet {
         let keys: Vec<Value> = pairs.iter().map(|pair| pair.jwk()).collect();

@@ -154,8 +154,8 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authorization::oauth::minting::{KeyPair, encode};
     use serde_json::json;
+    use test_support::minting::{KeyPair, encode};
 
     fn parse(keys: &Value) -> KeySet {
         KeySet::parse(json!({ "keys": keys }).to_string().as_bytes()).unwrap()

@@ -256,9 +256,9 @@ fn jittered(pause: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authorization::oauth::minting::KeyPair;
     use serde_json::json;
     use std::task::{Context, Waker};
+    use test_support::minting::KeyPair;
 
     fn write(path: &Path, pairs: &[&KeyPair]) {
         let keys: Vec<_> = pairs.iter().map(|pair| pair.jwk()).collect();

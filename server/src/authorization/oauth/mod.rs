@@ -23,8 +23,6 @@ mod fetch;
 mod jws;
 mod key_set;
 mod key_source;
-#[cfg(test)]
-mod minting;
 mod settings;
 mod token_cache;
 mod token_error;
@@ -225,12 +223,12 @@ fn follow_assignments(
 
 #[cfg(test)]
 mod tests {
-    use super::minting::{KeyPair, header};
     use super::*;
-    use model::roles::Needs;
+    use model::roles::RequiredActions;
     use serde_json::{Value, json};
     use std::path::Path;
     use std::time::{Duration, UNIX_EPOCH};
+    use test_support::minting::{KeyPair, header};
 
     const NOW: u64 = 1_931_069_730;
     const ONE: &str = "https://one.example/";
@@ -331,7 +329,9 @@ mod tests {
         let token = rsa.sign(&header("RS256", &rsa), &claims(ONE, "https://storage.azure.com"));
         let verified = oauth.verify(&token, "orchardacct", at(NOW)).await.unwrap();
         let may_read = |account| {
-            oauth.roles(&verified, &AccountName::new(account).unwrap()).permits(Needs::READ_ENTITIES, Some("harvest"))
+            oauth
+                .roles(&verified, &AccountName::new(account).unwrap())
+                .permits(RequiredActions::READ_ENTITIES, Some("harvest"))
         };
         assert!(may_read("orchardacct") && !may_read("otheracct"));
     }

@@ -147,7 +147,7 @@ fn partition_is_busy() -> Failure {
 mod tests {
     use super::*;
     use model::TableName;
-    use model::range::Edge;
+    use std::ops::Bound;
     use std::time::Duration;
 
     fn account(name: &str) -> AccountName {
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn ranges_of_one_partition_count_against_it() {
-        let rows = |partition, row| KeyRange::rows(partition, Edge::Including(row), Edge::Including(row));
+        let rows = |partition, row| KeyRange::rows(partition, Bound::Included(row), Bound::Included(row));
         assert_eq!(common_partition(&[rows("a", "1"), rows("a", "2")]), Some(&b"a"[..]));
         assert_eq!(common_partition(&[rows("a", "1"), rows("b", "1")]), None);
         assert_eq!(common_partition(&[KeyRange::all()]), None);

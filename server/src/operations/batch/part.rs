@@ -5,7 +5,7 @@ use crate::request::{Failure, OperationContext, OperationKind, effective_method,
 use crate::tables::AccountTables;
 use http::Method;
 use store::Engine;
-use wire::batch::{InnerTarget, NotOfAccount, PartRequest};
+use wire::batch::{AccountMismatch, PartRequest, PartTarget};
 use wire::target::Resource;
 use wire::{ErrorCode, QueryOptions, ServiceError};
 
@@ -35,7 +35,7 @@ pub(super) fn note_table<E: Engine>(
 
 /// The query options of a part, as far as its target can be read.
 pub(super) fn options<'p>(batch: &OperationContext<'_>, request: &PartRequest<'p>) -> QueryOptions<'p> {
-    let target = InnerTarget::parse(request.target, batch.account(), batch.domains);
+    let target = PartTarget::parse(request.target, batch.account(), batch.domains);
     QueryOptions::parse(target.map_or("", |target| target.query))
 }
 
@@ -47,8 +47,8 @@ fn operation<'p>(
     request: &PartRequest<'p>,
     options: &QueryOptions<'_>,
 ) -> Result<(OperationKind, Resource<'p>), Failure> {
-    let target = InnerTarget::parse(request.target, batch.account(), batch.domains);
-    let target = target.map_err(|NotOfAccount| Failure::query(ServiceError::malformed_address()))?;
+    let target = PartTarget::parse(request.target, batch.account(), batch.domains);
+    let target = target.map_err(|AccountMismatch| Failure::query(ServiceError::malformed_address()))?;
     options.check().map_err(Failure::query)?;
     let resource = Resource::parse(target.path).map_err(Failure::query)?;
     if !matches!(resource, Resource::Entities(_) | Resource::Entity { .. }) || options.comp.is_some() {

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use model::DateTime;
 use wire::batch::{PartHead, PartRequest, end, start_changeset, start_part, write_head};
 use wire::error::write_error_body;
-use wire::negotiation::{Content, DataServiceVersion, Preference};
-use wire::{ErrorBody, ErrorCode, Format, ServiceError};
+use wire::negotiation::{ContentKind, DataServiceVersion, Preference};
+use wire::{ErrorBodyFormat, ErrorCode, Format, ServiceError};
 
 /// Segments of a body above this size are not copied, in bytes.
 const COPIED_BYTES_MAX: usize = 16 * 1024;
@@ -123,8 +123,10 @@ impl<'a> BatchResponse<'a> {
     /// Writes the part for an operation that failed. The message of the error already has its index.
     pub(super) fn failure(&mut self, error: &ServiceError, layer: Layer, form: FailureForm<'_>) {
         let (body, content_type, data_service_version) = match (layer, form.format) {
-            (Layer::Format, _) | (_, Some(Format::Atom) | None) => (ErrorBody::ODataXml, ODATA_XML, "1.0"),
-            (_, Some(format @ Format::Json(_))) => (ErrorBody::Json, format.content_type(Content::Error), "3.0"),
+            (Layer::Format, _) | (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, ODATA_XML, "1.0"),
+            (_, Some(format @ Format::Json(_))) => {
+                (ErrorBodyFormat::Json, format.content_type(ContentKind::Error), "3.0")
+            }
         };
         let head = PartHead {
             status: error.code.status(),
@@ -151,7 +153,7 @@ impl<'a> BatchResponse<'a> {
             ..PartHead::default()
         };
         self.failed_by = self.failed_by.or(Some(error.code));
-        let body = write_error_body(ErrorBody::ODataXml, &error, self.request_id, self.now);
+        let body = write_error_body(ErrorBodyFormat::ODataXml, &error, self.request_id, self.now);
         self.part(&head, vec![Bytes::from(body)]);
     }
 

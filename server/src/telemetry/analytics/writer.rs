@@ -9,13 +9,13 @@ use crate::clock;
 use model::limits::{
     ANALYTICS_SWEEP_STEPS_MAX, ANALYTICS_WRITE_ATTEMPTS_MAX, PAGE_RESULTS_MAX, TRANSACTION_OPERATIONS_MAX,
 };
-use model::range::Edge;
 use model::service_properties::RetentionDays;
 use model::{
     AccountName, Condition, DateTime, ETag, EntityKey, EntityView, KeyRange, KeyText, MetricsTable, Mutation,
     MutationError, TableName, Transaction,
 };
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use store::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, TableKey};
@@ -137,7 +137,7 @@ async fn stored_rows(
     table: &TableKey,
     partition: &str,
 ) -> Result<Option<HashMap<String, (DateTime, RequestTotals)>>, WriteError> {
-    let scan = scan_of(KeyRange::rows(partition, Edge::Open, Edge::Open));
+    let scan = scan_of(KeyRange::rows(partition, Bound::Unbounded, Bound::Unbounded));
     match engine.scan(table, scan, StoredRows::default()).await {
         Ok((rows, end)) if end.next.is_none() && !rows.is_damaged => Ok(Some(rows.rows)),
         Ok(_) => Err(WriteError::NotYet("the stored rows cannot be read".to_owned())),
@@ -173,7 +173,7 @@ pub(super) async fn delete_old(
     let oldest = now.ticks().saturating_sub(i64::from(keep.get()) * DAY_TICKS);
     let oldest = partition_of(DateTime::from_ticks(oldest).unwrap_or(DateTime::MIN));
     for _ in 0..ANALYTICS_SWEEP_STEPS_MAX {
-        let scan = scan_of(KeyRange::partitions(Edge::Open, Edge::Excluding(&oldest)));
+        let scan = scan_of(KeyRange::partitions(Bound::Unbounded, Bound::Excluded(&oldest)));
         let (keys, end) = match engine.scan(&table, scan, KeysByPartition::default()).await {
             Ok(page) => page,
             Err(ReadError::TableNotFound) => return Ok(()),

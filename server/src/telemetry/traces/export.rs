@@ -5,20 +5,19 @@
 
 use super::settings::TraceSettings;
 use super::{Span, SpanCounts, otlp};
-use crate::outbound::{self, SendError};
 use anyhow::{Context, Error, anyhow, bail};
 use bytes::Bytes;
+use client::http::{HttpClient, HttpError, HttpOptions, system_roots, tls_config};
 use http::header::CONTENT_TYPE;
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
 use model::limits::TRACE_ANSWER_BYTES_MAX;
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio_rustls::TlsConnector;
 use tracing::{info, warn};
 
 /// The waits before a batch is tried again.
@@ -27,7 +26,7 @@ const RETRY_WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(
 /// Sends spans to the collector.
 pub(super) struct Exporter {
     settings: TraceSettings,
-    tls: Option<TlsConnector>,
+    http: HttpClient,
     counts: Arc<SpanCounts>,
 }
 
@@ -40,11 +39,18 @@ enum ExportError {
 
 impl Exporter {
     pub(super) fn new(settings: TraceSettings, counts: Arc<SpanCounts>) -> anyhow::Result<Self> {
-        let tls = match settings.endpoint.scheme_str() {
-            Some("https") => Some(tls(&settings)?),
-            _ => None,
+        let roots = match settings.endpoint.scheme_str() {
+            Some("https") => roots(&settings)?,
+            _ => RootCertStore::empty(),
         };
-        Ok(Self { settings, tls, counts })
+        let options = HttpOptions {
+            request_time_max: settings.timeout,
+            connect_time_max: None,
+            body_bytes_max: TRACE_ANSWER_BYTES_MAX,
+            keeps_connections: false,
+        };
+        let http = HttpClient::new(options, tls_config(roots).context("choosing the TLS versions")?);
+        Ok(Self { settings, http, counts })
     }
 
     /// Sends spans until the queue is closed or the exporter is stopped, and then what is still queued.
@@ -132,31 +138,23 @@ impl Exporter {
     }
 
     async fn send(&self, body: Bytes) -> Result<(), ExportError> {
-        match tokio::time::timeout(self.settings.timeout, self.post(body)).await {
-            Ok(sent) => sent,
-            Err(_) => Err(ExportError::Passing(anyhow!("no response within {} ms", self.settings.timeout.as_millis()))),
-        }
-    }
-
-    async fn post(&self, body: Bytes) -> Result<(), ExportError> {
-        let mut request = Request::post("/")
+        let mut request = Request::post(&self.settings.endpoint)
             .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(body))
-            .expect("nothing in it can be refused");
+            .body(body)
+            .expect("an address that was parsed, and a header that is valid");
         for (name, value) in &self.settings.headers {
             request.headers_mut().insert(name, value.clone());
         }
-        let sent = outbound::send(&self.settings.endpoint, self.tls.as_ref(), request).await;
-        let response = sent.map_err(|error| match error {
-            SendError::Connection(error) => ExportError::Passing(Error::new(error).context("connecting")),
-            SendError::Name(error) => ExportError::Final(Error::new(error).context("the name of the collector")),
-            SendError::Tls(error) => ExportError::Passing(Error::new(error).context("TLS")),
-            SendError::Http(error) => ExportError::Passing(error.into()),
+        let mut response = self.http.send(request).await.map_err(|error| match error {
+            HttpError::Address => ExportError::Final(Error::new(error).context("the address of the collector")),
+            _ => ExportError::Passing(error.into()),
         })?;
-        let status = response.status();
-        // The body does not matter, but closing the connection without reading it would look like an aborted request.
-        let _unread = Limited::new(response.into_body(), TRACE_ANSWER_BYTES_MAX).collect().await;
+        let status = response.status;
         let error = || anyhow!("it responds with {status}");
+        // The content of the body does not matter, but without reading it the collector would see an aborted request.
+        if let Err(error @ HttpError::TimedOut(_)) = response.read_body().await {
+            return Err(ExportError::Passing(error.into()));
+        }
         match status {
             _ if status.is_success() => Ok(()),
             StatusCode::TOO_MANY_REQUESTS
@@ -169,8 +167,8 @@ impl Exporter {
 }
 
 /// Trusts the certificate authorities of the system (or of `SSL_CERT_FILE`) and those that the settings name.
-fn tls(settings: &TraceSettings) -> anyhow::Result<TlsConnector> {
-    let mut roots = outbound::system_authorities();
+fn roots(settings: &TraceSettings) -> anyhow::Result<RootCertStore> {
+    let mut roots = system_roots();
     if let Some(path) = &settings.certificate {
         let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let certificates = certificates.with_context(|| format!("reading certificates from {}", path.display()))?;
@@ -178,5 +176,5 @@ fn tls(settings: &TraceSettings) -> anyhow::Result<TlsConnector> {
             bail!("{} holds no certificate", path.display());
         }
     }
-    outbound::connector(roots).context("choosing the TLS versions")
+    Ok(roots)
 }

@@ -116,7 +116,7 @@ fn bodies_as_clients_send_them() {
         assert_eq!(changeset.operations, expected(), "{body:?}");
         assert!(!changeset.is_too_long && !changeset.is_followed);
     }
-    // A body without a length keeps the blank lines behind it, which no format minds.
+    // A body without a length keeps the blank lines after it, which every format ignores.
     let blank_lines = exact.replace("\r\n--changeset_77", "\r\n\r\n\r\n--changeset_77");
     let bodies: Vec<_> = changeset(&blank_lines).operations.iter().map(|o| o.body.trim_ascii().len()).collect();
     assert_eq!(bodies, [39, 7, 0]);
@@ -156,13 +156,13 @@ fn inserts(count: usize) -> String {
 }
 
 #[test]
-fn counting_stops_behind_a_hundred() {
+fn counting_stops_after_a_hundred() {
     for (count, kept, is_too_long) in [(0, 0, false), (1, 1, false), (100, 100, false), (101, 100, true)] {
         let body = inserts(count);
         let changeset = changeset(&body);
         assert_eq!((changeset.operations.len(), changeset.is_too_long), (kept, is_too_long));
     }
-    // What stands behind the hundredth operation is not looked at.
+    // Nothing is read after the hundredth operation.
     let body = inserts(5000).replacen("{}\n--c--", "\0", 1);
     assert!(changeset(&body).is_too_long);
 }
@@ -248,8 +248,8 @@ proptest! {
         let _ = read("multipart/mixed; boundary=b", pieces.concat().as_bytes());
     }
 
-    /// Any body of an operation that holds no delimiter comes out as it went in, whatever the line ends around it; only
-    /// a last CR cannot be told from the line break of the delimiter.
+    /// Any body of an operation without a delimiter comes out as it went in, with any line ends around it; only
+    /// a last CR cannot be distinguished from the line break of the delimiter.
     #[test]
     fn bodies_come_out_as_they_went_in(bodies in proptest::collection::vec("[ -~\n\r\u{e9}]{0,30}", 1..5), line_end in "\r?\n") {
         prop_assume!(bodies.iter().all(|body| !body.contains("--c") && !body.contains("--b")));

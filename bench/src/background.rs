@@ -1,0 +1,330 @@
+//! Connections that are open while others are measured: idle ones, and readers that read their pages slowly.
+//!
+//! They have their own thread and runtime, so that they do not wait for the connections that are measured.
+
+use crate::connection::Connection;
+use crate::request::{Request, Signer};
+use anyhow::{Context, ensure};
+use fastrand::Rng;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::{Error, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// An idle connection sends a request this often, because servers close connections that send none.
+const IDLE_TIME: Duration = Duration::from_millis(IDLE_MILLISECONDS);
+const IDLE_MILLISECONDS: u64 = 30_000;
+/// How many connections are opened at the same time, so that the queue of the server's socket does not overflow.
+const OPENED_AT_A_TIME: usize = 64;
+/// Longest time until all connections are open.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(60);
+/// The pause after a connection could not be opened.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
+/// A slow reader reads this many bytes at a time, and waits this long in between: 80 KiB a second.
+const SLOW_READ_BYTES: usize = 4 * 1024;
+const SLOW_READ_PAUSE: Duration = Duration::from_millis(50);
+/// Receive buffer of a slow reader, in bytes. The operating system may double it.
+const SLOW_BUFFER_BYTES: u32 = 16 * 1024;
+/// Files that this process needs in addition to connections.
+const OTHER_FILES: u64 = 256;
+
+/// How many connections are open in the background.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct BackgroundLoad {
+    /// Connections that send a request twice a minute.
+    pub(crate) idle: usize,
+    /// Connections that read pages at 80 KiB a second.
+    pub(crate) slow_readers: usize,
+}
+
+/// What happened to the connections in the background.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct BackgroundReport {
+    pub(crate) idle: usize,
+    /// Idle connections that were lost.
+    pub(crate) idle_lost: u64,
+    pub(crate) slow_readers: usize,
+    /// Bytes that the slow readers read.
+    pub(crate) slow_bytes: u64,
+    /// Refused requests and closed connections of slow readers.
+    pub(crate) slow_refused: u64,
+    /// Resident memory of the server before these connections were opened, and after.
+    pub(crate) resident_mib_before: Option<f64>,
+    pub(crate) resident_mib_with: Option<f64>,
+}
+
+impl fmt::Display for BackgroundReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { idle, idle_lost, slow_readers, slow_bytes, slow_refused, .. } = self;
+        writeln!(f, "  idle        {idle} connections, {idle_lost} lost")?;
+        writeln!(f, "  slow        {slow_readers} readers, {slow_bytes} bytes read, {slow_refused} times refused")?;
+        if let (Some(before), Some(with)) = (self.resident_mib_before, self.resident_mib_with) {
+            writeln!(f, "  resident    {before:.1} MiB before they came, {with:.1} MiB with them")?;
+        }
+        Ok(())
+    }
+}
+
+/// Counters that all connections share.
+#[derive(Debug, Default)]
+struct Counts {
+    connected: AtomicU64,
+    idle_lost: AtomicU64,
+    slow_bytes: AtomicU64,
+    slow_refused: AtomicU64,
+}
+
+/// The connections in the background. They are closed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct BackgroundConnections {
+    background: BackgroundLoad,
+    counts: Arc<Counts>,
+    is_stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl BackgroundConnections {
+    /// Opens all connections, and returns when they are open. Slow readers read this table.
+    pub(crate) fn open(background: BackgroundLoad, table: &str, signer: &Signer) -> anyhow::Result<Self> {
+        let (counts, is_stopping) = (Arc::<Counts>::default(), Arc::<AtomicBool>::default());
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a thread")?;
+        let work = run(background, table.to_owned(), signer.clone(), Arc::clone(&counts), Arc::clone(&is_stopping));
+        let thread = Some(std::thread::spawn(move || runtime.block_on(work)));
+        let connections_in_background = Self { background, counts, is_stopping, thread };
+        let (began, all) = (Instant::now(), (background.idle + background.slow_readers) as u64);
+        while connections_in_background.counts.connected.load(Ordering::Relaxed) < all {
+            let connected = connections_in_background.counts.connected.load(Ordering::Relaxed);
+            ensure!(
+                began.elapsed() < CONNECT_TIME_MAX,
+                "only {connected} of {all} connections could be opened; does the server take so many (--max-connections), \
+                 and files (ulimit -n)?"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(connections_in_background)
+    }
+
+    /// What happened until now, without the memory, which the caller adds.
+    pub(crate) fn report(&self) -> BackgroundReport {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        BackgroundReport {
+            idle: self.background.idle,
+            idle_lost: count(&self.counts.idle_lost),
+            slow_readers: self.background.slow_readers,
+            slow_bytes: count(&self.counts.slow_bytes),
+            slow_refused: count(&self.counts.slow_refused),
+            resident_mib_before: None,
+            resident_mib_with: None,
+        }
+    }
+}
+
+impl Drop for BackgroundConnections {
+    fn drop(&mut self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed, and its result is not needed.
+            drop(thread.join());
+        }
+    }
+}
+
+/// Makes sure that this process may open so many connections; raises its limit of open files if needed.
+pub(crate) fn allow_connections(count: usize) -> anyhow::Result<()> {
+    let needed = count as u64 + OTHER_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    ensure!(
+        limit.maximum.is_none_or(|maximum| maximum >= needed),
+        "{count} connections are more than this process may open; raise the hard limit of open files (ulimit -Hn)"
+    );
+    let raised = Rlimit { current: Some(needed), maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).context("raising the limit of open files")
+}
+
+async fn run(
+    background: BackgroundLoad,
+    table: String,
+    signer: Signer,
+    counts: Arc<Counts>,
+    is_stopping: Arc<AtomicBool>,
+) {
+    let mut tasks = JoinSet::new();
+    let opening = Arc::new(Semaphore::new(OPENED_AT_A_TIME));
+    for seed in 1..=background.idle as u64 {
+        tasks.spawn(idle(signer.clone(), Arc::clone(&opening), Arc::clone(&counts), seed));
+    }
+    for _ in 0..background.slow_readers {
+        tasks.spawn(read_slowly(signer.clone(), table.clone(), Arc::clone(&counts)));
+    }
+    while !is_stopping.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tasks.shutdown().await;
+}
+
+/// Keeps a connection open. A lost connection is not opened again, so that the report shows it.
+async fn idle(mut signer: Signer, opening: Arc<Semaphore>, counts: Arc<Counts>, seed: u64) {
+    let mut random = Rng::with_seed(seed);
+    let mut request = Vec::new();
+    let permit = opening.acquire().await;
+    let mut connection = loop {
+        match Connection::open(signer.endpoint.address).await {
+            Ok(connection) => break connection,
+            Err(_) => tokio::time::sleep(RECONNECT_PAUSE).await,
+        }
+    };
+    let mut is_open = ping(&mut signer, &mut connection, &mut request).await;
+    counts.connected.fetch_add(1, Ordering::Relaxed);
+    drop(permit);
+    // The connections were opened together, but send their requests at different times.
+    let mut pause = Duration::from_millis(random.u64(..IDLE_MILLISECONDS));
+    while is_open {
+        tokio::time::sleep(std::mem::replace(&mut pause, IDLE_TIME)).await;
+        is_open = ping(&mut signer, &mut connection, &mut request).await;
+    }
+    counts.idle_lost.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Sends a small request that every account can answer. Returns whether the connection is still usable.
+async fn ping(signer: &mut Signer, connection: &mut Connection, request: &mut Vec<u8>) -> bool {
+    signer.write(request, &Request::get(b"/Tables", "?$top=1"));
+    let is_usable =
+        matches!(connection.exchange(request, b"").await, Ok(answer) if answer.status == 200 && !answer.closes);
+    connection.release_memory();
+    is_usable
+}
+
+/// Reads the first page of a table again and again, slowly.
+async fn read_slowly(mut signer: Signer, table: String, counts: Arc<Counts>) {
+    let mut is_known = false;
+    loop {
+        let result = read_pages(&mut signer, &table, &counts, &mut is_known).await;
+        if result.is_err() {
+            counts.slow_refused.fetch_add(1, Ordering::Relaxed);
+        }
+        tokio::time::sleep(RECONNECT_PAUSE).await;
+    }
+}
+
+/// Reads one page on a new connection. The end of the connection is the end of the response.
+async fn read_pages(signer: &mut Signer, table: &str, counts: &Counts, is_known: &mut bool) -> std::io::Result<()> {
+    let socket = if signer.endpoint.address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_recv_buffer_size(SLOW_BUFFER_BYTES)?;
+    let mut stream: TcpStream = socket.connect(signer.endpoint.address).await?;
+    if !std::mem::replace(is_known, true) {
+        counts.connected.fetch_add(1, Ordering::Relaxed);
+    }
+    let mut request = Vec::new();
+    let path = format!("/{table}()");
+    let close = Request { headers: "Connection: close\r\n", ..Request::get(path.as_bytes(), "") };
+    signer.write(&mut request, &close);
+    stream.write_all(&request).await?;
+    let mut piece = vec![0; SLOW_READ_BYTES];
+    let mut is_first = true;
+    loop {
+        let length = stream.read(&mut piece).await?;
+        let read = piece.get(..length).unwrap_or_default();
+        if std::mem::take(&mut is_first) && !read.starts_with(b"HTTP/1.1 200") {
+            return Err(Error::new(ErrorKind::InvalidData, "the page was refused"));
+        }
+        if length == 0 {
+            return Ok(());
+        }
+        counts.slow_bytes.fetch_add(length as u64, Ordering::Relaxed);
+        tokio::time::sleep(SLOW_READ_PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::Endpoint;
+    use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use wire::signing::AccountKey;
+
+    /// A server that answers every request with the same response.
+    fn server(head: &'static str, body_bytes: usize) -> Signer {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                std::thread::spawn(move || {
+                    let mut request = [0; 4096];
+                    while stream.read(&mut request).is_ok_and(|length| length > 0) {
+                        // The client may go away at any time.
+                        drop(write!(stream, "{head}\r\nContent-Length: {body_bytes}\r\n\r\n"));
+                        drop(stream.write_all(&vec![b'x'; body_bytes]));
+                        if head.contains("close") {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        let endpoint = Endpoint::parse(&url, DEVELOPMENT_ACCOUNT, false).unwrap();
+        Signer::new(endpoint, DEVELOPMENT_ACCOUNT, AccountKey::parse(DEVELOPMENT_KEY).unwrap())
+    }
+
+    /// Waits until a condition holds.
+    fn eventually(what: &str, holds: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !holds() {
+            assert!(began.elapsed() < CONNECT_TIME_MAX, "{what} does not happen");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn idle_connections_stay_open_and_closed_ones_are_counted() {
+        let background = BackgroundLoad { idle: 100, slow_readers: 0 };
+        let connections_in_background =
+            BackgroundConnections::open(background, "Bench", &server("HTTP/1.1 200 OK", 10)).unwrap();
+        let report = connections_in_background.report();
+        assert_eq!((report.idle, report.idle_lost), (100, 0));
+        drop(connections_in_background);
+        let closing = server("HTTP/1.1 200 OK\r\nConnection: close", 10);
+        let connections_in_background = BackgroundConnections::open(background, "Bench", &closing).unwrap();
+        eventually("the loss of all", || connections_in_background.report().idle_lost >= 100);
+    }
+
+    #[test]
+    fn slow_readers_read_slowly_and_refusals_are_counted() {
+        let background = BackgroundLoad { idle: 0, slow_readers: 2 };
+        let began = Instant::now();
+        let connections_in_background =
+            BackgroundConnections::open(background, "Bench", &server("HTTP/1.1 200 OK", 4_000_000)).unwrap();
+        eventually("reading", || connections_in_background.report().slow_bytes >= 6 * SLOW_READ_BYTES as u64);
+        assert!(began.elapsed() >= 2 * SLOW_READ_PAUSE, "six reads of two readers have two pauses between them");
+        drop(connections_in_background);
+        let busy = server("HTTP/1.1 503 Busy\r\nConnection: close", 10);
+        let connections_in_background = BackgroundConnections::open(background, "Bench", &busy).unwrap();
+        eventually("a refusal of each", || connections_in_background.report().slow_refused >= 2);
+        assert_eq!(connections_in_background.report().slow_bytes, 0);
+    }
+
+    #[test]
+    fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
+        let limit = getrlimit(Resource::Nofile);
+        let maximum = limit.maximum.unwrap_or(1 << 20);
+        allow_connections(usize::try_from(maximum - OTHER_FILES).unwrap()).unwrap();
+        assert!(getrlimit(Resource::Nofile).current.is_none_or(|current| current >= maximum));
+        if let Some(maximum) = limit.maximum {
+            assert!(allow_connections(usize::try_from(maximum).unwrap()).is_err());
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The command line of `compare`.
+
+use crate::workload::BATCH_ENTITIES;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use std::path::PathBuf;
+
+/// A comparison.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The server [default: the file `rowhouse` beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) server_binary: Option<PathBuf>,
+
+    /// Folder for the temporary folders, on the disk to measure [default: the system's]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+
+    /// Entities in the table
+    #[arg(long, default_value_t = 100_000, value_parser = RangedU64ValueParser::<u64>::new().range(BATCH_ENTITIES..=1_000_000_000))]
+    pub(crate) entities: u64,
+
+    /// How long each measurement takes, in seconds
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=24 * 3600))]
+    pub(crate) seconds: u64,
+
+    /// Rounds of each measurement
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
+    pub(crate) rounds: u64,
+
+    /// One round of one second on 10,000 entities: shows whether it works, not how fast it is
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Measure only the lines whose name contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+
+    /// Measure this server as well. It must have the development account
+    #[arg(long, value_name = "URL")]
+    pub(crate) other: Option<String>,
+
+    /// Process id of the other server
+    #[arg(long, requires = "other")]
+    pub(crate) other_pid: Option<u32>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

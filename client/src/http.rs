@@ -1,0 +1,201 @@
+//! The HTTP client of every request that Rowhouse sends: over HTTPS or plain HTTP, with limits on time and size.
+//!
+//! Invariants:
+//!
+//! 1. A request never takes longer than its limit, including the body of the response.
+//! 2. The body of a response never takes more memory than its limit.
+//! 3. No proxy is used, no redirect is followed, no cookie is kept.
+//! 4. An error never shows the address or the headers of a request, which may hold a credential.
+//!
+//! This module must not know the Table protocol.
+
+use bytes::Bytes;
+use http::header::{CONNECTION, USER_AGENT};
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+use tokio::time::{Instant, timeout};
+
+const PRODUCT: HeaderValue = HeaderValue::from_static(concat!("Rowhouse/", env!("CARGO_PKG_VERSION")));
+
+/// The limits of an [`HttpClient`], and what becomes of its connections.
+#[derive(Debug, Clone, Copy)]
+pub struct HttpOptions {
+    /// Longest time for a request, including the body of the response.
+    pub request_time_max: Duration,
+    /// Longest time for opening a TCP connection; `None` leaves that to the limit of the request.
+    pub connect_time_max: Option<Duration>,
+    /// Largest body of a response, in bytes.
+    pub body_bytes_max: usize,
+    /// Whether connections are kept for further requests. Otherwise each request has its own connection.
+    pub keeps_connections: bool,
+}
+
+/// Sends requests. Clones share their connections.
+#[derive(Debug, Clone)]
+pub struct HttpClient {
+    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    options: HttpOptions,
+}
+
+/// A response whose body is still to be read.
+#[derive(Debug)]
+pub struct HttpResponse {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    body: Incoming,
+    sent: Instant,
+    options: HttpOptions,
+}
+
+/// Why there is no response, or no whole one. Its text includes the cause.
+#[derive(Debug)]
+pub enum HttpError {
+    /// The address is not one of `http` or `https` with a valid host.
+    Address,
+    /// The TCP connection could not be opened.
+    Connect(Box<dyn StdError + Send + Sync>),
+    /// The TLS handshake failed, for example because the certificate is not trusted.
+    Tls(Box<dyn StdError + Send + Sync>),
+    /// The connection broke before the head of the response, or its head is not HTTP/1.1.
+    Exchange(Box<dyn StdError + Send + Sync>),
+    /// The connection broke within the body of the response, or its body is malformed.
+    Body(Box<dyn StdError + Send + Sync>),
+    /// The body of the response is larger than this limit, in bytes.
+    BodyTooLarge(usize),
+    /// The request took longer than this limit.
+    TimedOut(Duration),
+}
+
+/// The certificate authorities that the system trusts, or those of `SSL_CERT_FILE`.
+pub fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
+/// A TLS configuration that trusts these certificate authorities and has no client certificate.
+pub fn tls_config(roots: RootCertStore) -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// The host of an address, without the brackets around an IPv6 address.
+pub fn bare_host(uri: &Uri) -> &str {
+    let host = uri.host().unwrap_or_default();
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
+}
+
+impl HttpClient {
+    /// Creates a client. The TLS configuration, without ALPN protocols, is used for `https` addresses.
+    pub fn new(options: HttpOptions, tls: ClientConfig) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(options.connect_time_max);
+        let https =
+            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(connector);
+        let mut builder = legacy::Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new());
+        if !options.keeps_connections {
+            builder.pool_max_idle_per_host(0);
+        }
+        Self { http: builder.build(https), options }
+    }
+
+    /// Sends a request with an absolute address, and returns when the head of the response has arrived.
+    pub async fn send(&self, mut request: Request<Bytes>) -> Result<HttpResponse, HttpError> {
+        check(request.uri())?;
+        let headers = request.headers_mut();
+        headers.entry(USER_AGENT).or_insert(PRODUCT);
+        if !self.options.keeps_connections {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let (options, sent) = (self.options, Instant::now());
+        let exchange = self.http.request(request.map(Full::new));
+        let response = timeout(options.request_time_max, exchange).await;
+        let response = response.map_err(|_| HttpError::TimedOut(options.request_time_max))?.map_err(HttpError::of)?;
+        let (head, body) = response.into_parts();
+        Ok(HttpResponse { status: head.status, headers: head.headers, body, sent, options })
+    }
+}
+
+impl HttpResponse {
+    /// Reads the body, within the limits of the client. A body that is not read closes its connection.
+    pub async fn read_body(&mut self) -> Result<Bytes, HttpError> {
+        let HttpOptions { request_time_max, body_bytes_max, .. } = self.options;
+        let remaining = request_time_max.saturating_sub(self.sent.elapsed());
+        let body = Limited::new(&mut self.body, body_bytes_max).collect();
+        match timeout(remaining, body).await {
+            Err(_) => Err(HttpError::TimedOut(request_time_max)),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(HttpError::BodyTooLarge(body_bytes_max)),
+            Ok(Err(error)) => Err(HttpError::Body(error)),
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+        }
+    }
+}
+
+/// Whether a request can be sent to an address.
+fn check(uri: &Uri) -> Result<(), HttpError> {
+    let host = bare_host(uri);
+    let is_valid = match uri.scheme() {
+        Some(scheme) if *scheme == Scheme::HTTPS => ServerName::try_from(host).is_ok(),
+        Some(scheme) if *scheme == Scheme::HTTP => !host.is_empty(),
+        _ => false,
+    };
+    if is_valid { Ok(()) } else { Err(HttpError::Address) }
+}
+
+impl HttpError {
+    fn of(error: legacy::Error) -> Self {
+        // The connector has its own type for errors of TCP; those of TLS are plain I/O errors.
+        let is_tls = matches!(error.source(), Some(source) if source.is::<io::Error>());
+        match error.is_connect() {
+            true if is_tls => Self::Tls(error.into()),
+            true => Self::Connect(error.into()),
+            false => Self::Exchange(error.into()),
+        }
+    }
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address => f.write_str("it is not an http or https address with a valid host"),
+            Self::Connect(error) => write!(f, "connecting failed: {}", cause(error.as_ref())),
+            Self::Tls(error) => write!(f, "the TLS handshake failed: {}", cause(error.as_ref())),
+            Self::Exchange(error) => write!(f, "there was no valid answer: {}", cause(error.as_ref())),
+            Self::Body(error) => write!(f, "the body of the answer could not be read: {}", cause(error.as_ref())),
+            Self::BodyTooLarge(bytes_max) => write!(f, "the body of the answer is larger than {bytes_max} bytes"),
+            Self::TimedOut(time_max) => write!(f, "there was no whole answer within {} s", time_max.as_secs_f64()),
+        }
+    }
+}
+
+impl StdError for HttpError {}
+
+/// What an error goes back to. The libraries put only their own names for it in between.
+fn cause<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause
+}
+
+#[cfg(test)]
+mod tests;

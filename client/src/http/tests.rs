@@ -1,0 +1,231 @@
+//! The client against servers that send fixed bytes.
+
+use super::*;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::Mutex;
+use std::thread;
+
+/// A server that sends the same bytes to every request.
+struct Server {
+    /// Its address, without a scheme.
+    authority: String,
+    /// The head of each request, after the number of its connection.
+    requests: Arc<Mutex<Vec<(usize, String)>>>,
+}
+
+/// Pieces of a response, each of which is followed by this pause.
+type Pieces = (Vec<&'static [u8]>, Duration);
+
+impl Server {
+    fn start(pieces: Pieces, tls: Option<Arc<ServerConfig>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let authority = listener.local_addr().unwrap().to_string();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (log, pieces) = (Arc::clone(&requests), Arc::new(pieces));
+        thread::spawn(move || {
+            for (number, stream) in listener.incoming().map_while(Result::ok).enumerate() {
+                let (log, pieces, tls) = (Arc::clone(&log), Arc::clone(&pieces), tls.clone());
+                thread::spawn(move || match tls {
+                    None => serve(BufReader::new(stream), number, &log, &pieces),
+                    Some(config) => {
+                        let connection = ServerConnection::new(config).unwrap();
+                        serve(BufReader::new(StreamOwned::new(connection, stream)), number, &log, &pieces)
+                    }
+                });
+            }
+        });
+        Self { authority, requests }
+    }
+
+    fn sending(bytes: &'static str) -> Self {
+        Self::start((vec![bytes.as_bytes()], Duration::ZERO), None)
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.authority)
+    }
+}
+
+/// Serves a connection until the client closes it, or until it asked for that.
+fn serve<S: Read + Write>(
+    mut stream: BufReader<S>,
+    number: usize,
+    log: &Mutex<Vec<(usize, String)>>,
+    (pieces, pause): &Pieces,
+) -> Option<()> {
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if stream.read_line(&mut head).ok()? == 0 {
+                return None;
+            }
+        }
+        log.lock().unwrap().push((number, head.clone()));
+        for piece in pieces {
+            stream.get_mut().write_all(piece).ok()?;
+            stream.get_mut().flush().ok()?;
+            thread::sleep(*pause);
+        }
+        if head.contains("connection: close") || !pieces.concat().ends_with(b"ok") {
+            return Some(());
+        }
+    }
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+const OPTIONS: HttpOptions = HttpOptions {
+    request_time_max: Duration::from_secs(60),
+    connect_time_max: None,
+    body_bytes_max: 10,
+    keeps_connections: false,
+};
+
+fn client(options: HttpOptions) -> HttpClient {
+    HttpClient::new(options, tls_config(RootCertStore::empty()).unwrap())
+}
+
+async fn get(client: &HttpClient, url: &str) -> Result<(StatusCode, Bytes), HttpError> {
+    let mut response = client.send(Request::get(url).body(Bytes::new()).unwrap()).await?;
+    let body = response.read_body().await?;
+    Ok((response.status, body))
+}
+
+#[tokio::test]
+async fn connections_are_kept_only_if_asked_for() {
+    for (keeps_connections, expected) in [(true, [0, 0, 0]), (false, [0, 1, 2])] {
+        let server = Server::sending(OK);
+        let client = client(HttpOptions { keeps_connections, ..OPTIONS });
+        for _ in 0..3 {
+            assert_eq!(get(&client, &server.url("/a?b")).await.unwrap(), (StatusCode::OK, Bytes::from("ok")));
+        }
+        let requests = server.requests.lock().unwrap();
+        assert_eq!(requests.iter().map(|(number, _)| *number).collect::<Vec<_>>(), expected);
+        let head = &requests[0].1;
+        assert!(head.starts_with("GET /a?b HTTP/1.1\r\n"), "{head}");
+        assert!(head.contains(&format!("host: {}\r\n", server.authority)), "{head}");
+        assert!(head.contains(concat!("user-agent: Rowhouse/", env!("CARGO_PKG_VERSION"), "\r\n")), "{head}");
+        assert_eq!(head.contains("connection: close\r\n"), !keeps_connections, "{head}");
+    }
+}
+
+#[tokio::test]
+async fn headers_of_the_caller_win() {
+    let server = Server::sending(OK);
+    let request = Request::post(server.url("/")).header(USER_AGENT, "other").header("host", "tables.example.net");
+    client(OPTIONS).send(request.body(Bytes::from("body")).unwrap()).await.unwrap();
+    let head = &server.requests.lock().unwrap()[0].1;
+    for line in
+        ["POST / HTTP/1.1\r\n", "user-agent: other\r\n", "host: tables.example.net\r\n", "content-length: 4\r\n"]
+    {
+        assert!(head.contains(line), "{line} in {head}");
+    }
+    assert!(!head.contains("Rowhouse"), "{head}");
+}
+
+#[tokio::test]
+async fn bodies_are_limited() {
+    for (bytes, expected) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789", Some(10)),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n0123456789a", None),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n0123456789a", None),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n5\r\n56789\r\n0\r\n\r\n", Some(10)),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n6\r\n56789a\r\n0\r\n\r\n", None),
+        ("HTTP/1.1 200 OK\r\n\r\n0123456789", Some(10)),
+        ("HTTP/1.1 200 OK\r\n\r\n0123456789a", None),
+    ] {
+        match (get(&client(OPTIONS), &Server::sending(bytes).url("/")).await, expected) {
+            (Ok((_, body)), Some(length)) => assert_eq!(body.len(), length, "{bytes}"),
+            (Err(HttpError::BodyTooLarge(10)), None) => {}
+            (other, _) => panic!("{bytes}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_ends_in_time_wherever_the_server_stalls() {
+    let hour = Duration::from_secs(3600);
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n".as_bytes();
+    let client = client(HttpOptions { request_time_max: Duration::from_millis(200), ..OPTIONS });
+    let slow_body: Vec<&[u8]> = std::iter::once(head).chain([b"x".as_slice(); 9]).collect();
+    for pieces in [
+        (vec![b"".as_slice()], hour),
+        (vec![b"HTTP/1.1 200".as_slice()], hour),
+        (vec![head], hour),
+        (slow_body, Duration::from_millis(50)),
+    ] {
+        let server = Server::start(pieces, None);
+        let began = Instant::now();
+        let result = get(&client, &server.url("/")).await;
+        assert!(matches!(result, Err(HttpError::TimedOut(_))), "{result:?}");
+        assert!(began.elapsed() >= Duration::from_millis(200) && began.elapsed() < OPTIONS.request_time_max);
+    }
+    let endless = self::client(HttpOptions { request_time_max: Duration::MAX, ..OPTIONS });
+    assert!(get(&endless, &Server::sending(OK).url("/")).await.is_ok());
+}
+
+#[tokio::test]
+async fn causes_are_told_apart() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = get(&client(OPTIONS), &format!("http://{closed}/?sig=secret")).await.unwrap_err();
+    assert!(matches!(error, HttpError::Connect(_)), "{error:?}");
+    assert!(error.to_string().starts_with("connecting failed: Connection refused"), "{error}");
+    assert!(!format!("{error:?} {error}").contains("secret"));
+    for bytes in ["", "SSH-2.0-OpenSSH_9.9\r\n", "HTTP/1.1 twohundred\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-"] {
+        let error = get(&client(OPTIONS), &Server::sending(bytes).url("/")).await.unwrap_err();
+        assert!(matches!(error, HttpError::Exchange(_)), "{bytes}: {error:?}");
+    }
+    let cut = Server::sending("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n0123");
+    let error = get(&client(OPTIONS), &cut.url("/")).await.unwrap_err();
+    assert!(matches!(error, HttpError::Body(_)), "{error:?}");
+    let error = get(&client(OPTIONS), &format!("https://{}/", cut.authority)).await.unwrap_err();
+    assert!(matches!(error, HttpError::Tls(_)), "{error:?}");
+    for address in ["/", "ftp://127.0.0.1/", "https://a..b/", "127.0.0.1:1"] {
+        let error = get(&client(OPTIONS), address).await.unwrap_err();
+        assert!(matches!(error, HttpError::Address), "{address}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_a_response_like_any_other() {
+    let server = Server::sending("HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 2\r\n\r\nok");
+    let request = Request::get(server.url("/")).body(Bytes::new()).unwrap();
+    let response = client(OPTIONS).send(request).await.unwrap();
+    assert_eq!((response.status, response.headers["location"].to_str().unwrap()), (StatusCode::FOUND, "/elsewhere"));
+    assert_eq!(server.requests.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn only_certificates_of_trusted_roots_for_the_host_are_accepted() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let certificate = CertificateDer::from(made.cert);
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![certificate.clone()], key).unwrap();
+    let server = Server::start((vec![OK.as_bytes()], Duration::ZERO), Some(Arc::new(config)));
+    let port = server.authority.rsplit(':').next().unwrap();
+
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let trusting = HttpClient::new(OPTIONS, tls_config(roots).unwrap());
+    let named = format!("https://localhost:{port}/");
+    assert_eq!(get(&trusting, &named).await.unwrap().1, "ok");
+    for (client, url) in [(client(OPTIONS), &named), (trusting, &format!("https://127.0.0.1:{port}/"))] {
+        let error = get(&client, url).await.unwrap_err();
+        assert!(matches!(error, HttpError::Tls(_)) && error.to_string().contains("certificate"), "{url}: {error:?}");
+    }
+}
+
+#[test]
+fn hosts_have_no_brackets() {
+    for (url, host) in
+        [("http://[::1]:8/x", "::1"), ("https://a.example:1", "a.example"), ("http://1.2.3.4", "1.2.3.4")]
+    {
+        assert_eq!(bare_host(&url.parse().unwrap()), host);
+    }
+    assert_eq!(bare_host(&Uri::from_static("/x")), "");
+}

@@ -1,0 +1,160 @@
+//! The log: its filter, the event of a request, and that no secret is in it.
+
+use super::page::{ask, get, text};
+use crate::PROGRAM;
+use serde_json::Value;
+use test_support::{ACCOUNT, KEY, Server};
+use wire::sas::Fields;
+use wire::signing::AccountKey;
+
+fn put(server: &Server, filter: &str) -> (u16, String) {
+    let answer = ask(&server.admin, "PUT", "/log", "", filter);
+    (answer.status, text(&answer).to_owned())
+}
+
+/// The events of requests in some lines of JSON.
+fn events(lines: &[String]) -> Vec<Value> {
+    let events = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    events.filter(|event| event["target"] == "rowhouse::access").collect()
+}
+
+#[test]
+fn the_filter_changes_while_the_server_runs() {
+    let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0", "--log", "warn", "--log-format", "json"]);
+    let mut client = server.client();
+    let mut query = || assert_eq!(client.request("GET", "/Tables", &[], b"").status, 200);
+    query();
+    assert_eq!(text(&get(&server, "/log")), "warn\n");
+    let filter = "info,rowhouse::access=debug";
+    assert_eq!(put(&server, &format!("{filter}\n")), (200, format!("{filter}\n")));
+    query();
+    server.wait_for_log("rowhouse::access");
+    assert_eq!(text(&get(&server, "/log")), format!("{filter}\n"));
+    for bad in ["loud", "info,,", "store=very", "info,store"] {
+        let (status, said) = put(&server, bad);
+        assert!(status == 400 && said.contains(bad) && said.contains("info,store=debug"), "{said}");
+    }
+    assert_eq!(ask(&server.admin, "PUT", "/log", "", "\u{0}").status, 400);
+    assert_eq!(text(&get(&server, "/log")), format!("{filter}\n"), "what cannot be read changes nothing");
+    assert_eq!(put(&server, ""), (200, "warn\n".to_owned()));
+    server.new_log();
+    query();
+    let (_, log) = server.stop();
+    assert_eq!(events(&log), [] as [Value; 0], "as it was at the start");
+}
+
+#[test]
+fn a_request_is_logged_as_one_event_with_its_details() {
+    let log = ["--log", "info,rowhouse::access=debug", "--log-format", "json"];
+    let server = PROGRAM.start(&[&["--in-memory"], &log[..]].concat());
+    let mut client = server.client();
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"Cars"}"#).status, 201);
+    let body = br#"{"PartitionKey":"p","RowKey":"r"}"#;
+    let headers = [("x-ms-client-request-id", "mine"), ("User-Agent", "tester/1")];
+    let answer = client.request("POST", "/Cars?timeout=7", &headers, body);
+    assert_eq!(client.request("POST", "/Cars", &[], body).status, 409);
+    assert_eq!(client.request("GET", "/Cars()", &[("Authorization", "SharedKey a:b")], b"").status, 403);
+    let (_, log) = server.stop();
+    let events = events(&log);
+    assert_eq!(events.len(), 4, "{log:?}");
+    assert_eq!((&events[0]["operation"], &events[0]["table"]), (&"CreateTable".into(), &"Cars".into()));
+    let event = &events[1];
+    for (field, expected) in [
+        ("method", Value::from("POST")),
+        ("path", format!("/{ACCOUNT}/Cars").into()),
+        ("operation", "InsertEntity".into()),
+        ("account", ACCOUNT.into()),
+        ("table", "Cars".into()),
+        ("status", 201.into()),
+        ("code", Value::Null),
+        ("request_bytes", body.len().into()),
+        ("response_bytes", answer.body.len().into()),
+        ("request_id", answer.header("x-ms-request-id").unwrap().into()),
+        ("client_request_id", "mine".into()),
+        ("user_agent", "tester/1".into()),
+        ("credential", "shared_key".into()),
+        ("authenticated", true.into()),
+        ("tls", false.into()),
+        ("secondary", false.into()),
+        ("level", "DEBUG".into()),
+    ] {
+        assert_eq!(event[field], expected, "{field} of {event}");
+    }
+    assert!(event["microseconds"].as_u64().unwrap() >= event["receiving_microseconds"].as_u64().unwrap());
+    assert!(event["peer"].as_str().unwrap().starts_with("127.0.0.1:"));
+    assert_eq!((&events[2]["status"], &events[2]["code"]), (&409.into(), &"EntityAlreadyExists".into()));
+    assert_eq!((&events[3]["status"], &events[3]["authenticated"]), (&403.into(), &false.into()));
+    assert_eq!((&events[3]["operation"], &events[3]["table"]), (&"Unknown".into(), &Value::Null));
+}
+
+#[test]
+fn requests_are_not_logged_by_default() {
+    let server = PROGRAM.start(&["--in-memory", "--log-format", "json"]);
+    assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
+    assert_eq!(events(&server.stop().1), [] as [Value; 0]);
+}
+
+/// What the address of a request with a signature has after the question mark.
+fn signature(permissions: &str, key: &AccountKey) -> String {
+    let fields = Fields {
+        version: "2019-02-02".into(),
+        table: "Cars".into(),
+        permissions: permissions.into(),
+        expiry: "9999-12-31".into(),
+        ..Fields::default()
+    };
+    fields.sign(ACCOUNT, key).unwrap()
+}
+
+#[test]
+fn no_level_shows_a_key_a_signature_or_a_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("rowhouse.toml");
+    // No server answers there, so every token is refused.
+    let issuer = "[oauth]\nallow-bearer-over-plain-http = true\nallow-plain-http-issuer-on-loopback = true\n\
+                  [[oauth.issuers]]\nissuer = \"http://127.0.0.1:9/tenant\"\njwks-uri = \"http://127.0.0.1:9/keys\"\n";
+    std::fs::write(&config, issuer).unwrap();
+    for format in ["text", "json"] {
+        let config = config.to_str().unwrap();
+        let fixed = ["--in-memory", "--admin", "127.0.0.1:0", "--config", config, "--log", "trace", "--log-format"];
+        let server = PROGRAM.start(&[&fixed[..], &[format]].concat());
+        let mut client = server.client();
+        let mut secrets = vec![KEY.to_owned()];
+        assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"Cars"}"#).status, 201);
+        for (key, status) in [(KEY, 200), ("AAECAwQFBgcICQoLDA0ODw==", 403)] {
+            let query = signature("r", &AccountKey::parse(key).unwrap());
+            let sig = query.split('&').find_map(|pair| pair.strip_prefix("sig=")).unwrap().to_owned();
+            let request = format!(
+                "GET /{ACCOUNT}/Cars()?{query} HTTP/1.1\r\nHost: x\r\nx-ms-version: 2019-02-02\r\n\
+                 Accept: application/json\r\n\r\n"
+            );
+            client.send(request.as_bytes()).unwrap();
+            assert_eq!(client.receive().unwrap().status, status);
+            secrets.extend([sig.replace("%3D", "=").replace("%2B", "+").replace("%2F", "/"), sig]);
+        }
+        let shared = "c2lnbmF0dXJlLW9mLXNvbWVib2R5LWVsc2U9PT09PT09PQ==";
+        let token =
+            "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJpc3MiOiJodHRwOi8vMTI3LjAuMC4xOjkvdGVuYW50In0.c2VjcmV0c2VjcmV0";
+        for authorization in [
+            format!("SharedKey {ACCOUNT}:{shared}"),
+            format!("SharedKeyLite {ACCOUNT}:{shared}"),
+            format!("Unheard-Of {shared}"),
+            format!("Bearer {token}"),
+            format!("Bearer {token},{shared}"),
+            "Bearer opaque-secret-token".to_owned(),
+        ] {
+            let answer = client.request("GET", "/Cars()", &[("Authorization", &authorization)], b"");
+            assert!((400..=503).contains(&answer.status), "{authorization}: {}", answer.status);
+        }
+        secrets.extend([shared.to_owned(), token.to_owned(), "opaque-secret-token".to_owned()]);
+        secrets.push("c2VjcmV0c2VjcmV0".to_owned());
+        let metrics = text(&get(&server, "/metrics")).to_owned();
+        let (_, log) = server.stop();
+        assert!(log.iter().any(|line| line.contains("rowhouse::access")), "the log says everything");
+        for secret in &secrets {
+            let shown = log.iter().find(|line| line.contains(secret.as_str()));
+            assert_eq!(shown, None, "{secret} stands in the log");
+            assert!(!metrics.contains(secret.as_str()), "{secret} stands in the metrics");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The admin listener of a running server: what it answers, what it counts, what it logs, and the traces.
+
+mod collector;
+mod endpoints;
+mod log;
+mod metrics;
+mod page;
+mod traces;

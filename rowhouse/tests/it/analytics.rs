@@ -1,0 +1,276 @@
+//! The tables of metrics of the built server. Figures are written when a server stops, so a restart shows them without a
+//! wait; an hour may end in between, so what is compared are sums over all hours.
+
+use crate::PROGRAM;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use test_support::cluster::Cluster;
+use test_support::{Client, Response, Server};
+
+const HOUR: &str = "$MetricsHourPrimaryTransactionsTable";
+const MINUTE: &str = "$MetricsMinutePrimaryTransactionsTable";
+const MINUTE_OF_SECONDARY: &str = "$MetricsMinuteSecondaryTransactionsTable";
+const HOUR_OF_SECONDARY: &str = "$MetricsHourSecondaryTransactionsTable";
+
+fn start(data: &Path, args: &[&str]) -> (Server, Client) {
+    let server = PROGRAM.start(&[&["--data", data.to_str().unwrap()], args].concat());
+    let client = server.client();
+    (server, client)
+}
+
+fn stop(server: Server) {
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log:?}");
+}
+
+fn insert(client: &mut Client, row: &str) -> Response {
+    let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}");
+    client.request("POST", "/harvest", &[("Prefer", "return-no-content")], body.as_bytes())
+}
+
+/// The rows of a table of metrics.
+fn rows(client: &mut Client, table: &str, row_key: &str) -> Vec<Value> {
+    let answer = client.request("GET", &format!("/{table}()?$filter=RowKey%20eq%20'{row_key}'"), &[], b"");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()["value"].as_array().unwrap().clone()
+}
+
+/// A column, summed over all intervals.
+fn sum(client: &mut Client, table: &str, row_key: &str, column: &str) -> i64 {
+    let values = rows(client, table, row_key);
+    values.iter().map(|row| row[column].as_str().unwrap_or_else(|| panic!("{row}")).parse::<i64>().unwrap()).sum()
+}
+
+fn bytes(body: &[u8]) -> i64 {
+    i64::try_from(body.len()).unwrap()
+}
+
+#[test]
+fn metrics_are_correct_and_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, mut client) = start(folder.path(), &["--analytics"]);
+    // There is nothing yet, and the table is there all the same.
+    assert!(rows(&mut client, HOUR, "user;All").is_empty());
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"harvest"}"#).status, 201);
+    for row in ["1", "2", "3"] {
+        assert_eq!(insert(&mut client, row).status, 204);
+    }
+    assert_eq!(insert(&mut client, "3").status, 409);
+    let entity = "/harvest(PartitionKey='p',RowKey='1')";
+    assert_eq!(client.request("PUT", entity, &[], b"{}").status, 204);
+    assert_eq!(client.request("MERGE", entity, &[("If-Match", "*")], b"{}").status, 204);
+    let read = client.request("GET", entity, &[], b"");
+    assert_eq!(read.status, 200);
+    let wrong = [("Authorization", "SharedKey devstoreaccount1:AAAA")];
+    assert_eq!(client.request("GET", entity, &wrong, b"").status, 403);
+    assert_eq!(client.request("OPTIONS", entity, &[], b"").status, 400, "a preflight request without an origin");
+    stop(server);
+
+    let (server, mut client) = start(folder.path(), &["--analytics"]);
+    let mut of = |row: &str, column: &str| sum(&mut client, HOUR, row, column);
+    for (row, column, expected) in [
+        ("user;All", "TotalRequests", 11),
+        ("user;All", "TotalBillableRequests", 11),
+        ("user;All", "Success", 8),
+        ("user;All", "ClientOtherError", 1),
+        ("user;All", "AnonymousClientOtherError", 1),
+        ("user;All", "AuthorizationError", 1),
+        ("user;All", "SASSuccess", 0),
+        ("user;InsertEntity", "TotalRequests", 4),
+        ("user;InsertEntity", "Success", 3),
+        ("user;InsertEntity", "ClientOtherError", 1),
+        ("user;InsertEntity", "TotalIngress", 4 * bytes(br#"{"PartitionKey":"p","RowKey":"1"}"#)),
+        ("user;InsertOrReplaceEntity", "Success", 1),
+        ("user;MergeEntity", "Success", 1),
+        ("user;CreateTable", "Success", 1),
+        ("user;QueryEntities", "Success", 1),
+        ("user;QueryEntity", "TotalEgress", bytes(&read.body)),
+        ("user;TablePreflightRequest", "AnonymousClientOtherError", 1),
+    ] {
+        assert_eq!(of(row, column), expected, "{row} {column}");
+    }
+    let before = 11 + 17;
+    for row in rows(&mut client, HOUR, "user;All") {
+        let (partition, end_to_end) =
+            (row["PartitionKey"].as_str().unwrap(), row["AverageE2ELatency"].as_f64().unwrap());
+        assert!(partition.len() == 13 && partition.ends_with("00") && partition.contains('T'), "{partition}");
+        assert!(row["AverageServerLatency"].as_f64().unwrap() <= end_to_end, "{row}");
+        assert!((0.0..=100.0).contains(&row["PercentSuccess"].as_f64().unwrap()), "{row}");
+    }
+    assert_eq!(rows(&mut client, HOUR, "system;All").len(), rows(&mut client, HOUR, "user;All").len());
+    stop(server);
+
+    // Three more queries came before the stop; the hour, if it is the same, goes on.
+    let (server, mut client) = start(folder.path(), &["--analytics"]);
+    assert_eq!(sum(&mut client, HOUR, "user;All", "TotalRequests"), before + 3);
+    assert_eq!(sum(&mut client, "$metricstransactionstable", "user;InsertEntity", "TotalRequests"), 4, "the old name");
+    stop(server);
+}
+
+#[test]
+fn metrics_tables_can_only_be_read_and_cleared() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, mut client) = start(folder.path(), &["--analytics"]);
+    assert_eq!(client.request("GET", "/Tables", &[], b"").status, 200);
+    stop(server);
+    let (_server, mut client) = start(folder.path(), &["--analytics"]);
+    let listed = client.request("GET", "/Tables", &[], b"");
+    assert!(listed.json()["value"].as_array().unwrap().is_empty(), "{listed:?}");
+    let full = [("Accept", "application/json;odata=fullmetadata")];
+    let entry = client.request("GET", &format!("/Tables('{HOUR}')"), &full, b"");
+    assert_eq!(entry.json()["TableName"], HOUR);
+    assert!(entry.json()["odata.id"].as_str().unwrap().ends_with("/Tables('%24MetricsHourPrimaryTransactionsTable')"));
+
+    let assert_denied = |answer: &Response, what: &str| {
+        assert_eq!((answer.status, answer.header("x-ms-error-code")), (403, Some("AuthorizationFailure")), "{what}");
+    };
+    let body = br#"{"PartitionKey":"20310314T0800","RowKey":"user;All"}"#;
+    assert_denied(&client.request("POST", &format!("/{HOUR}"), &[], body), "insert");
+    let key = "(PartitionKey='20310314T0800',RowKey='user;All')";
+    for (method, headers) in [("PUT", &[][..]), ("MERGE", &[]), ("PUT", &[("If-Match", "*")])] {
+        assert_denied(&client.request(method, &format!("/{HOUR}{key}"), headers, b"{}"), method);
+    }
+    assert_denied(&client.request("DELETE", &format!("/Tables('{HOUR}')"), &[], b""), "delete the table");
+    let create = client.request("POST", "/Tables", &[], format!("{{\"TableName\":\"{HOUR}\"}}").as_bytes());
+    assert_eq!((create.status, create.header("x-ms-error-code")), (400, Some("InvalidResourceName")));
+    assert_eq!(client.request("GET", &format!("/{HOUR}?comp=acl"), &[], b"").status, 404);
+    for other in ["$MetricsCapacityBlob", "$MetricsHourPrimaryTransactionsBlob", "$MetricsOther"] {
+        let answer = client.request("GET", &format!("/{other}()"), &[], b"");
+        assert_eq!((answer.status, answer.header("x-ms-error-code")), (404, Some("TableNotFound")), "{other}");
+    }
+
+    let stored = rows(&mut client, HOUR, "user;All");
+    let partition = stored[0]["PartitionKey"].as_str().unwrap();
+    let row = format!("/%24{}(PartitionKey='{partition}',RowKey='user;All')", &HOUR[1..]);
+    let shown = client.request("GET", &row, &full, b"");
+    assert_eq!(shown.json()["TotalRequests@odata.type"], "Edm.Int64");
+    assert!(shown.json()["odata.editLink"].as_str().unwrap().starts_with("%24Metrics"), "{shown:?}");
+    assert_eq!(client.request("DELETE", &row, &[("If-Match", "*")], b"").status, 204);
+    assert_eq!(client.request("GET", &row, &[], b"").status, 404);
+}
+
+#[test]
+fn in_a_metrics_table_without_entities_the_entity_is_not_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, mut client) = start(folder.path(), &["--analytics"]);
+    let key = "(PartitionKey='20310314T0800',RowKey='user;All')";
+    for (method, headers) in [("GET", &[][..]), ("DELETE", &[("If-Match", "*")])] {
+        let answer = client.request(method, &format!("/{MINUTE}{key}"), headers, b"");
+        assert_eq!((answer.status, answer.header("x-ms-error-code")), (404, Some("ResourceNotFound")), "{method}");
+    }
+    let batch = format!(
+        "--b\nContent-Type: multipart/mixed; boundary=c\n\n--c\nContent-Type: application/http\n\n\
+         DELETE /{MINUTE}{key} HTTP/1.1\nIf-Match: *\nAccept: application/json\n\n--c--\n--b--\n"
+    );
+    let batch = client.request("POST", "/$batch", &[("Content-Type", "multipart/mixed; boundary=b")], batch.as_bytes());
+    let text = String::from_utf8(batch.body).unwrap();
+    assert!(text.contains("HTTP/1.1 404 Not Found") && text.contains("ResourceNotFound"), "{text}");
+}
+
+#[test]
+fn a_transaction_that_writes_metrics_is_refused_at_that_mutation() {
+    let server = PROGRAM.start(&["--in-memory", "--analytics"]);
+    let mut client = server.client();
+    let start = "--c\nContent-Type: application/http\n\n";
+    let delete = format!("{start}DELETE /{MINUTE}(PartitionKey='p',RowKey='1') HTTP/1.1\nIf-Match: *\n\n\n");
+    let json = "Content-Type: application/json\nAccept: application/json";
+    let entity = "{\"PartitionKey\":\"p\",\"RowKey\":\"2\"}";
+    let insert = format!("{start}POST /{MINUTE} HTTP/1.1\n{json}\n\n{entity}\n");
+    let kind = [("Content-Type", "multipart/mixed; boundary=b")];
+    for (operations, index) in [([&delete, &insert], 1), ([&insert, &delete], 0)] {
+        let operations = operations.map(String::as_str).concat();
+        let batch = format!("--b\nContent-Type: multipart/mixed; boundary=c\n\n{operations}--c--\n--b--\n");
+        let text = String::from_utf8(client.request("POST", "/$batch", &kind, batch.as_bytes()).body).unwrap();
+        assert!(text.contains("AuthorizationFailure") && text.contains(&format!("\"{index}:")), "{text}");
+    }
+}
+
+#[test]
+fn service_properties_decide_which_metrics_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, mut client) = start(folder.path(), &["--analytics"]);
+    let properties = "/?restype=service&comp=properties";
+    let fresh = String::from_utf8(client.request("GET", properties, &[], b"").body).unwrap();
+    let expected = "<HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>\
+                    <RetentionPolicy><Enabled>true</Enabled><Days>7</Days></RetentionPolicy></HourMetrics>";
+    assert!(fresh.contains(expected), "{fresh}");
+    let none = "<RetentionPolicy><Enabled>false</Enabled></RetentionPolicy>";
+    let change = format!(
+        "<StorageServiceProperties><HourMetrics><Version>1.0</Version><Enabled>false</Enabled>{none}</HourMetrics>\
+         <MinuteMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>false</IncludeAPIs>{none}</MinuteMetrics>\
+         </StorageServiceProperties>"
+    );
+    assert_eq!(client.request("PUT", properties, &[], change.as_bytes()).status, 202);
+    assert_eq!(client.request("GET", "/Tables", &[], b"").status, 200);
+    stop(server);
+    let (server, mut client) = start(folder.path(), &["--analytics", "--secondary", "off"]);
+    // The first request was counted by the hour; the one that changed the properties is counted by the new ones.
+    assert_eq!(sum(&mut client, HOUR, "user;All", "TotalRequests"), 1);
+    assert_eq!(sum(&mut client, MINUTE, "user;All", "TotalRequests"), 2);
+    assert!(rows(&mut client, MINUTE, "user;QueryTables").is_empty(), "APIs were not asked for");
+    let secondary = format!("/{HOUR_OF_SECONDARY}()");
+    assert_eq!(client.request("GET", &secondary, &[], b"").status, 404, "there is no secondary endpoint");
+    assert_eq!(client.request("GET", "-secondary/Tables", &[], b"").status, 403);
+    stop(server);
+    // What was refused by an endpoint that is not served is not counted either.
+    let (server, mut client) = start(folder.path(), &["--analytics"]);
+    assert_eq!(sum(&mut client, MINUTE_OF_SECONDARY, "user;All", "TotalRequests"), 0);
+    stop(server);
+    // Without analytics there are no such tables.
+    let (_server, mut client) = start(folder.path(), &[]);
+    assert_eq!(client.request("GET", &format!("/{HOUR}()"), &[], b"").status, 404);
+    assert_eq!(client.request("DELETE", &format!("/Tables('{HOUR}')"), &[], b"").status, 404);
+}
+
+#[test]
+fn servers_on_one_database_add_to_the_same_rows() {
+    const SERVERS: i64 = 3;
+    const REQUESTS: i64 = 5;
+    let Some(cluster) = Cluster::shared() else { return };
+    let database = cluster.database();
+    let start = || PROGRAM.start(&["--store", &database, "--analytics"]);
+    let servers = (0..SERVERS).map(|_| start()).collect::<Vec<_>>();
+    for server in &servers {
+        for _ in 0..REQUESTS {
+            assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
+        }
+    }
+    // They all write when they stop, at the same time.
+    for server in &servers {
+        server.signal("TERM");
+    }
+    for server in servers {
+        let (status, log) = server.wait();
+        assert!(status.success(), "{log:?}");
+        assert!(!log.iter().any(|line| line.contains("figures")), "{log:?}");
+    }
+    let server = start();
+    let mut client = server.client();
+    assert_eq!(sum(&mut client, HOUR, "user;QueryTables", "Success"), SERVERS * REQUESTS);
+    assert!(client.request("GET", "/Tables", &[], b"").json()["value"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn metrics_are_part_of_backups_and_not_of_copies() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (server, mut client) = start(Path::new(&path("data")), &["--analytics"]);
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"harvest"}"#).status, 201);
+    stop(server);
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM.path());
+        let output = command.env_clear().current_dir(folder.path()).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    };
+    run(&["check", "--data", &path("data")]);
+    run(&["backup", "--data", &path("data"), "--to", &path("backups")]);
+    run(&["restore", "--from", &path("backups"), "--data", &path("restored")]);
+    run(&["copy", "--from", &path("data"), "--to", &path("copied")]);
+    for (name, expected) in [("restored", 1), ("copied", 0)] {
+        let (_server, mut client) = start(Path::new(&path(name)), &["--analytics"]);
+        assert_eq!(sum(&mut client, HOUR, "user;CreateTable", "Success"), expected, "{name}");
+        let listed = client.request("GET", "/Tables", &[], b"").json();
+        assert_eq!(listed["value"].as_array().unwrap().len(), 1, "{name}: {listed}");
+    }
+}

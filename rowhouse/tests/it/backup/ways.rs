@@ -1,0 +1,283 @@
+//! What a backup brings back, and the ways to make and to restore one.
+
+use super::repository::{Place, files};
+use crate::PROGRAM;
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use test_support::Server;
+use test_support::command::endpoint;
+use test_support::content::{exact_snapshot, fill, fill_with_everything, put, snapshot};
+
+#[test]
+fn everything_comes_back_exactly_as_it_was() {
+    let place = Place::new();
+    let server = place.serve();
+    fill_with_everything(&server);
+    let before = exact_snapshot(&server);
+    let first = place.back_up(&[]);
+    assert_eq!(first["entities"].as_u64().unwrap(), before.entities() as u64);
+    assert_eq!(first["new_chunks"], first["chunks"]);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log:?}");
+    assert!(!Path::new(&place.data).join("control.sock").exists(), "the socket goes with the server");
+
+    // Without a server the command opens the folder itself, and finds nothing new.
+    let second = place.back_up(&[]);
+    assert_eq!((&second["new_chunks"], &second["entities"]), (&json!(0), &first["entities"]));
+    assert_eq!(place.list().len(), 2);
+    let verified = place.verify();
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+
+    let server = place.restored("new", &[]);
+    assert_eq!(exact_snapshot(&server), before);
+    // What is written now gets a later ETag.
+    let path = "/Harvest(PartitionKey='types',RowKey='none')";
+    let etag = |server: &Server| server.client().request("GET", path, &[], b"").header("etag").unwrap().to_owned();
+    let old = etag(&server);
+    put(&mut server.client(), "Harvest", "types", "none", &json!({ "New": 1 }));
+    assert!(etag(&server) > old);
+    // A backup of the restored folder finds the chunks of everything else.
+    let data = place.folder.path("new");
+    let arguments = ["--data", &data, "--to", &place.repository, "--quiet", "--json"];
+    let ran = place.folder.run("backup", &arguments, &[]);
+    let third: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(third["new_chunks"], 1, "{third}");
+}
+
+#[test]
+fn metrics_tables_are_restored_with_the_others() {
+    let place = Place::new();
+    let server = PROGRAM.start(&["--data", &place.data, "--analytics"]);
+    fill(&server, "Cars", 1, 10);
+    drop(server.stop());
+    place.back_up(&[]);
+    assert_eq!(place.verify().code, Some(0));
+    let rows = |server: &Server| {
+        let answer = server.client().request("GET", "/$MetricsHourPrimaryTransactionsTable()", &[], b"");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()["value"].clone()
+    };
+    let before = rows(&PROGRAM.start(&["--data", &place.data, "--analytics"]));
+    assert!(!before.as_array().unwrap().is_empty());
+    assert_eq!(place.try_restore("new", &[]).code, Some(0));
+    assert_eq!(rows(&PROGRAM.start(&["--data", &place.folder.path("new"), "--analytics"])), before);
+}
+
+#[test]
+fn a_second_backup_writes_only_what_has_changed() {
+    let place = Place::new();
+    let server = place.serve();
+    fill(&server, "Cars", 60, 1000);
+    let first = place.back_up(&[]);
+    let number = |report: &serde_json::Value, name: &str| report[name].as_u64().unwrap();
+    assert!(number(&first, "chunks") > 20, "{first}");
+    let mut client = server.client();
+    // One of a hundred, side by side.
+    for row in 0..600 {
+        put(&mut client, "Cars", "p00030", &format!("{row:05}"), &json!({ "Changed": row }));
+    }
+    let second = place.back_up(&[]);
+    let (new, all) = (number(&second, "new_chunks"), number(&second, "chunks"));
+    assert!((1..=4).contains(&new), "{new} of {all} chunks are new");
+    assert!(number(&second, "new_bytes") * 10 < number(&first, "new_bytes"), "{first} {second}");
+    assert_eq!(number(&second, "entities"), 60_000);
+}
+
+#[test]
+fn a_backup_is_chosen_by_its_id_or_by_time() {
+    let place = Place::new();
+    let server = place.serve();
+    fill(&server, "Cars", 1, 10);
+    let mut states = Vec::new();
+    let mut backups = Vec::new();
+    for number in 0..3 {
+        put(&mut server.client(), "Cars", "p", "state", &json!({ "State": number }));
+        states.push(exact_snapshot(&server));
+        backups.push(place.back_up(&[]));
+    }
+    let id = |number: usize| backups[number]["backup"].as_str().unwrap();
+    let time = |number: usize| backups[number]["time"].as_str().unwrap();
+    assert_eq!(place.list(), [id(0), id(1), id(2)]);
+    for (name, arguments, expected) in [
+        ("newest", vec![], 2),
+        ("latest", vec!["--backup", "latest"], 2),
+        ("named", vec!["--backup", id(0)], 0),
+        ("at", vec!["--at", time(1)], 1),
+        ("after", vec!["--at", "9999-01-01T00:00:00Z"], 2),
+    ] {
+        assert_eq!(exact_snapshot(&place.restored(name, &arguments)), states[expected], "{name}");
+    }
+    for (arguments, told) in [
+        (["--backup", "20260101T0000000000000Z-0123456789abcdef"], "there is no backup"),
+        (["--at", "2001-01-01T00:00:00Z"], "there is no backup from"),
+        (["--at", "yesterday"], "is not an instant"),
+    ] {
+        let ran = place.try_restore("none", &arguments);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains(told), "{ran:?}");
+        assert!(!Path::new(&place.folder.path("none")).exists());
+    }
+}
+
+#[test]
+fn tables_are_restored_alone_and_under_new_names() {
+    let place = Place::new();
+    let server = place.serve();
+    fill_with_everything(&server);
+    let before = exact_snapshot(&server).tables();
+    place.back_up(&[]);
+    let server = place.restored("some", &["--table", "harvest=Older", "--table", "devstoreaccount1/wide"]);
+    let renamed = [("Older", "Harvest"), ("wide", "wide")];
+    let expected = renamed.map(|(new, old)| (new.to_owned(), before[old].clone())).into();
+    assert_eq!(exact_snapshot(&server).tables(), expected);
+    for (format_preferences, told) in [
+        (vec!["--table", "Ghost"], "no table 'Ghost'"),
+        (vec!["--table", "a-b"], "not a table name"),
+        (vec!["--table", "other1/wide"], "no table 'wide'"),
+        (vec!["--table", "wide=Same", "--table", "odd=same"], "two tables are to become"),
+        (vec!["--table", "wide="], "not a table name"),
+    ] {
+        let ran = place.try_restore("none", &format_preferences);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains(told), "{ran:?}");
+        assert!(!Path::new(&place.folder.path("none")).exists());
+    }
+}
+
+#[test]
+fn tables_are_restored_into_a_running_server() {
+    let place = Place::new();
+    let server = place.serve();
+    fill_with_everything(&server);
+    // More than a page, and more than a chunk.
+    fill(&server, "Cars", 20, 400);
+    place.back_up(&[]);
+    let before = snapshot(&server).tables();
+    let into = endpoint(&server.address);
+    let restore = |more: &[&str]| {
+        let arguments = ["--from", &place.repository, "--into", &into];
+        place.folder.run("restore", &[&arguments, more].concat(), &[])
+    };
+    let ran = restore(&["--table", "Cars=CarsBefore", "--table", "odd=OddBefore", "--table", "Harvest=HarvestBefore"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("both sides are equal"), "{ran:?}");
+    let after = snapshot(&server).tables();
+    for name in ["Cars", "odd", "Harvest"] {
+        let restored = after.keys().find(|key| key.eq_ignore_ascii_case(&format!("{name}Before"))).unwrap();
+        assert_eq!((&after[restored], &after[name]), (&before[name], &before[name]));
+    }
+    assert_eq!(after.len(), before.len() + 3);
+    assert_eq!(place.folder.states("copy"), Vec::<std::path::PathBuf>::new());
+    for (format_preferences, told) in [
+        (&["--table", "Cars"][..], "holds entities already"),
+        (&["--table", "Cars=New", "--table", "cars=Newer"], "is named twice"),
+        (&["--table", "Ghost=New"], "no table 'Ghost'"),
+        (&[], "required"),
+        (&["--table", "Cars=New", "--data", "x"], "cannot be used with"),
+    ] {
+        let ran = restore(format_preferences);
+        assert!(ran.code != Some(0) && ran.stderr.contains(told), "{ran:?}");
+    }
+    assert_eq!(snapshot(&server).tables(), after);
+}
+
+#[test]
+fn only_the_newest_backups_are_kept_with_what_they_need() {
+    let place = Place::new();
+    let server = place.serve();
+    fill(&server, "Cars", 10, 1000);
+    let mut last = None;
+    for round in 0..5 {
+        for row in 0..20 {
+            put(&mut server.client(), "Cars", "p00005", &format!("{row:05}"), &json!({ "Round": round }));
+        }
+        last = Some(place.back_up(&["--keep", "2"]));
+    }
+    let last = last.unwrap();
+    assert_eq!(place.list().len(), 2);
+    assert_eq!((&last["removed_backups"], last["removed_chunks"].as_u64() > Some(0)), (&json!(1), true), "{last}");
+    assert_eq!(place.verify().code, Some(0));
+    let chunks = |place: &Place| files(&Path::new(&place.repository).join("chunks")).len() as u64;
+    let all = chunks(&place);
+    assert!(all <= last["chunks"].as_u64().unwrap() + 4, "{all} chunks are left: {last}");
+    let ids = place.list();
+    for (name, id) in [("older", &ids[0]), ("newer", &ids[1])] {
+        place.restored(name, &["--backup", id]);
+    }
+    // What an interrupted backup left is removed, too.
+    let stray = Path::new(&place.repository).join("chunks/00");
+    fs::create_dir_all(&stray).unwrap();
+    fs::write(stray.join("00ff.1-1.new"), "half").unwrap();
+    place.back_up(&["--keep", "1"]);
+    assert_eq!((place.list().len(), stray.join("00ff.1-1.new").exists()), (1, false));
+}
+
+#[test]
+fn only_the_owner_may_read_backups_or_use_the_socket() {
+    let place = Place::new();
+    let server = place.serve();
+    fill(&server, "Cars", 1, 10);
+    place.back_up(&[]);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let socket = Path::new(&place.data).join("control.sock");
+    assert!(fs::metadata(&socket).unwrap().file_type().is_socket());
+    assert_eq!(mode(&socket), 0o600);
+    for file in place.repository_files() {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+        for folder in file.ancestors().skip(1).take_while(|folder| folder.starts_with(&place.repository)) {
+            assert_eq!(mode(folder), 0o700, "{}", folder.display());
+        }
+    }
+}
+
+#[test]
+fn a_data_folder_may_have_a_long_path() {
+    let mut place = Place::new();
+    place.data = place.folder.path(&["d".repeat(100), "e".repeat(100), "f".repeat(100)].join("/"));
+    let server = place.serve();
+    fill(&server, "Cars", 1, 10);
+    assert_eq!(place.back_up(&[])["entities"], 10);
+    let log = server.kill9();
+    assert!(!log.iter().any(|line| line.contains("WARN")), "{log:?}");
+    // The socket of the server that was killed is replaced.
+    let server = place.serve();
+    assert_eq!(place.back_up(&[])["new_chunks"], 0);
+    let (status, log) = server.stop();
+    assert!(status.success() && !log.iter().any(|line| line.contains("WARN")), "{log:?}");
+}
+
+#[test]
+fn harmful_and_useless_commands_are_refused() {
+    let place = Place::new();
+    let server = place.serve();
+    fill(&server, "Cars", 1, 10);
+    place.back_up(&[]);
+    drop(server);
+    let told = |ran: test_support::command::Ran, text: &str| {
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains(text), "{ran:?}");
+    };
+    // A folder that holds data, or anything else, stays as it is.
+    told(place.try_restore("data", &[]), "holds data already");
+    fs::create_dir(place.folder.path("other")).unwrap();
+    fs::write(place.folder.path("other/notes"), "mine").unwrap();
+    told(place.try_restore("other", &[]), "not a Rowhouse data folder");
+    assert_eq!(files(Path::new(&place.folder.path("other"))).len(), 1);
+    // Backups do not go anywhere.
+    let back_up = |data: &str, to: &str| place.folder.run("backup", &["--data", data, "--to", to], &[]);
+    told(back_up(&place.data, &place.folder.path("other")), "not a folder of backups");
+    told(back_up(&place.data, &format!("{}/backups", place.data)), "in the data folder");
+    told(back_up(&place.folder.path("ghost"), &place.repository), "no data folder");
+    assert!(!Path::new(&place.folder.path("ghost")).exists());
+    let ran = place.folder.run("restore", &["--from", &place.data, "--data", "x"], &[]);
+    told(ran, "not a folder of backups");
+    let database = [("ROWHOUSE_STORE", "postgres://me:secret@localhost/tables")];
+    let ran = place.folder.run("backup", &["--to", &place.repository], &database);
+    assert!(!ran.stderr.contains("secret"), "{ran:?}");
+    told(ran, "pg_dump");
+    // An empty folder is like a missing one.
+    fs::create_dir(place.folder.path("empty")).unwrap();
+    assert_eq!(place.try_restore("empty", &[]).code, Some(0));
+}

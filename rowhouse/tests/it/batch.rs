@@ -1,0 +1,301 @@
+//! Batches of the built server: frames to the byte, and what no client library sends.
+
+use crate::PROGRAM;
+use test_support::{Client, Response, Server};
+
+const BATCH: (&str, &str) = ("Content-Type", "multipart/mixed; boundary=b");
+
+/// A server with an empty table, and a client of it.
+fn server_with_table(table: &str) -> (Server, Client) {
+    let server = PROGRAM.start(&["--in-memory"]);
+    let mut client = server.client();
+    let body = format!("{{\"TableName\":\"{table}\"}}");
+    assert_eq!(client.request("POST", "/Tables", &[], body.as_bytes()).status, 201);
+    (server, client)
+}
+
+/// A part of the batch that is a change set.
+fn changeset(operations: &[&str]) -> String {
+    let parts = operations.iter().map(|operation| format!("--c\nContent-Type: application/http\n\n{operation}\n"));
+    let parts = parts.collect::<String>();
+    format!("--b\nContent-Type: multipart/mixed; boundary=c\n\n{parts}--c--\n")
+}
+
+/// A part of the batch that is an operation.
+fn single(operation: &str) -> String {
+    format!("--b\nContent-Type: application/http\n\n{operation}\n")
+}
+
+const JSON: &str = "Accept: application/json\nContent-Type: application/json\nPrefer: return-no-content";
+
+fn insert(table: &str, partition: &str, row: &str) -> String {
+    format!("POST /{table} HTTP/1.1\n{JSON}\n\n{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"}}")
+}
+
+fn post(client: &mut Client, parts: &[String]) -> Response {
+    client.request("POST", "/$batch", &[BATCH], (parts.concat() + "--b--\n").as_bytes())
+}
+
+/// The body of an answer with what differs each time replaced: the ids of boundaries and of the request, times, ETags.
+fn frame(answer: &Response) -> String {
+    assert_eq!(answer.status, 202, "{answer:?}");
+    let boundary = answer.header("content-type").unwrap().strip_prefix("multipart/mixed; boundary=").unwrap();
+    let mut text = String::from_utf8(answer.body.clone()).unwrap().replace(boundary, "BATCH");
+    // Only the messages in XML bodies have line breaks of their own.
+    let lines = text.replace("\nRequestId:", "").replace("\nTime:", "").replace("\r\n", "");
+    assert!(!lines.contains(['\r', '\n']), "every line ends with CRLF: {text:?}");
+    text = text.replace(answer.header("x-ms-request-id").unwrap(), "ID").replace("\r\n", "\n");
+    if let Some((_, rest)) = text.split_once("boundary=changesetresponse_") {
+        let changeset = format!("changesetresponse_{}", rest.lines().next().unwrap());
+        text = text.replace(&changeset, "CHANGESET");
+    }
+    for (start, end) in [("Time:", "\""), ("Time:", "<"), ("W/", "\n")] {
+        let mut pieces = text.split(start);
+        let first = pieces.next().unwrap().to_owned();
+        text = pieces.fold(first, |kept, piece| kept + start + piece.find(end).map_or(piece, |at| &piece[at..]));
+    }
+    text
+}
+
+const OF_PART: &str = "Content-Type: application/http\nContent-Transfer-Encoding: binary\n\n";
+const JSON_ERROR: &str =
+    "DataServiceVersion: 3.0;\nContent-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8\n\n";
+
+/// The one part that answers what may not stand beside something else.
+fn refused() -> String {
+    format!(
+        "--BATCH\n{OF_PART}HTTP/1.1 400 Bad Request\nX-Content-Type-Options: nosniff\n{JSON_ERROR}{{\"odata.error\":{{\"code\":\"InvalidInput\",\"message\":{{\"lang\":\"en-US\",\"value\":\"0:One of the request inputs is not valid.\\nRequestId:ID\\nTime:\"}}}}}}\n"
+    )
+}
+
+#[test]
+fn an_unreadable_batch() {
+    let (_server, mut client) = server_with_table("unused");
+    let expected = format!(
+        "--BATCH\n{OF_PART}HTTP/1.1 400 Bad Request\nDataServiceVersion: 1.0;\nContent-Type: application/xml;charset=utf-8\n\n<?xml version=\"1.0\" encoding=\"utf-8\"?><error xmlns=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><code>InvalidInput</code><message xml:lang=\"en-US\">An error occurred while processing this request.\nRequestId:ID\nTime:</message></error>\n--BATCH--\n"
+    );
+    for body in [
+        "",
+        "hello",
+        "--b--",
+        "--b\n\n\nGET /t",
+        "--b\nContent-Type: multipart/mixed; boundary=c\n\n--c\n\nDELETE /t HTTP/1.1",
+    ] {
+        let answer = client.request("POST", "/$batch", &[BATCH], body.as_bytes());
+        assert_eq!(frame(&answer), expected, "{body}");
+    }
+}
+
+#[test]
+fn a_media_type_other_than_that_of_a_batch() {
+    let (_server, mut client) = server_with_table("unused");
+    for content_type in ["application/json", "multipart/mixed", "multipart/mixed; boundary="] {
+        let answer = client.request("POST", "/$batch", &[("Content-Type", content_type)], b"--b--");
+        assert_eq!((answer.status, answer.header("x-ms-error-code")), (400, Some("InvalidInput")), "{content_type}");
+    }
+    assert_eq!(client.request("GET", "/$batch", &[], b"").status, 405);
+}
+
+#[test]
+fn only_the_first_of_two_changesets_is_executed() {
+    let (_server, mut client) = server_with_table("twosets");
+    let parts = [changeset(&[&insert("twosets", "p", "1")]), changeset(&[&insert("twosets", "p", "2")])];
+    let answer = post(&mut client, &parts);
+    let location = format!("http://127.0.0.1/{}/twosets(PartitionKey='p',RowKey='1')", test_support::ACCOUNT);
+    let expected = format!(
+        "--BATCH\nContent-Type: multipart/mixed; boundary=CHANGESET\n\n--CHANGESET\n{OF_PART}HTTP/1.1 204 No Content\nX-Content-Type-Options: nosniff\nCache-Control: no-cache\nPreference-Applied: return-no-content\nDataServiceVersion: 3.0;\nLocation: {location}\nDataServiceId: {location}\nETag: W/\n\n\n--CHANGESET--\n{}--BATCH--\n",
+        refused()
+    );
+    assert_eq!(frame(&answer), expected);
+    assert_eq!(rows(&mut client, "twosets"), ["1"]);
+}
+
+#[test]
+fn a_query_stands_alone() {
+    let (_server, mut client) = server_with_table("mixed");
+    let query = single("GET /mixed() HTTP/1.1\nAccept: application/json");
+    let write = changeset(&[&insert("mixed", "p", "1")]);
+    for parts in [[query.clone(), write.clone()], [write, query.clone()], [query.clone(), query]] {
+        assert_eq!(frame(&post(&mut client, &parts)), format!("{}--BATCH--\n", refused()));
+    }
+    // A write outside of a change set is refused likewise.
+    assert_eq!(frame(&post(&mut client, &[single(&insert("mixed", "p", "1"))])), format!("{}--BATCH--\n", refused()));
+    assert!(rows(&mut client, "mixed").is_empty());
+}
+
+#[test]
+fn continuation_headers_are_in_the_part() {
+    let (_server, mut client) = server_with_table("pages");
+    let rows = ["1", "2", "3"].map(|row| insert("pages", "p", row));
+    post(&mut client, &[changeset(&rows.each_ref().map(String::as_str))]);
+    let query = single("GET /pages()?$top=2&$select=RowKey HTTP/1.1\nAccept: application/json;odata=nometadata");
+    let expected = format!(
+        "--BATCH\n{OF_PART}HTTP/1.1 200 OK\nDataServiceVersion: 3.0;\nContent-Type: application/json;odata=nometadata;streaming=true;charset=utf-8\nX-Content-Type-Options: nosniff\nCache-Control: no-cache\nx-ms-continuation-NextPartitionKey: 1!4!cA--\nx-ms-continuation-NextRowKey: 1!4!Mw--\n\n{{\"value\":[{{\"RowKey\":\"1\"}},{{\"RowKey\":\"2\"}}]}}\n--BATCH--\n"
+    );
+    assert_eq!(frame(&post(&mut client, &[query])), expected);
+    let next = single(
+        "GET /pages()?$select=RowKey&NextPartitionKey=1!4!cA--&NextRowKey=1!4!Mw-- HTTP/1.1\nAccept: application/json;odata=nometadata",
+    );
+    assert!(frame(&post(&mut client, &[next])).contains("no-cache\n\n{\"value\":[{\"RowKey\":\"3\"}]}\n--BATCH--\n"));
+}
+
+#[test]
+fn failed_queries_carry_the_index_0() {
+    let (_server, mut client) = server_with_table("failing");
+    let failure = |client: &mut Client, target: &str| {
+        let text = frame(&post(
+            client,
+            &[single(&format!("GET /{target} HTTP/1.1\nContent-ID: 4\nAccept: application/json"))],
+        ));
+        let value = text.split("\"value\":\"").nth(1).unwrap().split("\\n").next().unwrap().to_owned();
+        assert!(text.contains("Content-ID: 4\nX-Content-Type-Options: nosniff\n"));
+        (text.split("HTTP/1.1 ").nth(1).unwrap()[..3].to_owned(), value, text.contains("Cache-Control"))
+    };
+    for (target, status, message, has_no_cache) in [
+        ("failing(PartitionKey='p',RowKey='r')", "404", "0:The specified resource does not exist.", true),
+        ("missing(PartitionKey='p',RowKey='r')", "404", "0:The table specified does not exist.", false),
+        ("missing()", "404", "0:The table specified does not exist.", false),
+        ("failing(PartitionKey='p')", "400", "0:Bad Request - Error in query syntax.", false),
+        ("Tables", "400", "0:One of the request inputs is not valid.", false),
+    ] {
+        assert_eq!(failure(&mut client, target), (status.to_owned(), message.to_owned(), has_no_cache), "{target}");
+    }
+}
+
+#[test]
+fn the_secondary_endpoint_takes_queries_only() {
+    let (_server, mut client) = server_with_table("second");
+    let write = changeset(&[&insert("second", "p", "1")]) + "--b--";
+    let answer = client.request("POST", "-secondary/$batch", &[BATCH], write.as_bytes());
+    let code = answer.header("x-ms-error-code");
+    assert_eq!((answer.status, code), (403, Some("InsufficientAccountPermissions")));
+    let query = single("GET /second() HTTP/1.1\nAccept: application/json;odata=nometadata") + "--b--";
+    let answer = client.request("POST", "-secondary/$batch", &[BATCH], query.as_bytes());
+    assert!(frame(&answer).contains("{\"value\":[]}"));
+}
+
+#[test]
+fn a_part_without_a_format_takes_that_of_the_batch() {
+    let (_server, mut client) = server_with_table("formats");
+    for (row, outer, inner, expected) in [
+        ("1", "application/json;odata=fullmetadata", "", "fullmetadata"),
+        ("2", "*/*", "", "minimalmetadata"),
+        ("3", "application/atom+xml,application/xml", "", "minimalmetadata"),
+        ("4", "text/plain", "", "minimalmetadata"),
+        ("5", "application/json;odata=fullmetadata", "Accept: application/json;odata=nometadata\n", "nometadata"),
+        ("6", "multipart/mixed", "Accept: */*\n", "minimalmetadata"),
+    ] {
+        let operation = format!(
+            "POST /formats HTTP/1.1\n{inner}Content-Type: application/json\n\n{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}"
+        );
+        let body = changeset(&[&operation]) + "--b--";
+        let answer = client.request("POST", "/$batch", &[BATCH, ("Accept", outer)], body.as_bytes());
+        let wanted =
+            format!("HTTP/1.1 201 Created\nDataServiceVersion: 3.0;\nContent-Type: application/json;odata={expected};");
+        assert!(frame(&answer).contains(&wanted), "{outer} {inner}: {}", frame(&answer));
+    }
+    // A part that explicitly asks for Atom is refused.
+    let operation = insert("formats", "p", "7").replace("Accept: application/json", "Accept: application/atom+xml");
+    let text = frame(&post(&mut client, &[changeset(&[&operation])]));
+    assert!(text.contains("HTTP/1.1 415 Unsupported Media Type\nX-Content-Type-Options: nosniff\nDataServiceVersion: 1.0;\nContent-Type: application/xml;charset=utf-8\n"), "{text}");
+    assert_eq!(rows(&mut client, "formats"), ["1", "2", "3", "4", "5", "6"]);
+}
+
+#[test]
+fn the_first_failing_operation_is_named() {
+    let (_server, mut client) = server_with_table("order");
+    let good = |row| insert("order", "p", row);
+    let malformed = || format!("POST /order HTTP/1.1\n{JSON}\n\n{{");
+    let other_table = || insert("other", "p", "9");
+    let query = || "GET /order(PartitionKey='p',RowKey='1') HTTP/1.1\nAccept: application/json".to_owned();
+    let create = || format!("POST /Tables HTTP/1.1\n{JSON}\n\n{{\"TableName\":\"x\"}}");
+    for (operations, code, index) in [
+        (vec![good("1"), good("1"), malformed()], "InvalidDuplicateRow", 1),
+        (vec![good("1"), malformed(), good("1")], "InvalidInput", 1),
+        (vec![good("1"), insert("order", "q", "2"), good("1")], "CommandsInBatchActOnDifferentPartitions", 1),
+        (vec![good("1"), good("1"), insert("order", "q", "2")], "InvalidDuplicateRow", 1),
+        (vec![good("1"), good("2"), other_table()], "CommandsInBatchActOnDifferentPartitions", 2),
+        (vec![good("1"), query()], "InvalidInput", 1),
+        (vec![create(), good("1")], "InvalidInput", 0),
+        (vec![insert("nowhere", "p", "1"), insert("nowhere", "p", "2")], "TableNotFound", 0),
+        (vec![insert("nowhere", "p", "1"), insert("nowhere", "q", "2")], "CommandsInBatchActOnDifferentPartitions", 1),
+        (
+            vec!["POST /order HTTP/1.1\nAccept: application/json\nContent-Type: text/plain\n\n{}".to_owned()],
+            "MediaTypeNotSupported",
+            0,
+        ),
+    ] {
+        let operations: Vec<_> = operations.iter().map(String::as_str).collect();
+        let text = frame(&post(&mut client, &[changeset(&operations)]));
+        assert_eq!(text.matches("HTTP/1.1 ").count(), 1, "{text}");
+        let is_named = ['"', '>'].iter().any(|before| text.contains(&format!("{before}{index}:")));
+        assert!(text.contains(code) && is_named, "{code} {index} in {text}");
+    }
+    assert!(rows(&mut client, "order").is_empty());
+}
+
+/// A change set of which so much is decoded that two threads share it.
+#[test]
+fn the_first_failing_operation_is_named_anywhere_in_a_large_changeset() {
+    let (_server, mut client) = server_with_table("large");
+    let text = "x".repeat(1000);
+    let insert = |table: &str, partition: &str, row: usize| {
+        format!(
+            "POST /{table} HTTP/1.1\n{JSON}\n\n{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row:02}\",\"Text\":\"{text}\"}}"
+        )
+    };
+    let malformed = || format!("POST /large HTTP/1.1\n{JSON}\n\n{{");
+    let (partitions, duplicate) = ("CommandsInBatchActOnDifferentPartitions", "InvalidDuplicateRow");
+    for (faults, code, index) in [
+        (vec![(0, malformed())], "InvalidInput", 0),
+        (vec![(99, malformed())], "InvalidInput", 99),
+        (vec![(57, malformed()), (83, malformed()), (58, insert("other", "p", 58))], "InvalidInput", 57),
+        (vec![(42, insert("other", "p", 42)), (43, malformed()), (50, malformed())], partitions, 42),
+        (vec![(60, insert("large", "p", 5)), (61, malformed())], duplicate, 60),
+        (vec![(70, insert("large", "q", 70)), (9, insert("large", "q", 9))], partitions, 9),
+        (vec![(10, insert("other", "p", 10)), (9, malformed())], "InvalidInput", 9),
+    ] {
+        let mut operations: Vec<String> = (0..100).map(|row| insert("large", "p", row)).collect();
+        for (at, operation) in faults {
+            operations[at] = operation;
+        }
+        let operations: Vec<_> = operations.iter().map(String::as_str).collect();
+        let text = frame(&post(&mut client, &[changeset(&operations)]));
+        assert_eq!(text.matches("HTTP/1.1 ").count(), 1, "{text}");
+        assert!(text.contains(code) && text.contains(&format!("\"{index}:")), "{code} {index} in {text}");
+    }
+    assert!(rows(&mut client, "large").is_empty());
+    let operations: Vec<String> = (0..100).map(|row| insert("large", "p", row)).collect();
+    let operations: Vec<_> = operations.iter().map(String::as_str).collect();
+    let answer = post(&mut client, &[changeset(&operations)]);
+    let answer = String::from_utf8(answer.body).unwrap();
+    let locations = answer.lines().filter(|line| line.starts_with("Location:"));
+    let expected = |row| format!("(PartitionKey='p',RowKey='{row:02}')");
+    assert_eq!(answer.matches("Location:").count(), 100, "{answer}");
+    assert!(locations.zip(0..).all(|(location, row)| location.ends_with(&expected(row))), "{answer}");
+    assert!(rows(&mut client, "large").into_iter().eq((0..100).map(|row| format!("{row:02}"))));
+}
+
+fn rows(client: &mut Client, table: &str) -> Vec<String> {
+    let page = client.request("GET", &format!("/{table}()"), &[], b"").json();
+    page["value"].as_array().unwrap().iter().map(|entity| entity["RowKey"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_key_that_is_too_long_is_not_found() {
+    let (_server, mut client) = server_with_table("cars");
+    let json = [("Accept", "application/json"), ("Content-Type", "application/json"), ("If-Match", "*")];
+    for length in [1, 513] {
+        let entity = format!("/cars(PartitionKey='p',RowKey='{}')", "k".repeat(length));
+        for method in ["GET", "DELETE", "PUT", "MERGE"] {
+            let headers = if method == "GET" { &json[..1] } else { &json[..] };
+            let body = if matches!(method, "PUT" | "MERGE") { &b"{}"[..] } else { b"" };
+            let answer = client.request(method, &entity, headers, body);
+            let told = (answer.header("x-ms-error-code"), answer.header("cache-control"));
+            assert_eq!(told, (Some("ResourceNotFound"), Some("no-cache")), "{method} {length}");
+        }
+        let query = single(&format!("GET {entity} HTTP/1.1\nAccept: application/json\n"));
+        let text = String::from_utf8(post(&mut client, &[query]).body).unwrap();
+        assert!(text.contains("ResourceNotFound") && text.contains("Cache-Control: no-cache"), "{length}: {text}");
+    }
+}

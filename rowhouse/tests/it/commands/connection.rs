@@ -1,0 +1,71 @@
+//! Which service is spoken to, and as whom.
+
+use super::Bench;
+use test_support::{ACCOUNT, KEY};
+
+#[test]
+fn every_way_to_name_a_service() {
+    let bench = Bench::new();
+    bench.prints(&["table", "create", "cars"]);
+    bench.prints(&["entity", "put", "cars", "p", "1"]);
+    let endpoint = bench.endpoint.as_str();
+    let string = format!("AccountName={ACCOUNT};AccountKey={KEY};TableEndpoint={endpoint}");
+    let wrong = "AccountName=x;AccountKey=AAECAwQFBgcICQoLDA0ODw==;TableEndpoint=http://127.0.0.1:1/x";
+    std::fs::write(bench.folder.path("string"), format!("{string}\n")).unwrap();
+    std::fs::write(bench.folder.path("key"), format!("{KEY}\n")).unwrap();
+    let account = bench.folder.run("sas", &["account", "--permissions", "rl", "--expiry", "1h"], &[]);
+    let token = account.stdout.lines().find_map(|line| line.strip_prefix("token: ")).unwrap().to_owned();
+    let with_token = format!("{endpoint}?{token}");
+    for (arguments, environment) in [
+        (&["--endpoint", endpoint][..], &[][..]),
+        (&["--endpoint", endpoint], &[("ROWHOUSE_KEY", KEY), ("ROWHOUSE_CONNECTION_STRING", wrong)]),
+        (&["--endpoint", endpoint, "--key-file", "key"], &[]),
+        (&["--endpoint", &with_token], &[]),
+        (&["--endpoint", endpoint], &[("ROWHOUSE_KEY", token.as_str())]),
+        (&["--connection-string-file", "string"], &[("ROWHOUSE_CONNECTION_STRING", wrong)]),
+        (&[], &[("ROWHOUSE_CONNECTION_STRING", string.as_str()), ("AZURE_STORAGE_CONNECTION_STRING", wrong)]),
+        (&[], &[("AZURE_STORAGE_CONNECTION_STRING", string.as_str())]),
+        (&[], &[("ROWHOUSE_ENDPOINT", endpoint)]),
+    ] {
+        let ran = bench.folder.run("table", &[&["list"], arguments].concat(), environment);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "cars\n"), "{arguments:?} {environment:?}: {ran:?}");
+    }
+    // The URL of a signature for one table ends with that table.
+    let table = bench.folder.run("sas", &["table", "cars", "--permissions", "r", "--expiry", "1h"], &[]);
+    let url = table.stdout.lines().find_map(|line| line.strip_prefix("URL: ")).unwrap();
+    let url = url.replace("http://127.0.0.1:10002", &format!("http://{}", bench.server.address));
+    let ran = bench.folder.run("entity", &["count", "cars", "--endpoint", &url], &[]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "1\n"), "{ran:?}");
+    let ran = bench.folder.run("entity", &["delete", "cars", "p", "1", "--endpoint", &url], &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("the shared access signature or the address"), "{ran:?}");
+    assert!(!ran.stderr.contains("sig="), "{ran:?}");
+}
+
+#[test]
+fn mistakes_are_explained_and_no_secret_is_shown() {
+    let bench = Bench::new();
+    let endpoint = bench.endpoint.as_str();
+    let secret = "AAECAwQFBgcICQoLDA0ODw==";
+    for (arguments, environment, told) in [
+        (&["--endpoint", endpoint][..], &[("ROWHOUSE_KEY", secret)][..], "403 AuthenticationFailed"),
+        (&["--endpoint", endpoint], &[("ROWHOUSE_KEY", "AAEC!")], "ROWHOUSE_KEY or --key-file holds is neither"),
+        (&["--endpoint", "https://orchard.table.example.net"], &[], "into the variable ROWHOUSE_KEY"),
+        (&["--endpoint", "./data"], &[], "is no service: start one on it with 'rowhouse serve'"),
+        (&["--endpoint", endpoint, "--key-file", "nowhere"], &[], "reading --key-file"),
+        (&["--connection-string-file", "nowhere"], &[], "reading --connection-string-file nowhere"),
+        (&[], &[("ROWHOUSE_CONNECTION_STRING", "AccountKey=AAEC")], "names no place"),
+        (
+            &["--endpoint", "http://127.0.0.1:1/devstoreaccount1"],
+            &[],
+            "is a server running there? 'rowhouse serve' starts one",
+        ),
+    ] {
+        let ran = bench.folder.run("table", &[&["list"], arguments].concat(), environment);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{arguments:?} {environment:?}: {ran:?}");
+        assert!(ran.stderr.contains(told) && !ran.stderr.contains("AAEC"), "{arguments:?} {environment:?}: {ran:?}");
+    }
+    let told =
+        "(the key or signature is not one of this account, has expired, or the clock of this machine is wrong)\n";
+    let ran = bench.folder.run("table", &["list", "--endpoint", endpoint], &[("ROWHOUSE_KEY", secret)]);
+    assert!(ran.stderr.ends_with(told), "{ran:?}");
+}

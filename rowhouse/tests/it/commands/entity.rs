@@ -1,0 +1,206 @@
+//! `rowhouse entity`.
+
+use super::Bench;
+use crate::PROGRAM;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+/// What differs from run to run.
+fn without_times(text: &str) -> String {
+    let mut text = text.to_owned();
+    while let Some(at) = text.find(":\"20").filter(|at| text[at + 2..].contains("Z\"")) {
+        let end = at + 2 + text[at + 2..].find('"').unwrap();
+        text.replace_range(at + 2..end, "T");
+    }
+    while let Some(at) = text.find("\"W/\\\"datetime'") {
+        let end = at + text[at..].find("'\\\"\"").unwrap() + 4;
+        text.replace_range(at..end, "E");
+    }
+    text
+}
+
+fn with_cars() -> Bench {
+    let bench = Bench::new();
+    bench.prints(&["table", "create", "cars"]);
+    for words in [
+        &["kestrel", "0007", "Model=Kestrel, the old", "Doors:Int32=4", "Weight:Double=981.5", "Ready:Boolean=true"][..],
+        &["kestrel", "0008", "Model=", "Serial:Int64=-9007199254740993", "Blob:Binary=AQID"],
+        &["wren", "-1", "Built:DateTime=2023-11-05T06:30:00.1234567Z", "Tag:Guid=0b0c0d0e-1111-4222-8333-444455556666"],
+    ] {
+        let etag = bench.prints(&[&["entity", "put", "cars"], words].concat());
+        assert!(etag.starts_with("W/\"datetime'") && etag.ends_with("'\"\n"), "{etag}");
+    }
+    bench
+}
+
+#[test]
+fn queries_in_every_form() {
+    let bench = with_cars();
+    let query = |words: &[&str]| without_times(&bench.prints(&[&["entity", "query", "cars"], words].concat()));
+    let head = |row: &str, partition: &str| {
+        format!(
+            "{{\"odata.etag\":E,\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",\"Timestamp@odata.type\":\"Edm.DateTime\",\"Timestamp\":\"T\""
+        )
+    };
+    let first = format!(
+        "{},\"Doors\":4,\"Model\":\"Kestrel, the old\",\"Ready\":true,\"Weight@odata.type\":\"Edm.Double\",\"Weight\":981.5}}",
+        head("0007", "kestrel")
+    );
+    let second = format!(
+        "{},\"Blob@odata.type\":\"Edm.Binary\",\"Blob\":\"AQID\",\"Model\":\"\",\"Serial@odata.type\":\"Edm.Int64\",\"Serial\":\"-9007199254740993\"}}",
+        head("0008", "kestrel")
+    );
+    assert_eq!(query(&["--filter", "PartitionKey eq 'kestrel'"]), format!("{first}\n{second}\n"));
+    assert_eq!(query(&["--top", "2", "--output", "json"]), format!("[{first},\n{second}]\n"));
+    assert_eq!(query(&["--top", "0", "--output", "json"]), "[]\n");
+    assert_eq!(query(&["--select", "Doors", "--top", "1"]), format!("{},\"Doors\":4}}\n", head("0007", "kestrel")));
+    let csv = query(&["--output", "csv", "--select", "Model,Serial"]);
+    let times: Vec<&str> = csv.lines().skip(1).map(|line| line.split(',').nth(2).unwrap()).collect();
+    assert!(times.iter().all(|time| time.starts_with("20") && time.ends_with('Z')), "{csv}");
+    let csv = times.iter().fold(csv.clone(), |csv, time| csv.replace(time, "T"));
+    let expected = "PartitionKey,RowKey,Timestamp,Model,Model@type,Serial,Serial@type\r\n\
+        kestrel,0007,T,\"Kestrel, the old\",Edm.String,,\r\nkestrel,0008,T,,Edm.String,-9007199254740993,Edm.Int64\r\nwren,-1,T,,,,\r\n";
+    assert_eq!(csv, expected);
+    let table = query(&["--output", "table", "--select", "Model,Doors"]);
+    let shown: Vec<&str> = table.lines().map(|line| line.split("  20").next().unwrap().trim_end()).collect();
+    let expected = [
+        "PartitionKey  RowKey  Doors  Model             Timestamp",
+        "------------  ------  -----  ----------------  ----------------------------",
+        "kestrel       0007    4      Kestrel, the old",
+        "kestrel       0008           \"\"",
+        "wren          -1",
+        "(3 entities)",
+    ];
+    assert_eq!(shown[..1], expected[..1]);
+    assert_eq!(shown[2..], expected[2..]);
+}
+
+#[test]
+fn one_entity_in_every_form() {
+    let bench = with_cars();
+    let line = without_times(&bench.prints(&["entity", "get", "cars", "wren", "-1"]));
+    let expected = "{\"odata.etag\":E,\"PartitionKey\":\"wren\",\"RowKey\":\"-1\",\"Timestamp@odata.type\":\"Edm.DateTime\",\"Timestamp\":\"T\",\
+        \"Built@odata.type\":\"Edm.DateTime\",\"Built\":\"T\",\"Tag@odata.type\":\"Edm.Guid\",\"Tag\":\"0b0c0d0e-1111-4222-8333-444455556666\"}\n";
+    assert_eq!(line, expected);
+    let table = bench.prints(&["entity", "get", "cars", "kestrel", "0008", "--output", "table"]);
+    let (fixed, rest) = table.split_at(table.find("Timestamp").unwrap());
+    let expected = "PartitionKey            kestrel\nRowKey                  0008\nBlob          Binary    AQID\n\
+        Model         String    \"\"\nSerial        Int64     -9007199254740993\n";
+    assert_eq!(fixed, expected);
+    assert!(rest.contains("\nETag                    W/\"datetime'"), "{rest}");
+    let csv = bench.prints(&["entity", "get", "cars", "wren", "-1", "--output", "csv", "--select", "Tag"]);
+    assert!(csv.starts_with("PartitionKey,RowKey,Timestamp,Tag,Tag@type\r\nwren,-1,20"), "{csv}");
+    let missing = "rowhouse: ENDPOINT: reading an entity of the table 'cars' was refused: 404 ResourceNotFound: \
+                   The specified resource does not exist.\n";
+    assert_eq!(bench.says(4, &["entity", "get", "cars", "wren", "2"]), missing);
+}
+
+#[test]
+fn writing_with_and_without_conditions() {
+    let bench = with_cars();
+    let doors = || {
+        let line =
+            bench.prints(&["entity", "query", "cars", "--filter", "RowKey eq '0007'", "--select", "Doors,Weight"]);
+        line.split("\"T\"").next().unwrap().split("Z\"").last().unwrap().trim().to_owned()
+    };
+    let put = ["entity", "put", "cars", "kestrel", "0007"];
+    let old = bench.prints(&[&put[..], &["Doors:Int32=5", "--merge"]].concat());
+    assert_eq!(doors(), ",\"Doors\":5,\"Weight@odata.type\":\"Edm.Double\",\"Weight\":981.5}");
+    let new = bench.prints(&[&put[..], &["Doors:Int32=6"]].concat());
+    assert_eq!(doors(), ",\"Doors\":6}");
+    let changed = "rowhouse: ENDPOINT: writing to the table 'cars' was refused: 412 UpdateConditionNotSatisfied: The update \
+        condition specified in the request was not satisfied. (somebody changed it: read it again for its new ETag)\n";
+    assert_eq!(bench.says(5, &[&put[..], &["Doors:Int32=7", "--if-match", old.trim()]].concat()), changed);
+    bench.prints(&[&put[..], &["Doors:Int32=7", "--replace", "--if-match", new.trim()]].concat());
+    bench.prints(&[&put[..], &["Weight:Double=1", "--merge", "--if-match", "*"]].concat());
+    assert_eq!(doors(), ",\"Doors\":7,\"Weight@odata.type\":\"Edm.Double\",\"Weight\":1.0}");
+    let exists = "rowhouse: ENDPOINT: writing to the table 'cars' was refused: 409 EntityAlreadyExists: The specified entity \
+        already exists. (without --insert it is replaced, with --merge changed)\n";
+    assert_eq!(bench.says(5, &[&put[..], &["--insert"]].concat()), exists);
+    bench.says(4, &["entity", "put", "cars", "kestrel", "9", "A=1", "--if-match", "*"]);
+    bench.prints(&["entity", "put", "cars", "kestrel", "9", "--insert"]);
+    bench.says(5, &["entity", "delete", "cars", "kestrel", "9", "--if-match", old.trim()]);
+    assert_eq!(bench.prints(&["entity", "delete", "cars", "kestrel", "9"]), "");
+    bench.says(4, &["entity", "delete", "cars", "kestrel", "9"]);
+    assert_eq!(bench.prints(&["entity", "delete", "cars", "kestrel", "9", "--if-exists"]), "");
+}
+
+#[test]
+fn entities_as_json() {
+    let bench = with_cars();
+    let etags = bench.prints(&[
+        "entity",
+        "put",
+        "cars",
+        "--json",
+        "[{\"PartitionKey\":\"a\",\"RowKey\":\"1\"},{\"PartitionKey\":\"a\",\"RowKey\":\"2\"}]",
+    ]);
+    assert_eq!(etags.lines().count(), 2);
+    bench.prints(&["entity", "put", "cars", "a", "3", "--json", "{\"N\":1}"]);
+    assert_eq!(bench.prints(&["entity", "count", "cars", "--filter", "PartitionKey eq 'a'"]), "3\n");
+    // What is read is written again as it was.
+    let line = bench.prints(&["entity", "get", "cars", "wren", "-1"]);
+    bench.prints(&["table", "create", "copies"]);
+    let mut command = Command::new(PROGRAM.path());
+    command.env_clear().env("ROWHOUSE_ENDPOINT", &bench.endpoint).args(["entity", "put", "copies", "--json", "-"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    let copy = bench.prints(&["entity", "get", "copies", "wren", "-1"]);
+    assert_eq!(copy.split_once("\"Built").unwrap().1, line.split_once("\"Built").unwrap().1);
+    for (words, told) in [
+        (&["--json", "{\"PartitionKey\":\"a\"}"][..], "rowhouse: --json, column 1: the RowKey is missing\n"),
+        (&["a", "1", "N:Int32=x"], "rowhouse: the value of 'N' is not Edm.Int32 (a whole number of 32 bits)\n"),
+        (&["a", "1", "N"], "rowhouse: 'N' is not a property: write Name=value or Age:Int32=5\n"),
+        (
+            &["a/b", "1", "N=1"],
+            "rowhouse: \"a/b\" is not a PartitionKey: that has up to 512 characters, without / \\ # ? and control characters\n",
+        ),
+        (
+            &["a", "1", "N=1", "--if-match", "x"],
+            "rowhouse: 'x' is not an ETag: one looks like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", and * stands for any\n",
+        ),
+        (&[], "rowhouse: say which entity: PARTITION ROW NAME=VALUE…, or --json\n"),
+    ] {
+        assert_eq!(bench.says(1, &[&["entity", "put", "cars"], words].concat()), told);
+    }
+}
+
+#[test]
+fn all_pages_are_read_and_counted() {
+    let bench = Bench::new();
+    let lines = (0..2500).map(|row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row:04}\",\"N\":{row}}}\n"));
+    let lines = lines.collect::<Vec<_>>().concat();
+    std::fs::write(bench.folder.path("many.jsonl"), lines).unwrap();
+    bench.prints(&["import", "--from", "many.jsonl", "--to", &bench.endpoint]);
+    assert_eq!(bench.prints(&["entity", "count", "many"]), "2500\n");
+    assert_eq!(bench.prints(&["entity", "count", "many", "--filter", "N ge 2000"]), "500\n");
+    let rows = |words: &[&str]| bench.prints(&[&["entity", "query", "many"], words].concat()).lines().count();
+    assert_eq!((rows(&[]), rows(&["--top", "1500"])), (2500, 1500));
+    // The columns are named once, although there are three pages.
+    assert_eq!(rows(&["--output", "table"]), 2 + 2500 + 1);
+    let told = "rowhouse: ENDPOINT: a page of the table 'many' was refused: 400 InvalidInput: Syntax error at position 4 in 'N gt'.\n";
+    assert_eq!(bench.says(1, &["entity", "count", "many", "--filter", "N gt"]), told);
+    // A reader that closes the pipe is no error.
+    let mut command = Command::new(PROGRAM.path());
+    command.env_clear().env("ROWHOUSE_ENDPOINT", &bench.endpoint).args(["entity", "query", "many"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn metrics_tables_are_read_and_not_written() {
+    let bench = Bench::with(&["--in-memory", "--analytics"]);
+    let table = "$MetricsHourPrimaryTransactionsTable";
+    assert_eq!(bench.prints(&["entity", "count", table]), "0\n");
+    assert_eq!(bench.prints(&["entity", "query", table, "--output", "json"]), "[]\n");
+    let told = format!(
+        "rowhouse: '{table}' is not a table name: that has 3 to 63 letters and digits, and begins with a letter\n"
+    );
+    assert_eq!(bench.says(1, &["entity", "put", table, "p", "r"]), told);
+    assert_eq!(bench.says(1, &["table", "delete", table]), told);
+    let told = bench.says(1, &["entity", "count", "$a/b"]);
+    assert!(told.starts_with("rowhouse: '$a/b' is not a table name"), "{told}");
+}

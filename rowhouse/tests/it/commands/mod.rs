@@ -1,0 +1,50 @@
+//! `rowhouse table` and `rowhouse entity` as their users run them; what they print is compared byte by byte.
+
+mod connection;
+mod entity;
+mod table;
+
+use crate::PROGRAM;
+use test_support::Server;
+use test_support::command::{Folder, Ran};
+
+/// A server and a folder to run commands in.
+struct Bench {
+    folder: Folder,
+    server: Server,
+    endpoint: String,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(&["--in-memory"])
+    }
+
+    /// A server with these options.
+    fn with(options: &[&str]) -> Self {
+        let server = PROGRAM.start(options);
+        let endpoint = test_support::command::endpoint(&server.address);
+        Self { folder: PROGRAM.folder(), server, endpoint }
+    }
+
+    /// Runs a command, given as words; it ends with this code.
+    fn run(&self, code: i32, words: &[&str]) -> Ran {
+        let ran = self.folder.run(words[0], &words[1..], &[("ROWHOUSE_ENDPOINT", &self.endpoint)]);
+        assert_eq!(ran.code, Some(code), "{words:?}: {ran:?}");
+        ran
+    }
+
+    /// What a command prints that must succeed.
+    fn prints(&self, words: &[&str]) -> String {
+        let ran = self.run(0, words);
+        assert_eq!(ran.stderr, "", "{words:?}");
+        ran.stdout
+    }
+
+    /// What a command says that must fail, without the address of the server.
+    fn says(&self, code: i32, words: &[&str]) -> String {
+        let ran = self.run(code, words);
+        assert_eq!(ran.stdout, "", "{words:?}");
+        ran.stderr.replace(&self.endpoint, "ENDPOINT")
+    }
+}

@@ -1,0 +1,253 @@
+//! Disks that fail for a while: no acknowledged write is lost, none is partial, and service resumes by itself.
+
+use super::{Run, compile};
+use crate::PROGRAM;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+use test_support::writers::{Until, Writes};
+use test_support::{Random, Server, TIMEOUT, eventually};
+
+/// Big enough that a memtable is full every other second.
+const BALLAST_BYTES: usize = 400_000;
+
+const ENOSPC: u32 = 28;
+const EIO: u32 = 5;
+
+/// A server whose disk can be made to fail.
+struct Bench {
+    place: tempfile::TempDir,
+    injector: PathBuf,
+    data: PathBuf,
+    control: PathBuf,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let injector = compile("fault.c", place.path());
+        let root = place.path().canonicalize().unwrap();
+        let (data, control) = (root.join("data"), root.join("control"));
+        fs::create_dir(&data).unwrap();
+        Self { place, injector, data, control }
+    }
+
+    fn start(&self) -> Server {
+        let environment =
+            [("LD_PRELOAD", &self.injector), ("FAULT_FOLDER", &self.data), ("FAULT_CONTROL", &self.control)];
+        PROGRAM.start_with(&["--data", self.data.to_str().unwrap()], |command| _ = command.envs(environment))
+    }
+
+    /// Lets these kinds of operations fail from now on, as if the disk had so many free bytes.
+    fn fail(&self, kinds: &str, error: u32, free: Option<u64>) {
+        let free = free.map_or("-1".to_owned(), |free| free.to_string());
+        // It comes into being as a whole.
+        let new = self.place.path().join("new-control");
+        fs::write(&new, format!("{kinds} {error} {free}\n")).unwrap();
+        fs::rename(new, &self.control).unwrap();
+    }
+
+    fn mend(&self) {
+        fs::remove_file(&self.control).unwrap();
+    }
+}
+
+/// Any kinds of operations, at least one.
+fn any_kinds(random: &mut Random) -> String {
+    loop {
+        let kinds: String = "wstc".chars().filter(|_| random.below(2) == 0).collect();
+        if !kinds.is_empty() {
+            return kinds;
+        }
+    }
+}
+
+/// Writes an entity so large that the engine soon has to write out what it holds in memory.
+fn write_ballast(address: &str, until: &AtomicBool) {
+    let mut client = test_support::Client::connect(address).unwrap();
+    let text = "x".repeat(30_000);
+    let properties = (0..BALLAST_BYTES / (2 * text.len())).map(|number| format!(r#""P{number}":"{text}""#));
+    let body = format!("{{{}}}", properties.collect::<Vec<_>>().join(","));
+    for number in 0.. {
+        if until.load(Ordering::SeqCst) {
+            return;
+        }
+        let path = format!("/crash(PartitionKey='ballast',RowKey='{}')", number % 20);
+        let answer = client.request("PUT", &path, &[], body.as_bytes());
+        assert!([204, 500, 503].contains(&answer.status), "{answer:?}");
+    }
+}
+
+/// Reads until it is over, and counts the pages.
+fn read_on(address: &str, until: &AtomicBool, answered: &AtomicU64) {
+    let mut client = test_support::Client::connect(address).unwrap();
+    while !until.load(Ordering::SeqCst) {
+        let answer = client.request("GET", "/crash()?$filter=PartitionKey%20eq%20'writer0'", &[], b"");
+        match answer.status {
+            200 => _ = answered.fetch_add(1, Ordering::SeqCst),
+            503 => thread::sleep(Duration::from_millis(2)),
+            _ => panic!("{answer:?}"),
+        }
+    }
+}
+
+/// Waits until a write succeeds.
+fn wait_for_service(server: &Server) {
+    let began = Instant::now();
+    let mut client = server.client();
+    let path = "/crash(PartitionKey='resumption',RowKey='')";
+    while client.request("PUT", path, &[], b"{}").status != 204 {
+        assert!(began.elapsed() < TIMEOUT, "service does not resume: {:#?}", server.new_log());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether the log names failed requests one by one.
+fn names_requests(log: &[String]) -> bool {
+    log.iter().any(|line| line.contains("request_id"))
+}
+
+#[test]
+fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
+    const ROUNDS: u64 = 40;
+    let bench = Bench::new();
+    let mut run = Run::new();
+    let mut server = bench.start();
+    run.check(&server, 0);
+    let (mut reads_during_faults, mut outages) = (0, 0);
+    for round in 1..=ROUNDS {
+        let (kinds, error) = (any_kinds(&mut run.random), if run.random.below(2) == 0 { ENOSPC } else { EIO });
+        let [before, during] = [20, 400].map(|most| Duration::from_millis(run.random.below(most)));
+        let is_over = AtomicBool::new(false);
+        let answered = AtomicU64::new(0);
+        let (sender, acknowledgements) = channel();
+        let Run { writers, transactions, catalog, .. } = &mut run;
+        thread::scope(|scope| {
+            let (address, until) = (server.address.as_str(), Until::Told(&is_over));
+            for writer in writers {
+                let sender = sender.clone();
+                scope.spawn(move || writer.write(address, &sender, until));
+            }
+            let acknowledged = sender.clone();
+            scope.spawn(move || transactions.write(address, &acknowledged, until));
+            scope.spawn(move || catalog.write(address, &sender, until));
+            scope.spawn(|| write_ballast(address, &is_over));
+            scope.spawn(|| read_on(address, &is_over, &answered));
+            thread::sleep(before);
+            bench.fail(&kinds, error, None);
+            let read_before = answered.load(Ordering::SeqCst);
+            thread::sleep(during);
+            reads_during_faults += answered.load(Ordering::SeqCst) - read_before;
+            bench.mend();
+            wait_for_service(&server);
+            is_over.store(true, Ordering::SeqCst);
+        });
+        run.acknowledged += acknowledgements.iter().count() as u64;
+        let log = server.new_log();
+        assert!(!names_requests(&log), "{log:#?}");
+        outages += log.iter().filter(|line| line.contains("takes no writes")).count();
+        run.check(&server, round);
+        // What was found after the fault is on disk, too.
+        match run.random.below(6) {
+            0 => drop(server.kill9()),
+            1 => {
+                let (status, log) = server.stop();
+                assert!(status.success(), "{log:#?}");
+            }
+            _ => continue,
+        }
+        server = bench.start();
+        run.check(&server, round);
+    }
+    println!("{outages} outages, {reads_during_faults} pages read meanwhile");
+    assert!(outages as u64 > ROUNDS / 4, "hardly any fault did harm");
+    assert!(reads_during_faults > ROUNDS, "reads went on");
+    run.report(ROUNDS);
+}
+
+#[test]
+fn a_full_disk_takes_deletions_and_recovers_by_itself() {
+    let bench = Bench::new();
+    let server = bench.start();
+    let mut client = server.client();
+    for table in [&br#"{"TableName":"full"}"#[..], br#"{"TableName":"other"}"#] {
+        assert_eq!(client.request("POST", "/Tables", &[], table).status, 201);
+    }
+    let path = |row: u32| format!("/full(PartitionKey='p',RowKey='{row}')");
+    for row in 0..3 {
+        assert_eq!(client.request("PUT", &path(row), &[], b"{}").status, 204);
+    }
+    bench.fail("-", 0, Some(200 * 1024 * 1024));
+    let began = Instant::now();
+    let refused = loop {
+        // However long the answer takes: what is asked for after a second is refused.
+        let asked = began.elapsed();
+        let answer = client.request("PUT", &path(0), &[], b"{}");
+        if answer.status != 204 {
+            break answer;
+        }
+        assert!(asked < Duration::from_secs(1), "the lack of space is not noticed");
+    };
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{refused:?}");
+    assert_eq!(refused.header("x-ms-error-code"), Some("ServerBusy"));
+    for _ in 0..20 {
+        assert_eq!(client.request("PUT", &path(7), &[], b"{}").status, 503);
+        assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"new"}"#).status, 503);
+        assert_eq!(client.request("GET", &path(1), &[], b"").status, 200);
+    }
+    assert_eq!(client.request("DELETE", &path(2), &[("If-Match", "*")], b"").status, 204);
+    assert_eq!(client.request("DELETE", "/Tables('other')", &[], b"").status, 204);
+    bench.mend();
+    thread::sleep(Duration::from_millis(150));
+    assert_eq!(client.request("PUT", &path(8), &[], b"{}").status, 204);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log:#?}");
+    let times = |text: &str| log.iter().filter(|line| line.contains(text)).count();
+    assert_eq!((times("almost full"), times("free space again")), (1, 1), "{log:#?}");
+    assert!(!names_requests(&log), "{log:#?}");
+}
+
+#[test]
+fn a_read_error_is_answered_and_reads_resume() {
+    let bench = Bench::new();
+    let server = bench.start();
+    let mut client = server.client();
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
+    let path = "/crash(PartitionKey='ballast',RowKey='3')";
+    // Enough that some of it is in sorted files.
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| write_ballast(&server.address, &is_over));
+        wait_for_sorted_file(&bench.data);
+        is_over.store(true, Ordering::SeqCst);
+    });
+    // What was written a moment ago may be cached; after a start nothing is.
+    drop((client, server.kill9()));
+    let server = bench.start();
+    let mut client = server.client();
+    let good = client.request("GET", "/crash()?$select=RowKey", &[], b"");
+    assert_eq!(good.status, 200);
+    drop((client, server.stop()));
+    let server = bench.start();
+    let mut client = server.client();
+    bench.fail("r", EIO, None);
+    let answer = client.request("GET", "/crash()?$select=RowKey", &[], b"");
+    assert_eq!(answer.status, 500, "{answer:?}");
+    let one = client.request("GET", path, &[], b"");
+    assert_eq!(one.status, 500, "{one:?}");
+    // The log names the key.
+    server.wait_for_log("ballast\\x003");
+    bench.mend();
+    assert_eq!(client.request("GET", "/crash()?$select=RowKey", &[], b"").json()["value"], good.json()["value"]);
+    assert_eq!(client.request("GET", path, &[], b"").status, 200);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log:#?}");
+}
+
+fn wait_for_sorted_file(data: &Path) {
+    let tables = data.join("database/keyspaces/1/tables");
+    eventually("a sorted file", || (fs::read_dir(&tables).unwrap().count() > 0).then_some(()));
+}

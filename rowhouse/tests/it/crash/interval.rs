@@ -1,0 +1,132 @@
+//! The durability `interval`: a loss of power loses only writes that were not synced.
+//!
+//! Timestamps grow in the order of the commits, so what is left must be everything up to some Timestamp. How far that is
+//! at least follows from the record of file operations: whatever was in a journal when it was synced.
+
+use super::power_loss::lose_power;
+use super::{SEED, compile};
+use crate::PROGRAM;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+use test_support::{Client, Random, Server};
+
+const WRITERS: u64 = 6;
+const ROUNDS: u64 = 15;
+
+/// An insert that was acknowledged, by what stands in the entity, with its ETag.
+type Acknowledged = (String, String);
+
+/// Text that stands nowhere else, neither in another entity nor in another round.
+fn needle(round: u64, writer: u64, number: u64) -> String {
+    format!("needle-{round:04}-{writer:02}-{number:06};")
+}
+
+/// Inserts until the server is gone.
+fn insert(address: &str, round: u64, writer: u64, acknowledged: &Sender<Acknowledged>) {
+    let Ok(mut client) = Client::connect(address) else { return };
+    for number in 0.. {
+        let needle = needle(round, writer, number);
+        let body = format!(r#"{{"PartitionKey":"p{writer}","RowKey":"{number:06}","Needle":"{needle}"}}"#);
+        let headers = [("Prefer", "return-no-content")];
+        let Ok(answer) = client.try_request("POST", "/crash", &headers, body.as_bytes()) else { return };
+        assert_eq!(answer.status, 204, "{answer:?}");
+        // The receiver is gone once the server is killed.
+        let _ = acknowledged.send((needle, answer.header("etag").unwrap().to_owned()));
+    }
+}
+
+/// All entities by what stands in them, with their ETags.
+fn stored(server: &Server) -> BTreeMap<String, String> {
+    let mut client = server.client();
+    let mut found = BTreeMap::new();
+    for writer in 0..WRITERS {
+        let mut from = String::new();
+        loop {
+            let path = format!("/crash()?$filter=PartitionKey%20eq%20'p{writer}'{from}");
+            let answer = client.request("GET", &path, &[], b"");
+            assert_eq!(answer.status, 200, "{answer:?}");
+            for entity in answer.json()["value"].as_array().unwrap() {
+                let text = |name: &str| entity[name].as_str().unwrap().to_owned();
+                found.insert(text("Needle"), text("odata.etag"));
+            }
+            let token = |name: &str| answer.header(&format!("x-ms-continuation-{name}")).map(str::to_owned);
+            let Some(partition) = token("nextpartitionkey") else { break };
+            let row = token("nextrowkey").unwrap_or_default();
+            from = format!("&NextPartitionKey={partition}&NextRowKey={row}");
+        }
+    }
+    found
+}
+
+/// The Timestamp in an ETag, in a form whose order is that of time: an ETag leaves out the zeros at the end.
+fn instant(etag: &str) -> (String, String) {
+    let text = etag.split('\'').nth(1).unwrap().trim_end_matches('Z');
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    (seconds.to_owned(), format!("{fraction:0<7}"))
+}
+
+/// Lets everybody insert, kills the server at a random moment, and answers what was acknowledged.
+fn write_and_crash(server: Server, round: u64, random: &mut Random) -> BTreeMap<String, String> {
+    let (sender, acknowledgements) = channel();
+    let until_crash = 20 + random.below(600);
+    let pause = Duration::from_micros(random.below(30_000));
+    let address = server.address.clone();
+    thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (address, sender) = (address.as_str(), sender.clone());
+            scope.spawn(move || insert(address, round, writer, &sender));
+        }
+        drop(sender);
+        let mut acknowledged: BTreeMap<_, _> =
+            acknowledgements.iter().take(usize::try_from(until_crash).unwrap()).collect();
+        thread::sleep(pause);
+        server.kill9();
+        acknowledged.extend(acknowledgements.iter());
+        acknowledged
+    })
+}
+
+#[test]
+fn the_interval_loses_only_writes_that_were_not_synced() {
+    let mut random = Random::from_environment(SEED);
+    let (mut kept, mut lost, mut synced_count) = (0, 0, 0);
+    for round in 0..ROUNDS {
+        let place = tempfile::tempdir().unwrap();
+        let watcher = compile("watch.c", place.path());
+        let [disk, data, left, log] = ["disk", "data", "left", "log"].map(|name| place.path().join(name));
+        for folder in [&disk, &data] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        let environment = [("LD_PRELOAD", &watcher), ("WATCHED_FOLDER", &data), ("WATCH_LOG", &log)];
+        let arguments = ["--durability", "interval", "--data", data.to_str().unwrap()];
+        let server = PROGRAM.start_with(&arguments, |command| _ = command.envs(environment));
+        assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
+        let acknowledged = write_and_crash(server, round, &mut random);
+        let synced = String::from_utf8_lossy(&lose_power(&disk, &data, &log, &left, &mut random)).into_owned();
+
+        let server = PROGRAM.start(&["--durability", "interval", "--data", left.to_str().unwrap()]);
+        let stored = stored(&server);
+        let last = stored.values().map(|etag| instant(etag)).max();
+        for (needle, etag) in &acknowledged {
+            let is_stored = stored.get(needle);
+            assert!(is_stored.is_none_or(|stored| stored == etag), "{needle} in round {round}");
+            if is_stored.is_some() {
+                kept += 1;
+                continue;
+            }
+            assert!(
+                last.as_ref().is_none_or(|last| instant(etag) > *last),
+                "{needle} is gone, and later ones are not, in round {round}"
+            );
+            assert!(!synced.contains(needle.as_str()), "{needle} was synced and is gone, in round {round}");
+            lost += 1;
+        }
+        synced_count += acknowledged.keys().filter(|needle| synced.contains(needle.as_str())).count();
+        let unknown = stored.keys().filter(|needle| !acknowledged.contains_key(*needle)).count() as u64;
+        assert!(unknown <= WRITERS, "{unknown} entities that nobody wrote, in round {round}");
+    }
+    println!("{kept} acknowledged inserts kept, {synced_count} of them surely synced, {lost} lost");
+    assert!(synced_count > 0 && lost > 0, "the test shows nothing");
+}

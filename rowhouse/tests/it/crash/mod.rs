@@ -1,0 +1,137 @@
+//! Crashes: every write that was acknowledged before a `kill -9` or a loss of power is there afterwards, and none is partial.
+//!
+//! Writers keep a model of what was acknowledged. Each owns its keys, so that at most one operation of each is not
+//! acknowledged when the server dies; that one may have happened as a whole, or not at all.
+
+mod faults;
+mod interval;
+mod power_loss;
+
+use crate::PROGRAM;
+use power_loss::{copy_folder, lose_power};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+use test_support::writers::{Catalog, Transactions, Until, Writer, Writes};
+use test_support::{Random, Server};
+
+const WRITERS: u64 = 8;
+const SEED: &str = "ROWHOUSE_CRASH_SEED";
+
+/// The writers of a test, and chance.
+struct Run {
+    writers: Vec<Writer>,
+    transactions: Transactions,
+    catalog: Catalog,
+    random: Random,
+    acknowledged: u64,
+}
+
+impl Run {
+    fn new() -> Self {
+        let mut random = Random::from_environment(SEED);
+        let writers = (0..WRITERS).map(|number| Writer::new(number, random.number())).collect();
+        let (transactions, catalog) = (Transactions::new(random.number()), Catalog::new(random.number()));
+        Self { writers, transactions, catalog, random, acknowledged: 0 }
+    }
+
+    /// Compares what is stored with what the writers know, and lets them learn what became of the rest.
+    fn check(&mut self, server: &Server, round: u64) {
+        let mut client = server.client();
+        if round == 0 {
+            assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
+        }
+        for writer in &mut self.writers {
+            writer.check(&mut client, round);
+        }
+        self.transactions.check(&mut client, round);
+        self.catalog.check(&mut client, round);
+    }
+
+    /// Lets everybody write until a random number of operations, up to the bound, is acknowledged, then kills the server.
+    fn run_and_crash(&mut self, server: Server, bound: u64) {
+        let (sender, acknowledgements) = channel();
+        let until_crash = self.random.below(bound);
+        let pause = Duration::from_micros(self.random.below(3000));
+        let address = server.address.clone();
+        let Self { writers, transactions, catalog, .. } = self;
+        self.acknowledged += thread::scope(|scope| {
+            for writer in writers {
+                let (address, sender) = (address.as_str(), sender.clone());
+                scope.spawn(move || writer.write(address, &sender, Until::Crash));
+            }
+            let (address, acknowledged) = (address.as_str(), sender.clone());
+            scope.spawn(move || transactions.write(address, &acknowledged, Until::Crash));
+            scope.spawn(move || catalog.write(address, &sender, Until::Crash));
+            let counted = acknowledgements.iter().take(usize::try_from(until_crash).unwrap()).count() as u64;
+            // The moment of the crash has nothing to do with the last acknowledgement.
+            thread::sleep(pause);
+            let log = server.kill9();
+            assert_eq!(counted, until_crash, "every writer gave up before the server was killed: {log:?}");
+            counted + acknowledgements.iter().count() as u64
+        });
+    }
+
+    fn report(&self, rounds: u64) {
+        let entities: usize = self.writers.iter().map(Writer::entities).sum();
+        println!("{} acknowledged operations in {rounds} rounds, {entities} entities at the end", self.acknowledged);
+    }
+}
+
+/// Compiles a library that is preloaded into the server.
+fn compile(source: &str, into: &Path) -> PathBuf {
+    let library = into.join(source).with_extension("so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash").join(source);
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
+    assert!(compiler.status().unwrap().success(), "this test needs a C compiler");
+    library
+}
+
+#[test]
+fn acknowledged_writes_survive_kills() {
+    const ROUNDS: u64 = 40;
+    let mut run = Run::new();
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--data", folder.path().to_str().unwrap()];
+    for round in 0..ROUNDS {
+        let server = PROGRAM.start(&arguments);
+        run.check(&server, round);
+        run.run_and_crash(server, 400);
+    }
+    let server = PROGRAM.start(&arguments);
+    run.check(&server, ROUNDS);
+    run.report(ROUNDS);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log:?}");
+}
+
+#[test]
+fn acknowledged_writes_survive_losses_of_power() {
+    const ROUNDS: u64 = 200;
+    let mut run = Run::new();
+    let place = tempfile::tempdir().unwrap();
+    let watcher = compile("watch.c", place.path());
+    let [disk, data, left, log] = ["disk", "data", "left", "log"].map(|name| place.path().join(name));
+    std::fs::create_dir(&disk).unwrap();
+    let arguments = ["--data", data.to_str().unwrap()];
+    for round in 0..ROUNDS {
+        copy_folder(&disk, &data);
+        let environment = [("LD_PRELOAD", &watcher), ("WATCHED_FOLDER", &data), ("WATCH_LOG", &log)];
+        let server = PROGRAM.start_with(&arguments, |command| _ = command.envs(environment));
+        run.check(&server, round);
+        run.run_and_crash(server, 150);
+        lose_power(&disk, &data, &log, &left, &mut run.random);
+        std::fs::remove_dir_all(&disk).unwrap();
+        std::fs::remove_dir_all(&data).unwrap();
+        std::fs::remove_file(&log).unwrap();
+        std::fs::rename(&left, &disk).unwrap();
+    }
+    let server = PROGRAM.start(&["--data", disk.to_str().unwrap()]);
+    run.check(&server, ROUNDS);
+    run.report(ROUNDS);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log:?}");
+}

@@ -1,0 +1,291 @@
+//! The server on a PostgreSQL: how it starts and refuses to, several servers on one database, and what happens when
+//! servers, connections or the database itself die under load.
+
+use crate::PROGRAM;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use test_support::bank::{AUDITS, Clerk, audit, audit_through_faults, check_sums, learn, open_bank};
+use test_support::cluster::Cluster;
+use test_support::{Client, Random, Server, TIMEOUT, eventually};
+
+const SEED: &str = "ROWHOUSE_DATABASE_SEED";
+
+/// What the server says when it refuses to start.
+fn refusal(arguments: &[&str], password: &str) -> String {
+    let mut command = PROGRAM.serve(&[&["--listen", "127.0.0.1:0"], arguments].concat());
+    let output = command.env("PGPASSWORD", password).stdin(Stdio::null()).output().unwrap();
+    assert!(!output.status.success());
+    assert!(output.stdout.is_empty(), "nothing may be announced");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn an_unusable_database_is_refused_with_advice() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let database = cluster.database();
+    let (server, name) = database.rsplit_once('/').unwrap();
+    let nobody = refusal(&["--store", "postgres://rowhouse@127.0.0.1:1/tables"], "");
+    assert!(nobody.contains("cannot connect to the database 'tables' at 127.0.0.1:1"), "{nobody}");
+    assert!(nobody.contains("check that PostgreSQL runs there"), "{nobody}");
+    let missing = refusal(&["--store", &format!("{server}/missing")], "");
+    assert!(missing.contains("there is no database 'missing'") && missing.contains("createdb"), "{missing}");
+    let citus = refusal(&["--store", &database, "--distribute"], "");
+    assert!(citus.contains("no Citus"), "{citus}");
+    assert_eq!(cluster.sql(name, "SELECT count(*) FROM pg_class WHERE relname LIKE 'rowhouse%'").trim(), "0");
+
+    cluster.sql(
+        "postgres",
+        &format!("CREATE ROLE guarded LOGIN PASSWORD 'right'; GRANT ALL ON DATABASE {name} TO guarded"),
+    );
+    cluster.sql(name, "GRANT ALL ON SCHEMA public TO guarded");
+    let guarded = database.replace("rowhouse@", "guarded@");
+    let wrong = refusal(&["--store", &guarded], "wrong");
+    assert!(wrong.contains("does not let this user in") && wrong.contains("--store-password-file"), "{wrong}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    std::fs::write(&file, "right\n").unwrap();
+    let server = PROGRAM.start(&["--store", &guarded, "--store-password-file", file.to_str().unwrap()]);
+    assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
+    let (status, log) = server.stop();
+    assert!(status.success() && !log.iter().any(|line| line.contains("right")), "{log:?}");
+
+    cluster.sql(name, "UPDATE rowhouse_meta SET value = 99 WHERE name = 'schema-version'");
+    let newer = refusal(&["--store", &database], "");
+    assert!(newer.contains("schema 99") && newer.contains("use that one"), "{newer}");
+}
+
+/// An answer of the address of operators.
+fn ask(server: &Server, path: &str) -> (u16, String) {
+    let mut client = Client::connect(&server.admin).unwrap();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
+    let answer = client.receive().unwrap();
+    (answer.status, String::from_utf8(answer.body).unwrap())
+}
+
+#[test]
+fn operators_see_the_database_and_whether_it_can_be_reached() {
+    // Of its own, because it is harmed.
+    let Some(cluster) = Cluster::start() else { return };
+    let database = cluster.database();
+    let server = PROGRAM.start(&["--store", &database, "--store-connections", "3", "--admin", "127.0.0.1:0"]);
+    let mut client = server.client();
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 201);
+    assert_eq!(ask(&server, "/readyz?verbose"), (200, "[+] stage: ok\n[+] storage: ok\n[+] disk: ok\nready\n".into()));
+    // The only one that was opened may be in use for what the server does by itself.
+    let page = eventually("an idle connection", || {
+        let (_, page) = ask(&server, "/metrics");
+        (!page.contains("rowhouse_store_connections{state=\"idle\"} 0\n")).then_some(page)
+    });
+    let value = |sample: &str| {
+        let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{sample} is missing in {page}")).parse::<f64>().unwrap()
+    };
+    assert!((value("rowhouse_store_connections_limit") - 3.0).abs() < 0.1);
+    assert!(value(r#"rowhouse_store_connections{state="idle"}"#) >= 1.0);
+    assert!(value("rowhouse_store_step_seconds_count") >= 1.0);
+    assert!(!page.contains("rowhouse_commit_"), "there is no committer");
+    let frozen = cluster.freeze();
+    let began = Instant::now();
+    let (status, said) = ask(&server, "/readyz");
+    assert_eq!(status, 503);
+    assert!(said.contains("not ready: the storage does not answer within 2 s"), "{said}");
+    assert!(began.elapsed() < TIMEOUT, "there is a deadline");
+    assert_eq!(ask(&server, "/livez").0, 200);
+    assert_eq!(ask(&server, "/metrics").0, 200);
+    drop(frozen);
+    eventually("the return of the database", || (ask(&server, "/readyz").0 == 200).then_some(()));
+    // A statement waits for a lock, so that it is on its way when the database dies.
+    let held = cluster.open_transaction(&database, "LOCK TABLE rowhouse_entities IN ACCESS EXCLUSIVE MODE");
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                   AND application_name = 'rowhouse' AND wait_event_type = 'Lock'";
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // It is started again, and the server waits for it.
+            let mut look = || client.request("GET", "/tab(PartitionKey='p',RowKey='r')", &[], b"").status;
+            eventually("an answer", || (look() == 404).then_some(()));
+        });
+        eventually("a wait for the lock", || (cluster.sql(&database, waiting).trim() != "0").then_some(()));
+        cluster.kill();
+    });
+    drop(held);
+    let retries = r#"rowhouse_store_retries_total{reason="connection"} "#;
+    let (_, page) = ask(&server, "/metrics");
+    let retried = page.lines().find_map(|line| line.strip_prefix(retries)).unwrap();
+    assert_ne!(retried, "0", "attempts were made again");
+}
+
+#[test]
+fn the_sum_holds_while_three_servers_are_killed_in_turn() {
+    const ROUNDS: usize = 4;
+    let Some(cluster) = Cluster::shared() else { return };
+    let database = cluster.database();
+    let mut random = Random::from_environment(SEED);
+    let start = || PROGRAM.start(&["--store", &database, "--store-connections", "6"]);
+    let mut servers = vec![start(), start(), start()];
+    open_bank(&mut servers[0].client());
+    let mut clerks: Vec<_> = (0..6).map(|number| Clerk::new(number, random.number())).collect();
+    let pages = AtomicU64::new(0);
+    for round in 0..ROUNDS {
+        let (victim, is_over) = (round % servers.len(), AtomicBool::new(false));
+        let addresses: Vec<_> = servers.iter().map(|server| server.address.clone()).collect();
+        let killed = servers.remove(victim);
+        thread::scope(|scope| {
+            for (index, clerk) in clerks.iter_mut().enumerate() {
+                let (address, is_over, at) = (&addresses[index % 3], &is_over, index % 3);
+                scope.spawn(move || {
+                    if at == victim { clerk.work(address) } else { clerk.work_through_faults(address, is_over) }
+                });
+            }
+            for (index, address) in addresses.iter().enumerate() {
+                let (pages, is_over, path) = (&pages, &is_over, AUDITS[index % AUDITS.len()]);
+                let is_victim = index == victim;
+                scope.spawn(move || {
+                    if is_victim {
+                        audit(address, path, pages);
+                    } else {
+                        audit_through_faults(address, path, pages, is_over);
+                    }
+                });
+            }
+            thread::sleep(Duration::from_millis(500 + random.below(400)));
+            killed.kill9();
+            // The others go on as if nothing had happened.
+            thread::sleep(Duration::from_millis(400));
+            is_over.store(true, Ordering::SeqCst);
+        });
+        wait_until_quiet(cluster, &database);
+        servers.insert(victim, start());
+        for server in &servers {
+            check_sums(&mut server.client());
+        }
+        learn(&mut clerks, &mut servers[victim].client());
+    }
+    let done: u64 = clerks.iter().map(|clerk| clerk.done).sum();
+    let refused: u64 = clerks.iter().map(|clerk| clerk.refused).sum();
+    println!("{done} transactions, {refused} refused, {} pages", pages.load(Ordering::Relaxed));
+    assert!(done > 4 * ROUNDS as u64, "the clerks got something done");
+    let faults: u64 = clerks.iter().map(|clerk| clerk.faults).sum();
+    assert_eq!(faults, 0, "the death of a server is no matter of the others");
+}
+
+/// Waits until what a dead server had begun has come to an end.
+fn wait_until_quiet(cluster: &Cluster, database: &str) {
+    let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                AND pid <> pg_backend_pid() AND state <> 'idle'";
+    eventually("quiet", || (cluster.sql(database, busy).trim() == "0").then_some(()));
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_connections_and_the_database_die() {
+    // One of its own, because it is harmed.
+    let Some(cluster) = Cluster::start() else { return };
+    let database = cluster.database();
+    let mut random = Random::from_environment(SEED);
+    let start = || PROGRAM.start(&["--store", &database, "--store-connections", "6"]);
+    let servers = [start(), start()];
+    open_bank(&mut servers[0].client());
+    let mut clerks: Vec<_> = (0..6).map(|number| Clerk::new(number, random.number())).collect();
+    let (pages, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for (index, clerk) in clerks.iter_mut().enumerate() {
+            let (address, is_over) = (&servers[index % 2].address, &is_over);
+            scope.spawn(move || clerk.work_through_faults(address, is_over));
+        }
+        for (index, server) in servers.iter().enumerate() {
+            let (address, pages, is_over) = (&server.address, &pages, &is_over);
+            scope.spawn(move || audit_through_faults(address, AUDITS[index], pages, is_over));
+        }
+        let pause = |random: &mut Random| thread::sleep(Duration::from_millis(200 + random.below(300)));
+        for _ in 0..4 {
+            pause(&mut random);
+            cluster.sql(
+                &database,
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND pid <> pg_backend_pid()",
+            );
+        }
+        for _ in 0..3 {
+            pause(&mut random);
+            cluster.kill();
+            wait_for_database(&servers[0]);
+        }
+        pause(&mut random);
+        is_over.store(true, Ordering::SeqCst);
+    });
+    for server in &servers {
+        check_sums(&mut server.client());
+    }
+    learn(&mut clerks, &mut servers[1].client());
+    let done: u64 = clerks.iter().map(|clerk| clerk.done).sum();
+    let faults: u64 = clerks.iter().map(|clerk| clerk.faults).sum();
+    println!("{done} transactions, {faults} faults, {} pages", pages.load(Ordering::Relaxed));
+    assert!(done > 20, "the clerks got something done");
+    for server in servers {
+        let (status, log) = server.stop();
+        assert!(status.success() && !log.iter().any(|line| line.contains("panicked")), "{log:?}");
+    }
+}
+
+/// Waits until a server answers from its database again, without having been restarted.
+fn wait_for_database(server: &Server) {
+    let mut client = Client::connect(&server.address).unwrap();
+    eventually("the return of the database", || {
+        (client.request("GET", "/Tables", &[], b"").status == 200).then_some(())
+    });
+}
+
+/// Gives the database a certificate for `localhost`, and answers it as PEM.
+fn encrypt(cluster: &Cluster) -> String {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    for (name, content) in [("server.crt", made.cert.pem()), ("server.key", made.signing_key.serialize_pem())] {
+        let content = content.trim().replace('\n', "\\n");
+        // Written by the database, so that the file is its own.
+        let write = format!("COPY (SELECT E'{content}') TO PROGRAM 'umask 077; sed \"s/\\\\\\\\n/\\n/g\" > {name}'");
+        cluster.sql("postgres", &write);
+    }
+    cluster.sql("postgres", "ALTER SYSTEM SET ssl = on");
+    cluster.sql("postgres", "SELECT pg_reload_conf()");
+    made.cert.pem()
+}
+
+#[test]
+fn tls_to_the_database_follows_the_ssl_mode() {
+    let Some(cluster) = Cluster::start() else { return };
+    let database = cluster.database();
+    let plain = refusal(&["--store", &format!("{database}?sslmode=require")], "");
+    assert!(plain.contains("there is no TLS with the database") && plain.contains("ssl = on"), "{plain}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let right = file("right.pem", &encrypt(&cluster));
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let wrong = file("wrong.pem", &other.cert.pem());
+    let named = database.replace("127.0.0.1", "localhost");
+    let encrypted = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                     WHERE ssl AND application_name = 'rowhouse'";
+    for address in [
+        format!("{database}?sslmode=require"),
+        format!("{database}?sslmode=verify-ca&sslrootcert={right}"),
+        format!("{named}?sslmode=verify-full&sslrootcert={right}"),
+    ] {
+        let server = PROGRAM.start(&["--store", &address]);
+        assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200, "{address}");
+        assert_ne!(cluster.sql("postgres", encrypted).trim(), "0", "{address}");
+        assert!(server.stop().0.success());
+    }
+    for address in [
+        format!("{named}?sslmode=verify-full&sslrootcert={wrong}"),
+        format!("{named}?sslmode=require&sslrootcert={wrong}"),
+        // The certificate is not for this name.
+        format!("{database}?sslmode=verify-full&sslrootcert={right}"),
+        format!("{named}?sslmode=verify-full"),
+    ] {
+        let refused = refusal(&["--store", &address], "");
+        assert!(refused.contains("certificate"), "{address}: {refused}");
+    }
+}

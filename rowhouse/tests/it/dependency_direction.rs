@@ -1,0 +1,159 @@
+//! Which crate may depend on which: `model` on none, `wire` and `store` on `model`, `client` on `wire` and `model`, `server`
+//! and `tools` on these but not on each other, and the program on all.
+
+use serde_json::Value;
+use std::process::Command;
+
+/// What a crate of the core may use.
+struct Rule {
+    package: &'static str,
+    /// The crates of the workspace that it may depend on.
+    may_use: &'static [&'static str],
+    /// Libraries that would bring in what the crate must not know.
+    must_not_use: &'static [&'static str],
+}
+
+const MODEL: &str = "rowhouse-model";
+const WIRE: &str = "rowhouse-wire";
+const CLIENT: &str = "rowhouse-client";
+const STORE: &str = "rowhouse-store";
+const SERVER: &str = "rowhouse-server";
+const TOOLS: &str = "rowhouse-tools";
+const PROGRAM: &str = "rowhouse";
+/// What tests share: every package may use it, for its tests alone.
+const TEST_SUPPORT: &str = "rowhouse-test-support";
+
+const RULES: [Rule; 8] = [
+    Rule {
+        package: MODEL,
+        may_use: &[],
+        // No I/O, no async, no HTTP, no JSON, no XML.
+        must_not_use: &[
+            "tokio",
+            "mio",
+            "socket2",
+            "rustix",
+            "futures",
+            "futures-core",
+            "futures-util",
+            "async-trait",
+            "hyper",
+            "hyper-util",
+            "http",
+            "http-body",
+            "http-body-util",
+            "httpdate",
+            "serde",
+            "serde_json",
+            "quick-xml",
+            "fjall",
+            "clap",
+            "tracing",
+            "anyhow",
+        ],
+    },
+    Rule {
+        package: WIRE,
+        may_use: &[MODEL],
+        // No sockets, no HTTP library, no storage, no configuration.
+        must_not_use: &[
+            "tokio",
+            "mio",
+            "socket2",
+            "rustix",
+            "futures",
+            "futures-core",
+            "futures-util",
+            "async-trait",
+            "hyper",
+            "hyper-util",
+            "http",
+            "http-body",
+            "http-body-util",
+            "fjall",
+            "clap",
+            "toml",
+            "tracing",
+            "anyhow",
+        ],
+    },
+    Rule {
+        package: STORE,
+        may_use: &[MODEL],
+        // No HTTP, no JSON, no authorization.
+        must_not_use: &[
+            "hyper",
+            "hyper-util",
+            "http",
+            "http-body",
+            "http-body-util",
+            "serde_json",
+            "quick-xml",
+            "hmac",
+            "clap",
+            "toml",
+            "anyhow",
+        ],
+    },
+    Rule {
+        package: CLIENT,
+        may_use: &[MODEL, WIRE],
+        // No storage, no configuration, no command line.
+        must_not_use: &["fjall", "clap", "toml", "anyhow", "tracing-subscriber"],
+    },
+    Rule {
+        package: SERVER,
+        // Of the client, only how requests to other services are sent.
+        may_use: &[MODEL, WIRE, CLIENT, STORE],
+        // No storage library, no command line.
+        must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "clap"],
+    },
+    Rule {
+        package: TOOLS,
+        may_use: &[MODEL, WIRE, CLIENT, STORE],
+        // Not the server, nor what it is made of.
+        must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper", "hyper-util", "http", "toml"],
+    },
+    Rule {
+        package: PROGRAM,
+        may_use: &[MODEL, WIRE, CLIENT, STORE, SERVER, TOOLS],
+        must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper-util"],
+    },
+    // It must not bring what is tested into a test a second time.
+    Rule { package: TEST_SUPPORT, may_use: &[WIRE], must_not_use: &["fjall", "tokio", "hyper"] },
+];
+
+/// A direct dependency of a package, also one for tests or builds.
+struct Dependency {
+    name: String,
+    is_of_workspace: bool,
+    is_for_tests: bool,
+}
+
+fn dependencies(metadata: &Value, package: &str) -> Vec<Dependency> {
+    let packages = metadata["packages"].as_array().unwrap();
+    let package = packages.iter().find(|known| known["name"] == package).unwrap();
+    let dependencies = package["dependencies"].as_array().unwrap().iter();
+    let dependency = |it: &Value| Dependency {
+        name: it["name"].as_str().unwrap().to_owned(),
+        is_of_workspace: it["path"].is_string(),
+        is_for_tests: it["kind"] == "dev",
+    };
+    dependencies.map(dependency).collect()
+}
+
+#[test]
+fn dependencies_point_in_one_direction() {
+    let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
+    let output = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for Rule { package, may_use, must_not_use } in RULES {
+        for Dependency { name, is_of_workspace, is_for_tests } in dependencies(&metadata, package) {
+            let is_allowed =
+                !is_of_workspace || may_use.contains(&name.as_str()) || name == TEST_SUPPORT && is_for_tests;
+            assert!(is_allowed, "{package} must not depend on {name}");
+            assert!(!must_not_use.contains(&name.as_str()), "{package} must not depend on {name}");
+        }
+    }
+}

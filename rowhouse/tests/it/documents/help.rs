@@ -1,0 +1,52 @@
+//! Whether the help is complete.
+
+use super::commands;
+use rowhouse::cli::ServeArgs;
+
+#[test]
+fn every_command_and_every_option_says_what_it_is_for() {
+    for (words, command) in commands() {
+        assert!(command.get_about().is_some(), "{words} has no help");
+        let about = command.get_about().unwrap().to_string();
+        assert!(!about.ends_with('.'), "the first line of {words} is a headline");
+        for arg in command.get_arguments() {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.len() > 10, "{words} --{} has no help", arg.get_id());
+        }
+    }
+}
+
+#[test]
+fn every_command_that_does_something_has_examples() {
+    for (words, command) in commands().into_iter().filter(|(_, command)| !command.has_subcommands()) {
+        let text = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+        assert!(text.starts_with("Examples:\n"), "{words} has no examples");
+        assert!(text.contains("rowhouse "), "{words} has no examples");
+    }
+}
+
+/// Options of serve whose values a file cannot hold.
+const NOT_IN_A_FILE: [&str; 1] = ["config"];
+
+#[test]
+fn every_option_of_the_server_has_its_twins() {
+    let (_, serve) = commands().into_iter().find(|(words, _)| words == "rowhouse serve").unwrap();
+    let mut count = 0;
+    for arg in serve.get_arguments() {
+        count += 1;
+        let long = arg.get_long().unwrap();
+        let variable = format!("ROWHOUSE_{}", long.replace('-', "_").to_uppercase());
+        assert_eq!(arg.get_env().and_then(|name| name.to_str()), Some(variable.as_str()), "--{long}");
+        if NOT_IN_A_FILE.contains(&long) {
+            continue;
+        }
+        // Whichever value it takes, one of these fits; none is taken for an option that the file does not know.
+        let values = ["\"1\"", "1", "true", "[\"1\"]"];
+        let known = values.iter().any(|value| match toml::from_str::<ServeArgs>(&format!("{long} = {value}")) {
+            Ok(_) => true,
+            Err(error) => !error.to_string().contains("unknown field"),
+        });
+        assert!(known, "{long} cannot stand in the file of options");
+    }
+    assert!(count > 20, "only {count} options were found");
+}

@@ -1,0 +1,158 @@
+//! `Dockerfile` and `deploy/compose.yaml`: their command lines, variables, ports and users.
+
+use super::{accept_server, parse, read, root, variables, yaml};
+use serde_json::Value;
+
+/// The instructions of a Dockerfile: their names and the rest.
+fn instructions() -> Vec<(String, String)> {
+    let text = read("Dockerfile").replace("\\\n", " ");
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split_once(' ').map(|(a, b)| (a.to_owned(), b.trim().to_owned())).unwrap()).collect()
+}
+
+/// Those of the last stage, which become the image.
+fn final_stage() -> Vec<(String, String)> {
+    let all = instructions();
+    let start = all.iter().rposition(|(name, _)| name == "FROM").unwrap();
+    all[start..].to_vec()
+}
+
+fn one(stage: &[(String, String)], name: &str) -> String {
+    let found: Vec<_> = stage.iter().filter(|(there, _)| there == name).collect();
+    assert_eq!(found.len(), 1, "{name}");
+    found[0].1.clone()
+}
+
+fn list(json: &str) -> Vec<String> {
+    serde_json::from_str(json).unwrap_or_else(|_| panic!("{json} is not in exec form, and there is no shell"))
+}
+
+fn image_environment() -> Vec<(String, String)> {
+    let stage = final_stage();
+    let pairs = stage.iter().filter(|(name, _)| name == "ENV").flat_map(|(_, rest)| rest.split_whitespace());
+    pairs.map(|pair| pair.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap()).collect()
+}
+
+/// What a container runs: the image's variables under those that are given.
+pub(super) fn container(command: &[String], given: &[(String, String)]) -> Result<(), String> {
+    let mut environment: Vec<_> = image_environment();
+    environment.retain(|(name, _)| given.iter().all(|(other, _)| other != name));
+    environment.extend(given.iter().cloned());
+    accept_server(command, &environment).map(|_| ())
+}
+
+fn pair(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+#[test]
+fn the_image_holds_the_program_and_nothing_that_it_does_not_need() {
+    let stage = final_stage();
+    assert_eq!(stage[0].1, "scratch");
+    assert!(stage.iter().all(|(name, _)| name != "RUN"), "there is no shell");
+    let user = one(&stage, "USER");
+    let (uid, gid) = user.split_once(':').unwrap();
+    assert!(uid.parse::<u32>().unwrap() > 0 && gid.parse::<u32>().unwrap() > 0);
+    assert_eq!(one(&stage, "STOPSIGNAL"), "SIGTERM");
+    assert_eq!(one(&stage, "WORKDIR"), one(&stage, "VOLUME"));
+    let owned = stage
+        .iter()
+        .any(|(name, rest)| name == "COPY" && rest.contains(&format!("--chown={user} ")) && rest.ends_with(" /data"));
+    assert!(owned, "the volume belongs to the user");
+}
+
+#[test]
+fn the_builder_has_the_supported_rust_and_gets_every_crate() {
+    let all = instructions();
+    let version = all[0].1.split(['-', ':']).nth(1).unwrap();
+    assert_eq!(version, env!("CARGO_PKG_RUST_VERSION"));
+    let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
+    let ignored = read(".dockerignore");
+    let let_in: Vec<_> = ignored.lines().filter_map(|line| line.strip_prefix('!')).collect();
+    for member in manifest["workspace"]["members"].as_array().unwrap() {
+        let member = member.as_str().unwrap();
+        assert!(let_in.contains(&member), "{member} is not let into the build");
+    }
+    for name in let_in {
+        assert!(root().join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn the_image_has_the_program_of_the_shipped_profile() {
+    let all = instructions();
+    assert!(all.iter().any(|(name, rest)| name == "RUN" && rest.contains("cargo build --profile dist ")));
+    assert!(final_stage().iter().any(|(name, rest)| name == "COPY" && rest.contains("/target/dist/rowhouse ")));
+    let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
+    assert!(manifest["profile"].get("dist").is_some());
+}
+
+#[test]
+fn the_image_starts_a_server_that_is_safe_unless_told_otherwise() {
+    let stage = final_stage();
+    let entry = list(&one(&stage, "ENTRYPOINT"));
+    let copied = stage.iter().any(|(name, rest)| name == "COPY" && rest.ends_with(&format!(" {}", entry[0])));
+    assert!(copied && entry.len() == 1, "{entry:?}");
+    let command = list(&one(&stage, "CMD"));
+    // As it is, it would be open to everybody who can reach it, so it refuses.
+    assert!(container(&command, &[]).unwrap_err().contains("development account"));
+    let keys = pair("ROWHOUSE_ACCOUNT_KEYS", "");
+    assert!(container(&command, std::slice::from_ref(&keys)).unwrap_err().contains("TLS"));
+    container(&command, &[keys.clone(), pair("ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", "true")]).unwrap();
+    let certificate = [pair("ROWHOUSE_TLS_CERT", "/c"), pair("ROWHOUSE_TLS_KEY", "/k")];
+    container(&command, &[&certificate[..], std::slice::from_ref(&keys)].concat()).unwrap();
+    // And each way of keeping the data is one variable away.
+    for way in
+        [pair("ROWHOUSE_STORE", "postgres://a@b/c"), pair("ROWHOUSE_IN_MEMORY", "true"), pair("ROWHOUSE_DATA", "/data")]
+    {
+        container(&command, &[&certificate[..], &[keys.clone(), way]].concat()).unwrap();
+    }
+    // The port is the one that it listens on.
+    let environment = image_environment();
+    let (_, listen) = environment.iter().find(|(name, _)| name == "ROWHOUSE_LISTEN").unwrap();
+    assert_eq!(listen.rsplit(':').next().unwrap(), one(&stage, "EXPOSE"));
+    let health = one(&stage, "HEALTHCHECK");
+    let check = list(health.split_once(" CMD ").unwrap().1);
+    assert_eq!(check[0], entry[0]);
+    let known: Vec<_> = environment.into_iter().filter(|(name, _)| variables().contains(name)).collect();
+    parse(&check[1..], &known).unwrap();
+}
+
+fn compose() -> Value {
+    yaml::documents(&read("deploy/compose.yaml")).remove(0)
+}
+
+/// The words of a list.
+fn words(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().map(|word| word.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_services_of_the_compose_file_are_ones_that_start() {
+    let compose = compose();
+    let mut ways = Vec::new();
+    for (name, service) in compose["services"].as_object().unwrap() {
+        for secret in words(&service["secrets"]) {
+            assert!(compose["secrets"].get(&secret).is_some(), "{name}: {secret}");
+        }
+        for volume in words(&service["volumes"]) {
+            assert!(compose["volumes"].get(volume.split(':').next().unwrap()).is_some(), "{name}: {volume}");
+        }
+        for port in words(&service["ports"]) {
+            assert!(port.starts_with("127.0.0.1:"), "{name} is open to the network at {port}");
+        }
+        if service["image"] != "rowhouse" {
+            continue;
+        }
+        ways.extend(words(&service["profiles"]));
+        let environment = service["environment"].as_object().unwrap().iter();
+        let environment: Vec<_> = environment.map(|(name, value)| pair(name, value.as_str().unwrap())).collect();
+        container(&words(&service["command"]), &environment).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let read_only = service["read_only"] == true && words(&service["cap_drop"]) == ["ALL"];
+        assert!(read_only, "{name} may do more than it needs");
+    }
+    ways.sort();
+    assert_eq!(ways, ["postgresql", "single"]);
+    let volume = words(&compose["services"]["single"]["volumes"]).remove(0);
+    assert_eq!(volume.split(':').nth(1), Some(one(&final_stage(), "VOLUME").as_str()));
+}

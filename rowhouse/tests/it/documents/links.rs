@@ -1,0 +1,114 @@
+//! Links in documents: every file and every headline that one points to is there.
+
+use super::{files, read, root};
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+/// The anchors of a document, as they are made of its headlines.
+fn anchors(document: &str) -> Vec<String> {
+    let (mut seen, mut found, mut is_code) = (BTreeMap::new(), Vec::new(), false);
+    for line in document.lines() {
+        is_code ^= line.trim_start().starts_with("```");
+        let Some(title) = line.strip_prefix('#').filter(|_| !is_code).map(|rest| rest.trim_start_matches('#')) else {
+            continue;
+        };
+        let Some(title) = title.strip_prefix(' ') else { continue };
+        let kept = title.trim().to_lowercase();
+        let kept = kept.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+        let slug: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
+        let count = seen.entry(slug.clone()).and_modify(|count| *count += 1).or_insert(0);
+        found.push(if *count == 0 { slug } else { format!("{slug}-{count}") });
+    }
+    found
+}
+
+/// The targets of links, outside of code.
+fn targets(document: &str) -> Vec<String> {
+    let (mut found, mut is_code) = (Vec::new(), false);
+    for line in document.lines() {
+        is_code ^= line.trim_start().starts_with("```");
+        if is_code {
+            continue;
+        }
+        // What stands between backticks is code, every other piece.
+        let text: String = line.split('`').step_by(2).collect::<Vec<_>>().join("``");
+        for (at, _) in text.match_indices("](") {
+            let rest = &text[at + 2..];
+            found.push(rest[..rest.find(')').unwrap_or(rest.len())].to_owned());
+        }
+    }
+    found
+}
+
+/// A path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut count = 0;
+    for name in files(".md") {
+        let document = read(&name);
+        for target in targets(&document) {
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            count += 1;
+            let (file, anchor) =
+                target.split_once('#').map_or((target.as_str(), None), |(file, anchor)| (file, Some(anchor)));
+            let path = if file.is_empty() {
+                PathBuf::from(&name)
+            } else {
+                plain(&Path::new(&name).parent().unwrap().join(file))
+            };
+            assert!(root().join(&path).exists(), "{name} links to {target}, which is not there");
+            if let Some(anchor) = anchor {
+                let there = anchors(&read(path.to_str().unwrap()));
+                assert!(there.iter().any(|there| there == anchor), "{name} links to {target}; there are {there:?}");
+            }
+        }
+    }
+    assert!(count > 20, "only {count} links were found");
+}
+
+#[test]
+fn every_document_is_reached_from_the_index() {
+    let index = read("docs/README.md");
+    let linked = targets(&index);
+    for name in files(".md").iter().filter_map(|name| name.strip_prefix("docs/")) {
+        let is_there = name == "README.md" || linked.iter().any(|target| target.split('#').next() == Some(name));
+        assert!(is_there, "docs/README.md does not mention {name}");
+    }
+}
+
+#[test]
+fn every_row_of_a_table_has_as_many_cells_as_its_head() {
+    let mut count = 0;
+    for name in files(".md") {
+        let (mut width, mut is_code) = (None, false);
+        for (number, line) in read(&name).lines().enumerate() {
+            is_code ^= line.trim_start().starts_with("```");
+            if is_code || !line.starts_with('|') {
+                width = None;
+                continue;
+            }
+            // Bars in code, and those after a backslash, are text.
+            let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join("").replace("\\|", "");
+            let cells = plain.matches('|').count();
+            assert_eq!(cells, *width.get_or_insert(cells), "{name}:{}: {line}", number + 1);
+            count += 1;
+        }
+    }
+    assert!(count > 200, "only {count} rows were found");
+}

@@ -1,0 +1,145 @@
+//! What documents say about the program: the help, the reference of options, and the command lines and variables in documents,
+//! the image, units and manifests are compared with the definition of the options.
+
+mod command_lines;
+mod help;
+mod image;
+mod links;
+mod manifests;
+mod manual_pages;
+mod reference;
+mod rust_version;
+mod shell;
+mod unit_file;
+mod yaml;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
+use rowhouse::cli::{Cli, Command, ServeArgs};
+use rowhouse::config::Config;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process;
+
+/// Variables that the server reads and that no option stands for.
+const FURTHER_VARIABLES: [&str; 10] = [
+    "ROWHOUSE_ACCOUNT_KEYS",
+    "ROWHOUSE_FROM_KEY",
+    "ROWHOUSE_TO_KEY",
+    "ROWHOUSE_INTO_KEY",
+    "ROWHOUSE_KEY",
+    "ROWHOUSE_CONNECTION_STRING",
+    "AZURE_STORAGE_CONNECTION_STRING",
+    "PGPASSWORD",
+    "SSL_CERT_FILE",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+];
+
+/// The folder of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The files that belong to the repository and whose names end so.
+fn files(ending: &str) -> Vec<String> {
+    let listed = process::Command::new("git")
+        // Whoever owns the folder: nothing of it is executed.
+        .args(["-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output();
+    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+    let found: Vec<_> = listed.lines().filter(|name| name.ends_with(ending)).map(str::to_owned).collect();
+    assert!(!found.is_empty(), "no file of the repository ends with {ending}");
+    found.into_iter().filter(|name| root().join(name).exists()).collect()
+}
+
+/// Whether a program is there; a test that needs it says so when it is not.
+fn has(program: &str) -> bool {
+    let found = process::Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let found = found.is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("SKIPPED in part, because {program} is not installed here");
+    }
+    found
+}
+
+/// The definition of the options, which ignores the environment of the test.
+fn definition() -> clap::Command {
+    fn without_variables(command: clap::Command) -> clap::Command {
+        command.mut_args(|arg| arg.env(None::<&str>)).mut_subcommands(without_variables)
+    }
+    without_variables(Cli::command())
+}
+
+/// Every command with its words, such as `rowhouse sas table`.
+fn commands() -> Vec<(String, clap::Command)> {
+    fn add(words: &str, command: &clap::Command, all: &mut Vec<(String, clap::Command)>) {
+        all.push((words.to_owned(), command.clone()));
+        for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+            add(&format!("{words} {}", below.get_name()), below, all);
+        }
+    }
+    let mut all = Vec::new();
+    add("rowhouse", &Cli::command(), &mut all);
+    all
+}
+
+/// Every variable that the program reads.
+fn variables() -> BTreeSet<String> {
+    let of_options = commands().into_iter().flat_map(|(_, command)| {
+        command.get_arguments().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned())).collect::<Vec<_>>()
+    });
+    of_options.chain(FURTHER_VARIABLES.map(str::to_owned)).collect()
+}
+
+/// Parses the words of a command line after `rowhouse`, with variables, as the program would; `None` if it would show help.
+fn parse(words: &[String], environment: &[(String, String)]) -> Result<Option<Command>, String> {
+    let command = words.first().and_then(|name| Cli::command().find_subcommand(name).cloned());
+    let mut line = vec!["rowhouse".to_owned()];
+    line.extend(words.iter().cloned());
+    for (name, value) in environment {
+        let twin =
+            command.iter().flat_map(clap::Command::get_arguments).find(|arg| arg.get_env() == Some(name.as_ref()));
+        match twin {
+            // An option on the command line wins.
+            Some(arg) if !words.iter().any(|word| word.starts_with(&format!("--{}", arg.get_long().unwrap()))) => {
+                line.push(format!("--{}={value}", arg.get_long().unwrap()));
+            }
+            Some(_) => {}
+            None if variables().contains(name) => {}
+            None => return Err(format!("the program reads no variable {name}")),
+        }
+    }
+    let matches = definition().try_get_matches_from(line).and_then(|matches| Cli::from_arg_matches(&matches));
+    match matches {
+        Ok(cli) => Ok(Some(cli.command)),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// As [`parse`], for a server that is to start so: its options also have to go together. Files stand for themselves.
+fn accept_server(words: &[String], environment: &[(String, String)]) -> Result<Config, String> {
+    let Some(Command::Serve(mut args)) = parse(words, environment)? else { return Err("no server".to_owned()) };
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        Some(path)
+    };
+    let certificate = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let ServeArgs { accounts, tls_cert, tls_key, store_password_file, .. } = args.as_mut();
+    let secret = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, [7; 64]);
+    let of_own = format!("[[account]]\nname = \"orchard\"\nkey1 = \"{secret}\"\n");
+    *accounts = accounts.take().and_then(|_| file("accounts", &of_own));
+    *tls_cert = tls_cert.take().and_then(|_| file("cert", &certificate.cert.pem()));
+    *tls_key = tls_key.take().and_then(|_| file("key", &certificate.signing_key.serialize_pem()));
+    *store_password_file = store_password_file.take().and_then(|_| file("password", "secret\n"));
+    let keys =
+        environment.iter().find(|(name, _)| name == "ROWHOUSE_ACCOUNT_KEYS").map(|_| format!("orchard:{secret}"));
+    Config::new(*args, keys.as_deref()).map_err(|error| format!("{error:#}"))
+}

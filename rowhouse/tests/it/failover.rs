@@ -1,0 +1,81 @@
+//! A failover of the database under load: the primary is lost, and its synchronous replica takes its place.
+//!
+//! No acknowledged write is lost, and every ETag is the one that was acknowledged; clients see errors after which they try
+//! again, and none of them hangs; the servers go on without a restart.
+
+use crate::PROGRAM;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use test_support::Random;
+use test_support::cluster::Cluster;
+use test_support::writers::{Tally, Writer};
+
+const SEED: &str = "ROWHOUSE_FAILOVER_SEED";
+const WRITERS: u64 = 8;
+/// No answer takes longer than a request may, and a little.
+const ANSWER_MS_MAX: u64 = 33_000;
+/// After this time at the latest every writer is served again.
+const RESUMED_WITHIN: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itself() {
+    let Some(cluster) = Cluster::start_with_standby() else { return };
+    let mut random = Random::from_environment(SEED);
+    let address = cluster.either(&cluster.database());
+    let servers = [(); 2].map(|()| PROGRAM.start(&["--store", &address, "--store-connections", "6"]));
+    let created = servers[0].client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#);
+    assert_eq!(created.status, 201);
+    let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, random.number())).collect();
+    let tallies: Vec<_> = writers.iter().map(|_| Tally::default()).collect();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for (index, (writer, tally)) in writers.iter_mut().zip(&tallies).enumerate() {
+            let (address, is_over) = (&servers[index % servers.len()].address, &is_over);
+            scope.spawn(move || writer.write_through_faults(address, is_over, tally));
+        }
+        thread::sleep(Duration::from_millis(1000 + random.below(1000)));
+        cluster.kill();
+        let lost = Instant::now();
+        // It takes some time until the loss is noticed and the standby is promoted.
+        thread::sleep(Duration::from_millis(9000 + random.below(3000)));
+        let promoting = Instant::now();
+        cluster.promote();
+        let before: Vec<_> = tallies.iter().map(|tally| tally.acknowledged.load(Ordering::SeqCst)).collect();
+        println!("{before:?} acknowledged when the replica took over, {:?} after the loss", lost.elapsed());
+        for (tally, before) in tallies.iter().zip(&before) {
+            assert!(*before > 0, "every writer wrote before the loss");
+            while tally.acknowledged.load(Ordering::SeqCst) < before + 5 {
+                assert!(promoting.elapsed() < RESUMED_WITHIN, "service does not resume");
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+        println!("every writer was served again {:?} after the promotion began", promoting.elapsed());
+        thread::sleep(Duration::from_millis(500));
+        is_over.store(true, Ordering::SeqCst);
+    });
+    // What one server stored the other one shows.
+    for server in &servers {
+        let mut client = server.client();
+        for writer in &mut writers {
+            writer.check(&mut client, 0);
+        }
+    }
+    let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
+    let longest = tallies.iter().map(|tally| tally.longest_ms.load(Ordering::SeqCst)).max().unwrap();
+    println!(
+        "{} acknowledged, {} busy, {} unknown, the longest answer took {longest} ms",
+        sum(|tally| tally.acknowledged.load(Ordering::SeqCst)),
+        sum(|tally| tally.busy.load(Ordering::SeqCst)),
+        sum(|tally| tally.unknown.load(Ordering::SeqCst)),
+    );
+    assert!(
+        sum(|tally| tally.busy.load(Ordering::SeqCst)) > 0,
+        "writes without a primary are answered with ServerBusy"
+    );
+    assert!(longest < ANSWER_MS_MAX, "an answer took {longest} ms, beyond what a request may take");
+    for server in servers {
+        let (status, log) = server.stop();
+        assert!(status.success() && !log.iter().any(|line| line.contains("panicked")), "{log:?}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Lines that are no entities.
+
+use super::{done, endpoint, refused, repeated};
+use crate::PROGRAM;
+use std::fs::{read_to_string, write};
+
+const FILE: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"N\":1}\n\
+    {\"PartitionKey\":\"p\",\"RowKey\":\"2\",\"N\":}\n\
+    \n\
+    {\"PartitionKey\":\"p/q\",\"RowKey\":\"3\"}\n\
+    {\"PartitionKey\":\"p\",\"RowKey\":\"4\",\"N@odata.type\":\"Edm.Int64\",\"N\":\"many\"}\n\
+    {\"PartitionKey\":\"p\",\"RowKey\":\"5\"}";
+
+#[test]
+fn a_bad_line_is_named_and_none_is_skipped_without_an_option() {
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
+    write(folder.path("cars.jsonl"), FILE).unwrap();
+    let told = refused(&folder, "import", &["--from", "cars.jsonl", "--to", &endpoint(&to)]);
+    assert!(told.contains("cars.jsonl:2:38: this is not JSON: expected value (--skip-bad"), "{told}");
+    let told = refused(&folder, "import", &["--from", "cars.jsonl", "--to", &endpoint(&to), "--skip-bad", "2"]);
+    assert!(told.contains("cars.jsonl:2:38: ") && told.contains("cars.jsonl:4:2: "), "{told}");
+    assert!(told.contains("cars.jsonl:5:61: the value of 'N' is not Edm.Int64"), "{told}");
+    assert!(told.contains("--skip-bad passes over 2 lines, and this is one too many"), "{told}");
+}
+
+#[test]
+fn bad_lines_are_kept_and_can_be_corrected_and_imported() {
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
+    let service = endpoint(&to);
+    write(folder.path("cars.jsonl"), FILE).unwrap();
+    let arguments = ["--from", "cars.jsonl", "--to", &service, "--skip-bad", "3", "--bad-lines", "bad.jsonl"];
+    let ran = done(&folder, "import", &arguments);
+    assert!(ran.stdout.starts_with("imported 1 table, 2 entities in "), "{ran:?}");
+    assert!(ran.stdout.ends_with("; 3 bad lines were passed over\n"), "{ran:?}");
+    let bad = read_to_string(folder.path("bad.jsonl")).unwrap();
+    let expected: Vec<&str> = FILE.lines().skip(1).take(4).filter(|line| !line.is_empty()).collect();
+    assert_eq!(bad.lines().collect::<Vec<_>>(), expected);
+    let mended = bad.replace("\"N\":}", "\"N\":2}").replace("p/q", "pq").replace("many", "7");
+    write(folder.path("bad.jsonl"), mended).unwrap();
+    done(&folder, "import", &["--from", "bad.jsonl", "--to", &service, "--table", "cars"]);
+    let ran = done(&folder, "export", &["--from", &service, "--table", "cars", "--to", "-"]);
+    assert_eq!(ran.stdout.lines().count(), 5);
+}
+
+#[test]
+fn bad_records_of_csv_are_kept_with_the_header() {
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
+    let records =
+        "PartitionKey,RowKey,N,N@type,T\np,1,1,Edm.Int32,\"two\nlines\"\np,2,x,Edm.Int32,\np,3\np,4,,,\"open\n";
+    write(folder.path("cars.csv"), records).unwrap();
+    let arguments = ["--from", "cars.csv", "--to", &endpoint(&to), "--skip-bad", "9", "--bad-lines", "bad.csv"];
+    let ran = done(&folder, "import", &arguments);
+    assert!(ran.stderr.contains("cars.csv:4:5: the value of 'N' is not Edm.Int32"), "{ran:?}");
+    assert!(ran.stderr.contains("cars.csv:5:3: the record has 2 fields, and the first one has 5"), "{ran:?}");
+    assert!(ran.stderr.contains("cars.csv:6:7: the quote that begins here has no end"), "{ran:?}");
+    assert_eq!(
+        read_to_string(folder.path("bad.csv")).unwrap(),
+        "PartitionKey,RowKey,N,N@type,T\np,2,x,Edm.Int32,\np,3\np,4,,,\"open\n"
+    );
+}
+
+#[test]
+fn an_insert_that_finds_another_entity_is_a_bad_line() {
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
+    let service = endpoint(&to);
+    let lines =
+        |n: u32| repeated(150, |row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row:03}\",\"N\":{}}}\n", row * n));
+    write(folder.path("cars.jsonl"), lines(1)).unwrap();
+    done(&folder, "import", &["--from", "cars.jsonl", "--to", &service]);
+    // Of the second file, only the first entity is as it is there: 0 times anything.
+    write(folder.path("other.jsonl"), lines(2)).unwrap();
+    let arguments = ["--from", "other.jsonl", "--to", &service, "--table", "cars"];
+    let told = refused(&folder, "import", &arguments);
+    assert!(
+        told.contains("other.jsonl:2:1: the entity with partition \"p\" and row \"001\" is in the table already"),
+        "{told}"
+    );
+    let ran = done(&folder, "import", &[&arguments[..], &["--skip-bad", "149"]].concat());
+    assert!(ran.stdout.contains("imported 1 table, 1 entities") && ran.stdout.contains("149 bad lines"), "{ran:?}");
+    done(&folder, "import", &[&arguments[..], &["--mode", "replace"]].concat());
+    let ran = done(&folder, "export", &["--from", &service, "--table", "cars", "--to", "-"]);
+    assert_eq!(ran.stdout, lines(2));
+}
+
+#[test]
+fn of_lines_with_the_same_keys_the_last_one_counts() {
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
+    let lines = repeated(500, |n| format!("{{\"PartitionKey\":\"{}\",\"RowKey\":\"r\",\"N\":{n}}}\n", n % 3));
+    write(folder.path("cars.jsonl"), lines).unwrap();
+    done(&folder, "import", &["--from", "cars.jsonl", "--to", &endpoint(&to), "--mode", "replace"]);
+    let ran = done(&folder, "export", &["--from", &endpoint(&to), "--to", "-"]);
+    let numbers: Vec<&str> = ran.stdout.lines().map(|line| line.rsplit(':').next().unwrap()).collect();
+    assert_eq!(numbers, ["498}", "499}", "497}"]);
+}

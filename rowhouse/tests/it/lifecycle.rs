@@ -1,0 +1,159 @@
+//! The life of the server as a process: starting, refusing to start, stopping.
+
+use crate::PROGRAM;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Output;
+use std::time::Instant;
+use test_support::{Client, head};
+
+/// Runs a server that must refuse to start, and returns what it says.
+fn refusal(args: &[&str]) -> String {
+    let Output { status, stdout, stderr } = PROGRAM.serve(args).output().unwrap();
+    let said = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert_eq!(String::from_utf8(stdout).unwrap(), "", "nothing says that it is ready");
+    assert!(!said.contains("panicked"), "{said}");
+    said
+}
+
+fn refusal_of_folder(folder: &Path) -> String {
+    refusal(&["--listen", "127.0.0.1:0", "--data", folder.to_str().unwrap()])
+}
+
+/// A data folder with one table in it.
+fn data_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let server = PROGRAM.start(&["--data", folder.path().to_str().unwrap()]);
+    create_table(&mut server.client());
+    assert!(server.stop().0.success());
+    folder
+}
+
+fn create_table(client: &mut Client) {
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 201);
+}
+
+/// Every file below a folder with its content.
+fn content(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(content(&path));
+        } else {
+            found.push((path.clone(), fs::read(&path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_second_server_on_one_folder_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = PROGRAM.start(&["--data", folder.path().to_str().unwrap()]);
+    let said = refusal_of_folder(folder.path());
+    assert!(said.contains("in use by another Rowhouse"), "{said}");
+    create_table(&mut first.client());
+    assert!(first.stop().0.success());
+}
+
+#[test]
+fn folders_that_are_newer_damaged_or_foreign_are_refused_and_left_alone() {
+    let newer = data_folder();
+    let marker = newer.path().join("rowhouse.format");
+    let text = fs::read_to_string(&marker).unwrap();
+    fs::write(&marker, text.replace("format 1\n", "format 99\n")).unwrap();
+    let damaged = data_folder();
+    fs::write(damaged.path().join("rowhouse.format"), "").unwrap();
+    let foreign = tempfile::tempdir().unwrap();
+    fs::write(foreign.path().join("letter.txt"), "dear").unwrap();
+    for (folder, expected) in [(&newer, "format 99"), (&damaged, "damaged"), (&foreign, "not a Rowhouse data folder")] {
+        let before = content(folder.path());
+        let said = refusal_of_folder(folder.path());
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(content(folder.path()), before, "{expected}");
+    }
+    fs::write(&marker, text).unwrap();
+    let server = PROGRAM.start(&["--data", newer.path().to_str().unwrap()]);
+    assert_eq!(server.client().request("GET", "/Tables('tab')", &[], b"").status, 200);
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let said = refusal(&["--in-memory", "--listen", &address]);
+    assert!(said.contains(&address) && said.to_lowercase().contains("in use"), "{said}");
+}
+
+#[test]
+fn a_request_under_way_is_finished_on_sigterm() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--data", folder.path().to_str().unwrap()];
+    let server = PROGRAM.start(&arguments);
+    create_table(&mut server.client());
+    let (mut idle, mut client) = (server.client(), server.client());
+    assert_eq!(idle.request("GET", "/Tables", &[], b"").status, 200);
+    let body = br#"{"PartitionKey":"p","RowKey":"r","A":1}"#;
+    let length = body.len().to_string();
+    // The server says `100 Continue` when it has begun with the request and waits for the body.
+    let headers = [("Content-Length", length.as_str()), ("Expect", "100-continue")];
+    client.send(head("POST", "/tab", &headers).as_bytes()).unwrap();
+    assert_eq!(client.receive().unwrap().status, 100);
+    server.signal("TERM");
+    server.wait_for_log("stopping on SIGTERM");
+    assert_eq!(idle.receive_all(), b"", "an idle connection is closed");
+    client.send(body).unwrap();
+    assert_eq!(client.receive().unwrap().status, 201);
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(0), "{log:?}");
+    let restarted = PROGRAM.start(&arguments);
+    let stored = restarted.client().request("GET", "/tab(PartitionKey='p',RowKey='r')", &[], b"");
+    assert_eq!((stored.status, stored.json()["A"].as_i64()), (200, Some(1)));
+}
+
+#[test]
+fn a_request_that_never_ends_does_not_prevent_the_stop() {
+    let server = PROGRAM.start(&["--in-memory", "--shutdown-seconds", "1"]);
+    let mut client = server.client();
+    client.send(head("POST", "/tab", &[("Content-Length", "10"), ("Expect", "100-continue")]).as_bytes()).unwrap();
+    assert_eq!(client.receive().unwrap().status, 100);
+    let (status, log) = server.stop();
+    assert_eq!(status.code(), Some(0), "{log:?}");
+    assert_eq!(client.receive_all(), b"");
+}
+
+#[test]
+fn ctrl_c_stops_in_order_too() {
+    let server = PROGRAM.start(&["--in-memory"]);
+    server.signal("INT");
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(0), "{log:?}");
+    assert!(log.iter().any(|line| line.contains("stopped")), "{log:?}");
+}
+
+/// The figures are for people: a busy machine says nothing about the server. What is held is that it works at all.
+#[test]
+fn cold_start_and_idle_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let started = Instant::now();
+    let server = PROGRAM.start(&["--data", folder.path().to_str().unwrap()]);
+    let ready = started.elapsed();
+    assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
+    let answered = started.elapsed();
+    println!("ready after {ready:?}, first answer after {answered:?} on an empty folder");
+    if let Some(kib) = resident_kib(server.id()) {
+        println!("idle resident memory: {} MiB", kib / 1024);
+    }
+    assert!(server.stop().0.success());
+}
+
+/// Resident memory of a process, where the system tells it.
+fn resident_kib(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}

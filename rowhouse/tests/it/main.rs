@@ -1,0 +1,39 @@
+//! The tests of the built program: it is started as its users start it, and is spoken to over the network.
+//!
+//! All of them are one binary, which is linked once. They share its process, so none may change what belongs to the
+//! process: its environment, its working folder, its limits.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
+
+mod admin;
+mod analytics;
+mod backup;
+mod bad_input;
+mod batch;
+mod black_box;
+mod citations;
+mod commands;
+mod consistency;
+mod copy;
+mod crash;
+mod database;
+mod dependency_direction;
+mod documents;
+mod failover;
+mod files;
+mod health;
+mod lifecycle;
+mod overload;
+mod package;
+mod quotas;
+mod sandbox;
+mod secondary;
+mod structure;
+mod throttling;
+mod upgrade;
+
+use test_support::Program;
+
+/// The program that is tested.
+const PROGRAM: Program = Program::at(env!("CARGO_BIN_EXE_rowhouse"));

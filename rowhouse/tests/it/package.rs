@@ -1,0 +1,74 @@
+//! The archive of a release, and the script that packs it.
+
+use crate::PROGRAM;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// The program of this build, without what debuggers read: that makes most of it, and packing it takes long.
+fn program(folder: &Path) -> PathBuf {
+    let stripped = folder.join("rowhouse");
+    let done = Command::new("strip").arg("-o").arg(&stripped).arg(PROGRAM.path()).status();
+    if done.is_ok_and(|status| status.success()) { stripped } else { PROGRAM.path().into() }
+}
+
+/// Packs a program into a folder, by a caller with this umask, and returns the archive.
+fn pack(program: &Path, folder: &Path, umask: &str) -> PathBuf {
+    let line = format!("umask {umask}; exec scripts/package.sh \"$@\"");
+    let output = Command::new("bash")
+        .args(["-c", &line, "-", program.to_str().unwrap(), "test-target", folder.to_str().unwrap()])
+        .env("SOURCE_DATE_EPOCH", "1700000000")
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+}
+
+fn run(program: &str, args: &[&str], folder: &Path) -> String {
+    let output = Command::new(program).args(args).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn an_archive_holds_everything_and_is_the_same_each_time() {
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let program = program(elsewhere.path());
+    let archive = pack(&program, first.path(), "077");
+    let name = format!("rowhouse-{}-test-target", env!("CARGO_PKG_VERSION"));
+    assert_eq!(archive, first.path().join(format!("{name}.tar.gz")));
+    assert!(
+        fs::read(&archive).unwrap() == fs::read(pack(&program, second.path(), "002")).unwrap(),
+        "the archives differ"
+    );
+    run("sha256sum", &["--check", "--strict", "SHA256SUMS"], first.path());
+
+    run("tar", &["--extract", "--file", archive.to_str().unwrap()], first.path());
+    let content = first.path().join(&name);
+    for file in [
+        "LICENSE",
+        "README.md",
+        "SECURITY.md",
+        "completions/rowhouse.bash",
+        "completions/_rowhouse",
+        "completions/rowhouse.fish",
+        "man/man1/rowhouse.1.gz",
+        "man/man1/rowhouse-sas-table.1.gz",
+        "systemd/rowhouse.service",
+        "kubernetes/base/kustomization.yaml",
+        "docs/configuration.md",
+    ] {
+        assert!(fs::metadata(content.join(file)).unwrap().len() > 0, "{file}");
+    }
+    let said = run(content.join("bin/rowhouse").to_str().unwrap(), &["--version"], &content);
+    assert_eq!(said.trim(), concat!("rowhouse ", env!("CARGO_PKG_VERSION")));
+    let listed =
+        run("tar", &["--list", "--verbose", "--numeric-owner", "--file", archive.to_str().unwrap()], first.path());
+    assert!(listed.lines().all(|line| line.contains(" 0/0 ") && line.contains("2023-11-1")), "{listed}");
+}

@@ -1,0 +1,159 @@
+//! How the modules of each crate depend on each other: no folder by way of others on itself, and no file at the root either.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The crates, and how many files each may have at its root.
+const CRATES: [(&str, usize); 9] = [
+    ("model", 30),
+    ("wire", 25),
+    ("client", 12),
+    ("store", 16),
+    ("server", 12),
+    ("tools", 12),
+    ("rowhouse", 12),
+    ("bench", 24),
+    ("test-support", 14),
+];
+
+/// The modules at the root of a crate, each with those that it names: a folder is one module with all that is in it.
+type Modules = BTreeMap<String, BTreeSet<String>>;
+
+fn source(krate: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(krate).join("src")
+}
+
+/// The files of a folder and of the folders in it.
+fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files_below(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The names of root modules that a file uses, outside its tests.
+fn used_modules(text: &str, is_at_root: bool) -> BTreeSet<String> {
+    let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let mut used = BTreeSet::new();
+    let mut prefixes = vec!["crate::"];
+    if is_at_root {
+        prefixes.push("super::");
+    }
+    for line in product.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        for prefix in &prefixes {
+            for (at, _) in line.match_indices(prefix) {
+                let is_word =
+                    line[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':');
+                let rest = &line[at + prefix.len()..];
+                let names = rest.strip_prefix('{').unwrap_or(rest);
+                let names = if rest.starts_with('{') { names.split('}').next().unwrap() } else { names };
+                let first_only = !rest.starts_with('{');
+                for name in names.split(',').take(if first_only { 1 } else { usize::MAX }) {
+                    let name: String =
+                        name.trim().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+                    if !is_word && !name.is_empty() {
+                        used.insert(name);
+                    }
+                }
+            }
+        }
+    }
+    used
+}
+
+fn modules(krate: &str) -> Modules {
+    let root = source(krate);
+    let mut files = Vec::new();
+    files_below(&root, &mut files);
+    let name_of = |path: &Path| {
+        let first = path.strip_prefix(&root).unwrap().components().next().unwrap();
+        first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
+    };
+    let names: BTreeSet<String> = files.iter().map(|path| name_of(path)).collect();
+    let mut modules = Modules::new();
+    for path in &files {
+        let name = name_of(path);
+        if ["lib", "main"].contains(&name.as_str()) || path.file_name().is_some_and(|name| name == "tests.rs") {
+            continue;
+        }
+        let used = used_modules(&fs::read_to_string(path).unwrap(), path.parent() == Some(&root));
+        let others = used.into_iter().filter(|used| *used != name && names.contains(used));
+        modules.entry(name.clone()).or_default().extend(others);
+    }
+    modules
+}
+
+/// A way from a module back to itself; empty if there is none.
+fn cycle(modules: &Modules) -> Vec<String> {
+    fn visit<'m>(
+        name: &'m str,
+        modules: &'m Modules,
+        way: &mut Vec<&'m str>,
+        done: &mut BTreeSet<&'m str>,
+    ) -> Vec<String> {
+        if let Some(at) = way.iter().position(|earlier| *earlier == name) {
+            return way[at..].iter().chain([&name]).map(|name| (*name).to_owned()).collect();
+        }
+        if !done.insert(name) {
+            return Vec::new();
+        }
+        way.push(name);
+        let found = modules.get(name).into_iter().flatten().map(|next| visit(next, modules, way, done));
+        let found = found.into_iter().find(|found| !found.is_empty());
+        way.pop();
+        found.unwrap_or_default()
+    }
+    let mut done = BTreeSet::new();
+    modules
+        .keys()
+        .map(|name| visit(name, modules, &mut Vec::new(), &mut done))
+        .find(|way| !way.is_empty())
+        .unwrap_or_default()
+}
+
+#[test]
+fn no_module_depends_on_itself_by_way_of_others() {
+    let mut found = Vec::new();
+    for (krate, _) in CRATES {
+        let modules = modules(krate);
+        assert!(modules.len() > 2, "the modules of {krate} were not found");
+        let cycle = cycle(&modules);
+        if !cycle.is_empty() {
+            found.push(format!("{krate}: {}", cycle.join(" -> ")));
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn the_root_of_a_crate_has_few_files() {
+    for (krate, most) in CRATES {
+        let files =
+            fs::read_dir(source(krate)).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_file()).count();
+        assert!(files <= most, "{krate} has {files} files at its root, and may have {most}");
+    }
+}
+
+#[test]
+fn cycles_are_found() {
+    let modules = |pairs: &[(&str, &str)]| {
+        let mut modules = Modules::new();
+        for (from, to) in pairs {
+            modules.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+        }
+        modules
+    };
+    assert!(cycle(&modules(&[("a", "b"), ("a", "c"), ("b", "c")])).is_empty());
+    assert_eq!(cycle(&modules(&[("a", "b"), ("b", "c"), ("c", "b")])), ["b", "c", "b"]);
+    let used = used_modules(
+        "use crate::one::Two;\nuse crate::{three, four::Five};\n// crate::six\nlet x = super::seven();\n",
+        true,
+    );
+    assert_eq!(used.into_iter().collect::<Vec<_>>(), ["four", "one", "seven", "three"]);
+    assert!(used_modules("use super::seven;\n#[cfg(test)]\nmod tests {\nuse crate::eight;", false).is_empty());
+}

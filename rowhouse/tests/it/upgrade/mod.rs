@@ -1,0 +1,159 @@
+//! What earlier releases left on disk is opened by this one, and nothing of it has changed: no entity, no ETag, no policy.
+//!
+//! Each folder below `fixtures/` is a release. It holds a data folder, a repository of backups and a database, and what is in
+//! them, as the release itself showed it. The fixtures of a release are made by its own program, once, before it goes out:
+//!
+//! ```sh
+//! UPDATE_FIXTURES=1 cargo test -p rowhouse --test it -- --exact upgrade::this_release_opens_what_it_leaves_itself
+//! ```
+//!
+//! They are never made again for a release that is out: then they would not be what users have. `fixtures/README.md` says more.
+
+mod database;
+mod leave;
+
+use crate::PROGRAM;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use test_support::cluster::Cluster;
+use test_support::command::Folder;
+use test_support::content::{create_table, exact_snapshot, put};
+use test_support::{Client, Server, TIMEOUT};
+
+const DATA: &str = "data.tar.gz";
+const REPOSITORY: &str = "backups.tar.gz";
+const CONTENT: &str = "content.json";
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/upgrade/fixtures")
+}
+
+fn releases() -> Vec<PathBuf> {
+    let entries = fs::read_dir(fixtures()).unwrap().map(|entry| entry.unwrap().path());
+    let mut releases: Vec<_> = entries.filter(|path| path.is_dir()).collect();
+    releases.sort();
+    assert!(!releases.is_empty());
+    releases
+}
+
+fn tar(arguments: &[&str]) {
+    assert!(Command::new("tar").args(arguments).status().unwrap().success(), "tar {arguments:?}");
+}
+
+/// Unpacks an archive, whose only entry is a folder, and returns that folder.
+fn unpack(release: &Path, archive: &str, place: &Folder) -> String {
+    tar(&["-xzf", release.join(archive).to_str().unwrap(), "-C", &place.path("")]);
+    place.path(archive.strip_suffix(".tar.gz").unwrap())
+}
+
+fn expected(release: &Path) -> Value {
+    serde_json::from_slice(&fs::read(release.join(CONTENT)).unwrap()).unwrap()
+}
+
+/// Writes to an entity that every release left, whose ETag must grow.
+fn write_to_known_entity(server: &Server, release: &str) {
+    let path = "/Harvest(PartitionKey='types',RowKey='none')";
+    let etag = || server.client().request("GET", path, &[], b"").header("etag").unwrap().to_owned();
+    let old = etag();
+    put(&mut server.client(), "Harvest", "types", "none", &json!({ "New": 1 }));
+    assert!(etag() > old, "{release}");
+}
+
+/// What `rowhouse check` says about a data folder that is well.
+fn checked(place: &Folder, data: &str) -> Value {
+    let ran = place.run("check", &["--data", data, "--quiet", "--json"], &[]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+/// Waits until a figure of a server, which was started with `--admin`, is as it must become.
+fn wait_for_figure(server: &Server, name: &str, is_there: impl Fn(u64) -> bool) {
+    let began = Instant::now();
+    loop {
+        let mut operator = Client::connect(&server.admin).unwrap();
+        operator.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let page = String::from_utf8(operator.receive().unwrap().body).unwrap();
+        let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = value.unwrap_or_else(|| panic!("no {name} in {page}"));
+        if is_there(value.parse().unwrap()) {
+            return;
+        }
+        assert!(began.elapsed() < TIMEOUT, "{name} is still {value}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn data_folders_of_all_releases_are_opened_with_everything_as_it_was() {
+    for release in releases() {
+        open_and_compare(&release);
+    }
+}
+
+fn open_and_compare(release: &Path) {
+    let (place, name) = (PROGRAM.folder(), release.display());
+    let (data, expected) = (unpack(release, DATA, &place), expected(release));
+    // It was left by a crash, with a journal, sorted files and a purge on its way.
+    assert!(!Path::new(&data).join("rowhouse.closed").exists());
+    let before = checked(&place, &data);
+    assert!(before["purged_entities"].as_u64() > Some(0) && before["files"].as_u64() > Some(1), "{name}: {before}");
+    let server = PROGRAM.start(&["--data", &data]);
+    let found = exact_snapshot(&server);
+    assert_eq!(found.to_json(), expected, "{name}");
+    // It can be written, and ETags go on growing.
+    write_to_known_entity(&server, &name.to_string());
+    create_table(&mut server.client(), "Gone");
+    let changed = exact_snapshot(&server);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{name}: {log:?}");
+    // What it is now is there after a start, and the purge comes to its end.
+    let server = PROGRAM.start(&["--data", &data, "--admin", "127.0.0.1:0"]);
+    assert_eq!(exact_snapshot(&server), changed, "{name}");
+    wait_for_figure(&server, "rowhouse_purge_backlog_tables", |tables| tables == 0);
+    let (status, log) = server.stop();
+    assert!(status.success(), "{name}: {log:?}");
+    assert_eq!(checked(&place, &data)["purged_entities"], 0, "{name}");
+}
+
+#[test]
+fn backups_of_all_releases_are_restored_with_everything_as_it_was() {
+    for release in releases() {
+        restore_and_compare(&release);
+    }
+}
+
+fn restore_and_compare(release: &Path) {
+    let (place, name) = (PROGRAM.folder(), release.display());
+    let (repository, expected) = (unpack(release, REPOSITORY, &place), expected(release));
+    let data = place.path("restored");
+    let ran = place.run("restore", &["--from", &repository, "--data", &data, "--quiet"], &[]);
+    assert_eq!(ran.code, Some(0), "{name}: {ran:?}");
+    let server = PROGRAM.start(&["--data", &data]);
+    assert_eq!(exact_snapshot(&server).to_json(), expected, "{name}");
+    // The next backup finds the chunks of the old release.
+    let ran = place.run("backup", &["--data", &data, "--to", &repository, "--quiet", "--json"], &[]);
+    let made: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(made["new_chunks"], 0, "{name}: {made}");
+}
+
+/// What this release leaves is no worse than what earlier ones left. With `UPDATE_FIXTURES=1` it becomes their equal.
+#[test]
+fn this_release_opens_what_it_leaves_itself() {
+    let place = PROGRAM.folder();
+    let release = match std::env::var_os("UPDATE_FIXTURES") {
+        Some(_) => fixtures().join(env!("CARGO_PKG_VERSION")),
+        None => place.path("release").into(),
+    };
+    fs::create_dir_all(&release).unwrap();
+    leave::files(&release);
+    open_and_compare(&release);
+    restore_and_compare(&release);
+    if let Some(cluster) = Cluster::shared() {
+        leave::database(cluster, &release);
+        database::open_and_compare(cluster, &release, "SELECT");
+    }
+}

@@ -1,0 +1,201 @@
+//! What the threads and the callers of the embedded engine share.
+
+use super::counts::CommitterCounts;
+use super::folder::Folder;
+use super::layout::{self, TableId};
+use super::open_error::OpenError;
+use super::slow_reads::SlowReads;
+use super::storage::{OpenSettings, Recovered, Storage, storage_fault};
+use crate::cancellation::Cancellation;
+use crate::catalog::Catalog;
+use crate::engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::page::{PageBuilder, damaged, ranges_to_visit};
+use crate::properties::PropertiesOfAccounts;
+use fjall::Readable;
+use model::{EntityKey, Record};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the last reader of a database is done.
+const LAST_READER_POLL: Duration = Duration::from_millis(1);
+
+/// The database and what is known about it in memory.
+pub(super) struct EmbeddedState {
+    /// `None` while the database is closed because a write failed. Changed by the committer alone.
+    storage: RwLock<Option<Arc<Storage>>>,
+    settings: OpenSettings,
+    pub(super) slow_reads: SlowReads,
+    /// Changed by the committer alone, after the change is durable.
+    catalog: RwLock<Catalog<TableId>>,
+    /// Changed by the committer alone, after the change is durable.
+    properties: RwLock<PropertiesOfAccounts>,
+    /// The engine takes no more work; long work stops soon.
+    pub(super) closing: Cancellation,
+    /// Something acknowledged is not synced yet; only with the durability `Interval`.
+    pub(super) is_unsynced: AtomicBool,
+    /// What the committer counts.
+    pub(super) counts: CommitterCounts,
+    /// The purger begins no step while somebody holds this.
+    #[cfg(test)]
+    pub(super) purges_held: tokio::sync::Mutex<()>,
+    // Dropped last, so that nobody else takes the folder while the database is still being closed.
+    folder: Folder,
+}
+
+impl EmbeddedState {
+    pub(super) fn new(
+        folder: Folder,
+        settings: OpenSettings,
+        storage: Storage,
+        catalog: Catalog<TableId>,
+        properties: PropertiesOfAccounts,
+    ) -> Self {
+        Self {
+            storage: RwLock::new(Some(Arc::new(storage))),
+            settings,
+            slow_reads: SlowReads::new(),
+            catalog: RwLock::new(catalog),
+            properties: RwLock::new(properties),
+            closing: Cancellation::default(),
+            is_unsynced: AtomicBool::new(false),
+            counts: CommitterCounts::new(),
+            #[cfg(test)]
+            purges_held: tokio::sync::Mutex::default(),
+            folder,
+        }
+    }
+
+    /// The database. Whoever has it lets it go soon: it cannot be opened again before.
+    pub(super) fn storage(&self) -> Result<Arc<Storage>, Fault> {
+        let storage = self.storage.read().unwrap_or_else(PoisonError::into_inner);
+        storage.clone().ok_or(Fault::Suspended)
+    }
+
+    /// The data folder.
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Closes the database, if it is open, and opens it again, so that writes are possible after one has failed.
+    ///
+    /// Until then nothing can be read either. What was read from the database before stays valid.
+    pub(super) fn open_again(&self) -> Result<(), OpenError> {
+        let storage = self.storage.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut storage) = storage {
+            storage.retired.cancel();
+            // The library keeps its lock until the last reader is done, and scans have just been told to end. The reader
+            // must not be the one who closes it, because closing waits for the library's threads. So this polls until
+            // the committer's reference is the last one.
+            while let Err(shared) = Arc::try_unwrap(storage) {
+                storage = shared;
+                std::thread::sleep(LAST_READER_POLL);
+            }
+        }
+        let storage = Storage::open_again(&self.folder, self.settings)?;
+        // What is on disk of the write that failed is now known, and decides.
+        let Recovered { catalog, properties, .. } = storage.recover()?;
+        *self.catalog_mut() = catalog;
+        self.properties_mut().replace_all(properties);
+        *self.storage.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(storage));
+        Ok(())
+    }
+
+    pub(super) fn catalog(&self) -> RwLockReadGuard<'_, Catalog<TableId>> {
+        // Nothing can panic between two halves of a change of the catalog, so a poisoned lock is as good as any.
+        self.catalog.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn catalog_mut(&self) -> RwLockWriteGuard<'_, Catalog<TableId>> {
+        self.catalog.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn properties(&self) -> RwLockReadGuard<'_, PropertiesOfAccounts> {
+        self.properties.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn properties_mut(&self) -> RwLockWriteGuard<'_, PropertiesOfAccounts> {
+        self.properties.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses work when the engine is closing.
+    pub(super) fn check_open(&self) -> Result<(), Fault> {
+        if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
+    }
+
+    /// Whether reading is likely to wait for the disk.
+    pub(super) fn reads_may_wait(&self) -> bool {
+        self.slow_reads.are_expected()
+    }
+
+    /// The record of one entity. Where [`Self::reads_may_wait`], it must not run on a thread that serves other tasks.
+    pub(super) fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        // A snapshot keeps a transaction that is just becoming visible from being seen in part. It is taken before
+        // the table is looked up: a table that is still there afterwards was not purged when it was taken.
+        let storage = self.storage().map_err(ReadError::Fault)?;
+        let began = Instant::now();
+        let snapshot = storage.db.snapshot();
+        let id = self.table_id(table)?;
+        let full_key = layout::key_of_entity(id, key);
+        let value = snapshot.get(&storage.data, &full_key).map_err(|error| read_fault(error, &full_key))?;
+        // What fits into the cache is waited for once, if at all.
+        self.slow_reads.note(began, || storage.data.disk_space() > self.settings.cache_bytes);
+        let Some(value) = value else { return Ok(None) };
+        let record = Record::from_bytes(value.to_vec());
+        match record.view() {
+            Ok(_) => Ok(Some(record)),
+            Err(_) => Err(ReadError::Fault(damaged(&full_key))),
+        }
+    }
+
+    /// A page of entities; runs until the page is done, so it must not run on a thread that serves other tasks.
+    pub(super) fn page<S: EntitySink>(
+        &self,
+        table: &TableKey,
+        scan: Scan,
+        sink: S,
+        abandoned: Cancellation,
+    ) -> Result<(S, ScanEnd), ReadError> {
+        self.check_open().map_err(ReadError::Fault)?;
+        // The snapshot comes before the table for the reason given in `get`.
+        let storage = self.storage().map_err(ReadError::Fault)?;
+        let snapshot = storage.db.snapshot();
+        let id = self.table_id(table)?;
+        let ranges = ranges_to_visit(&scan);
+        let cancellations = vec![abandoned, self.closing.clone(), storage.retired.clone()];
+        let mut page = PageBuilder::new(scan, sink, cancellations);
+        'page: for range in &ranges {
+            let start = layout::entity_key(id, &range.start);
+            let end = match &range.end {
+                Some(end) => layout::entity_key(id, end),
+                None => id.next().to_bytes().to_vec(),
+            };
+            let mut last_key = start.clone();
+            for entry in snapshot.range(&storage.data, start..end) {
+                let (full_key, record) = entry.into_inner().map_err(|error| read_fault(error, &last_key))?;
+                let key = layout::key_in_table(&full_key).unwrap_or_default();
+                if page.visit(key, &record).map_err(ReadError::Fault)?.is_break() {
+                    break 'page;
+                }
+                last_key.clear();
+                last_key.extend_from_slice(&full_key);
+            }
+        }
+        // A page that was cut short by the engine would look like one that ended by itself.
+        self.check_open().map_err(ReadError::Fault)?;
+        if storage.retired.is_cancelled() {
+            return Err(ReadError::Fault(Fault::Suspended));
+        }
+        Ok(page.finish())
+    }
+
+    fn table_id(&self, table: &TableKey) -> Result<TableId, ReadError> {
+        Ok(self.catalog().get(table).ok_or(ReadError::TableNotFound)?.table)
+    }
+}
+
+/// Reports what could not be read. Keys are data of the user, so they go to the log and to nobody else.
+fn read_fault(error: fjall::Error, key: &[u8]) -> ReadError {
+    tracing::error!(%error, at_or_behind_key = %key.escape_ascii(), "the database could not be read");
+    ReadError::Fault(storage_fault(error))
+}

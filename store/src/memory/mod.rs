@@ -1,0 +1,220 @@
+//! The reference engine: ordered maps behind one lock, kept nowhere else.
+//!
+//! It is as simple as the contract allows, so that it can be seen to be right; the other engines are compared
+//! with it. Isolation comes from the lock: a transaction and a page hold it for as long as they run. Nothing here
+//! waits for input or output, so calls that may come in a loop give other tasks their turn by themselves.
+
+mod snapshot;
+
+pub use snapshot::RestoredMemory;
+
+use crate::cancellation::Cancellation;
+use crate::catalog::Catalog;
+use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::figures::{Figures, Refusal};
+use crate::page::{PageBuilder, ranges_to_visit};
+use crate::properties::PropertiesOfAccounts;
+use crate::snapshot::Snapshots;
+use crate::stamp::Stamps;
+use model::mutation::Effect;
+use model::{AccountName, Clock, DateTime, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
+use model::{StoredAccessPolicies, TableName, Transaction, Written};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::task::coop::consume_budget;
+
+/// The entities of one table by their key bytes.
+type Entities = BTreeMap<Vec<u8>, Record>;
+
+/// An engine that forgets everything when it is dropped.
+#[derive(Debug)]
+pub struct Memory<C> {
+    shared: Arc<MemoryState<C>>,
+}
+
+/// What an engine shares with its scans, its snapshots and what fills it.
+#[derive(Debug)]
+struct MemoryState<C> {
+    state: RwLock<Contents<C>>,
+    closed: Cancellation,
+}
+
+#[derive(Debug)]
+struct Contents<C> {
+    catalog: Catalog<Table>,
+    properties: PropertiesOfAccounts,
+    stamps: Stamps<C>,
+}
+
+#[derive(Debug)]
+struct Table {
+    created: DateTime,
+    entities: Entities,
+}
+
+impl<C: Clock> Memory<C> {
+    /// An engine without tables.
+    pub fn new(clock: C) -> Self {
+        let stamps = Stamps::after(DateTime::MIN, clock);
+        let (catalog, properties) = (Catalog::default(), PropertiesOfAccounts::default());
+        let state = RwLock::new(Contents { catalog, properties, stamps });
+        Self { shared: Arc::new(MemoryState { state, closed: Cancellation::default() }) }
+    }
+
+    /// What takes snapshots of this engine. A snapshot is a copy.
+    pub fn snapshots(&self) -> Arc<dyn Snapshots> {
+        Arc::clone(&self.shared) as _
+    }
+
+    /// What fills this engine, which has no tables yet.
+    pub fn restore(&self) -> RestoredMemory<C> {
+        RestoredMemory::new(Arc::clone(&self.shared))
+    }
+}
+
+impl<C> MemoryState<C> {
+    fn check_open(&self) -> Result<(), Fault> {
+        if self.closed.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
+    }
+
+    fn read(&self) -> Result<RwLockReadGuard<'_, Contents<C>>, Fault> {
+        // A panic cannot leave the maps half changed, so a poisoned lock is as good as any other.
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        self.check_open().map(|()| state)
+    }
+
+    fn write(&self) -> Result<RwLockWriteGuard<'_, Contents<C>>, Fault> {
+        let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        self.check_open().map(|()| state)
+    }
+}
+
+impl<C: Clock> Engine for Memory<C> {
+    async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        let mut state = self.shared.write().map_err(CatalogError::Fault)?;
+        if state.catalog.get(table).is_some() {
+            return Err(CatalogError::AlreadyExists);
+        }
+        let created = state.stamps.now();
+        state.catalog.insert(table, Table { created, entities: Entities::new() });
+        Ok(())
+    }
+
+    async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        let removed = self.shared.write().map_err(CatalogError::Fault)?.catalog.remove(table);
+        let table = removed.ok_or(CatalogError::NotFound)?;
+        // Freeing a large table takes a while, for which neither the lock nor the caller waits.
+        drop(tokio::task::spawn_blocking(move || drop(table)));
+        Ok(())
+    }
+
+    async fn table(&self, table: &TableKey) -> Result<Option<TableName>, Fault> {
+        Ok(self.shared.read()?.catalog.get(table).map(|listed| listed.name.clone()))
+    }
+
+    async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
+        let state = self.shared.read()?;
+        Ok(state.properties.accounts_and(state.catalog.accounts()))
+    }
+
+    async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
+        Ok(self.shared.read()?.catalog.list(account, from, limit))
+    }
+
+    async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
+        let state = self.shared.read().map_err(ReadError::Fault)?;
+        Ok(state.catalog.get(table).ok_or(ReadError::TableNotFound)?.policies.clone())
+    }
+
+    async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+        let mut state = self.shared.write().map_err(CatalogError::Fault)?;
+        state.catalog.set_policies(table, policies).ok_or(CatalogError::NotFound)
+    }
+
+    async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        consume_budget().await;
+        let state = self.shared.read().map_err(ReadError::Fault)?;
+        let listed = state.catalog.get(table).ok_or(ReadError::TableNotFound)?;
+        Ok(listed.table.entities.get(&key.encode()).cloned())
+    }
+
+    async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
+        let (shared, table) = (Arc::clone(&self.shared), table.clone());
+        let page = tokio::task::spawn_blocking(move || {
+            let state = shared.read().map_err(ReadError::Fault)?;
+            let listed = state.catalog.get(&table).ok_or(ReadError::TableNotFound)?;
+            page(&listed.table.entities, scan, sink).map_err(ReadError::Fault)
+        });
+        page.await.map_err(|error| ReadError::Fault(Fault::Storage(Box::new(error))))?
+    }
+
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+        consume_budget().await;
+        let mut state = self.shared.write().map_err(CommitError::Fault)?;
+        let Contents { catalog, stamps, .. } = &mut *state;
+        let entities = &mut catalog.get_mut(table).ok_or(CommitError::TableNotFound)?.table.entities;
+        let keys: Vec<_> = transaction.mutations().iter().map(|mutation| mutation.key().encode()).collect();
+        let existing = keys.iter().map(|key| entities.get(key).map(Record::as_bytes));
+        let stamp = stamps.propose();
+        let refused = |(index, error)| CommitError::Refused(index, error);
+        let effects = transaction.apply(stamp, existing).map_err(refused)?;
+        stamps.give_out(stamp);
+        let written = effects.iter().map(Effect::written).collect();
+        for (key, effect) in keys.into_iter().zip(effects) {
+            match effect {
+                Effect::Put(record) => drop(entities.insert(key, record)),
+                Effect::Delete => drop(entities.remove(&key)),
+            }
+        }
+        Ok(written)
+    }
+
+    fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
+        Ok(self.shared.read()?.properties.get(account))
+    }
+
+    fn set_fresh_properties(&self, fresh: ServiceProperties) {
+        self.shared.state.write().unwrap_or_else(PoisonError::into_inner).properties.set_fresh(Arc::new(fresh));
+    }
+
+    async fn update_service_properties(
+        &self,
+        account: &AccountName,
+        update: ServicePropertiesUpdate,
+    ) -> Result<(), Fault> {
+        let mut state = self.shared.write()?;
+        let updated = state.properties.get(account).updated(update);
+        state.properties.insert(account, updated);
+        Ok(())
+    }
+
+    fn figures(&self) -> Figures {
+        let Ok(state) = self.shared.read() else {
+            return Figures { refusal: Some(Refusal::Closed), ..Figures::default() };
+        };
+        Figures { tables: Some(state.catalog.count() as u64), purge_backlog: Some(0), ..Figures::default() }
+    }
+
+    async fn close(&self) -> Result<(), Fault> {
+        // With the lock, so that no transaction is on its way when this returns.
+        let _state = self.shared.write()?;
+        self.shared.closed.cancel();
+        Ok(())
+    }
+}
+
+fn page<S: EntitySink>(entities: &Entities, scan: Scan, sink: S) -> Result<(S, ScanEnd), Fault> {
+    let ranges = ranges_to_visit(&scan);
+    let mut page = PageBuilder::new(scan, sink, Vec::new());
+    'page: for range in &ranges {
+        let start = Bound::Included(range.start.as_slice());
+        let end = range.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        for (key, record) in entities.range::<[u8], _>((start, end)) {
+            if page.visit(key, record.as_bytes())?.is_break() {
+                break 'page;
+            }
+        }
+    }
+    Ok(page.finish())
+}

@@ -1,0 +1,112 @@
+//! What the requests and the background tasks of the engine share.
+
+use super::attempt::{Attempts, Trouble};
+use super::layout::DatabaseTableId;
+use super::pool::Pool;
+use crate::cancellation::Cancellation;
+use crate::catalog::Catalog;
+use crate::engine::{Fault, TableKey};
+use crate::properties::PropertiesOfAccounts;
+use crate::stamp::Stamps;
+use model::limits::STORE_TABLES_KNOWN_MAX;
+use model::{Clock, DateTime};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::Notify;
+
+/// The connections, and what is known without asking.
+pub(super) struct PostgresState<C> {
+    pub(super) pool: Pool,
+    stamps: Mutex<Stamps<C>>,
+    known: RwLock<KnownTables>,
+    properties: RwLock<PropertiesOfAccounts>,
+    /// Held while the properties are read anew, so that an older reading never replaces a newer one.
+    pub(super) refreshing: tokio::sync::Mutex<()>,
+    /// A table was deleted here.
+    pub(super) purges: Notify,
+    /// The engine takes no more work; long work stops soon.
+    pub(super) closing: Cancellation,
+}
+
+/// The ids of tables. Each use asks the database whether the table is still there, so an old id does no harm.
+#[derive(Default)]
+struct KnownTables {
+    ids: Catalog<DatabaseTableId>,
+    count: usize,
+}
+
+impl<C: Clock> PostgresState<C> {
+    pub(super) fn new(pool: Pool, clock: C) -> Self {
+        Self {
+            pool,
+            stamps: Mutex::new(Stamps::after(DateTime::MIN, clock)),
+            known: RwLock::default(),
+            properties: RwLock::default(),
+            refreshing: tokio::sync::Mutex::default(),
+            purges: Notify::new(),
+            closing: Cancellation::default(),
+        }
+    }
+
+    pub(super) fn stamps(&self) -> MutexGuard<'_, Stamps<C>> {
+        self.stamps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn properties(&self) -> RwLockReadGuard<'_, PropertiesOfAccounts> {
+        self.properties.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn properties_mut(&self) -> RwLockWriteGuard<'_, PropertiesOfAccounts> {
+        self.properties.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses work when the engine is closing.
+    pub(super) fn check_open(&self) -> Result<(), Fault> {
+        if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
+    }
+
+    /// The id that a table had when it was last looked up here.
+    pub(super) fn known_id(&self, table: &TableKey) -> Option<DatabaseTableId> {
+        Some(self.known.read().unwrap_or_else(PoisonError::into_inner).ids.get(table)?.table)
+    }
+
+    /// Keeps the id of a table.
+    pub(super) fn know(&self, table: &TableKey, id: DatabaseTableId) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.count >= STORE_TABLES_KNOWN_MAX {
+            *known = KnownTables::default();
+        }
+        if known.ids.remove(table).is_none() {
+            known.count += 1;
+        }
+        known.ids.insert(table, id);
+    }
+
+    /// Forgets the id of a table that is gone.
+    pub(super) fn forget(&self, table: &TableKey) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.ids.remove(table).is_some() {
+            known.count -= 1;
+        }
+    }
+
+    /// Does something again until it succeeds, or there is no point in it.
+    pub(super) async fn persist<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, Trouble>>,
+    {
+        let mut attempts = Attempts::new(&self.pool.counts);
+        loop {
+            self.check_open()?;
+            match attempt().await {
+                Ok(done) => return Ok(done),
+                Err(trouble) => attempts.next(trouble).await?,
+            }
+        }
+    }
+}
+
+impl<C> std::fmt::Debug for PostgresState<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresState").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! The suite that every engine passes: what `store::engine` promises, case by case.
+//!
+//! A case is a function over any engine; an engine joins the suite with one line in `suite!`.
+
+mod catalog;
+mod closing;
+mod figures;
+mod isolation;
+mod mutations;
+mod pages;
+mod policies;
+mod properties;
+mod snapshots;
+
+use crate::support::{ManualClock, START_TICKS};
+use store::{Embedded, EmbeddedOptions, Memory, Postgres, PostgresOptions};
+use test_support::cluster::Cluster;
+
+/// One test for each case and engine. `$open` makes an engine and what must outlive it; without what it needs on this
+/// machine, which is said, none.
+macro_rules! suite {
+    ($engine:ident, $open:expr, [$($module:ident: $($case:ident),+;)+]) => {
+        mod $engine {
+            use super::*;
+            $($(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    let clock = ManualClock::at(START_TICKS);
+                    let Some((engine, _outlives)) = $open(clock.clone()) else { return };
+                    $module::$case(std::sync::Arc::new(engine), clock).await;
+                }
+            )+)+
+        }
+    };
+}
+
+macro_rules! every_case {
+    ($engine:ident, $open:expr) => {
+        suite!($engine, $open, [
+            catalog:
+                a_table_is_found_in_any_case_and_keeps_its_spelling,
+                a_table_is_created_once_and_deleted_once,
+                tables_are_listed_in_order_from_a_name_on,
+                metrics_tables_are_like_others_but_not_listed,
+                accounts_do_not_see_each_other,
+                accounts_are_known_by_their_tables_and_properties,
+                one_of_many_creations_wins,
+                every_operation_on_a_missing_table_reports_it,
+                a_table_created_again_is_empty,
+                deleting_a_large_table_takes_no_time;
+            mutations:
+                each_mutation_of_a_missing_entity,
+                each_mutation_of_an_existing_entity,
+                each_condition_that_is_not_met,
+                a_refused_member_leaves_nothing_of_its_transaction,
+                answers_come_in_the_order_of_the_mutations,
+                the_answer_is_the_stored_timestamp,
+                timestamps_grow_when_the_clock_goes_back,
+                timestamps_differ_between_concurrent_transactions,
+                one_of_many_inserts_of_an_entity_wins,
+                no_concurrent_update_is_lost;
+            pages:
+                entities_come_in_the_order_of_utf16_code_units,
+                ranges_are_visited_in_order_and_nothing_else_is,
+                a_page_starts_at_its_position,
+                the_limit_bounds_the_page_and_a_last_page_says_so,
+                a_limit_of_zero_looks_for_a_match_only,
+                the_byte_budget_ends_the_page_after_the_entity_that_reaches_it,
+                a_sink_that_has_enough_ends_the_page,
+                the_filter_decides_and_the_look_ahead_obeys_it,
+                successive_pages_return_every_entity_once,
+                a_deadline_in_the_past_still_makes_progress,
+                a_deadline_ends_a_long_scan_before_its_end;
+            isolation:
+                a_page_never_shows_part_of_a_transaction,
+                a_get_never_goes_back,
+                a_page_is_one_snapshot,
+                what_was_acknowledged_is_seen_at_once;
+            policies:
+                policies_are_replaced_as_a_whole_and_seen_at_once,
+                policies_leave_the_entities_alone,
+                policies_go_with_their_table;
+            properties:
+                an_update_replaces_the_sections_it_has,
+                a_new_account_has_the_initial_properties,
+                updates_of_different_sections_are_all_kept;
+            figures:
+                figures_follow_the_operations,
+                a_purge_ends,
+                a_closed_engine_is_reported_as_closed;
+            closing:
+                every_call_after_close_answers_closed,
+                commits_on_their_way_are_answered_when_the_engine_closes;
+        ]);
+    };
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "every engine is opened alike")]
+fn open_memory(clock: ManualClock) -> Option<(Memory<ManualClock>, ())> {
+    Some((Memory::new(clock), ()))
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "every engine is opened alike")]
+fn open_embedded(clock: ManualClock) -> Option<(Embedded, tempfile::TempDir)> {
+    let folder = tempfile::tempdir().unwrap();
+    Some((Embedded::open(folder.path(), &EmbeddedOptions::default(), clock).unwrap(), folder))
+}
+
+fn open_postgres(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
+    let url = Cluster::shared()?.database();
+    let options = PostgresOptions { url, password: None, connections_max: 8, distribute: false };
+    let open = Postgres::open(&options, clock);
+    Some((tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ()))
+}
+
+macro_rules! every_case_of_snapshots {
+    ($suite:ident, $open:expr) => {
+        suite!($suite, $open, [
+            snapshots:
+                a_snapshot_is_of_one_instant_and_fills_an_engine,
+                a_snapshot_of_nothing_fills_an_empty_engine,
+                a_sink_ends_the_reading_of_a_snapshot,
+                a_snapshot_is_read_while_its_engine_is_open;
+        ]);
+    };
+}
+
+every_case!(memory, open_memory);
+every_case!(embedded, open_embedded);
+every_case!(postgres, open_postgres);
+every_case_of_snapshots!(snapshots_of_memory, open_memory);
+every_case_of_snapshots!(snapshots_of_embedded, open_embedded);

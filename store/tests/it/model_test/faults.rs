@@ -1,0 +1,148 @@
+//! Times in which the embedded engine cannot write: the process may not make any file longer than it is.
+//!
+//! The limit of the operating system comes with a signal that ends a process which does not ignore it. Ignoring is inherited
+//! by the programs that a shell starts, so the test runs as a child of one.
+
+use super::{Choices, Opens, Pair, all_of, aside};
+use crate::support::*;
+use model::{DateTime, EdmValue, Mutation, RecordBuilder, Transaction};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use store::{CommitError, Embedded, EmbeddedOptions, Engine, Fault, TableKey};
+
+const CHILD: &str = "ROWHOUSE_MODEL_CHILD";
+/// Most transactions while nothing can be written.
+const TRANSACTIONS_MAX: usize = 8;
+/// Longest time until writes are possible again.
+const RESUMPTION_MAX: Duration = TIMEOUT;
+
+/// What became of the writes while nothing could be written.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    times: u64,
+    interrupted: u64,
+    happened: u64,
+    refused: u64,
+}
+
+/// Whether this process ignores the signal.
+pub(crate) fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// Runs a test of this program, by its full name, alone in a process that ignores the signal.
+pub(crate) fn run_as_child(test: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#]).arg(std::env::current_exe().unwrap());
+    let output = shell.args(["--exact", test, "--nocapture"]).env(CHILD, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    println!("{said}");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "there is no test of the name {test}");
+}
+
+/// Lets no file grow beyond so many bytes.
+fn limit_files(bytes: Option<u64>) {
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
+}
+
+/// A write that fails after bytes of a client that look like a complete batch of the journal.
+pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
+    const VALUE_BYTES: usize = 60_000;
+    let folder = tempfile::tempdir().unwrap();
+    let options = EmbeddedOptions { min_free_bytes: 0, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder.path(), &options, ManualClock::at(START_TICKS)).unwrap();
+    engine.create_table(&aside()).await.unwrap();
+    commit_one(&engine, &aside(), upsert("p", "before", 1)).await.unwrap();
+    // One item: the removal of a key without bytes.
+    let item = [&[2, 1, 0][..], &1_u64.to_le_bytes(), &[0; 10]].concat();
+    let checksum = xxhash_rust::xxh3::xxh3_64(&item).to_le_bytes();
+    let batch = [&[1, 1, 0, 0, 0][..], &1000_u64.to_le_bytes(), &item, &[3], &checksum, b"FJL\x03"].concat();
+    let mut properties = RecordBuilder::default();
+    properties.push("value", EdmValue::Binary(&batch.repeat(VALUE_BYTES / batch.len())));
+    let written = std::fs::read(folder.path().join("database/0.jnl")).unwrap();
+    let written = written.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    limit_files(Some((written + VALUE_BYTES / 2) as u64));
+    let mutation = Mutation::InsertOrReplace { key: key("p", "torn"), properties };
+    let answer = commit_one(&engine, &aside(), mutation).await;
+    assert!(matches!(answer, Err(CommitError::Fault(Fault::Interrupted))), "{answer:?}");
+    limit_files(None);
+    let began = Instant::now();
+    while commit_one(&engine, &aside(), upsert("p", "later", 1)).await.is_err() {
+        assert!(began.elapsed() < RESUMPTION_MAX, "writes do not resume");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(names(&all(&engine, &aside()).await), ["p/before", "p/later"]);
+}
+
+impl<O: Opens> Pair<O> {
+    /// A time in which nothing can be written, or only a little.
+    pub(crate) async fn fault(&mut self, random: &mut Choices) -> String {
+        self.faults.times += 1;
+        limit_files(Some(random.below(4096) as u64));
+        let mut in_doubt = None;
+        for _ in 0..TRANSACTIONS_MAX {
+            let (table, transaction) = (random.table(), random.transaction(&self.stamps));
+            match self.durable().commit(&table, transaction.clone()).await {
+                Err(CommitError::Fault(Fault::Suspended)) => self.faults.refused += 1,
+                Err(CommitError::Fault(Fault::Interrupted)) => {
+                    assert!(in_doubt.is_none(), "nothing is written between a failure and the end of an outage");
+                    in_doubt = Some((table, transaction));
+                }
+                answer => {
+                    // A refusal, or an end of the outage between two looks at the limit.
+                    let memory = self.commit_in_memory(&table, transaction).await;
+                    assert_eq!(format!("{memory:?}"), format!("{answer:?}"), "while nothing could be written");
+                }
+            }
+        }
+        limit_files(None);
+        self.wait_for_service(in_doubt).await;
+        self.compare_all().await;
+        "a fault".to_owned()
+    }
+
+    /// Waits until a write succeeds, and learns what became of the one in doubt.
+    async fn wait_for_service(&mut self, in_doubt: Option<(TableKey, Transaction)>) {
+        let began = Instant::now();
+        // Stamps that were given out in vain are skipped.
+        let last = self.stamps.iter().max().copied().unwrap_or(DateTime::MIN).ticks();
+        let resumed_at = last.max(START_TICKS) + 1_000_000;
+        let transaction = || Transaction::single(upsert("p", "r", 1));
+        let mut clock_is_set = false;
+        let written = loop {
+            // What happened during the fault was stamped by the clock as it was.
+            if !clock_is_set && self.durable().get(&aside(), &key("p", "r")).await.is_ok() && self.is_writable().await {
+                self.resolve(in_doubt.clone()).await;
+                self.clock.set(resumed_at);
+                clock_is_set = true;
+            }
+            if clock_is_set && let Ok(written) = self.durable().commit(&aside(), transaction()).await {
+                break written;
+            }
+            assert!(began.elapsed() < RESUMPTION_MAX, "writes do not resume");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        let memory = self.commit_in_memory(&aside(), transaction()).await.unwrap();
+        assert_eq!(memory, written);
+    }
+
+    /// Whether writes are possible. What is tried leaves no trace.
+    async fn is_writable(&self) -> bool {
+        let nothing = Transaction::single(delete("absent", "absent"));
+        !matches!(self.durable().commit(&aside(), nothing).await, Err(CommitError::Fault(_)))
+    }
+
+    /// Finds out whether a transaction in doubt happened, by all of its table.
+    async fn resolve(&mut self, in_doubt: Option<(TableKey, Transaction)>) {
+        let Some((table, transaction)) = in_doubt else { return };
+        self.faults.interrupted += 1;
+        if all_of(&self.memory, &table).await == all_of(self.durable(), &table).await {
+            return;
+        }
+        self.faults.happened += 1;
+        self.commit_in_memory(&table, transaction).await.unwrap();
+    }
+}

@@ -1,0 +1,287 @@
+//! Random operations on a durable engine and on the memory engine, which must answer alike, also across restarts and
+//! times in which the embedded engine cannot write.
+//!
+//! A run is determined by its seed, which is printed; `ROWHOUSE_SEED` replays one, `ROWHOUSE_STEPS` makes it longer, and
+//! `ROWHOUSE_TRACE` prints every step. Where a write that fails is torn depends on the time, and nothing else does.
+
+mod faults;
+mod random;
+
+use crate::support::*;
+use faults::Faults;
+use model::{AccountName, DateTime, Entity, KeyRange, Transaction, Written};
+use random::Choices;
+use std::time::Duration;
+use store::{
+    CommitError, Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres, PostgresOptions, Scan, TableKey,
+};
+use test_support::cluster::Cluster;
+
+/// One restart in so many takes the durability that waits for the disk; more would make the test wait for it all the time.
+const SYNC_SHARE: usize = 16;
+/// How far above its stamps a table on PostgreSQL may keep the next one of its name, and more.
+const CREATION_LEAD_TICKS: i64 = 20_000_000;
+/// One step in so many is a time in which nothing can be written.
+const FAULT_SHARE: usize = 4000;
+
+/// How the durable engine is opened, again and again.
+trait Opens {
+    type Engine: Engine;
+
+    const STEPS_DEFAULT: u64;
+    /// Whether all stamps of the engine have one order, whatever the clock says.
+    const HAS_ORDER_OF_STAMPS: bool;
+    /// Whether there are times in which this process cannot write its files.
+    const HAS_FAULTS: bool;
+
+    async fn open(&self, clock: ManualClock, durability: Durability) -> Self::Engine;
+}
+
+struct InFolder(tempfile::TempDir);
+
+impl Opens for InFolder {
+    type Engine = Embedded;
+    const STEPS_DEFAULT: u64 = 100_000;
+    const HAS_ORDER_OF_STAMPS: bool = true;
+    const HAS_FAULTS: bool = true;
+
+    async fn open(&self, clock: ManualClock, durability: Durability) -> Embedded {
+        let options = EmbeddedOptions { durability, min_free_bytes: 0, ..EmbeddedOptions::default() };
+        Embedded::open(self.0.path(), &options, clock).unwrap()
+    }
+}
+
+struct InDatabase(String);
+
+impl Opens for InDatabase {
+    type Engine = Postgres<ManualClock>;
+    const STEPS_DEFAULT: u64 = 3000;
+    // A server knows nothing of the stamps of another, or of the one before it, but those that its writes meet. And a
+    // table that is created again begins some time after the stamps of the one before it.
+    const HAS_ORDER_OF_STAMPS: bool = false;
+    const HAS_FAULTS: bool = false;
+
+    async fn open(&self, clock: ManualClock, _: Durability) -> Postgres<ManualClock> {
+        let options = PostgresOptions { url: self.0.clone(), password: None, connections_max: 4, distribute: false };
+        Postgres::open(&options, clock).await.unwrap()
+    }
+}
+
+/// The two engines, and what they answered so far.
+struct Pair<O: Opens> {
+    opens: O,
+    clock: ManualClock,
+    memory: Memory<ManualClock>,
+    durable: Option<O::Engine>,
+    /// The Timestamps that were given out, for conditions that may hold.
+    stamps: Vec<DateTime>,
+    /// What the clock was set to by [`Self::lead`].
+    leading: i64,
+    /// What became of the times in which nothing could be written.
+    faults: Faults,
+}
+
+/// A table that chance does not touch.
+fn aside() -> TableKey {
+    table_of("account3", "Aside")
+}
+
+impl<O: Opens> Pair<O> {
+    async fn new(opens: O) -> Self {
+        let clock = ManualClock::at(START_TICKS);
+        let durable = Some(opens.open(clock.clone(), INTERVAL).await);
+        let (memory, faults) = (Memory::new(clock.clone()), Faults::default());
+        let pair = Self { opens, memory, clock, durable, stamps: Vec::new(), leading: START_TICKS, faults };
+        same("create aside", (pair.memory.create_table(&aside()).await, pair.durable().create_table(&aside()).await));
+        pair
+    }
+
+    fn durable(&self) -> &O::Engine {
+        self.durable.as_ref().unwrap()
+    }
+
+    async fn reopen(&mut self, closes_first: bool, durability: Durability) {
+        let durable = self.durable.take().unwrap();
+        if closes_first {
+            durable.close().await.unwrap();
+        }
+        drop(durable);
+        self.durable = Some(self.opens.open(self.clock.clone(), durability).await);
+    }
+
+    /// Where stamps have no order of their own, the clock has to lead for the engines to give the same ones: it is set
+    /// after every stamp so far, and `further`.
+    fn lead(&mut self, further: i64) {
+        if !O::HAS_ORDER_OF_STAMPS {
+            self.leading += 1 + further;
+            self.clock.set(self.leading);
+        }
+    }
+
+    /// Applies a transaction to the memory engine alone.
+    async fn commit_in_memory(
+        &mut self,
+        table: &TableKey,
+        transaction: Transaction,
+    ) -> Result<Vec<Written>, CommitError> {
+        let answer = self.memory.commit(table, transaction).await;
+        self.stamps.extend(answer.iter().flatten().filter_map(|written| match written {
+            Written::Stored(stamp) => Some(*stamp),
+            Written::Deleted => None,
+        }));
+        answer
+    }
+
+    /// A query as the server makes one, with the ranges of its plan, against a look at everything.
+    async fn planned_query(&mut self, table: &TableKey, random: &mut Choices) -> String {
+        let filter = random.filter(3);
+        let planned = Scan { ranges: model::plan::plan(Some(&filter)).ranges, filter: Some(filter), ..scan_all() };
+        let everything = Scan { ranges: vec![KeyRange::all()], ..planned.clone() };
+        let entities = |answer: Result<(Kept, _), _>| answer.map(|(kept, _)| kept.entities);
+        let memory = self.memory.scan(table, everything, Kept::default()).await;
+        let embedded = self.durable().scan(table, planned.clone(), Kept::default()).await;
+        same(&format!("query {table:?} {planned:?}"), (entities(memory), entities(embedded)))
+    }
+
+    /// Compares everything.
+    async fn compare_all(&self) {
+        for account in ["account1", "account2"] {
+            for name in ["Alpha", "Beta", "gamma"] {
+                let table = table_of(account, name);
+                same("all entities", (all_of(&self.memory, &table).await, all_of(self.durable(), &table).await));
+                let answers = (self.memory.policies(&table).await, self.durable().policies(&table).await);
+                same("all policies", answers);
+            }
+        }
+    }
+
+    async fn step(&mut self, random: &mut Choices) -> String {
+        if O::HAS_FAULTS && random.one_in(FAULT_SHARE) {
+            return self.fault(random).await;
+        }
+        let table = random.table();
+        match random.below(40) {
+            0 => {
+                let answers = (self.memory.create_table(&table).await, self.durable().create_table(&table).await);
+                self.lead(CREATION_LEAD_TICKS);
+                same(&format!("create {table:?}"), answers)
+            }
+            1 if random.one_in(2) => {
+                let answers = (self.memory.delete_table(&table).await, self.durable().delete_table(&table).await);
+                same(&format!("delete {table:?}"), answers)
+            }
+            2 => {
+                let (from, limit) = (random.one(&["", "alpha", "b"]), random.below(4));
+                let account = AccountName::new(table.account.as_str()).unwrap();
+                let memory = self.memory.list_tables(&account, from, limit).await;
+                same("list", (memory, self.durable().list_tables(&account, from, limit).await))
+            }
+            3 if random.one_in(10) => {
+                let closes_first = random.one_in(2);
+                let durability = if random.one_in(SYNC_SHARE) { Durability::Sync } else { INTERVAL };
+                self.reopen(closes_first, durability).await;
+                format!("reopen with {durability:?}, closing first: {closes_first}")
+            }
+            4 => {
+                let ticks = START_TICKS + i64::try_from(random.below(100_000)).unwrap();
+                self.clock.set(ticks);
+                format!("the clock says {ticks}")
+            }
+            5 => {
+                let policies = random.policies();
+                let what = format!("set {policies:?} of {table:?}");
+                let memory = self.memory.set_policies(&table, policies.clone()).await;
+                same(&what, (memory, self.durable().set_policies(&table, policies).await))
+            }
+            6 => {
+                let answers = (self.memory.policies(&table).await, self.durable().policies(&table).await);
+                same(&format!("policies of {table:?}"), answers)
+            }
+            7..=9 => self.planned_query(&table, random).await,
+            10..=12 => {
+                let scan = random.scan();
+                let answers = (
+                    self.memory.scan(&table, scan.clone(), Kept::default()).await,
+                    self.durable().scan(&table, scan.clone(), Kept::default()).await,
+                );
+                same(&format!("scan {table:?} {scan:?}"), answers)
+            }
+            13..=18 => {
+                let key = random.entity();
+                let answers = (self.memory.get(&table, &key).await, self.durable().get(&table, &key).await);
+                same(&format!("get {table:?} {key:?}"), answers)
+            }
+            _ => {
+                let transaction = random.transaction(&self.stamps);
+                self.lead(0);
+                let what = format!("commit {table:?} {transaction:?}");
+                let memory = self.commit_in_memory(&table, transaction.clone()).await;
+                same(&what, (memory, self.durable().commit(&table, transaction).await))
+            }
+        }
+    }
+}
+
+/// Not synced before the answer; what a crash of the process leaves is the same.
+const INTERVAL: Durability = Durability::Interval(Duration::from_millis(50));
+
+/// A folder in memory if there is one with room: what survives what is for other tests to find out, and this one would
+/// wait for the disk most of its time.
+fn data_folder() -> tempfile::TempDir {
+    const MEMORY: &str = "/dev/shm";
+    const ROOM_BYTES_MIN: u64 = 1 << 30;
+    let room = rustix::fs::statvfs(MEMORY).map_or(0, |answer| answer.f_bavail * answer.f_frsize);
+    let in_memory = (room >= ROOM_BYTES_MIN).then(|| tempfile::tempdir_in(MEMORY).ok()).flatten();
+    in_memory.unwrap_or_else(|| tempfile::tempdir().unwrap())
+}
+
+async fn all_of<E: Engine>(engine: &E, table: &TableKey) -> Option<Vec<Entity>> {
+    engine.scan(table, scan_all(), Kept::default()).await.ok().map(|(kept, _)| kept.entities)
+}
+
+fn same<T: std::fmt::Debug>(what: &str, (memory, embedded): (T, T)) -> String {
+    let (memory, embedded) = (format!("{memory:?}"), format!("{embedded:?}"));
+    assert_eq!(memory, embedded, "the engines differ in: {what}");
+    what.to_owned()
+}
+
+#[test]
+fn the_embedded_engine_answers_as_the_memory_engine() {
+    if !faults::is_child() {
+        return faults::run_as_child("model_test::the_embedded_engine_answers_as_the_memory_engine");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(answers_as_the_memory_engine(InFolder(data_folder())));
+}
+
+#[test]
+fn an_outage_ends_whatever_was_being_written() {
+    if !faults::is_child() {
+        return faults::run_as_child("model_test::an_outage_ends_whatever_was_being_written");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(faults::outage_in_a_value_that_holds_a_batch());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_engine_on_postgresql_answers_as_the_memory_engine() {
+    let Some(cluster) = Cluster::shared() else { return };
+    answers_as_the_memory_engine(InDatabase(cluster.database())).await;
+}
+
+async fn answers_as_the_memory_engine<O: Opens>(opens: O) {
+    let steps = setting("ROWHOUSE_STEPS").unwrap_or(O::STEPS_DEFAULT);
+    println!("ROWHOUSE_STEPS={steps}");
+    let mut pair = Pair::new(opens).await;
+    let mut random = Choices(Random::from_environment(SEED));
+    for step in 0..steps {
+        let what = pair.step(&mut random).await;
+        if std::env::var_os("ROWHOUSE_TRACE").is_some() {
+            println!("{step}: {what}");
+        }
+    }
+    // Besides what the steps compared, in the end everything must be equal, also after a restart.
+    pair.reopen(true, Durability::Sync).await;
+    pair.compare_all().await;
+    println!("{:?}", pair.faults);
+}

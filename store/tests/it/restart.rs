@@ -1,0 +1,46 @@
+//! What a durable engine has in memory is there again after a restart.
+
+use crate::support::*;
+use model::service_properties::{Logging, RetentionDays};
+use model::{AccountName, MetricsTable, ServiceProperties, ServicePropertiesUpdate, TableName};
+use store::{Embedded, EmbeddedOptions, Engine, Postgres, PostgresOptions, TableKey};
+use test_support::cluster::Cluster;
+
+#[tokio::test]
+async fn service_properties_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let open =
+        async || Embedded::open(folder.path(), &EmbeddedOptions::default(), ManualClock::at(START_TICKS)).unwrap();
+    survives_a_restart(open).await;
+}
+
+#[tokio::test]
+async fn service_properties_in_a_database_survive_a_restart() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    let options = PostgresOptions { url, password: None, connections_max: 4, distribute: false };
+    survives_a_restart(async || Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap()).await;
+}
+
+async fn survives_a_restart<E: Engine>(open: impl AsyncFn() -> E) {
+    let (one, two) = (AccountName::new(ACCOUNT).unwrap(), AccountName::new("account2").unwrap());
+    let logging = Logging { read: true, retention: RetentionDays::new(5), ..Logging::default() };
+    let logged = ServicePropertiesUpdate { logging: Some(logging), ..ServicePropertiesUpdate::default() };
+
+    let engine = open().await;
+    engine.update_service_properties(&one, cors_update("https://b.example")).await.unwrap();
+    engine.update_service_properties(&one, cors_update("https://a.example")).await.unwrap();
+    engine.update_service_properties(&one, logged.clone()).await.unwrap();
+    engine.create_table(&table("abc")).await.unwrap();
+    let metrics = TableKey { name: TableName::of_metrics(MetricsTable::MinutePrimary), ..table("any") };
+    engine.create_table(&metrics).await.unwrap();
+    engine.close().await.unwrap();
+    drop(engine);
+
+    let engine = open().await;
+    let expected = ServiceProperties::default().updated(cors_update("https://a.example")).updated(logged);
+    assert_eq!(*engine.service_properties(&one).unwrap(), expected);
+    assert_eq!(*engine.service_properties(&two).unwrap(), ServiceProperties::default());
+    assert!(engine.table(&table("abc")).await.unwrap().is_some());
+    assert!(engine.table(&metrics).await.unwrap().is_some());
+}

@@ -1,0 +1,399 @@
+//! Several engines on one database, as several servers have them: what one does the others see, and the Timestamps of
+//! an entity grow whichever server writes, however far the clocks are apart.
+
+use crate::support::*;
+use model::{
+    AccountName, Condition, DateTime, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy, Transaction,
+};
+use model::{ServiceProperties, Written};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use store::postgres::PROPERTIES_VISIBLE_WITHIN;
+use store::{CatalogError, CommitError, Engine, Postgres, PostgresOptions, ReadError};
+use test_support::cluster::Cluster;
+
+/// In ticks.
+const HOUR: i64 = 36_000_000_000;
+const SECOND: i64 = 10_000_000;
+
+type Server = Arc<Postgres<ManualClock>>;
+
+async fn open(url: &str, ticks: i64) -> Server {
+    let options = PostgresOptions { url: url.to_owned(), password: None, connections_max: 6, distribute: false };
+    Arc::new(Postgres::open(&options, ManualClock::at(ticks)).await.unwrap())
+}
+
+/// Three servers on a new database, whose clocks are hours apart.
+async fn three() -> Option<(&'static Cluster, String, [Server; 3])> {
+    let cluster = Cluster::shared()?;
+    let url = cluster.database();
+    // At once, as when a whole group is started: one of them makes the schema.
+    let at = |hours| open(&url, START_TICKS + 10 * HOUR + hours * HOUR);
+    let (a, b, c) = tokio::join!(at(0), at(-5), at(3));
+    Some((cluster, url.clone(), [a, b, c]))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_and_policies_of_one_server_are_seen_by_the_others_at_once() {
+    let Some((_, _, [a, b, c])) = three().await else { return };
+    let table = table("Shared");
+    a.create_table(&table).await.unwrap();
+    assert!(matches!(b.create_table(&table).await, Err(CatalogError::AlreadyExists)));
+    // Every one knows the id of the table from here on.
+    for (n, server) in [&a, &b, &c].into_iter().enumerate() {
+        commit_one(&**server, &table, insert("p", &n.to_string(), 1)).await.unwrap();
+        assert_eq!(all(&**server, &table).await.len(), n + 1);
+        assert!(server.get(&table, &key("p", "0")).await.unwrap().is_some());
+    }
+    let policies = StoredAccessPolicies::new(vec![StoredAccessPolicy::new("x").unwrap()]).unwrap();
+    b.set_policies(&table, policies.clone()).await.unwrap();
+    assert_eq!(a.policies(&table).await.unwrap(), policies);
+    b.delete_table(&table).await.unwrap();
+    let written = commit_one(&*a, &table, insert("p", "late", 1)).await;
+    assert!(matches!(written, Err(CommitError::TableNotFound)), "{written:?}");
+    assert!(matches!(c.get(&table, &key("p", "0")).await, Err(ReadError::TableNotFound)));
+    assert!(matches!(c.scan(&table, scan_all(), Kept::default()).await, Err(ReadError::TableNotFound)));
+    c.create_table(&table).await.unwrap();
+    // Those that knew the old table find the new one.
+    commit_one(&*a, &table, insert("p", "new", 1)).await.unwrap();
+    assert_eq!(names(&all(&*b, &table).await), ["p/new"]);
+    assert!(b.policies(&table).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_properties_are_seen_by_the_others_in_time() {
+    let Some((_, _, [a, b, c])) = three().await else { return };
+    let account = AccountName::new(ACCOUNT).unwrap();
+    let expected = ServiceProperties::default().updated(cors_update("https://a.example"));
+    a.update_service_properties(&account, cors_update("https://a.example")).await.unwrap();
+    assert_eq!(*a.service_properties(&account).unwrap(), expected, "at once where it was set");
+    let changed = Instant::now();
+    for server in [&b, &c] {
+        while *server.service_properties(&account).unwrap() != expected {
+            assert!(changed.elapsed() < PROPERTIES_VISIBLE_WITHIN);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stamps_of_an_entity_grow_whoever_writes_and_deletes_it() {
+    let Some((_, _, servers)) = three().await else { return };
+    let table = table("Stamped");
+    servers[0].create_table(&table).await.unwrap();
+    let mut last = None;
+    for n in 0..60 {
+        // Each pair of servers comes one after the other, with and without a deletion between.
+        let server = &*servers[[0, 1, 2, 1, 0, 2][n % 6]];
+        if n % 4 == 3 {
+            commit_one(server, &table, delete("p", "r")).await.unwrap();
+            continue;
+        }
+        let is_there = server.get(&table, &key("p", "r")).await.unwrap().is_some();
+        let mutation = if is_there { upsert("p", "r", 1) } else { insert("p", "r", 1) };
+        let now = Some(stamp(commit_one(server, &table, mutation).await.unwrap()));
+        assert!(now > last, "write {n}: {now:?} after {last:?}");
+        last = now;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_stamp_of_an_entity_comes_twice_from_servers_that_race() {
+    let Some((_, _, servers)) = three().await else { return };
+    let table = table("Raced");
+    servers[0].create_table(&table).await.unwrap();
+    let mut tasks = Vec::new();
+    for task in 0..6_usize {
+        let (server, table) = (Arc::clone(&servers[task % 3]), table.clone());
+        tasks.push(tokio::spawn(async move {
+            let mut stamps = Vec::new();
+            for n in 0..50 {
+                let key = key("p", "r");
+                let mutation = match (n + task) % 3 {
+                    0 => Mutation::Insert { key, properties: properties(&[("value", 1)]) },
+                    1 => Mutation::InsertOrReplace { key, properties: properties(&[("value", 2)]) },
+                    _ => Mutation::Delete { key, condition: Condition::Any },
+                };
+                match commit_one(&*server, &table, mutation).await {
+                    Ok(Written::Stored(stamp)) => stamps.push(stamp),
+                    Ok(Written::Deleted)
+                    | Err(CommitError::Refused(0, MutationError::AlreadyExists | MutationError::NotFound)) => {}
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+            stamps
+        }));
+    }
+    let all = distinct(tasks).await;
+    assert!(all.len() > 50, "{}", all.len());
+}
+
+/// The stamps that writers were given, each its own in order, and none of them twice.
+async fn distinct(writers: Vec<tokio::task::JoinHandle<Vec<DateTime>>>) -> BTreeSet<DateTime> {
+    let (mut all, mut count) = (BTreeSet::new(), 0);
+    for writer in writers {
+        let stamps = writer.await.unwrap();
+        assert!(stamps.is_sorted_by(|one, next| one < next), "each sees its own writes in order");
+        count += stamps.len();
+        all.extend(stamps);
+    }
+    assert_eq!(all.len(), count);
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_created_again_goes_on_with_later_stamps_whoever_deletes_and_creates_it() {
+    let Some((cluster, url, servers)) = three().await else { return };
+    let table = table("Again");
+    let mut last = None;
+    for round in 0..12 {
+        // The last writer of the old table and the first one of the new table: those who are ahead and behind in all
+        // combinations, and the servers that delete and create are others.
+        let [creator, first, second, deleter] = [round / 3, round, round + 1, round / 2].map(|n| &*servers[n % 3]);
+        creator.create_table(&table).await.unwrap();
+        for (server, mutation) in [(first, insert("p", "r", 1)), (second, upsert("p", "r", 2))] {
+            let now = Some(stamp(commit_one(server, &table, mutation).await.unwrap()));
+            assert!(now > last, "round {round}: {now:?} after {last:?}");
+            last = now;
+        }
+        deleter.delete_table(&table).await.unwrap();
+        let began = Instant::now();
+        while round % 4 == 0 && cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables").trim() != "0" {
+            assert!(began.elapsed() < TIMEOUT, "the purge does not come to an end");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_stamp_comes_twice_in_a_table_that_is_created_again_and_again_under_writers() {
+    const ROUNDS: u8 = 30;
+    let Some((_, _, servers)) = three().await else { return };
+    let table = table("Reborn");
+    let is_over = Arc::new(AtomicBool::new(false));
+    servers[0].create_table(&table).await.unwrap();
+    let mut tasks = Vec::new();
+    for task in 0..6_usize {
+        let (server, table, is_over) = (Arc::clone(&servers[task % 3]), table.clone(), Arc::clone(&is_over));
+        tasks.push(tokio::spawn(async move {
+            let mut stamps = Vec::new();
+            while !is_over.load(Ordering::SeqCst) {
+                match commit_one(&*server, &table, upsert("p", "r", 1)).await {
+                    Ok(written) => stamps.push(stamp(written)),
+                    Err(CommitError::TableNotFound) => tokio::time::sleep(Duration::from_millis(1)).await,
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+            stamps
+        }));
+    }
+    for round in 0..usize::from(ROUNDS) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        servers[round % 3].delete_table(&table).await.unwrap();
+        servers[(round / 3) % 3].create_table(&table).await.unwrap();
+    }
+    is_over.store(true, Ordering::SeqCst);
+    let all = distinct(tasks).await;
+    assert!(all.len() > 60, "{}", all.len());
+    // Each new table begins a second later at most, after the furthest clock, which is three hours ahead.
+    let ahead = START_TICKS + 13 * HOUR;
+    let latest = all.last().unwrap().ticks();
+    assert!((ahead..ahead + (i64::from(ROUNDS) + 1) * SECOND).contains(&latest), "{latest} is too far behind {ahead}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stamps_do_not_run_away_from_the_clock_when_a_table_is_created_again_and_again() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 2, distribute: false };
+    let clock = ManualClock::at(START_TICKS);
+    let engine = Postgres::open(&options, clock.clone()).await.unwrap();
+    let table = table("Brief");
+    let mut last = None;
+    for round in 0..60 {
+        // Each table lives for two seconds.
+        clock.set(START_TICKS + round * 2 * SECOND);
+        engine.create_table(&table).await.unwrap();
+        for half in 0..4 {
+            let now = START_TICKS + (round * 4 + half) * SECOND / 2;
+            clock.set(now);
+            let written = stamp(commit_one(&engine, &table, upsert("p", "r", half)).await.unwrap());
+            assert!(Some(written) > last && written.ticks() < now + SECOND, "{written:?} at {now} after {last:?}");
+            last = Some(written);
+        }
+        engine.delete_table(&table).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_many_inserts_wins_across_servers() {
+    let Some((_, _, servers)) = three().await else { return };
+    let table = table("Contested");
+    servers[0].create_table(&table).await.unwrap();
+    for round in 0..20 {
+        let mut tasks = Vec::new();
+        for server in &servers {
+            let (server, table) = (Arc::clone(server), table.clone());
+            tasks.push(tokio::spawn(
+                async move { commit_one(&*server, &table, insert("p", &round.to_string(), 1)).await },
+            ));
+        }
+        let mut winners = 0;
+        for task in tasks {
+            match task.await.unwrap() {
+                Ok(_) => winners += 1,
+                Err(CommitError::Refused(0, MutationError::AlreadyExists)) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(winners, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_deleted_under_writers_leaves_nothing_behind() {
+    let Some((cluster, url, servers)) = three().await else { return };
+    let table = table("Doomed");
+    let mut deletions = Vec::new();
+    for _ in 0..3 {
+        servers[0].create_table(&table).await.unwrap();
+        let mut writers = Vec::new();
+        for (number, server) in servers.iter().enumerate() {
+            let (server, table) = (Arc::clone(server), table.clone());
+            writers.push(tokio::spawn(async move {
+                for n in 0.. {
+                    let mutations = (0..20).map(|row| upsert(&format!("{number}"), &format!("{n}-{row}"), n));
+                    match server.commit(&table, Transaction::new(mutations.collect()).unwrap()).await {
+                        Ok(_) => {}
+                        Err(CommitError::TableNotFound) => return,
+                        Err(other) => panic!("{other:?}"),
+                    }
+                }
+            }));
+        }
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        let began = Instant::now();
+        servers[1].delete_table(&table).await.unwrap();
+        deletions.push(began.elapsed());
+        for writer in writers {
+            writer.await.unwrap();
+        }
+    }
+    // The machine may hold one up.
+    assert!(deletions.iter().min().unwrap() < &Duration::from_secs(1), "writers hold up the deletion: {deletions:?}");
+    // The one that purged may die at any time; the others go on.
+    let [a, b, c] = servers;
+    drop((a, b));
+    let left = "SELECT (SELECT count(*) FROM rowhouse_entities) + (SELECT count(*) FROM rowhouse_graves) \
+                + (SELECT count(*) FROM rowhouse_tables)";
+    let began = Instant::now();
+    while cluster.sql(&url, left).trim() != "0" {
+        assert!(began.elapsed() < TIMEOUT, "{} rows are left", cluster.sql(&url, left));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    c.close().await.unwrap();
+}
+
+/// Fills the only table of a database with entities that are never read.
+fn fill(cluster: &Cluster, url: &str, count: u32) {
+    let fill = format!(
+        "INSERT INTO rowhouse_entities SELECT (SELECT int8send(id) FROM rowhouse_tables WHERE NOT is_deleted) \
+         || convert_to((n % 50)::text, 'UTF8'), convert_to(n::text, 'UTF8'), '' FROM generate_series(1, {count}) n"
+    );
+    cluster.sql(url, &fill);
+}
+
+fn entities_left(cluster: &Cluster, url: &str) -> u32 {
+    cluster.sql(url, "SELECT count(*) FROM rowhouse_entities").trim().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_whose_server_is_lost_is_finished_by_another_one() {
+    const ENTITIES: u32 = 20_000;
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    let table = table("Large");
+    let mut left = ENTITIES;
+    let first = open(&url, START_TICKS).await;
+    first.create_table(&table).await.unwrap();
+    fill(cluster, &url, ENTITIES);
+    // A purge goes by the order of the keys, and waits for transactions that hold an entity.
+    let hold = || {
+        let entity = "SELECT partition, row FROM rowhouse_entities ORDER BY partition, row OFFSET 5000 LIMIT 1";
+        let lock = format!("PERFORM 1 FROM rowhouse_entities WHERE (partition, row) = ({entity}) FOR UPDATE");
+        cluster.open_transaction(&url, &format!("DO $$ BEGIN {lock}; END $$"))
+    };
+    let mut held = hold();
+    first.delete_table(&table).await.unwrap();
+    let mut servers = vec![first];
+    // Each gets some way, and is lost in the middle of a transaction.
+    for _ in 0..3 {
+        let began = Instant::now();
+        while entities_left(cluster, &url) + 1000 > left {
+            assert!(began.elapsed() < TIMEOUT, "{left} entities are left");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        drop(servers.pop());
+        left = entities_left(cluster, &url);
+        assert!(left > 0, "there is something left to do");
+        drop(held);
+        held = hold();
+        servers.push(open(&url, START_TICKS).await);
+    }
+    drop(held);
+    let began = Instant::now();
+    while cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables").trim() != "0" {
+        assert!(began.elapsed() < TIMEOUT, "{} entities are left", entities_left(cluster, &url));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(entities_left(cluster, &url), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleting_a_table_touches_none_of_its_entities() {
+    let Some(cluster) = Cluster::shared() else { return };
+    for count in [0, 100_000] {
+        let url = cluster.database();
+        let table = table("Vast");
+        let engine = open(&url, START_TICKS).await;
+        engine.create_table(&table).await.unwrap();
+        fill(cluster, &url, count);
+        // No entity or grave can be read or written until this ends.
+        let locked =
+            cluster.open_transaction(&url, "LOCK TABLE rowhouse_entities, rowhouse_graves IN ACCESS EXCLUSIVE MODE");
+        engine.delete_table(&table).await.unwrap();
+        assert!(engine.table(&table).await.unwrap().is_none());
+        engine.create_table(&table).await.unwrap();
+        // One table is marked, one is new, one name is kept at most: nothing grows with the number of entities.
+        let rows = "SELECT (SELECT count(*) FROM rowhouse_tables WHERE is_deleted), \
+                    (SELECT count(*) FROM rowhouse_tables WHERE NOT is_deleted), (SELECT count(*) FROM rowhouse_floors)";
+        assert_eq!(cluster.sql(&url, rows).trim(), "1|1|1", "{count}");
+        drop(locked);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_longest_keys_are_kept_or_refused_and_never_a_fault() {
+    let Some((_, _, [a, ..])) = three().await else { return };
+    let table = table("Keys");
+    a.create_table(&table).await.unwrap();
+    // Random characters of three bytes each cannot be compressed.
+    let mut state = 7_u32;
+    let mut text = |length| {
+        (0..length)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                char::from_u32(0x4E00 + (state >> 16) % 0x5000).unwrap()
+            })
+            .collect::<String>()
+    };
+    let fits = (text(400), text(400));
+    commit_one(&*a, &table, insert(&fits.0, &fits.1, 1)).await.unwrap();
+    assert!(a.get(&table, &key(&fits.0, &fits.1)).await.unwrap().is_some());
+    let (partition, row) = (text(512), text(512));
+    let mutations = vec![insert(&partition, "short", 1), insert(&partition, &row, 1)];
+    let refused = a.commit(&table, Transaction::new(mutations).unwrap()).await;
+    assert!(matches!(refused, Err(CommitError::Refused(1, MutationError::EntityTooLarge))), "{refused:?}");
+    assert_eq!(all(&*a, &table).await.len(), 1);
+}

@@ -1,0 +1,163 @@
+//! What the tests of the engines share: names, entities, a clock that is set by hand, and a sink that keeps all.
+
+use model::{
+    AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange,
+    KeyText,
+};
+use model::{Mutation, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction, Written};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
+use store::{CommitError, Engine, EntitySink, Scan, ScanEnd, TableKey};
+pub(crate) use test_support::{Random, TIMEOUT};
+
+pub(crate) const ACCOUNT: &str = "account1";
+
+/// A number from the environment, by which a run is made longer or repeated.
+pub(crate) fn setting(name: &str) -> Option<u64> {
+    Some(std::env::var(name).ok()?.parse().expect("a number"))
+}
+
+/// The variable that sets the seed of the random tests.
+pub(crate) const SEED: &str = "ROWHOUSE_SEED";
+
+/// A clock that stands still until it is set.
+#[derive(Debug, Clone)]
+pub(crate) struct ManualClock(Arc<AtomicI64>);
+
+impl ManualClock {
+    pub(crate) fn at(ticks: i64) -> Self {
+        Self(Arc::new(AtomicI64::new(ticks)))
+    }
+
+    pub(crate) fn set(&self, ticks: i64) {
+        self.0.store(ticks, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> DateTime {
+        DateTime::from_ticks(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+}
+
+/// Where the clocks of the tests start, in ticks.
+pub(crate) const START_TICKS: i64 = 1_000_000_000;
+
+pub(crate) fn table(name: &str) -> TableKey {
+    table_of(ACCOUNT, name)
+}
+
+pub(crate) fn table_of(account: &str, name: &str) -> TableKey {
+    TableKey { account: AccountName::new(account).unwrap(), name: TableName::new(name).unwrap() }
+}
+
+pub(crate) fn key(partition: &str, row: &str) -> EntityKey {
+    EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(row).unwrap() }
+}
+
+pub(crate) fn properties(list: &[(&str, i64)]) -> RecordBuilder {
+    let mut builder = RecordBuilder::default();
+    for (name, value) in list {
+        builder.push(name, EdmValue::Int64(*value));
+    }
+    builder
+}
+
+pub(crate) fn insert(partition: &str, row: &str, value: i64) -> Mutation {
+    Mutation::Insert { key: key(partition, row), properties: properties(&[("value", value)]) }
+}
+
+pub(crate) fn upsert(partition: &str, row: &str, value: i64) -> Mutation {
+    Mutation::InsertOrReplace { key: key(partition, row), properties: properties(&[("value", value)]) }
+}
+
+pub(crate) fn delete(partition: &str, row: &str) -> Mutation {
+    Mutation::Delete { key: key(partition, row), condition: Condition::Any }
+}
+
+/// Sets one CORS rule, for an origin.
+pub(crate) fn cors_update(origin: &str) -> ServicePropertiesUpdate {
+    let rule = CorsRule::new(origin, "GET", "x-ms-*", "", 60).unwrap();
+    ServicePropertiesUpdate { cors: Some(CorsRules::new(vec![rule]).unwrap()), ..ServicePropertiesUpdate::default() }
+}
+
+pub(crate) async fn commit_one<E: Engine>(
+    engine: &E,
+    table: &TableKey,
+    mutation: Mutation,
+) -> Result<Written, CommitError> {
+    let written = engine.commit(table, Transaction::single(mutation)).await?;
+    assert_eq!(written.len(), 1);
+    Ok(written[0])
+}
+
+/// Commits upserts with the keys' place in the list as their value, in transactions of at most 100.
+pub(crate) async fn fill<E: Engine>(engine: &E, table: &TableKey, partition: &str, rows: &[String]) {
+    for chunk in rows.chunks(100) {
+        let mutations = chunk.iter().map(|row| upsert(partition, row, 1)).collect();
+        engine.commit(table, Transaction::new(mutations).unwrap()).await.unwrap();
+    }
+}
+
+pub(crate) fn stamp(written: Written) -> DateTime {
+    match written {
+        Written::Stored(stamp) => stamp,
+        Written::Deleted => panic!("the entity was deleted, not stored"),
+    }
+}
+
+pub(crate) fn value(record: &Record) -> i64 {
+    match record.view().unwrap().get("value").unwrap() {
+        Some(EdmValue::Int64(value)) => value,
+        other => panic!("no value: {other:?}"),
+    }
+}
+
+/// Keeps the entities of a page, and ends it after `most`.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) entities: Vec<Entity>,
+    pub(crate) most: Option<usize>,
+}
+
+impl EntitySink for Kept {
+    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+        let mut builder = RecordBuilder::default();
+        for property in entity.record.properties() {
+            let property = property.unwrap();
+            builder.push(property.name().unwrap(), property.value().unwrap());
+        }
+        let key = key(&entity.key.partition, &entity.key.row);
+        self.entities.push(Entity { key, record: builder.finish(entity.record.timestamp()) });
+        if self.most == Some(self.entities.len()) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+pub(crate) fn scan_all() -> Scan {
+    Scan {
+        ranges: vec![KeyRange::all()],
+        from: None,
+        filter: None,
+        limit: usize::MAX,
+        byte_budget: usize::MAX,
+        deadline: Instant::now() + TIMEOUT,
+    }
+}
+
+pub(crate) async fn page<E: Engine>(engine: &E, table: &TableKey, scan: Scan) -> (Vec<Entity>, ScanEnd) {
+    let (kept, end) = engine.scan(table, scan, Kept::default()).await.unwrap();
+    (kept.entities, end)
+}
+
+pub(crate) async fn all<E: Engine>(engine: &E, table: &TableKey) -> Vec<Entity> {
+    let (entities, end) = page(engine, table, scan_all()).await;
+    assert_eq!(end.next, None);
+    entities
+}
+
+/// The keys of entities as `partition/row`.
+pub(crate) fn names(entities: &[Entity]) -> Vec<String> {
+    entities.iter().map(|entity| format!("{}/{}", entity.key.partition.as_str(), entity.key.row.as_str())).collect()
+}

@@ -1,0 +1,244 @@
+//! A bank whose clerks move amounts between the drawers of one partition by transactions, while auditors read pages: no
+//! page ever shows another sum.
+
+use crate::client::{statuses, transact};
+use crate::{Client, Random, Response, TIMEOUT};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const DRAWERS: u64 = 24;
+const AMOUNT_AT_START: i64 = 1000;
+const TOTAL: i64 = DRAWERS.cast_signed() * AMOUNT_AT_START;
+
+/// Two queries with the same sum: the whole partition, and the entities in it that have an amount.
+pub const AUDITS: [&str; 2] = [
+    "/bank()?$filter=PartitionKey%20eq%20'p'",
+    "/bank()?$filter=PartitionKey%20eq%20'p'%20and%20Amount%20ge%200&$select=Amount",
+];
+
+/// Creates the table and its drawers.
+pub fn open_bank(client: &mut Client) {
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"bank"}"#).status, 201);
+    let drawers = (0..DRAWERS).map(|drawer| insert(drawer, AMOUNT_AT_START)).collect::<Vec<_>>();
+    assert_eq!(statuses(&transact(client, &drawers).unwrap()), vec![204; drawers.len()]);
+}
+
+/// Lets all clerks compare what is stored with what was acknowledged.
+pub fn learn(clerks: &mut [Clerk], client: &mut Client) {
+    for clerk in clerks {
+        clerk.learn(client);
+    }
+}
+
+/// Reads pages until the server is gone.
+pub fn audit(address: &str, path: &str, pages: &AtomicU64) {
+    let Ok(mut client) = Client::connect(address) else { return };
+    while let Ok(page) = client.try_request("GET", path, &[], b"") {
+        check_sum(&page);
+        pages.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Reads pages until `is_over`, and goes on after faults.
+pub fn audit_through_faults(address: &str, path: &str, pages: &AtomicU64, is_over: &AtomicBool) {
+    let mut client = Client::connect(address).unwrap();
+    while !is_over.load(Ordering::SeqCst) {
+        let page = client.request("GET", path, &[], b"");
+        if no_fault(&page).is_ok() {
+            check_sum(&page);
+            pages.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Checks the sum by both queries.
+pub fn check_sums(client: &mut Client) {
+    for path in AUDITS {
+        check_sum(&client.request("GET", path, &[], b""));
+    }
+}
+
+fn check_sum(page: &Response) {
+    assert_eq!(page.status, 200, "{page:?}");
+    assert_eq!(page.header("x-ms-continuation-nextpartitionkey"), None, "everything fits one page");
+    let page = page.json();
+    let amounts = page["value"].as_array().unwrap().iter().filter_map(|entity| entity["Amount"].as_i64());
+    assert_eq!(amounts.sum::<i64>(), TOTAL, "{page}");
+}
+
+/// A client that moves amounts. It counts its transactions in an entity that each of them writes.
+#[derive(Debug)]
+pub struct Clerk {
+    name: String,
+    random: Random,
+    /// The transactions that were acknowledged.
+    pub done: u64,
+    /// The transactions that another clerk prevented.
+    pub refused: u64,
+    /// The responses of a server that could not do its work.
+    pub faults: u64,
+    /// Whether a transaction was sent whose outcome is not known.
+    is_in_doubt: bool,
+}
+
+/// A drawer as a clerk read it.
+struct Drawer {
+    number: u64,
+    /// ETag and amount; `None` if there is no such drawer.
+    content: Option<(String, i64)>,
+}
+
+impl Clerk {
+    /// A clerk with a number and the seed of its choices.
+    pub fn new(number: u64, seed: u64) -> Self {
+        let name = format!("clerk{number}");
+        Self { name, random: Random::new(seed), done: 0, refused: 0, faults: 0, is_in_doubt: false }
+    }
+
+    /// Moves amounts until the server is gone.
+    pub fn work(&mut self, address: &str) {
+        match self.try_work(address, &AtomicBool::new(false)) {
+            Err(Trouble::Gone) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Moves amounts until `is_over`, whatever happens to the database: after a fault it finds out whether its last
+    /// transaction was committed, and goes on. The server itself must stay.
+    pub fn work_through_faults(&mut self, address: &str, is_over: &AtomicBool) {
+        while let Err(trouble) = self.try_work(address, is_over) {
+            assert!(matches!(trouble, Trouble::Fault(_)), "{trouble:?}");
+            self.faults += 1;
+            let mut client = Client::connect(address).unwrap();
+            let began = Instant::now();
+            // As long as the database is away, the server answers with an error.
+            while let Err(trouble) = self.try_learn(&mut client) {
+                assert!(began.elapsed() < TIMEOUT, "{trouble:?}");
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+
+    fn try_work(&mut self, address: &str, is_over: &AtomicBool) -> Result<(), Trouble> {
+        let mut client = Client::connect(address)?;
+        while !is_over.load(Ordering::SeqCst) {
+            let first = self.random.below(DRAWERS);
+            let second = (first + 1 + self.random.below(DRAWERS - 1)) % DRAWERS;
+            let (from, to) = (look(&mut client, first)?, look(&mut client, second)?);
+            let Some(mut operations) = self.plan(&from, &to) else { continue };
+            let count = json!({ "Count": self.done + 1 });
+            operations.push(operation("PUT", &address_of(&self.name), None, Some(&count)));
+            self.is_in_doubt = true;
+            let answer = transact(&mut client, &operations)?;
+            let statuses = no_fault(&answer).map(|()| statuses(&answer))?;
+            match statuses.as_slice() {
+                all if *all == vec![204; operations.len()] => self.done += 1,
+                // Another clerk was faster.
+                [404 | 409 | 412] => self.refused += 1,
+                [500 | 503] => return Err(Trouble::Fault(answer)),
+                other => panic!("{other:?}: {}", String::from_utf8_lossy(&answer.body)),
+            }
+            self.is_in_doubt = false;
+        }
+        Ok(())
+    }
+
+    /// Moves a random amount, sometimes all of it; a drawer that becomes empty is deleted, and a missing one is inserted.
+    fn plan(&mut self, from: &Drawer, to: &Drawer) -> Option<Vec<String>> {
+        let (from_etag, available) = from.content.as_ref()?;
+        let moved = if self.random.below(5) == 0 { *available } else { self.random.up_to(*available) };
+        let taken = match available - moved {
+            0 => operation("DELETE", &address_of(&drawer_name(from.number)), Some(from_etag), None),
+            rest => merge(from.number, from_etag, rest),
+        };
+        let given = match &to.content {
+            Some((etag, amount)) => merge(to.number, etag, amount + moved),
+            None => insert(to.number, moved),
+        };
+        // The order must not matter.
+        Some(if self.random.below(2) == 0 { vec![taken, given] } else { vec![given, taken] })
+    }
+
+    /// Compares the count that is stored with what was acknowledged.
+    pub fn learn(&mut self, client: &mut Client) {
+        self.try_learn(client).unwrap();
+    }
+
+    fn try_learn(&mut self, client: &mut Client) -> Result<(), Trouble> {
+        let answer = client.try_request("GET", &format!("/bank{}", address_of(&self.name)), &[], b"")?;
+        no_fault(&answer)?;
+        let stored = if answer.status == 404 { 0 } else { answer.json()["Count"].as_u64().unwrap() };
+        let known = self.done..=self.done + u64::from(self.is_in_doubt);
+        assert!(known.contains(&stored), "{}: {stored} transactions are stored, not {known:?}", self.name);
+        self.done = stored;
+        self.is_in_doubt = false;
+        Ok(())
+    }
+}
+
+/// Why a clerk could not go on.
+#[derive(Debug)]
+#[allow(dead_code, reason = "shown when a test fails")]
+enum Trouble {
+    /// The server is not there.
+    Gone,
+    /// The server answers that it could not do its work.
+    Fault(Response),
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(_: std::io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+fn no_fault(answer: &Response) -> Result<(), Trouble> {
+    if matches!(answer.status, 500 | 503) {
+        let Response { status, headers, body } = answer;
+        return Err(Trouble::Fault(Response { status: *status, headers: headers.clone(), body: body.clone() }));
+    }
+    Ok(())
+}
+
+fn look(client: &mut Client, number: u64) -> Result<Drawer, Trouble> {
+    let answer = client.try_request("GET", &format!("/bank{}", address_of(&drawer_name(number))), &[], b"")?;
+    no_fault(&answer)?;
+    let content = match answer.status {
+        200 => Some((answer.header("etag").unwrap().to_owned(), answer.json()["Amount"].as_i64().unwrap())),
+        404 => None,
+        other => panic!("{other}: {answer:?}"),
+    };
+    Ok(Drawer { number, content })
+}
+
+fn drawer_name(number: u64) -> String {
+    format!("drawer{number:02}")
+}
+
+fn address_of(row: &str) -> String {
+    format!("(PartitionKey='p',RowKey='{row}')")
+}
+
+fn insert(number: u64, amount: i64) -> String {
+    let entity = json!({ "PartitionKey": "p", "RowKey": drawer_name(number), "Amount": amount });
+    operation("POST", "", None, Some(&entity))
+}
+
+fn merge(number: u64, etag: &str, amount: i64) -> String {
+    operation("MERGE", &address_of(&drawer_name(number)), Some(etag), Some(&json!({ "Amount": amount })))
+}
+
+/// An operation on the table as it stands in a change set.
+fn operation(method: &str, address: &str, etag: Option<&str>, body: Option<&Value>) -> String {
+    let mut text = format!("{method} /bank{address} HTTP/1.1\r\nPrefer: return-no-content\r\n");
+    if let Some(etag) = etag {
+        write!(text, "If-Match: {etag}\r\n").unwrap();
+    }
+    if let Some(body) = body {
+        write!(text, "Content-Type: application/json\r\n\r\n{body}").unwrap();
+    }
+    text
+}

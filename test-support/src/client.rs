@@ -1,0 +1,172 @@
+//! A small HTTP client that signs its requests as the development account.
+
+use crate::TIMEOUT;
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
+use std::net::TcpStream;
+use std::time::{Duration, SystemTime};
+use wire::query::raw_comp;
+use wire::signing::{AccountKey, Scheme, SignedRequest};
+
+/// The development account, which a server without settings has.
+pub const ACCOUNT: &str = "devstoreaccount1";
+/// Its key.
+pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// A response.
+#[derive(Debug)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// The headers, with names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// The value of a header, by its name in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The body as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+/// One connection, over which requests are sent one after the other.
+#[derive(Debug)]
+pub struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    /// Opens a connection, on which every wait ends after [`TIMEOUT`].
+    pub fn connect(address: &str) -> Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// Sends a signed request. The path starts after the account: `/Tables`.
+    pub fn request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
+        self.try_request(method, path, headers, body).unwrap()
+    }
+
+    /// As [`Self::request`], for a server that may be gone.
+    pub fn try_request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Response> {
+        let length = body.len().to_string();
+        let head = head(method, path, &[headers, &[("Content-Length", &length)]].concat());
+        self.send(&[head.as_bytes(), body].concat())?;
+        self.receive()
+    }
+
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+
+    /// Closes the sending side.
+    pub fn close_sending(&mut self) -> Result<()> {
+        self.stream.get_mut().shutdown(std::net::Shutdown::Write)
+    }
+
+    /// Sets how long to wait for bytes of a response.
+    pub fn set_read_timeout(&mut self, timeout: Duration) {
+        self.stream.get_mut().set_read_timeout(Some(timeout)).unwrap();
+    }
+
+    /// Reads one response.
+    pub fn receive(&mut self) -> Result<Response> {
+        let mut response = self.receive_head()?;
+        let length = response.header("content-length").map_or(0, |length| length.parse().unwrap());
+        response.body.resize(length, 0);
+        self.stream.read_exact(&mut response.body)?;
+        Ok(response)
+    }
+
+    /// Reads the head of a response, and no body.
+    pub fn receive_head(&mut self) -> Result<Response> {
+        let status_line = self.line()?;
+        let status = status_line.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.ok_or_else(|| Error::new(ErrorKind::InvalidData, status_line))?;
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line()?;
+            let Some((name, value)) = line.split_once(':') else { break };
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        Ok(Response { status, headers, body: Vec::new() })
+    }
+
+    /// Reads until the server closes the connection. A connection that is reset counts as closed.
+    pub fn receive_all(&mut self) -> Vec<u8> {
+        let mut received = Vec::new();
+        match self.stream.read_to_end(&mut received) {
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("waiting for the end: {error}"),
+            _ => received,
+        }
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        if self.stream.read_line(&mut line)? == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        Ok(line.trim_end().to_owned())
+    }
+}
+
+/// The head of a signed HTTP/1.1 request. Headers that are not given get the values that clients send.
+pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
+    let date = httpdate::fmt_http_date(SystemTime::now());
+    let usual = [
+        ("Host", "127.0.0.1"),
+        ("x-ms-version", "2019-02-02"),
+        ("Accept", "application/json;odata=minimalmetadata"),
+        ("Content-Type", "application/json"),
+        ("x-ms-date", &date),
+    ];
+    let given =
+        |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
+    let (raw_path, query) = path.split_once('?').unwrap_or((path, ""));
+    let signed = SignedRequest {
+        method,
+        content_md5: "",
+        content_type: given("Content-Type").unwrap_or("application/json"),
+        date: given("x-ms-date").unwrap_or(&date),
+        account: ACCOUNT,
+        path: &format!("/{ACCOUNT}{raw_path}"),
+        comp: raw_comp(query),
+    };
+    let signature = AccountKey::parse(KEY).unwrap().sign(&signed.string_to_sign(Scheme::SharedKey));
+    let mut lines = vec![format!("{method} /{ACCOUNT}{path} HTTP/1.1")];
+    lines
+        .extend(usual.iter().filter(|(name, _)| given(name).is_none()).map(|(name, value)| format!("{name}: {value}")));
+    lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
+    if given("Authorization").is_none() {
+        lines.push(format!("Authorization: SharedKey {ACCOUNT}:{signature}"));
+    }
+    lines.push("\r\n".to_owned());
+    lines.join("\r\n")
+}
+
+/// Sends operations as one changeset.
+pub(crate) fn transact(client: &mut Client, operations: &[String]) -> std::io::Result<Response> {
+    let parts =
+        operations.iter().map(|operation| format!("--c\r\nContent-Type: application/http\r\n\r\n{operation}\r\n"));
+    let parts = parts.collect::<String>();
+    let body = format!("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{parts}--c--\r\n--b--\r\n");
+    let headers = [("Content-Type", "multipart/mixed; boundary=b")];
+    client.try_request("POST", "/$batch", &headers, body.as_bytes())
+}
+
+/// The statuses of the parts of a response to a changeset.
+pub(crate) fn statuses(answer: &Response) -> Vec<u16> {
+    assert_eq!(answer.status, 202, "{answer:?}");
+    let text = std::str::from_utf8(&answer.body).unwrap();
+    text.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()).collect()
+}

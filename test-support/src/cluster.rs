@@ -1,0 +1,178 @@
+//! A PostgreSQL server for tests, which ends with the test binary. One serves all tests of a binary; each test has a
+//! database of its own.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The exit code of the script when there is no PostgreSQL on this machine.
+const MISSING: i32 = 77;
+
+/// A running PostgreSQL server. It ends when the test binary ends, even if that crashes.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The address of its first database.
+    url: String,
+    /// Where its programs are.
+    programs: String,
+    /// The address of the first database of its standby, if it has one.
+    standby: Option<String>,
+    databases: AtomicU32,
+    /// The script ends when this is closed.
+    _stdin: ChildStdin,
+    _script: Child,
+}
+
+/// An open transaction, which is rolled back when the value is dropped.
+#[derive(Debug)]
+pub struct OpenTransaction(Child);
+
+impl Drop for OpenTransaction {
+    fn drop(&mut self) {
+        // The end of its connection rolls the transaction back.
+        drop(self.0.stdin.take());
+        let _ended = self.0.wait();
+    }
+}
+
+/// A server whose processes are stopped, until the value is dropped.
+#[derive(Debug)]
+pub struct Frozen(String);
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal("-CONT", &self.0);
+    }
+}
+
+/// Sends a signal to processes.
+fn signal(name: &str, processes: &str) {
+    let mut kill = Command::new("kill");
+    kill.arg(name).args(processes.split_whitespace()).stderr(Stdio::null()).status().unwrap();
+}
+
+impl Cluster {
+    /// The server that the tests of a binary share. `None` if PostgreSQL is not installed, which is printed; in CI that
+    /// fails the test.
+    pub fn shared() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+        SHARED.get_or_init(Self::start).as_ref()
+    }
+
+    /// A server of its own, for a test that stops or changes it.
+    pub fn start() -> Option<Self> {
+        Self::start_as(&[])
+    }
+
+    /// A server with a synchronous standby.
+    pub fn start_with_standby() -> Option<Self> {
+        Self::start_as(&["--standby"])
+    }
+
+    #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+    fn start_as(arguments: &[&str]) -> Option<Self> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/postgres.sh");
+        let mut script =
+            Command::new(script).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(script.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let words = line.split_whitespace().collect::<Vec<_>>();
+        let [url, programs, _process, ref standby @ ..] = words[..] else {
+            let status = script.wait().unwrap();
+            let is_missing = status.code() == Some(MISSING);
+            assert!(is_missing && std::env::var("CI").as_deref() != Ok("true"), "no PostgreSQL: {status}");
+            eprintln!("SKIPPED, because there is no PostgreSQL (on Debian: apt-get install postgresql)");
+            return None;
+        };
+        let (url, programs) = (url.to_owned(), programs.to_owned());
+        let standby = standby.first().map(|url| (*url).to_owned());
+        let stdin = script.stdin.take().unwrap();
+        Some(Self { url, programs, standby, databases: AtomicU32::new(0), _stdin: stdin, _script: script })
+    }
+
+    /// The address of a database for a client that looks for the server that takes writes, among the two.
+    pub fn either(&self, database: &str) -> String {
+        let (server, name) = database.rsplit_once('/').unwrap();
+        let (_, standby) = self.standby.as_ref().unwrap().rsplit_once('@').unwrap();
+        let (standby, _) = standby.rsplit_once('/').unwrap();
+        format!("{server},{standby}/{name}?target_session_attrs=read-write")
+    }
+
+    /// Promotes the standby to the primary.
+    pub fn promote(&self) {
+        assert_eq!(self.sql(self.standby.as_ref().unwrap(), "SELECT pg_promote()").trim(), "t");
+    }
+
+    /// Kills every process of the server at once, as a loss of its machine would.
+    pub fn kill(&self) {
+        // Some may have ended since.
+        signal("-9", &self.processes());
+    }
+
+    /// Stops every process of the server, so that it takes connections and does not answer, until the value is dropped.
+    pub fn freeze(&self) -> Frozen {
+        let processes = self.processes();
+        signal("-STOP", &processes);
+        Frozen(processes)
+    }
+
+    /// The ids of all processes of the server.
+    fn processes(&self) -> String {
+        let processes = "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1) UNION ALL \
+                         SELECT pid::text FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
+        self.sql("postgres", processes)
+    }
+
+    /// The address of a new, empty database.
+    pub fn database(&self) -> String {
+        let name = format!("test{}", self.databases.fetch_add(1, Ordering::SeqCst));
+        self.sql("postgres", &format!("CREATE DATABASE {name}"));
+        let (server, _) = self.url.rsplit_once('/').unwrap();
+        format!("{server}/{name}")
+    }
+
+    /// Begins a transaction with a statement, and keeps it open until the value is dropped.
+    pub fn open_transaction(&self, url: &str, statement: &str) -> OpenTransaction {
+        let mut psql = Command::new(format!("{}/psql", self.programs));
+        psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut psql = psql.spawn().unwrap();
+        let statements = format!("BEGIN; {statement}; SELECT 'open';\n");
+        psql.stdin.as_mut().unwrap().write_all(statements.as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(psql.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "open", "{statement}");
+        OpenTransaction(psql)
+    }
+
+    /// The statements that make a copy of a database.
+    pub fn dump(&self, url: &str) -> String {
+        let mut dump = Command::new(format!("{}/pg_dump", self.programs));
+        let output =
+            dump.args(["--no-owner", "--no-privileges", "--inserts", url]).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // Lines for the terminal of PostgreSQL are no statements.
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter(|line| !line.starts_with('\\')).fold(String::new(), |all, line| all + line + "\n")
+    }
+
+    /// Runs the statements of a file in a database.
+    pub fn load(&self, url: &str, file: &Path) {
+        let mut psql = Command::new(format!("{}/psql", self.programs));
+        psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-f"]).arg(file).arg(url).stdin(Stdio::null());
+        let output = psql.output().unwrap();
+        assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Runs statements in a database, given by its name or address, and returns what they print.
+    pub fn sql(&self, database: &str, statements: &str) -> String {
+        let (server, _) = self.url.rsplit_once('/').unwrap();
+        let url = if database.contains('/') { database.to_owned() } else { format!("{server}/{database}") };
+        let mut psql = Command::new(format!("{}/psql", self.programs));
+        psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements, &url]).stdin(Stdio::null());
+        let output = psql.output().unwrap();
+        assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}

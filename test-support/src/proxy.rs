@@ -1,0 +1,186 @@
+//! A proxy in front of a server that disturbs some requests: it answers that the server is busy, drops the request, or drops
+//! the response. Or it holds a request back, so that its sender is certainly in the middle of its work.
+
+use crate::{Random, TIMEOUT};
+use std::io::{BufRead, BufReader, Read, Result, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+/// How often the proxy did what.
+#[derive(Debug, Default)]
+pub struct Counts {
+    requests: AtomicU64,
+    /// Requests that were answered with 503.
+    pub busy: AtomicU64,
+    /// Requests that the server never got.
+    pub dropped_requests: AtomicU64,
+    /// Responses that the client did not get, or not as a whole.
+    pub dropped_answers: AtomicU64,
+}
+
+/// Which requests are held back.
+#[derive(Debug)]
+struct Gate {
+    /// The text that marks a request that may be held back.
+    text: String,
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, PartialEq)]
+enum GateState {
+    /// So many requests are let through before one is held.
+    Passing(usize),
+    Holding,
+    Open,
+}
+
+impl Gate {
+    fn new(text: &str, state: GateState) -> Self {
+        Self { text: text.to_owned(), state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Waits as long as a request is to be held back, and says whether it may go on to the server. One that was held may
+    /// not: it must not arrive after its sender is gone.
+    fn lets_through(&self, request: &[u8]) -> bool {
+        if !String::from_utf8_lossy(request).contains(&self.text) {
+            return true;
+        }
+        let mut state = self.state.lock().unwrap();
+        match &mut *state {
+            GateState::Open => return true,
+            GateState::Passing(left) if *left > 0 => {
+                *left -= 1;
+                return true;
+            }
+            other => *other = GateState::Holding,
+        }
+        self.changed.notify_all();
+        drop(self.changed.wait_while(state, |state| *state == GateState::Holding).unwrap());
+        false
+    }
+}
+
+/// A running proxy; its threads end with the test binary.
+#[derive(Debug)]
+pub struct Proxy {
+    /// Address and port.
+    pub address: String,
+    /// What it did so far.
+    pub counts: Arc<Counts>,
+    gate: Arc<Gate>,
+}
+
+impl Proxy {
+    /// Starts a proxy that disturbs one request of so many, each time in another way.
+    pub fn start(server: &str, one_of: u64) -> Self {
+        Self::with(server, one_of, Gate::new("", GateState::Open))
+    }
+
+    /// Starts a proxy that lets so many requests through that contain a text, and holds back the next ones.
+    pub fn holding(server: &str, text: &str, passed: usize) -> Self {
+        Self::with(server, u64::MAX, Gate::new(text, GateState::Passing(passed)))
+    }
+
+    fn with(server: &str, one_of: u64, gate: Gate) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (counts, gate) = (Arc::new(Counts::default()), Arc::new(gate));
+        let (server, shared) = (server.to_owned(), (Arc::clone(&counts), Arc::clone(&gate)));
+        thread::spawn(move || {
+            for (stream, number) in listener.incoming().map_while(Result::ok).zip(1..) {
+                let (server, (counts, gate)) = (server.clone(), shared.clone());
+                // Ends when either side closes.
+                thread::spawn(move || serve(stream, &server, &mut Random::new(number), one_of, &counts, &gate));
+            }
+        });
+        Self { address, counts, gate }
+    }
+
+    /// Waits until a request is held back.
+    pub fn wait_until_held(&self) {
+        let state = self.gate.state.lock().unwrap();
+        let is_early = |state: &mut GateState| matches!(state, GateState::Passing(_));
+        let (state, waited) = self.gate.changed.wait_timeout_while(state, TIMEOUT, is_early).unwrap();
+        drop(state);
+        assert!(!waited.timed_out(), "no request came that is held back");
+    }
+
+    /// Holds back nothing any more. The connections of the requests that were held back break.
+    pub fn go_on(&self) {
+        *self.gate.state.lock().unwrap() = GateState::Open;
+        self.gate.changed.notify_all();
+    }
+}
+
+fn serve(
+    stream: TcpStream,
+    server: &str,
+    random: &mut Random,
+    one_of: u64,
+    counts: &Counts,
+    gate: &Gate,
+) -> Result<()> {
+    let upstream = TcpStream::connect(server)?;
+    stream.set_nodelay(true)?;
+    upstream.set_nodelay(true)?;
+    let (mut client, mut server) = (BufReader::new(stream), BufReader::new(upstream));
+    let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+    while let Some(request) = message(&mut client)? {
+        if !gate.lets_through(&request) {
+            return Ok(());
+        }
+        let number = count(&counts.requests);
+        let fate = if number % one_of == one_of - 1 { number / one_of % 3 } else { 3 };
+        match fate {
+            0 => {
+                count(&counts.busy);
+                let body =
+                    "{\"odata.error\":{\"code\":\"ServerBusy\",\"message\":{\"lang\":\"en-US\",\"value\":\"Busy.\"}}}";
+                let length = body.len();
+                let head = "HTTP/1.1 503 Busy\r\nContent-Type: application/json\r\nContent-Length:";
+                client.get_mut().write_all(format!("{head} {length}\r\n\r\n{body}").as_bytes())?;
+            }
+            1 => {
+                count(&counts.dropped_requests);
+                return Ok(());
+            }
+            _ => {
+                server.get_mut().write_all(&request)?;
+                let Some(answer) = message(&mut server)? else { return Ok(()) };
+                if fate == 2 {
+                    count(&counts.dropped_answers);
+                    let half = answer.len() / 2 * usize::try_from(random.below(2)).unwrap();
+                    return client.get_mut().write_all(&answer[..half]);
+                }
+                client.get_mut().write_all(&answer)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of one request or answer; `None` at the end of the connection.
+fn message(stream: &mut BufReader<TcpStream>) -> Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    let mut length = 0;
+    loop {
+        let start = bytes.len();
+        if stream.read_until(b'\n', &mut bytes)? == 0 {
+            return Ok(None);
+        }
+        let line = String::from_utf8_lossy(&bytes[start..]).to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let head = bytes.len();
+    bytes.resize(head + length, 0);
+    stream.read_exact(&mut bytes[head..])?;
+    Ok(Some(bytes))
+}

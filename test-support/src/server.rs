@@ -1,0 +1,149 @@
+//! The built program, and the server as a process of it.
+
+use crate::client::Client;
+use crate::{TIMEOUT, command};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+/// The built program. Cargo tells its path to the integration tests of its own package alone.
+#[derive(Debug, Clone, Copy)]
+pub struct Program(&'static str);
+
+impl Program {
+    /// The program at a path: `env!("CARGO_BIN_EXE_rowhouse")`.
+    pub const fn at(path: &'static str) -> Self {
+        Self(path)
+    }
+
+    /// Where the program is.
+    pub fn path(self) -> &'static str {
+        self.0
+    }
+
+    /// A command that runs the program with these arguments, without the variables of the environment that it reads.
+    pub fn command(self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.0);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROWHOUSE_")) {
+            command.env_remove(name);
+        }
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// The command `rowhouse serve` with these arguments.
+    pub fn serve(self, arguments: &[&str]) -> Command {
+        self.command(&[&["serve"], arguments].concat())
+    }
+
+    /// Starts a server on a free port, and waits until it is ready.
+    pub fn start(self, arguments: &[&str]) -> Server {
+        self.start_with(arguments, |_| ())
+    }
+
+    /// Starts a server as [`Self::start`] does, by a command that is changed first.
+    pub fn start_with(self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Server {
+        let mut command = self.serve(&[&["--listen", "127.0.0.1:0"], arguments].concat());
+        change(&mut command);
+        Server::spawn(&mut command, arguments.contains(&"--admin"))
+    }
+
+    /// A new folder in which the program runs.
+    pub fn folder(self) -> command::Folder {
+        command::Folder::new(self)
+    }
+}
+
+/// A running server. It is killed when the value is dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Address and port.
+    pub address: String,
+    /// Address and port of the admin listener; empty without `--admin`.
+    pub admin: String,
+    log: Receiver<String>,
+    /// Kept open, so that the server can go on writing.
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Server {
+    fn spawn(command: &mut Command, has_admin: bool) -> Self {
+        let mut child = command.spawn().unwrap();
+        let (sender, log) = channel();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        thread::spawn(move || errors.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let mut ready = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut ready).unwrap();
+        let Some(address) = ready.trim().strip_prefix("listening on http://").map(str::to_owned) else {
+            panic!("the server did not start: {} {:?}", child.wait().unwrap(), log.iter().collect::<Vec<_>>());
+        };
+        let mut lines = String::new();
+        stdout.read_line(&mut lines).unwrap();
+        assert!(lines.starts_with("connection string: "), "{lines}");
+        if has_admin {
+            stdout.read_line(&mut lines).unwrap();
+        }
+        let admin = lines.lines().find_map(|line| line.strip_prefix("admin on http://")).unwrap_or_default().to_owned();
+        Self { child, address, admin, log, _stdout: stdout }
+    }
+
+    /// A client with a connection of its own.
+    pub fn client(&self) -> Client {
+        Client::connect(&self.address).unwrap()
+    }
+
+    /// The id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal by name, such as `TERM`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits for a line of the log that holds this text.
+    pub fn wait_for_log(&self, text: &str) {
+        while !self.log.recv_timeout(TIMEOUT).unwrap().contains(text) {}
+    }
+
+    /// The lines that were logged since the last call.
+    pub fn new_log(&self) -> Vec<String> {
+        self.log.try_iter().collect()
+    }
+
+    /// Ends the process as a crash does, and returns the rest of its log.
+    pub fn kill9(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.log.iter().collect()
+    }
+
+    /// Asks the server to stop, and returns its exit status and the rest of its log.
+    pub fn stop(self) -> (ExitStatus, Vec<String>) {
+        self.signal("TERM");
+        self.wait()
+    }
+
+    /// Waits for the end of a server that was asked to stop, and returns its exit status and the rest of its log.
+    pub fn wait(mut self) -> (ExitStatus, Vec<String>) {
+        // The log ends when the process does.
+        let mut log = Vec::new();
+        while let Ok(line) = self.log.recv_timeout(TIMEOUT) {
+            log.push(line);
+        }
+        (self.child.wait().unwrap(), log)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

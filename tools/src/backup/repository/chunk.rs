@@ -1,0 +1,236 @@
+//! Chunks: where the entities of a table are split, and the format of a chunk's file.
+//!
+//! Where a chunk ends depends on its entities alone, so that entities that did not change since the last backup make
+//! chunks that exist already. `docs/backup-format.md` describes the format.
+
+use super::entity_bytes::{ENTITY_BYTES_MAX, push_entity};
+use crate::digest::sha256;
+use anyhow::{Context, bail, ensure};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Every chunk has at least this many bytes, except the last one of a table.
+const CHUNK_BYTES_MIN: usize = 64 * 1024;
+/// How many bytes more than that an average chunk has.
+const CHUNK_BYTES_AVERAGE: usize = 192 * 1024;
+/// A chunk ends after the entity with which it reaches this many bytes.
+const CHUNK_BYTES_MAX: usize = 1024 * 1024;
+/// Most bytes of the content of a chunk.
+const CONTENT_BYTES_MAX: usize = CHUNK_BYTES_MAX + ENTITY_BYTES_MAX;
+
+/// The beginning of the file of a chunk.
+const MAGIC: &[u8; 8] = b"RHCHUNK1";
+const COMPRESSION_NONE: u8 = 0;
+const COMPRESSION_LZ4: u8 = 1;
+/// Magic (8), compression (1), zeros (3), bytes of the content (4), bytes of the payload (4), XXH3 of the payload (8).
+pub(super) const HEADER_BYTES: usize = 28;
+
+/// The content of a chunk.
+#[derive(Debug, Default)]
+pub(in crate::backup) struct ChunkContent {
+    pub(super) bytes: Vec<u8>,
+    pub(super) entities: u64,
+}
+
+/// Splits the entities of one table into chunks.
+#[derive(Debug, Default)]
+pub(in crate::backup) struct Chunker {
+    content: ChunkContent,
+}
+
+impl Chunker {
+    /// Takes the next entity; returns a chunk if one ends after it.
+    pub(in crate::backup) fn push(&mut self, key: &[u8], record: &[u8]) -> anyhow::Result<Option<ChunkContent>> {
+        let before = self.content.bytes.len();
+        push_entity(&mut self.content.bytes, key, record).context("an entity is too large")?;
+        self.content.entities += 1;
+        let length = self.content.bytes.len();
+        let is_end = length >= CHUNK_BYTES_MAX || (length >= CHUNK_BYTES_MIN && is_boundary(key, length - before));
+        Ok(is_end.then(|| std::mem::take(&mut self.content)))
+    }
+
+    /// The last chunk, if there are entities after the others.
+    pub(in crate::backup) fn finish(self) -> Option<ChunkContent> {
+        (!self.content.bytes.is_empty()).then_some(self.content)
+    }
+}
+
+/// Whether a chunk may end after an entity. It depends on the hash of the key, with a probability in proportion to the
+/// bytes.
+fn is_boundary(key: &[u8], bytes: usize) -> bool {
+    let share = u64::MAX / CHUNK_BYTES_AVERAGE as u64;
+    xxh3_64(key) < share.saturating_mul(bytes as u64)
+}
+
+/// The name of a chunk with this content.
+pub(super) fn name(content: &[u8]) -> String {
+    sha256(content)
+}
+
+/// The bytes of the file of a chunk.
+pub(super) fn encode(content: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let compressed = lz4_flex::block::compress(content);
+    let (compression, payload) = if compressed.len() < content.len() {
+        (COMPRESSION_LZ4, compressed.as_slice())
+    } else {
+        (COMPRESSION_NONE, content)
+    };
+    let mut file = Vec::with_capacity(HEADER_BYTES + payload.len());
+    file.extend_from_slice(MAGIC);
+    file.extend_from_slice(&[compression, 0, 0, 0]);
+    file.extend_from_slice(&u32::try_from(content.len())?.to_be_bytes());
+    file.extend_from_slice(&u32::try_from(payload.len())?.to_be_bytes());
+    file.extend_from_slice(&xxh3_64(payload).to_be_bytes());
+    file.extend_from_slice(payload);
+    Ok(file)
+}
+
+/// The header of the file of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChunkHeader {
+    compression: u8,
+    /// The length of the content before compression.
+    pub(super) content_bytes: u64,
+    /// The length of the file.
+    pub(super) file_bytes: u64,
+    checksum: u64,
+}
+
+impl ChunkHeader {
+    /// Reads a header; `None` if the bytes are not the beginning of a chunk.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let rest = bytes.strip_prefix(MAGIC)?;
+        let ([compression, 0, 0, 0], rest) = rest.split_first_chunk()? else { return None };
+        let (content, rest) = rest.split_first_chunk()?;
+        let (payload, rest) = rest.split_first_chunk()?;
+        let (checksum, _) = rest.split_first_chunk()?;
+        Some(Self {
+            compression: *compression,
+            content_bytes: u64::from(u32::from_be_bytes(*content)),
+            file_bytes: HEADER_BYTES as u64 + u64::from(u32::from_be_bytes(*payload)),
+            checksum: u64::from_be_bytes(*checksum),
+        })
+    }
+}
+
+/// Reads the file of the chunk of this name, and checks all of it.
+pub(super) fn decode(name: &str, file: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let header = ChunkHeader::decode(file).context("it is not a chunk that this version of Rowhouse reads")?;
+    ensure!(header.file_bytes == file.len() as u64, "it has {} bytes instead of {}", file.len(), header.file_bytes);
+    let payload = file.get(HEADER_BYTES..).unwrap_or_default();
+    ensure!(xxh3_64(payload) == header.checksum, "its checksum is wrong");
+    let content_bytes = usize::try_from(header.content_bytes)?;
+    ensure!(
+        content_bytes <= CONTENT_BYTES_MAX,
+        "its header says that it has {content_bytes} bytes, more than a chunk can have"
+    );
+    let content = match header.compression {
+        COMPRESSION_NONE => payload.to_vec(),
+        COMPRESSION_LZ4 => lz4_flex::block::decompress(payload, content_bytes).context("it cannot be decompressed")?,
+        other => bail!("its compression method {other} is not known to this version"),
+    };
+    ensure!(content.len() == content_bytes, "its content does not have the length that its header says");
+    let found = self::name(&content);
+    ensure!(found == name, "the hash of its content is {found}");
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entity_bytes::each_entity;
+    use super::*;
+
+    fn key(number: usize) -> Vec<u8> {
+        format!("p\0{number:08}").into_bytes()
+    }
+
+    fn chunks(entities: impl Iterator<Item = (usize, Vec<u8>)>) -> Vec<ChunkContent> {
+        let mut chunker = Chunker::default();
+        let mut chunks = Vec::new();
+        for (number, record) in entities {
+            chunks.extend(chunker.push(&key(number), &record).unwrap());
+        }
+        chunks.extend(chunker.finish());
+        chunks
+    }
+
+    fn record(number: usize) -> Vec<u8> {
+        vec![u8::try_from(number % 251).unwrap(); 500 + number % 1000]
+    }
+
+    #[test]
+    fn chunks_keep_their_sizes_and_hold_everything() {
+        let chunks = chunks((0..30_000).map(|number| (number, record(number))));
+        let total: usize = chunks.iter().map(|chunk| chunk.bytes.len()).sum();
+        let (_, full) = chunks.split_last().unwrap();
+        assert!(full.iter().all(|chunk| chunk.bytes.len() >= CHUNK_BYTES_MIN));
+        assert!(chunks.iter().all(|chunk| chunk.bytes.len() < CHUNK_BYTES_MAX + 2000));
+        let average = total / chunks.len();
+        assert!((150_000..400_000).contains(&average), "{average}");
+        let mut number = 0;
+        for chunk in &chunks {
+            let mut count = 0;
+            each_entity(&chunk.bytes, |entity| {
+                assert_eq!(entity, (key(number).as_slice(), record(number).as_slice()));
+                (number, count) = (number + 1, count + 1);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(count, chunk.entities);
+        }
+        assert_eq!(number, 30_000);
+    }
+
+    #[test]
+    fn a_change_reaches_only_the_chunks_around_it() {
+        let names = |chunks: Vec<ChunkContent>| chunks.iter().map(|chunk| name(&chunk.bytes)).collect::<Vec<_>>();
+        let before = names(chunks((0..30_000).map(|number| (number, record(number)))));
+        let changed = |number| if number == 15_000 { vec![7; 3000] } else { record(number) };
+        let removed = (0..30_000).filter(|number| *number != 200);
+        for after in [
+            names(chunks((0..30_000).map(|number| (number, changed(number))))),
+            names(chunks(removed.map(|number| (number, record(number))))),
+            names(chunks((0..30_100).map(|number| (number, record(number))))),
+        ] {
+            let new = after.iter().filter(|name| !before.contains(name)).count();
+            assert!((1..=4).contains(&new), "{new} of {} are new", after.len());
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let compressible = record(300);
+        let incompressible: Vec<u8> = (0..64_u64).flat_map(|n| xxh3_64(&n.to_be_bytes()).to_be_bytes()).collect();
+        for content in [compressible, incompressible] {
+            let (name, file) = (name(&content), encode(&content).unwrap());
+            assert_eq!(decode(&name, &file).unwrap(), content);
+            for bit in 0..8 * file.len() {
+                let mut damaged = file.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert!(decode(&name, &damaged).is_err(), "bit {bit}");
+            }
+            for length in 0..file.len() {
+                assert!(decode(&name, &file[..length]).is_err(), "cut to {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_chunk_format_is_pinned() {
+        let mut content = Vec::new();
+        push_entity(&mut content, b"p\0r", b"x").unwrap();
+        assert_eq!(content, b"\0\x03p\0r\0\0\0\x01x");
+        let expected = b"RHCHUNK1\0\0\0\0\0\0\0\x0A\0\0\0\x0A\xa7a\xa3\x98\"\xce\x0fI\0\x03p\0r\0\0\0\x01x";
+        assert_eq!(encode(&content).unwrap().escape_ascii().to_string(), expected.escape_ascii().to_string());
+        assert_eq!(name(&content), "a2517c4ecf16483ae54aa8d66cd0d03493e24865ed2856468eebad171a0b49a9");
+        // The same letter nine times in LZ4: a literal, and a match that overlaps it.
+        let payload = b"\x13a\x01\0\x10a";
+        let mut file = [&MAGIC[..], b"\x01\0\0\0\0\0\0\x09\0\0\0\x06"].concat();
+        file.extend_from_slice(&xxh3_64(payload).to_be_bytes());
+        file.extend_from_slice(payload);
+        assert_eq!(decode(&name(b"aaaaaaaaa"), &file).unwrap(), b"aaaaaaaaa");
+        // With another rule a new backup would share no chunks with existing ones.
+        let counts: Vec<_> =
+            chunks((0..2000).map(|number| (number, record(number)))).iter().map(|c| c.entities).collect();
+        assert_eq!(counts, [601, 59, 211, 64, 263, 202, 75, 128, 110, 123, 125, 39]);
+    }
+}

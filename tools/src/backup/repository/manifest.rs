@@ -1,0 +1,271 @@
+//! The manifest of a backup: its tables and their chunks, as JSON. `docs/backup-format.md` describes the format.
+
+use crate::digest::sha256;
+use anyhow::{Context, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use model::{AccountName, DateTime, ServiceProperties, TableName};
+use serde::{Deserialize, Serialize};
+use store::{SnapshotTable, TableKey, snapshot};
+
+/// The version of the format of a manifest.
+const FORMAT: u32 = 1;
+/// How many characters of its SHA-256 the name of a manifest has.
+const HASH_CHARS: usize = 16;
+
+/// The manifest of a backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::backup) struct BackupManifest {
+    pub(in crate::backup) format: u32,
+    /// When the snapshot was taken, in UTC.
+    pub(in crate::backup) time: String,
+    /// The version of the program that took it.
+    pub(in crate::backup) version: String,
+    /// No Timestamp of the backup is later: ticks of 100 ns since 1601, as text, since they do not fit a JSON number.
+    pub(in crate::backup) last_stamp: String,
+    pub(in crate::backup) accounts: Vec<AccountEntry>,
+    pub(in crate::backup) tables: Vec<TableContent>,
+}
+
+/// The service properties of an account.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::backup) struct AccountEntry {
+    account: String,
+    /// In Base64.
+    properties: String,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::backup) struct TableEntry {
+    account: String,
+    name: String,
+    /// In ticks, as text.
+    created: String,
+    /// In Base64.
+    policies: String,
+}
+
+/// A table and where its entities are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::backup) struct TableContent {
+    #[serde(flatten)]
+    pub(in crate::backup) table: TableEntry,
+    pub(in crate::backup) entities: u64,
+    /// The length of its chunks before compression.
+    pub(in crate::backup) bytes: u64,
+    pub(in crate::backup) chunks: Vec<ChunkEntry>,
+}
+
+/// A chunk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::backup) struct ChunkEntry {
+    /// The name of the chunk: the hash of its content, in hexadecimal digits.
+    pub(in crate::backup) sha256: String,
+    /// The length of its content.
+    pub(in crate::backup) bytes: u64,
+    /// The length of its file.
+    pub(in crate::backup) stored: u64,
+    pub(in crate::backup) entities: u64,
+}
+
+impl BackupManifest {
+    /// A manifest without accounts and tables.
+    pub(in crate::backup) fn new(time: String, version: String, last_stamp: DateTime) -> Self {
+        let last_stamp = last_stamp.ticks().to_string();
+        Self { format: FORMAT, time, version, last_stamp, accounts: Vec::new(), tables: Vec::new() }
+    }
+
+    /// The name of the backup, and the bytes of the manifest.
+    pub(in crate::backup) fn encode(&self) -> anyhow::Result<(String, Vec<u8>)> {
+        let mut bytes = serde_json::to_vec_pretty(self).context("writing the manifest")?;
+        bytes.push(b'\n');
+        let id = self.id(&bytes)?;
+        Ok((id, bytes))
+    }
+
+    /// Reads the manifest of a backup, and checks it against the hash in the name.
+    pub(in crate::backup) fn decode(id: &str, bytes: &[u8]) -> anyhow::Result<Self> {
+        let hash = sha256(bytes);
+        let is_intact = id.rsplit_once('-').is_some_and(|(_, named)| hash.get(..HASH_CHARS) == Some(named));
+        ensure!(is_intact, "the manifest of the backup {id} is damaged: its hash is {hash}");
+        let manifest: Self = serde_json::from_slice(bytes).with_context(|| {
+            format!("the manifest of the backup {id} is not one that this version of Rowhouse reads")
+        })?;
+        ensure!(
+            manifest.format == FORMAT,
+            "the backup {id} has format {}, and this version of Rowhouse reads format {FORMAT}",
+            manifest.format
+        );
+        Ok(manifest)
+    }
+
+    fn id(&self, bytes: &[u8]) -> anyhow::Result<String> {
+        let time = DateTime::parse(&self.time).ok().context("the time of the snapshot cannot be read")?;
+        let mut id = name_of_time(time);
+        let hash = sha256(bytes);
+        id.push('-');
+        id.push_str(hash.get(..HASH_CHARS).unwrap_or_default());
+        Ok(id)
+    }
+
+    /// The highest Timestamp of the backup.
+    pub(in crate::backup) fn last_stamp(&self) -> anyhow::Result<DateTime> {
+        ticks(&self.last_stamp)
+    }
+
+    /// When the snapshot was taken.
+    pub(in crate::backup) fn instant(&self) -> anyhow::Result<DateTime> {
+        DateTime::parse(&self.time).ok().context("the time of the backup cannot be read")
+    }
+
+    pub(in crate::backup) fn entities(&self) -> u64 {
+        self.tables.iter().map(|table| table.entities).sum()
+    }
+
+    pub(in crate::backup) fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.bytes).sum()
+    }
+
+    /// The chunks of all tables. A chunk may be there several times.
+    pub(in crate::backup) fn chunks(&self) -> impl Iterator<Item = &ChunkEntry> {
+        self.tables.iter().flat_map(|table| &table.chunks)
+    }
+}
+
+impl AccountEntry {
+    pub(in crate::backup) fn new(account: &AccountName, properties: &ServiceProperties) -> Self {
+        let properties = BASE64_STANDARD.encode(snapshot::encode_properties(properties));
+        Self { account: account.as_str().to_owned(), properties }
+    }
+
+    pub(in crate::backup) fn decode(&self) -> anyhow::Result<(AccountName, ServiceProperties)> {
+        let properties = BASE64_STANDARD.decode(&self.properties).ok();
+        let properties = properties.and_then(|bytes| snapshot::decode_properties(&bytes));
+        let decoded = AccountName::new(&self.account).zip(properties);
+        decoded.with_context(|| format!("the service properties of the account '{}' cannot be read", self.account))
+    }
+}
+
+impl TableEntry {
+    pub(in crate::backup) fn new(table: &SnapshotTable) -> Self {
+        Self {
+            account: table.table.account.as_str().to_owned(),
+            name: table.table.name.as_str().to_owned(),
+            created: table.created.ticks().to_string(),
+            policies: BASE64_STANDARD.encode(snapshot::encode_policies(&table.policies)),
+        }
+    }
+
+    pub(in crate::backup) fn decode(&self) -> anyhow::Result<SnapshotTable> {
+        let what = || format!("the table {self} cannot be read");
+        let account = AccountName::new(&self.account).with_context(what)?;
+        let name = TableName::stored(&self.name).ok().with_context(what)?;
+        let policies = BASE64_STANDARD.decode(&self.policies).ok();
+        let policies = policies.and_then(|bytes| snapshot::decode_policies(&bytes)).with_context(what)?;
+        let created = ticks(&self.created).with_context(what)?;
+        Ok(SnapshotTable { table: TableKey { account, name }, created, policies })
+    }
+}
+
+impl std::fmt::Display for TableEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.account, self.name)
+    }
+}
+
+/// The beginning of the name of a backup. It has no punctuation, so that it can be a file name everywhere, and all
+/// digits, so that names sort by time.
+pub(in crate::backup) fn name_of_time(instant: DateTime) -> String {
+    seven_digits(instant).chars().filter(char::is_ascii_alphanumeric).collect()
+}
+
+/// An instant with all seven digits of its fraction.
+pub(in crate::backup) fn seven_digits(instant: DateTime) -> String {
+    let mut text = Vec::new();
+    instant.write_seven_digits_to(&mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+fn ticks(text: &str) -> anyhow::Result<DateTime> {
+    text.parse().ok().and_then(DateTime::from_ticks).with_context(|| format!("'{text}' is not an instant"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> BackupManifest {
+        let time = "2026-03-04T05:06:07.1234567Z".to_owned();
+        let mut manifest = BackupManifest::new(time, "0.1.0".to_owned(), DateTime::from_ticks(7).unwrap());
+        let table = TableKey { account: AccountName::new("acct").unwrap(), name: TableName::new("Cars").unwrap() };
+        let table = SnapshotTable { table, created: DateTime::MIN, policies: model::StoredAccessPolicies::default() };
+        let chunks = vec![ChunkEntry { sha256: "ab".repeat(32), bytes: 3, stored: 31, entities: 1 }];
+        manifest.accounts.push(AccountEntry::new(&table.table.account, &ServiceProperties::default()));
+        manifest.tables.push(TableContent { table: TableEntry::new(&table), entities: 1, bytes: 3, chunks });
+        manifest
+    }
+
+    #[test]
+    fn a_manifest_is_read_back_and_checked_against_its_name() {
+        let manifest = manifest();
+        let (id, bytes) = manifest.encode().unwrap();
+        assert!(id.starts_with("20260304T0506071234567Z-") && id.len() == 24 + HASH_CHARS, "{id}");
+        assert_eq!(BackupManifest::decode(&id, &bytes).unwrap(), manifest);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(BackupManifest::decode(&id, &damaged).is_err(), "byte {at}");
+        }
+        let decoded = manifest.tables[0].table.decode().unwrap();
+        assert_eq!((decoded.table.name.as_str(), manifest.tables[0].table.to_string().as_str()), ("Cars", "acct/Cars"));
+        let metrics =
+            TableEntry { name: "$MetricsHourPrimaryTransactionsTable".to_owned(), ..manifest.tables[0].table.clone() };
+        assert!(metrics.decode().is_ok());
+        assert_eq!(manifest.accounts[0].decode().unwrap().1, ServiceProperties::default());
+    }
+
+    #[test]
+    fn a_later_format_is_told_from_damage() {
+        let (id, bytes) = BackupManifest { format: 2, ..manifest() }.encode().unwrap();
+        let error = BackupManifest::decode(&id, &bytes).unwrap_err().to_string();
+        assert!(error.contains("format 2"), "{error}");
+    }
+
+    #[test]
+    fn the_manifest_format_is_pinned() {
+        let (_, bytes) = manifest().encode().unwrap();
+        let expected = r#"{
+  "format": 1,
+  "time": "2026-03-04T05:06:07.1234567Z",
+  "version": "0.1.0",
+  "last_stamp": "7",
+  "accounts": [
+    {
+      "account": "acct",
+      "properties": "AQEAAAAAAAAAAAAA"
+    }
+  ],
+  "tables": [
+    {
+      "account": "acct",
+      "name": "Cars",
+      "created": "0",
+      "policies": "AA==",
+      "entities": 1,
+      "bytes": 3,
+      "chunks": [
+        {
+          "sha256": "abababababababababababababababababababababababababababababababab",
+          "bytes": 3,
+          "stored": 31,
+          "entities": 1
+        }
+      ]
+    }
+  ]
+}
+"#;
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+    }
+}

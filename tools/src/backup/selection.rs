@@ -1,0 +1,81 @@
+//! The tables of a backup that are restored, and their new names.
+
+use super::repository::{BackupManifest, TableContent};
+use crate::names::{parse_account, parse_table};
+use anyhow::{bail, ensure};
+use model::{AccountName, TableName};
+use std::collections::HashSet;
+use store::SnapshotTable;
+
+/// A value of `--table`: a table, and its new name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TableRequest {
+    /// `None` if only one account has a table of this name.
+    account: Option<AccountName>,
+    name: TableName,
+    new_name: TableName,
+}
+
+/// The values of `--table`; without one all tables are restored.
+#[derive(Debug, Default)]
+pub(super) struct RestoreSelection(Vec<TableRequest>);
+
+/// A table to restore, with its new name.
+#[derive(Debug)]
+pub(super) struct RestoredTable<'m> {
+    pub(super) content: &'m TableContent,
+    pub(super) target: SnapshotTable,
+}
+
+impl RestoreSelection {
+    /// Reads texts such as `Cars`, `Cars=Old` and `account/Cars=Old`.
+    pub(super) fn parse(texts: &[String]) -> anyhow::Result<Self> {
+        let parse = |text: &String| {
+            let (old, new) = text.split_once('=').unwrap_or((text, ""));
+            let (account, name) = match old.split_once('/') {
+                Some((account, name)) => (Some(parse_account(account)?), parse_table(name)?),
+                None => (None, parse_table(old)?),
+            };
+            let new_name = if text.contains('=') { parse_table(new)? } else { name.clone() };
+            anyhow::Ok(TableRequest { account, name, new_name })
+        };
+        texts.iter().map(parse).collect::<anyhow::Result<_>>().map(Self)
+    }
+
+    /// Whether everything is restored as it is.
+    pub(super) fn is_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The tables to restore. Each request must name exactly one, and no two may get the same name.
+    pub(super) fn choose<'m>(&self, manifest: &'m BackupManifest) -> anyhow::Result<Vec<RestoredTable<'m>>> {
+        let mut tables = Vec::new();
+        for content in &manifest.tables {
+            tables.push((content, content.table.decode()?));
+        }
+        if self.is_all() {
+            return Ok(tables.into_iter().map(|(content, target)| RestoredTable { content, target }).collect());
+        }
+        let mut wanted = Vec::new();
+        let mut names = HashSet::new();
+        for request in &self.0 {
+            let is_requested = |table: &SnapshotTable| {
+                table.table.name == request.name
+                    && request.account.as_ref().is_none_or(|account| *account == table.table.account)
+            };
+            let mut found = tables.iter().filter(|(_, table)| is_requested(table));
+            let Some((content, table)) = found.next() else { bail!("the backup has no table '{}'", request.name) };
+            ensure!(
+                found.next().is_none(),
+                "several accounts have a table '{0}'; name it as ACCOUNT/{0}",
+                request.name
+            );
+            let mut target = table.clone();
+            target.table.name = request.new_name.clone();
+            let is_new = names.insert((target.table.account.clone(), target.table.name.folded().to_owned()));
+            ensure!(is_new, "two tables are to become '{}'", request.new_name);
+            wanted.push(RestoredTable { content, target });
+        }
+        Ok(wanted)
+    }
+}

@@ -1,0 +1,310 @@
+//! The control socket: in the data folder, for commands that need the process that has the folder open.
+//!
+//! The socket belongs to the owner of the server, with mode 0600, and is reached through the file system only. A
+//! request is one line. There is one so far:
+//!
+//! ```text
+//! rowhouse control 1 snapshot      answered by a snapshot, as `frames.rs` describes
+//! ```
+//!
+//! Invariants:
+//!
+//! 1. The process that has the lock of the folder has the socket. It replaces the socket of an earlier process.
+//! 2. A client that reads nothing for a while, or that goes away, is disconnected, and its snapshot is released.
+//! 3. The number of clients is bounded, and so is the length of a request.
+
+use super::frames::{send_failure, send_refusal, send_snapshot};
+use anyhow::{Context, anyhow};
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use store::{Snapshot, SnapshotError, Snapshots};
+use tracing::{info, warn};
+
+const SOCKET: &str = "control.sock";
+/// The folder in which a socket gets its mode before others can reach it.
+const PREPARATION_FOLDER: &str = "control.new";
+const REQUEST: &str = "rowhouse control 1 snapshot\n";
+
+/// Most clients at a time. Each has a snapshot and a thread.
+const CLIENTS_MAX: usize = 4;
+/// Most clients at a time that get a refusal because there are too many. Others are disconnected without one.
+const REFUSALS_MAX: usize = 16;
+/// How much is written to a client at a time, in bytes.
+const WRITE_BYTES: usize = 64 * 1024;
+/// How long a client may take to send its request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a client may read nothing before it is disconnected.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// How often a thread that waits for a client checks whether it must stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The control socket of a data folder. It is served until the value is dropped.
+#[derive(Debug)]
+pub struct ControlSocket {
+    path: PathBuf,
+    accepting: tokio::task::JoinHandle<()>,
+    clients: Arc<Clients>,
+}
+
+/// The connected clients, each with a thread.
+#[derive(Debug, Default)]
+struct Clients {
+    /// The threads must stop.
+    stop: AtomicBool,
+    threads: Mutex<Threads>,
+}
+
+#[derive(Debug, Default)]
+struct Threads {
+    /// Those that send snapshots.
+    serving: Vec<JoinHandle<()>>,
+    /// Those that refuse a client because there are too many.
+    refusing: Vec<JoinHandle<()>>,
+}
+
+impl ControlSocket {
+    /// Serves the socket of a data folder that this process has locked, on the runtime that it is called on.
+    pub fn start(folder: &Path, snapshots: Arc<dyn Snapshots>) -> io::Result<Self> {
+        let listener = bind(folder)?;
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::UnixListener::from_std(listener)?;
+        let clients = Arc::new(Clients::default());
+        let accepting = tokio::spawn(accept(listener, snapshots, Arc::clone(&clients)));
+        Ok(Self { path: folder.join(SOCKET), accepting, clients })
+    }
+}
+
+impl Drop for ControlSocket {
+    /// Stops the threads of the clients, and waits for them.
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.clients.stop.store(true, Ordering::Relaxed);
+        let Threads { serving, refusing } = std::mem::take(&mut *self.clients.threads());
+        for thread in serving.into_iter().chain(refusing) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the control socket panicked");
+            }
+        }
+        // If this fails, the next process replaces the socket.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Clients {
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        // A panic cannot leave a list of threads half changed.
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves a client, or refuses it if there are too many, or disconnects it if too many are being refused.
+    fn add(self: &Arc<Self>, stream: UnixStream, snapshots: &Arc<dyn Snapshots>) -> io::Result<()> {
+        let mut threads = self.threads();
+        let Threads { serving, refusing } = &mut *threads;
+        serving.retain(|thread| !thread.is_finished());
+        refusing.retain(|thread| !thread.is_finished());
+        let is_refused = serving.len() >= CLIENTS_MAX;
+        if is_refused && refusing.len() >= REFUSALS_MAX {
+            return Ok(());
+        }
+        let (clients, snapshots) = (Arc::clone(self), Arc::clone(snapshots));
+        let serve = move || serve(&stream, &*snapshots, &clients.stop, is_refused);
+        let threads = if is_refused { refusing } else { serving };
+        threads.push(std::thread::Builder::new().name("rowhouse snapshot".to_owned()).spawn(serve)?);
+        Ok(())
+    }
+}
+
+/// Makes the socket of a folder. It gets its name once only the owner can use it.
+fn bind(folder: &Path) -> io::Result<UnixListener> {
+    let preparation = folder.join(PREPARATION_FOLDER);
+    match fs::remove_dir_all(&preparation) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => DirBuilder::new().mode(0o700).create(&preparation)?,
+    }
+    let listener = with_short_path(&preparation, |path| UnixListener::bind(path))?;
+    let socket = preparation.join(SOCKET);
+    fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
+    fs::rename(&socket, folder.join(SOCKET))?;
+    fs::remove_dir(&preparation)?;
+    Ok(listener)
+}
+
+/// Opens the socket of a folder by a short path, because the path of a socket has at most about 100 bytes.
+fn with_short_path<T>(folder: &Path, open: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    /// Less than the limit of every system, with room for the name of the socket.
+    const PATH_BYTES_MAX: usize = 80;
+    if folder.as_os_str().len() <= PATH_BYTES_MAX || !Path::new("/proc/self/fd").exists() {
+        return open(&folder.join(SOCKET));
+    }
+    let opened = File::open(folder)?;
+    open(&Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()).join(SOCKET))
+}
+
+/// Accepts clients until the task is aborted.
+async fn accept(listener: tokio::net::UnixListener, snapshots: Arc<dyn Snapshots>, clients: Arc<Clients>) {
+    loop {
+        let accepted = listener.accept().await;
+        let served = accepted.and_then(|(stream, _)| clients.add(stream.into_std()?, &snapshots));
+        if let Err(error) = served {
+            warn!(%error, "accepting a client of the control socket failed");
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+}
+
+fn serve(stream: &UnixStream, snapshots: &dyn Snapshots, stop: &AtomicBool, is_refused: bool) {
+    let served = || -> anyhow::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
+        stream.set_write_timeout(Some(POLL_INTERVAL))?;
+        let mut request = String::new();
+        let bytes = REQUEST.len() as u64;
+        BufReader::new(stream.take(bytes)).read_line(&mut request).context("reading the request")?;
+        let plain = || ClientWriter { stream, stop, snapshot: None };
+        if request != REQUEST {
+            let reason = "this server does not know the request; its version may differ from that of the command";
+            return Ok(send_refusal(&mut plain(), reason)?);
+        }
+        if is_refused {
+            return Ok(send_refusal(
+                &mut plain(),
+                "as many snapshots as are allowed at a time are being read already; try again later",
+            )?);
+        }
+        let began = Instant::now();
+        let taken = snapshots.take().map_err(|fault| (SnapshotError::Fault(fault), Vec::new()));
+        let sent = taken.and_then(|snapshot| {
+            let writer = ClientWriter { stream, stop, snapshot: Some(&*snapshot) };
+            let mut out = BufWriter::with_capacity(WRITE_BYTES, writer);
+            send_snapshot(&mut out, &*snapshot).map_err(|error| (error, out.into_parts().1.unwrap_or_default()))
+        });
+        if let Err((error, rest)) = sent {
+            // What is buffered comes first, so that the client finds the beginning of the message. A client that went
+            // away misses it.
+            let _ = plain().write_all(&rest).and_then(|()| send_failure(&mut plain(), &error));
+            return Err(error.into());
+        }
+        info!(seconds = began.elapsed().as_secs_f32(), "sent a snapshot");
+        Ok(())
+    };
+    if let Err(error) = served() {
+        warn!("sending a snapshot failed: {error:#}");
+    }
+}
+
+/// Writes to a client. It fails if the client is idle for too long, if the server stops, or if it reopens its database.
+struct ClientWriter<'a> {
+    stream: &'a UnixStream,
+    stop: &'a AtomicBool,
+    snapshot: Option<&'a dyn Snapshot>,
+}
+
+impl Write for ClientWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let began = Instant::now();
+        loop {
+            // A client that reads slowly but steadily must not hold the snapshot, either.
+            if let Some(snapshot) = self.snapshot {
+                snapshot.check().map_err(io::Error::other)?;
+            }
+            let mut stream = self.stream;
+            match stream.write(bytes) {
+                Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => {
+                    if self.stop.load(Ordering::Relaxed) {
+                        return Err(io::Error::other("the server is stopping"));
+                    }
+                    if began.elapsed() >= IDLE_TIMEOUT {
+                        return Err(io::Error::new(ErrorKind::TimedOut, "the client reads nothing any more"));
+                    }
+                }
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Requests a snapshot from the process that has a data folder open; `None` if no process serves its socket.
+pub(super) fn request_snapshot(folder: &Path) -> anyhow::Result<Option<BufReader<UnixStream>>> {
+    let stream = match with_short_path(folder, |path| UnixStream::connect(path)) {
+        Ok(stream) => stream,
+        Err(error) if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&error.kind()) => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return Err(anyhow!(
+                "permission denied for {}: run the command as the user that the server runs as",
+                folder.join(SOCKET).display()
+            ));
+        }
+        Err(error) => return Err(error).with_context(|| format!("connecting to {}", folder.join(SOCKET).display())),
+    };
+    let mut out = &stream;
+    out.write_all(REQUEST.as_bytes()).context("requesting a snapshot from the server")?;
+    Ok(Some(BufReader::with_capacity(256 * 1024, stream)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::clock::SystemClock;
+
+    #[test]
+    fn a_socket_is_for_its_owner_replaces_a_stale_one_and_may_have_a_long_path() {
+        let place = tempfile::tempdir().unwrap();
+        let deep = place.path().join("d".repeat(120)).join("e".repeat(120));
+        for folder in [place.path(), deep.as_path()] {
+            fs::create_dir_all(folder).unwrap();
+            assert!(request_snapshot(folder).unwrap().is_none(), "no socket exists yet");
+            drop(bind(folder).unwrap());
+            assert!(request_snapshot(folder).unwrap().is_none(), "no process listens");
+            fs::create_dir(folder.join(PREPARATION_FOLDER)).unwrap();
+            let listener = bind(folder).unwrap();
+            assert!(request_snapshot(folder).unwrap().is_some());
+            drop(listener);
+            let mode = fs::metadata(folder.join(SOCKET)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+            assert!(!folder.join(PREPARATION_FOLDER).exists());
+        }
+    }
+
+    #[test]
+    fn threads_that_refuse_are_bounded_and_do_not_count_as_snapshots() {
+        let place = tempfile::tempdir().unwrap();
+        let engine = store::Embedded::open(place.path(), &store::EmbeddedOptions::default(), SystemClock).unwrap();
+        let (snapshots, clients) = (engine.snapshots(), Arc::new(Clients::default()));
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        for _ in 0..CLIENTS_MAX {
+            let ended = Arc::clone(&ended);
+            clients.threads().serving.push(std::thread::spawn(move || assert!(ended.lock().unwrap().recv().is_err())));
+        }
+        let mut streams = Vec::new();
+        for _ in 0..=REFUSALS_MAX {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            clients.add(theirs, &snapshots).unwrap();
+            streams.push(ours);
+        }
+        assert_eq!(clients.threads().refusing.len(), REFUSALS_MAX);
+        let mut beyond = Vec::new();
+        streams.pop().unwrap().read_to_end(&mut beyond).unwrap();
+        assert!(beyond.is_empty(), "the last one is disconnected without a refusal");
+        let mut refused = streams.pop().unwrap();
+        refused.write_all(REQUEST.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        refused.read_to_end(&mut answer).unwrap();
+        assert!(String::from_utf8_lossy(&answer).contains("as many snapshots"));
+        drop((end, streams));
+        let Threads { serving, refusing } = std::mem::take(&mut *clients.threads());
+        serving.into_iter().chain(refusing).for_each(|thread| thread.join().unwrap());
+    }
+}

@@ -1,0 +1,220 @@
+//! The stream in which the process that has a data folder open sends a snapshot to the one that makes the backup.
+//!
+//! ```text
+//! frame    a tag (1 byte), a length (4 bytes), that many bytes
+//! H        the header: JSON, see [`SnapshotHeader`]
+//! A        an account with service properties: JSON, see [`AccountEntry`]
+//! T        a table: JSON, see [`TableEntry`]; its entities follow
+//! E        entities in their order, see `entity_bytes.rs`
+//! Z        the end: JSON, see [`SnapshotTotals`]
+//! D        the stream ends early because data are damaged: text
+//! X        the stream ends early for another reason: text
+//! ```
+//!
+//! H comes first, then the accounts, then each table with its entities, then Z. A stream without Z is not complete.
+
+use crate::backup::repository::{AccountEntry, ENTITY_BYTES_MAX, TableEntry, push_entity, seven_digits};
+use anyhow::{Context, bail, ensure};
+use model::Clock;
+use model::clock::SystemClock;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::{self, Read, Write};
+use store::{Fault, Snapshot, SnapshotError};
+
+/// Entities are sent once they have this many bytes.
+const ENTITIES_BYTES: usize = 256 * 1024;
+/// Most bytes of a frame: one more entity than `ENTITIES_BYTES` may be in it.
+const FRAME_BYTES_MAX: usize = ENTITIES_BYTES + ENTITY_BYTES_MAX;
+
+/// What a snapshot contains.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::backup) struct SnapshotHeader {
+    /// When it was taken, by the clock of the server.
+    pub(in crate::backup) time: String,
+    /// The version of the program that took it.
+    pub(in crate::backup) version: String,
+    /// See [`store::SnapshotContents`], in ticks of 100 ns since 1601.
+    pub(in crate::backup) last_stamp: i64,
+    /// How many tables there are.
+    pub(in crate::backup) tables: usize,
+}
+
+/// How much was sent, which the receiver compares with what arrived.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::backup) struct SnapshotTotals {
+    pub(in crate::backup) tables: u64,
+    pub(in crate::backup) entities: u64,
+}
+
+/// One frame.
+#[derive(Debug)]
+pub(in crate::backup) enum Frame {
+    Header(SnapshotHeader),
+    Account(AccountEntry),
+    Table(TableEntry),
+    /// Entities of the last table, as `entity_bytes.rs` has them.
+    Entities(Vec<u8>),
+    End(SnapshotTotals),
+}
+
+/// Sends a snapshot.
+pub(super) fn send_snapshot(out: &mut impl Write, snapshot: &dyn Snapshot) -> Result<(), SnapshotError> {
+    let contents = snapshot.contents();
+    let header = SnapshotHeader {
+        time: seven_digits(SystemClock.now()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        last_stamp: contents.last_stamp.ticks(),
+        tables: contents.tables.len(),
+    };
+    let failed = SnapshotError::Sink;
+    write_json(out, b'H', &header).map_err(failed)?;
+    for (account, properties) in &contents.properties {
+        write_json(out, b'A', &AccountEntry::new(account, properties)).map_err(failed)?;
+    }
+    let mut totals = SnapshotTotals::default();
+    let mut entities = Vec::with_capacity(ENTITIES_BYTES);
+    for (index, table) in contents.tables.iter().enumerate() {
+        write_json(out, b'T', &TableEntry::new(table)).map_err(failed)?;
+        totals.tables += 1;
+        snapshot.entities(index, &mut |key, record| {
+            totals.entities += 1;
+            push_entity(&mut entities, key, record).ok_or_else(|| io::Error::other("an entity is too large"))?;
+            if entities.len() < ENTITIES_BYTES {
+                return Ok(());
+            }
+            write_frame(out, b'E', &entities)?;
+            entities.clear();
+            Ok(())
+        })?;
+        if !entities.is_empty() {
+            write_frame(out, b'E', &entities).map_err(failed)?;
+            entities.clear();
+        }
+    }
+    write_json(out, b'Z', &totals).map_err(failed)?;
+    out.flush().map_err(failed)
+}
+
+/// Ends a stream early, for a reason that is not damage.
+pub(super) fn send_refusal(out: &mut impl Write, why: &str) -> io::Result<()> {
+    write_frame(out, b'X', why.as_bytes())?;
+    out.flush()
+}
+
+/// Ends a stream early, because the snapshot could not be read or sent.
+pub(super) fn send_failure(out: &mut impl Write, error: &SnapshotError) -> io::Result<()> {
+    let tag = if matches!(error, SnapshotError::Fault(Fault::Damaged(_) | Fault::Storage(_))) { b'D' } else { b'X' };
+    write_frame(out, tag, error.to_string().as_bytes())?;
+    out.flush()
+}
+
+/// The server cannot read its data.
+#[derive(Debug)]
+pub(super) struct DamagedData(String);
+
+impl fmt::Display for DamagedData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server gives no snapshot: {}; its log has more", self.0)
+    }
+}
+
+impl std::error::Error for DamagedData {}
+
+fn write_json(out: &mut impl Write, tag: u8, value: &impl Serialize) -> io::Result<()> {
+    write_frame(out, tag, &serde_json::to_vec(value)?)
+}
+
+fn write_frame(out: &mut impl Write, tag: u8, bytes: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+    out.write_all(&[tag])?;
+    out.write_all(&length.to_be_bytes())?;
+    out.write_all(bytes)
+}
+
+/// Reads the frames of a stream.
+#[derive(Debug)]
+pub(in crate::backup) struct FrameReader<R> {
+    input: R,
+    is_at_end: bool,
+}
+
+impl<R: Read> FrameReader<R> {
+    /// Reads from the beginning of a stream.
+    pub(in crate::backup) fn new(input: R) -> Self {
+        Self { input, is_at_end: false }
+    }
+
+    /// The header, which must be the first frame.
+    pub(in crate::backup) fn header(&mut self) -> anyhow::Result<SnapshotHeader> {
+        match self.next()? {
+            Some(Frame::Header(header)) => Ok(header),
+            _ => bail!("the snapshot does not begin with its header"),
+        }
+    }
+
+    /// The next frame; `None` after the end.
+    pub(in crate::backup) fn next(&mut self) -> anyhow::Result<Option<Frame>> {
+        if self.is_at_end {
+            return Ok(None);
+        }
+        let [tag, length @ ..] = self.tag_and_length().context("the snapshot ended before it was complete")?;
+        let length = usize::try_from(u32::from_be_bytes(length))?;
+        ensure!(length <= FRAME_BYTES_MAX, "the server sent a frame that is too long");
+        let mut bytes = vec![0; length];
+        self.input.read_exact(&mut bytes).context("the snapshot ended before it was complete")?;
+        Ok(Some(match tag {
+            b'H' => Frame::Header(json(&bytes)?),
+            b'A' => Frame::Account(json(&bytes)?),
+            b'T' => Frame::Table(json(&bytes)?),
+            b'E' => Frame::Entities(bytes),
+            b'Z' => {
+                self.is_at_end = true;
+                Frame::End(json(&bytes)?)
+            }
+            b'D' => return Err(DamagedData(String::from_utf8_lossy(&bytes).into_owned()).into()),
+            b'X' => bail!("the server gives no snapshot: {}", String::from_utf8_lossy(&bytes)),
+            other => bail!(
+                "the server sent a frame of an unknown kind ({other}); its version may differ from that of this command"
+            ),
+        }))
+    }
+
+    fn tag_and_length(&mut self) -> io::Result<[u8; 5]> {
+        let mut bytes = [0; 5];
+        self.input.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+fn json<T: DeserializeOwned>(bytes: &[u8]) -> anyhow::Result<T> {
+    serde_json::from_slice(bytes).context("the server sent a frame that this version does not understand")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_incomplete_snapshot_is_an_error() {
+        let mut bytes = Vec::new();
+        write_json(&mut bytes, b'Z', &SnapshotTotals { tables: 1, entities: 2 }).unwrap();
+        for length in 0..bytes.len() {
+            assert!(FrameReader::new(bytes.get(..length).unwrap()).next().is_err(), "cut to {length}");
+        }
+        let mut reader = FrameReader::new(bytes.as_slice());
+        assert!(matches!(reader.next().unwrap(), Some(Frame::End(SnapshotTotals { tables: 1, entities: 2 }))));
+        assert!(reader.next().unwrap().is_none());
+        for (bytes, expected) in [
+            (&b"X\0\0\0\x04busy"[..], "no snapshot: busy"),
+            (b"D\0\0\0\x04hole", "no snapshot: hole"),
+            (b"?\0\0\0\0", "unknown kind"),
+            (b"E\xFF\xFF\xFF\xFF", "too long"),
+            (b"H\0\0\0\x02{}", "does not understand"),
+        ] {
+            let error = FrameReader::new(bytes).next().unwrap_err();
+            assert!(format!("{error:#}").contains(expected), "{error:#}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Snapshots of a data folder: where they come from, and the stream in which they are sent.
+//!
+//! `control_socket.rs` is how a command reaches the server that has the folder open, `source.rs` gets a snapshot from
+//! there or from the folder, `frames.rs` is the format of the stream, and `check.rs` checks one. This module must not
+//! know how backups are stored.
+
+mod check;
+mod control_socket;
+mod frames;
+mod source;
+
+pub(crate) use check::{SnapshotCheck, check_snapshot};
+pub use control_socket::ControlSocket;
+pub(super) use frames::{Frame, FrameReader, SnapshotTotals};
+pub(super) use source::{IncomingSnapshot, open_snapshot};

@@ -1,0 +1,94 @@
+//! Where a backup gets its snapshot from: the server that has the data folder open, or else the folder itself.
+
+use super::control_socket::request_snapshot;
+use super::frames::{send_failure, send_snapshot};
+use anyhow::{Context, anyhow, bail};
+use model::clock::SystemClock;
+use std::io::{BufReader, BufWriter, Read};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use store::{Embedded, EmbeddedOptions, OpenError, SnapshotError};
+
+/// Memory for cached blocks of the data folder, in bytes. It is small because a snapshot reads each block once.
+const CACHE_BYTES: u64 = 32 * 1024 * 1024;
+/// How long to wait for the socket of a server that has locked the folder and is starting.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+const START_POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// A snapshot that can be read once.
+pub(in crate::backup) struct IncomingSnapshot {
+    /// The frames of the snapshot.
+    pub(in crate::backup) input: Box<dyn Read + Send>,
+    /// Who sends them.
+    pub(in crate::backup) sender: SnapshotSender,
+}
+
+/// Who sends a snapshot.
+pub(in crate::backup) enum SnapshotSender {
+    Server,
+    /// A thread of this process.
+    Thread(JoinHandle<anyhow::Result<()>>),
+}
+
+impl SnapshotSender {
+    /// Ends the sender, once its frames were used with this result. An error of the sender is an error of the whole.
+    pub(in crate::backup) fn finish<T>(self, result: anyhow::Result<T>) -> anyhow::Result<T> {
+        match self {
+            Self::Server => result,
+            Self::Thread(thread) => {
+                let sent = thread.join().map_err(|_| anyhow!("the thread that reads the data folder panicked"))?;
+                // If the sender failed, the last frame had its error, and that is the error of the result.
+                result.and_then(|result| sent.map(|()| result))
+            }
+        }
+    }
+}
+
+/// A snapshot of a data folder, whether a server has it open or not.
+pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<IncomingSnapshot> {
+    // The engine would make a new folder, which hides a misspelled name.
+    let exists = std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some());
+    if !exists {
+        bail!("there is no data folder at {}", folder.display());
+    }
+    let began = Instant::now();
+    loop {
+        if let Some(input) = request_snapshot(folder)? {
+            return Ok(IncomingSnapshot { input: Box::new(input), sender: SnapshotSender::Server });
+        }
+        let options = EmbeddedOptions { cache_bytes: CACHE_BYTES, ..EmbeddedOptions::default() };
+        match Embedded::open(folder, &options, SystemClock) {
+            Ok(engine) => return from_engine(engine),
+            Err(OpenError::Locked { .. }) if began.elapsed() < START_TIMEOUT => std::thread::sleep(START_POLL_INTERVAL),
+            Err(OpenError::Locked { folder }) => bail!(
+                "another process works on {} and gives no snapshots, such as rowhouse copy or an older server; try again \
+                 when it has ended",
+                folder.display()
+            ),
+            Err(error) => return Err(error).context("opening the data folder"),
+        }
+    }
+}
+
+/// A snapshot of an engine of this process. It is sent through a socket, as from a server.
+fn from_engine(engine: Embedded) -> anyhow::Result<IncomingSnapshot> {
+    let (input, output) = UnixStream::pair().context("making a pair of sockets")?;
+    let send = move || {
+        let mut out = BufWriter::with_capacity(64 * 1024, &output);
+        let sent = engine.snapshots().take().map_err(SnapshotError::Fault);
+        let sent = sent.and_then(|snapshot| send_snapshot(&mut out, &*snapshot));
+        if let Err(error) = &sent {
+            // The other end is closed if the backup has failed.
+            let _ = send_failure(&mut out, error);
+        }
+        drop(out);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().context("closing the data folder")?;
+        runtime.block_on(store::Engine::close(&engine)).context("closing the data folder")?;
+        Ok(sent?)
+    };
+    let thread = std::thread::Builder::new().name("rowhouse snapshot".to_owned()).spawn(send)?;
+    let input = Box::new(BufReader::with_capacity(256 * 1024, input));
+    Ok(IncomingSnapshot { input, sender: SnapshotSender::Thread(thread) })
+}

@@ -1,0 +1,76 @@
+//! Errors of a service as messages and exit codes.
+
+use anyhow::anyhow;
+use client::{Error, TableService};
+
+/// The exit code if the table or the entity does not exist.
+const NOT_FOUND: u8 = 4;
+/// The exit code if the table or the entity exists already, or has another `ETag`.
+const CONFLICT: u8 = 5;
+
+/// An error of a service. Its message says which service it is, and what may help.
+#[derive(Debug)]
+pub(super) struct ServiceError {
+    endpoint: String,
+    error: Error,
+}
+
+/// Adds the service to its errors.
+pub(super) fn from_service(service: &TableService) -> impl Fn(Error) -> anyhow::Error {
+    let endpoint = service.endpoint().to_string();
+    move |error| anyhow!(ServiceError { endpoint: endpoint.clone(), error })
+}
+
+impl ServiceError {
+    fn exit_code(&self) -> u8 {
+        match self.error.refusal() {
+            Some((404, _)) => NOT_FOUND,
+            Some((409 | 412, _)) => CONFLICT,
+            _ => 1,
+        }
+    }
+
+    fn advice(&self) -> Option<&'static str> {
+        let Some((status, code)) = self.error.refusal() else {
+            let is_unreachable = matches!(self.error, Error::Unreachable { .. });
+            return is_unreachable
+                .then_some("is a server running there? 'rowhouse serve' starts one, and --endpoint names another one");
+        };
+        Some(match code {
+            "TableNotFound" => "'rowhouse table create' creates it, and 'rowhouse table list' lists those that exist",
+            "AuthenticationFailed" => {
+                "the key or signature is not one of this account, has expired, or the clock of this machine is wrong"
+            }
+            _ if status == 403 => "the shared access signature or the address of this machine does not allow it",
+            "EntityAlreadyExists" => "without --insert it is replaced, with --merge changed",
+            "UpdateConditionNotSatisfied" => "somebody changed it: read it again for its new ETag",
+            _ => return None,
+        })
+    }
+}
+
+impl std::fmt::Display for ServiceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: ", self.endpoint)?;
+        match &self.error {
+            // Further lines of a message have the id and the time of the request.
+            Error::Refused { what, status, code, message, .. } => {
+                write!(f, "{what} was refused: {status} {code}: {}", message.lines().next().unwrap_or_default())?;
+            }
+            other => write!(f, "{other}")?,
+        }
+        self.advice().map_or(Ok(()), |advice| write!(f, " ({advice})"))
+    }
+}
+
+impl std::error::Error for ServiceError {}
+
+/// The exit code for an error.
+pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
+    error.downcast_ref::<ServiceError>().map_or(1, ServiceError::exit_code)
+}
+
+/// Whether a table or an entity does not exist.
+pub(super) fn is_not_found(error: &anyhow::Error) -> bool {
+    exit_code(error) == NOT_FOUND
+}

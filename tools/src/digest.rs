@@ -1,0 +1,49 @@
+//! SHA-256 in hexadecimal digits: of bytes at once, and of what is written to it.
+
+use ring::digest::{Context, SHA256, digest};
+use std::fmt::Write as _;
+use std::io;
+
+/// The hash of some bytes.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hex(digest(&SHA256, bytes).as_ref())
+}
+
+/// Hashes and counts what is written, and passes it on.
+pub(crate) struct Sha256Writer<W> {
+    out: W,
+    context: Context,
+    bytes: u64,
+}
+
+impl<W> Sha256Writer<W> {
+    pub(crate) fn new(out: W) -> Self {
+        Self { out, context: Context::new(&SHA256), bytes: 0 }
+    }
+
+    /// What it passed on to, how many bytes, and their hash.
+    pub(crate) fn finish(self) -> (W, u64, String) {
+        (self.out, self.bytes, hex(self.context.finish().as_ref()))
+    }
+}
+
+impl<W: io::Write> io::Write for Sha256Writer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.context.update(bytes.get(..written).unwrap_or_default());
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("writing to memory does not fail");
+    }
+    text
+}

@@ -1,0 +1,58 @@
+//! What commands need of an endpoint: a data folder, a database, a service or a backup.
+//!
+//! This module must not know what entities are read and written for.
+
+use async_trait::async_trait;
+use client::{Continuation, Entity, Page, Query, WriteMode};
+use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
+use store::TableKey;
+
+/// Something that tables can be read from.
+#[async_trait]
+pub(crate) trait Source: Send + Sync {
+    /// The only account that the endpoint can have; `None` if it takes any.
+    fn only_account(&self) -> Option<&AccountName>;
+    /// The accounts that have tables or service properties.
+    async fn accounts(&self) -> anyhow::Result<Vec<AccountName>>;
+    /// All tables of an account.
+    async fn tables(&self, account: &AccountName) -> anyhow::Result<Vec<TableName>>;
+    /// A page of at most `limit` entities.
+    async fn page(
+        &self,
+        table: &TableKey,
+        query: &Query,
+        from: Option<&Continuation>,
+        limit: usize,
+    ) -> anyhow::Result<Page>;
+    /// The stored access policies of a table.
+    async fn policies(&self, table: &TableKey) -> anyhow::Result<StoredAccessPolicies>;
+    /// The service properties of an account.
+    async fn properties(&self, account: &AccountName) -> anyhow::Result<ServiceProperties>;
+    /// Closes the endpoint. What was written is durable when this returns.
+    async fn close(&self) -> anyhow::Result<()>;
+}
+
+/// Something that tables can be read from and written to. Every write may be repeated without harm.
+#[async_trait]
+pub(crate) trait Endpoint: Source {
+    /// Makes sure that a table exists.
+    async fn create_table(&self, table: &TableKey) -> anyhow::Result<()>;
+    /// Writes up to 100 different entities of one partition.
+    async fn write(&self, table: &TableKey, entities: Vec<Entity>, mode: WriteMode) -> anyhow::Result<WriteOutcome>;
+    /// One entity; `None` if it does not exist.
+    async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<Entity>>;
+    /// Replaces the stored access policies of a table.
+    async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> anyhow::Result<()>;
+    /// Replaces the service properties of an account.
+    async fn set_properties(&self, account: &AccountName, properties: ServiceProperties) -> anyhow::Result<()>;
+}
+
+/// What became of entities that were to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteOutcome {
+    /// All are written.
+    Done,
+    /// Some of the entities to insert exist already, perhaps from an earlier attempt. Some of the others may be
+    /// written.
+    SomeExist,
+}

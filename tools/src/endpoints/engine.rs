@@ -1,0 +1,204 @@
+//! A storage engine as an endpoint.
+
+use super::endpoint::{Endpoint, Source, WriteOutcome};
+use anyhow::{Context, anyhow, bail};
+use async_trait::async_trait;
+use client::{Continuation, Entity, Page, Query, WriteMode};
+use model::limits::PAGE_ENTITY_BYTES_MAX;
+use model::plan::plan;
+use model::{
+    AccountName, EntityKey, EntityView, Filter, KeyText, Mutation, MutationError, Position, RecordBuilder, RecordView,
+    ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
+};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+use store::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, TableKey, TablePages};
+
+/// How long an engine may work on one page before it returns what it has.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An engine as an endpoint.
+pub(crate) struct EngineEndpoint<E>(pub(crate) E);
+
+#[async_trait]
+impl<E: Engine> Source for EngineEndpoint<E> {
+    fn only_account(&self) -> Option<&AccountName> {
+        None
+    }
+
+    async fn accounts(&self) -> anyhow::Result<Vec<AccountName>> {
+        Ok(self.0.accounts().await?)
+    }
+
+    async fn tables(&self, account: &AccountName) -> anyhow::Result<Vec<TableName>> {
+        let mut tables = Vec::new();
+        let mut pages = TablePages::new(&self.0, account, String::new());
+        while let Some(page) = pages.next().await? {
+            tables.extend(page);
+        }
+        Ok(tables)
+    }
+
+    async fn page(
+        &self,
+        table: &TableKey,
+        query: &Query,
+        from: Option<&Continuation>,
+        limit: usize,
+    ) -> anyhow::Result<Page> {
+        let filter = query.filter.as_deref().map(parse_filter).transpose()?.flatten();
+        let scan = Scan {
+            ranges: plan(filter.as_ref()).ranges,
+            from: from.map(|from| Position::new(&from.partition, from.row.as_deref().unwrap_or_default())),
+            filter,
+            limit,
+            byte_budget: PAGE_ENTITY_BYTES_MAX,
+            deadline: Instant::now() + PAGE_TIMEOUT,
+        };
+        let sink = PageSink { entities: Vec::new(), select: query.select.clone(), is_damaged: false };
+        let (page, end) = self.0.scan(table, scan, sink).await.map_err(|error| read_error(error, table))?;
+        if page.is_damaged {
+            bail!("an entity of the table '{}' cannot be read: its record is damaged", table.name);
+        }
+        let next = end.next.map(|position| {
+            let keys = position.keys().context("the engine named no position")?;
+            let row = Some(keys.row.into_owned());
+            anyhow::Ok(Continuation { partition: keys.partition.into_owned(), row })
+        });
+        Ok(Page { entities: page.entities, next: next.transpose()? })
+    }
+
+    async fn policies(&self, table: &TableKey) -> anyhow::Result<StoredAccessPolicies> {
+        self.0.policies(table).await.map_err(|error| read_error(error, table))
+    }
+
+    async fn properties(&self, account: &AccountName) -> anyhow::Result<ServiceProperties> {
+        Ok(ServiceProperties::clone(&*self.0.service_properties(account)?))
+    }
+
+    async fn close(&self) -> anyhow::Result<()> {
+        Ok(self.0.close().await?)
+    }
+}
+
+#[async_trait]
+impl<E: Engine> Endpoint for EngineEndpoint<E> {
+    async fn create_table(&self, table: &TableKey) -> anyhow::Result<()> {
+        match self.0.create_table(table).await {
+            Ok(()) | Err(CatalogError::AlreadyExists) => Ok(()),
+            Err(error) => Err(catalog_error(error, table)),
+        }
+    }
+
+    async fn write(&self, table: &TableKey, entities: Vec<Entity>, mode: WriteMode) -> anyhow::Result<WriteOutcome> {
+        let mutations = entities.into_iter().map(|entity| mutation(entity, mode));
+        let transaction = Transaction::new(mutations.collect())
+            .map_err(|error| anyhow!("entities of '{}' form no transaction: {error:?}", table.name))?;
+        match self.0.commit(table, transaction).await {
+            Ok(_) => Ok(WriteOutcome::Done),
+            Err(CommitError::TableNotFound) => bail!("the table '{}' is gone", table.name),
+            Err(CommitError::Refused(_, MutationError::AlreadyExists)) => Ok(WriteOutcome::SomeExist),
+            Err(CommitError::Refused(_, error)) => {
+                bail!("an entity of the table '{}' is not allowed here: {error:?}", table.name)
+            }
+            Err(CommitError::Fault(fault)) => Err(fault.into()),
+        }
+    }
+
+    async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<Entity>> {
+        let record = self.0.get(table, key).await.map_err(|error| read_error(error, table))?;
+        let Some(record) = record else { return Ok(None) };
+        let read = record.view().ok().and_then(|record| properties(record, &[]));
+        let properties = read.with_context(|| format!("an entity of the table '{}' is damaged", table.name))?;
+        Ok(Some(Entity::new(key.clone(), properties)))
+    }
+
+    async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> anyhow::Result<()> {
+        self.0.set_policies(table, policies).await.map_err(|error| catalog_error(error, table))
+    }
+
+    async fn set_properties(&self, account: &AccountName, properties: ServiceProperties) -> anyhow::Result<()> {
+        let ServiceProperties { logging, hour_metrics, minute_metrics, cors } = properties;
+        let update = ServicePropertiesUpdate {
+            logging: Some(logging),
+            hour_metrics: Some(hour_metrics),
+            minute_metrics: Some(minute_metrics),
+            cors: Some(cors),
+        };
+        Ok(self.0.update_service_properties(account, update).await?)
+    }
+}
+
+fn read_error(error: ReadError, table: &TableKey) -> anyhow::Error {
+    match error {
+        ReadError::TableNotFound => anyhow!("the table '{}' is gone", table.name),
+        ReadError::Fault(fault) => fault.into(),
+    }
+}
+
+fn catalog_error(error: CatalogError, table: &TableKey) -> anyhow::Error {
+    match error {
+        CatalogError::AlreadyExists => anyhow!("the table '{}' exists already", table.name),
+        CatalogError::NotFound => anyhow!("the table '{}' is gone", table.name),
+        CatalogError::Fault(fault) => fault.into(),
+    }
+}
+
+fn mutation(entity: Entity, mode: WriteMode) -> Mutation {
+    let Entity { key, properties, .. } = entity;
+    match mode {
+        WriteMode::Insert => Mutation::Insert { key, properties },
+        WriteMode::Replace => Mutation::InsertOrReplace { key, properties },
+        WriteMode::Merge => Mutation::InsertOrMerge { key, properties },
+    }
+}
+
+/// Reads a filter as a service does; an empty text is no filter.
+pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Option<Filter>> {
+    wire::filter::parse_optional(text).map_err(|_| {
+        anyhow!(
+            "'{text}' is not a filter: one looks like PartitionKey eq 'north' and Count gt 5, with dates as \
+             datetime'2031-04-01T00:00:00Z' and large numbers as 5000000000L"
+        )
+    })
+}
+
+/// Copies the entities of a page.
+struct PageSink {
+    entities: Vec<Entity>,
+    select: Vec<String>,
+    is_damaged: bool,
+}
+
+impl EntitySink for PageSink {
+    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+        if let Some(entity) = copy_entity(entity, &self.select) {
+            self.entities.push(entity);
+            return ControlFlow::Continue(());
+        }
+        self.is_damaged = true;
+        ControlFlow::Break(())
+    }
+}
+
+/// A copy of an entity with the selected properties, or with all if none are selected; `None` if its record is damaged.
+pub(crate) fn copy_entity(entity: &EntityView<'_>, select: &[String]) -> Option<Entity> {
+    let partition = KeyText::new(&entity.key.partition).ok()?;
+    let row = KeyText::new(&entity.key.row).ok()?;
+    let properties = properties(entity.record, select)?;
+    let timestamp = Some(entity.record.timestamp());
+    Some(Entity { key: EntityKey { partition, row }, properties, timestamp, etag: None })
+}
+
+/// The properties of a record in the order in which a service returns them: sorted by name if some are selected.
+fn properties(record: RecordView<'_>, select: &[String]) -> Option<RecordBuilder> {
+    let mut properties = RecordBuilder::default();
+    for property in record.properties() {
+        let property = property.ok()?;
+        let name = property.name().ok()?;
+        if select.is_empty() || select.iter().any(|selected| selected == name) {
+            properties.push(name, property.value().ok()?);
+        }
+    }
+    Some(if select.is_empty() { properties } else { properties.ordered() })
+}

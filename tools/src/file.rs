@@ -1,0 +1,35 @@
+//! Files that are replaced as a whole.
+
+use anyhow::Context;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Replaces a file, or makes it. The new one is on disk when this returns; `mode` is its mode before the umask.
+pub(crate) fn replace_file(path: &Path, content: &[u8], mode: u32) -> anyhow::Result<()> {
+    let what = || format!("writing {}", path.display());
+    let new = with_suffix(path, ".new");
+    let mut options = File::options();
+    let mut file = options.write(true).create(true).truncate(true).mode(mode).open(&new).with_context(what)?;
+    file.write_all(content).and_then(|()| file.sync_data()).with_context(what)?;
+    std::fs::rename(&new, path).with_context(what)
+}
+
+/// Removes a file, if it exists.
+pub(crate) fn remove_file(path: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The path of a file with a suffix added to its name.
+pub(crate) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(file.file_name().unwrap_or_default());
+    name.push(suffix);
+    file.with_file_name(name)
+}

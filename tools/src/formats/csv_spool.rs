@@ -1,0 +1,66 @@
+//! CSV of a stream of entities, whose columns are known only when the last entity has arrived.
+
+use super::{Columns, Framing, Lines, read_line, too_many_columns, write_line};
+use anyhow::{Context, anyhow, ensure};
+use client::Entity;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use uuid::Uuid;
+
+const WHAT: &str = "keeping entities in a temporary file";
+/// How much CSV is written at a time.
+const FLUSH_BYTES: usize = 64 * 1024;
+
+/// Keeps entities as JSON lines in a temporary file. The file has no name, so it is gone when the process ends.
+#[derive(Debug)]
+pub(crate) struct CsvSpool {
+    file: BufWriter<File>,
+    columns: Columns,
+    with_timestamps: bool,
+}
+
+impl CsvSpool {
+    /// An empty spool.
+    pub(crate) fn new(with_timestamps: bool) -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("rowhouse-{}.jsonl", Uuid::new_v4()));
+        let what = || format!("making the temporary file {}", path.display());
+        let mut options = File::options();
+        let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path).with_context(what)?;
+        std::fs::remove_file(&path).with_context(what)?;
+        Ok(Self { file: BufWriter::new(file), columns: Columns::default(), with_timestamps })
+    }
+
+    /// Adds entities.
+    pub(crate) fn push(&mut self, entities: &[Entity]) -> anyhow::Result<()> {
+        let mut line = Vec::new();
+        for entity in entities {
+            ensure!(self.columns.add(&entity.properties), too_many_columns());
+            line.clear();
+            write_line(&mut line, entity, self.with_timestamps).map_err(|_| anyhow!("an entity is damaged"))?;
+            line.push(b'\n');
+            self.file.write_all(&line).context(WHAT)?;
+        }
+        Ok(())
+    }
+
+    /// Writes all entities as CSV.
+    pub(crate) fn write_to(self, out: &mut impl Write) -> anyhow::Result<()> {
+        let Self { file, columns, with_timestamps } = self;
+        let mut file = file.into_inner().map_err(std::io::IntoInnerError::into_error).context(WHAT)?;
+        file.rewind().context(WHAT)?;
+        let mut text = Vec::new();
+        columns.write_header(&mut text, with_timestamps);
+        let mut lines = Lines::new(BufReader::new(file), Framing::Lines, 0, 0);
+        while let Some(line) = lines.next().context(WHAT)? {
+            let entity = read_line(line.bytes).map_err(|error| anyhow!("{WHAT}: {}", error.reason))?;
+            columns.write_entity(&mut text, &entity, with_timestamps).map_err(|_| anyhow!("an entity is damaged"))?;
+            if text.len() >= FLUSH_BYTES {
+                out.write_all(&text)?;
+                text.clear();
+            }
+        }
+        out.write_all(&text)?;
+        Ok(out.flush()?)
+    }
+}

@@ -1,0 +1,163 @@
+//! Lines that are not entities: how many are skipped, and the file that keeps them.
+
+use super::files::{ImportFiles, Input, TableInput};
+use crate::formats::LineError;
+use crate::terminal::Progress;
+use anyhow::{Context, bail, ensure};
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Most lines that are reported one by one.
+const REPORTED_MAX: u64 = 20;
+
+/// A line, or a record of several lines, that is skipped.
+#[derive(Debug, Clone)]
+pub(super) struct BadLine {
+    pub(super) number: u64,
+    pub(super) lines: u64,
+    pub(super) error: LineError,
+    /// The bytes in the file, if they are kept.
+    pub(super) raw: Option<Box<[u8]>>,
+}
+
+/// The bad lines of all tables.
+#[derive(Debug)]
+pub(super) struct BadLines {
+    count_max: u64,
+    count: Mutex<u64>,
+    file: Option<Mutex<File>>,
+    progress: Arc<Progress>,
+}
+
+impl BadLines {
+    /// Allows `count_max` bad lines, of which an earlier run skipped `known`.
+    pub(super) fn new(count_max: u64, known: u64, file: Option<File>, progress: Arc<Progress>) -> Self {
+        Self { count_max, count: Mutex::new(known), file: file.map(Mutex::new), progress }
+    }
+
+    /// Whether lines are kept.
+    pub(super) fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Skips a line; an error if there are too many.
+    pub(super) fn add(&self, file: &str, line: &BadLine) -> anyhow::Result<()> {
+        let BadLine { number, lines, error, .. } = line;
+        let message = format!("{file}:{number}:{}: {}", error.column, error.reason);
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *count;
+        *count += lines;
+        if *count > self.count_max {
+            match (self.count_max, lines) {
+                (0, _) => bail!("{message} (--skip-bad passes over such lines)"),
+                (most, 1) => bail!("{message} (--skip-bad passes over {most} lines, and this is one too many)"),
+                (most, _) => bail!("{message} (--skip-bad passes over {most} lines, and this record has {lines})"),
+            }
+        }
+        if known < REPORTED_MAX {
+            self.progress.notice(message);
+            if *count >= REPORTED_MAX {
+                self.progress.notice("further bad lines are skipped without a message");
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the lines of a table that is imported again, and empties their file.
+    pub(super) fn forget(&self, lines: u64) -> anyhow::Result<()> {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        *count = count.saturating_sub(lines);
+        // If lines are kept, there is only this table.
+        let Some(file) = &self.file else { return Ok(()) };
+        let file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.set_len(0).context("writing the file of --bad-lines")
+    }
+
+    /// Writes lines to their file; returns its length.
+    pub(super) fn write(&self, header: Option<&[u8]>, lines: &[BadLine]) -> anyhow::Result<u64> {
+        let Some(file) = &self.file else { return Ok(0) };
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = Vec::new();
+        let what = "writing the file of --bad-lines";
+        let at = file.seek(SeekFrom::End(0)).context(what)?;
+        for part in header.filter(|_| at == 0).into_iter().chain(lines.iter().filter_map(|line| line.raw.as_deref())) {
+            text.extend_from_slice(part);
+            text.push(b'\n');
+        }
+        file.write_all(&text).and_then(|()| file.sync_data()).context(what)?;
+        Ok(at + text.len() as u64)
+    }
+}
+
+/// The path of the file of bad lines. Refuses a file that is imported, or that is in the folder that is imported.
+pub(super) fn resolve_path(path: &Path, files: &ImportFiles) -> anyhow::Result<PathBuf> {
+    let what = || format!("--bad-lines {}", path.display());
+    let path = if let Ok(path) = path.canonicalize() {
+        path
+    } else {
+        let absolute = std::path::absolute(path).with_context(what)?;
+        let folder = absolute.parent().with_context(what)?.canonicalize().with_context(what)?;
+        folder.join(absolute.file_name().with_context(what)?)
+    };
+    let identity = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    let bad_lines = identity(&path);
+    let is_input = |table: &TableInput| match &table.input {
+        Input::StandardInput => false,
+        Input::File(input) => *input == path || bad_lines.is_some() && identity(input) == bad_lines,
+    };
+    ensure!(!files.tables.iter().any(is_input), "{} is the file that is imported: name another one", what());
+    let is_in_folder = path.parent() == Some(Path::new(&files.name));
+    ensure!(!is_in_folder, "{} is in the folder that is imported: name a file elsewhere", what());
+    Ok(path)
+}
+
+/// Refuses a file with content that this import did not write.
+pub(super) fn refuse_foreign_file(path: &Path, known: Option<u64>) -> anyhow::Result<()> {
+    let is_empty = std::fs::metadata(path).map_or(true, |file| file.is_file() && file.len() == 0);
+    ensure!(
+        known.is_some() || is_empty,
+        "--bad-lines {} is there already, and this import did not write it: name another file, or remove it",
+        path.display()
+    );
+    Ok(())
+}
+
+/// Opens the file of bad lines, and cuts off what was written after the last record of the state.
+pub(super) fn open(path: &Path, bytes: u64) -> anyhow::Result<File> {
+    let what = || format!("writing {}", path.display());
+    let file = File::options().create(true).read(true).write(true).truncate(false).open(path).with_context(what)?;
+    file.set_len(bytes).with_context(what)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_bad_lines_replaces_no_other_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        std::fs::create_dir(at("in")).unwrap();
+        std::fs::write(at("in/cars.jsonl"), "{}").unwrap();
+        std::os::unix::fs::symlink(at("in/cars.jsonl"), at("link")).unwrap();
+        std::fs::hard_link(at("in/cars.jsonl"), at("hard")).unwrap();
+        let file = ImportFiles::find(&at("in/cars.jsonl"), &[], None).unwrap();
+        let whole = ImportFiles::find(&at("in"), &[], None).unwrap();
+        for name in ["in/cars.jsonl", "link", "hard", "in/../in/cars.jsonl"] {
+            assert!(resolve_path(&at(name), &file).is_err(), "{name}");
+        }
+        assert!(resolve_path(&at("in/people.jsonl"), &whole).is_err());
+        let path = resolve_path(&at("in/../bad"), &whole).unwrap();
+        assert_eq!(path, at("bad"));
+        refuse_foreign_file(&path, None).unwrap();
+        std::fs::write(&path, "").unwrap();
+        refuse_foreign_file(&path, None).unwrap();
+        std::fs::write(&path, "mine").unwrap();
+        assert!(refuse_foreign_file(&path, None).is_err());
+        refuse_foreign_file(&path, Some(0)).unwrap();
+    }
+}

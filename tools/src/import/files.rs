@@ -1,0 +1,180 @@
+//! The files that are imported, and the tables that they become.
+
+use crate::digest::Sha256Writer;
+use crate::endpoints::TableSelection;
+use crate::formats::{ExportManifest, ExportedTable, FileFormat, STATE_NAME, decode_policies};
+use crate::names::parse_table;
+use anyhow::{Context, bail, ensure};
+use model::{StoredAccessPolicies, TableName};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What the lines of a table are read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Input {
+    StandardInput,
+    File(PathBuf),
+}
+
+/// A table to import.
+#[derive(Debug, Clone)]
+pub(super) struct TableInput {
+    pub(super) table: TableName,
+    pub(super) input: Input,
+    pub(super) format: FileFormat,
+    /// `None` if the export has none, or if no export made the file.
+    pub(super) policies: Option<StoredAccessPolicies>,
+    /// The hash that the file must have, if it is known.
+    sha256: Option<String>,
+}
+
+/// All tables to import.
+#[derive(Debug)]
+pub(super) struct ImportFiles {
+    /// The name of the folder or file in the state file.
+    pub(super) name: String,
+    /// The account that was exported, if an export made the folder.
+    pub(super) account: Option<String>,
+    pub(super) tables: Vec<TableInput>,
+}
+
+impl ImportFiles {
+    /// Finds the tables of `--from`.
+    pub(super) fn find(from: &Path, tables: &[String], format: Option<FileFormat>) -> anyhow::Result<Self> {
+        if from == Path::new("-") {
+            let [table] = tables else { bail!("standard input is one table: name it with --table") };
+            let format = format.unwrap_or(FileFormat::Jsonl);
+            let (table, input) = (parse_table(table)?, Input::StandardInput);
+            let tables = vec![TableInput { table, input, format, policies: None, sha256: None }];
+            return Ok(Self { name: "-".to_owned(), account: None, tables });
+        }
+        let path = from.canonicalize().with_context(|| format!("reading --from {}", from.display()))?;
+        let name = path.display().to_string();
+        if !path.is_dir() {
+            let table = match tables {
+                [] => table_of(&path)?,
+                [table] => parse_table(table)?,
+                _ => bail!("--from {} is one table, and --table names several", from.display()),
+            };
+            let tables = vec![file_input(table, path, format)];
+            return Ok(Self { name, account: None, tables });
+        }
+        let selection = TableSelection::parse(tables)?;
+        // This comes before the manifest, which may belong to an export that is being replaced.
+        ensure!(
+            !path.join(STATE_NAME).exists(),
+            "the export in {} is not complete: finish it with the command that began it",
+            path.display()
+        );
+        let (account, mut inputs) = match ExportManifest::read(&path)? {
+            Some(manifest) => (Some(manifest.account.clone()), manifest_inputs(&path, &manifest)?),
+            None => (None, folder_inputs(&path, format)?),
+        };
+        if let Some(missing) = selection.names().iter().find(|name| inputs.iter().all(|input| input.table != **name)) {
+            bail!("--from {} has no table '{missing}'", from.display());
+        }
+        inputs.retain(|input| selection.includes(&input.table));
+        ensure!(!inputs.is_empty(), "--from {} holds no table", from.display());
+        Ok(Self { name, account, tables: inputs })
+    }
+}
+
+fn manifest_inputs(folder: &Path, manifest: &ExportManifest) -> anyhow::Result<Vec<TableInput>> {
+    let input = |table: &ExportedTable| {
+        let policies = table.policies.as_deref().map(decode_policies).transpose();
+        anyhow::Ok(TableInput {
+            table: parse_table(&table.name)?,
+            input: Input::File(folder.join(&table.file)),
+            format: manifest.file_format,
+            policies: policies
+                .with_context(|| format!("the policies of the table '{}' in the manifest", table.name))?,
+            sha256: Some(table.sha256.clone()),
+        })
+    };
+    manifest.tables.iter().map(input).collect()
+}
+
+/// The files of a folder that no export made, in the order of their names.
+fn folder_inputs(folder: &Path, format: Option<FileFormat>) -> anyhow::Result<Vec<TableInput>> {
+    let mut inputs = Vec::new();
+    for file in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = file?.path();
+        if FileFormat::of(&path).is_some_and(|known| format.is_none_or(|wanted| wanted == known)) {
+            inputs.push(file_input(table_of(&path)?, path, format));
+        }
+    }
+    inputs.sort_by(|one, other| one.table.folded().cmp(other.table.folded()));
+    if let Some([one, _]) = inputs.windows(2).find(|pair| matches!(pair, [one, other] if one.table == other.table)) {
+        bail!("two files of {} are the table '{}': choose with --format", folder.display(), one.table);
+    }
+    Ok(inputs)
+}
+
+fn file_input(table: TableName, path: PathBuf, format: Option<FileFormat>) -> TableInput {
+    let format = format.or_else(|| FileFormat::of(&path)).unwrap_or(FileFormat::Jsonl);
+    TableInput { table, input: Input::File(path), format, policies: None, sha256: None }
+}
+
+fn table_of(file: &Path) -> anyhow::Result<TableName> {
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    parse_table(stem)
+        .with_context(|| format!("{} does not say which table it is: name it with --table", file.display()))
+}
+
+impl TableInput {
+    /// Changes when the file changes, so that a later run notices; `None` for standard input.
+    pub(super) fn fingerprint(&self) -> anyhow::Result<Option<String>> {
+        let Input::File(path) = &self.input else { return Ok(None) };
+        let metadata = std::fs::metadata(path).with_context(|| format!("reading {}", path.display()))?;
+        Ok(Some(format!("{} bytes, changed {}.{:09}", metadata.len(), metadata.mtime(), metadata.mtime_nsec())))
+    }
+
+    /// The length of the file; 0 if it is not known.
+    pub(super) fn bytes(&self) -> u64 {
+        match &self.input {
+            Input::StandardInput => 0,
+            Input::File(path) => std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+        }
+    }
+
+    /// Refuses a file that is not what the export wrote.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let (Input::File(path), Some(expected)) = (&self.input, &self.sha256) else { return Ok(()) };
+        let what = || format!("reading {}", path.display());
+        let mut file = File::open(path).with_context(what)?;
+        let mut hash = Sha256Writer::new(std::io::sink());
+        std::io::copy(&mut file, &mut hash).with_context(what)?;
+        let (_, _, found) = hash.finish();
+        ensure!(
+            found == *expected,
+            "{} is not what the export wrote: its checksum is another one than in export.json. To import it anyway, \
+             name the file itself with --from",
+            path.display()
+        );
+        Ok(())
+    }
+
+    /// The name of the file in messages.
+    pub(super) fn name(&self) -> String {
+        match &self.input {
+            Input::StandardInput => "standard input".to_owned(),
+            Input::File(path) => path.display().to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_that_is_being_replaced_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("export.json", "not read"), ("export.state.json", "{}"), ("cars.jsonl", "")] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let error = ImportFiles::find(folder.path(), &[], None).unwrap_err().to_string();
+        assert!(error.contains("is not complete"), "{error}");
+    }
+}

@@ -1,0 +1,105 @@
+//! How a command runs: on a runtime of its own, some tables at a time, until it is done or a signal asks it to stop.
+
+use crate::terminal::{Progress, notice};
+use anyhow::{Context, bail};
+use model::TableName;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tracing::info;
+
+/// How many tables a command works on at a time.
+const CONCURRENT_TABLES_MAX: usize = 4;
+
+/// A future that is ready at the first SIGTERM or Ctrl-C. From this call on the signals no longer end the process.
+pub fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => info!("stopping on SIGTERM"),
+            _ = interrupt.recv() => info!("stopping on Ctrl-C"),
+        }
+    })
+}
+
+/// Runs a command to its end. It does not wait for a thread that still reads standard input, which cannot be cancelled.
+pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = Builder::new_multi_thread().enable_all().build().context("starting threads")?;
+    let result = runtime.block_on(command);
+    runtime.shutdown_background();
+    result
+}
+
+/// The result of the work, or an error as soon as the signal asks to stop.
+pub(crate) async fn until_stopped<T>(
+    stop: impl Future<Output = ()>,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    tokio::select! {
+        biased;
+        result = work => result,
+        () = stop => bail!("stopped"),
+    }
+}
+
+/// Runs work that blocks, shows its progress, and sets the flag that asks it to stop when a signal arrives.
+pub(crate) fn run_blocking<T: Send + 'static>(
+    action: &'static str,
+    is_quiet: bool,
+    work: impl FnOnce(&Progress, &AtomicBool) -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    block_on(async {
+        let signal = stop_signal()?;
+        let (progress, stop) = (Arc::new(Progress::new(action, 0)), Arc::new(AtomicBool::new(false)));
+        let (shared_progress, shared_stop) = (Arc::clone(&progress), Arc::clone(&stop));
+        let mut work = tokio::task::spawn_blocking(move || work(&shared_progress, &shared_stop));
+        let ended = async {
+            tokio::select! {
+                result = &mut work => return result,
+                () = signal => stop.store(true, Ordering::Relaxed),
+            }
+            work.await
+        };
+        let result = if is_quiet { ended.await } else { progress.show_during(ended).await };
+        let result = result.context(TASK_FAILED)??;
+        if !is_quiet {
+            notice(format_args!("{action}: {}", progress.summary()));
+        }
+        Ok(result)
+    })
+}
+
+/// Runs a job for each table, a few at a time. The first failure ends all of them; it names its table.
+pub(crate) async fn for_each_table<T: Clone, J: Future<Output = anyhow::Result<()>> + Send + 'static>(
+    tables: &[T],
+    name: impl Fn(&T) -> &TableName,
+    mut job: impl FnMut(T) -> J,
+) -> anyhow::Result<()> {
+    let mut running = JoinSet::new();
+    let mut pending = tables.iter();
+    loop {
+        while running.len() < CONCURRENT_TABLES_MAX
+            && let Some(table) = pending.next()
+        {
+            let (name, job) = (name(table).clone(), job(table.clone()));
+            running.spawn(async move { job.await.with_context(|| format!("table '{name}'")) });
+        }
+        if next_result(&mut running).await?.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// The result of the next task that ends; `None` if there are no more.
+pub(crate) async fn next_result<T: 'static>(running: &mut JoinSet<anyhow::Result<T>>) -> anyhow::Result<Option<T>> {
+    match running.join_next().await {
+        Some(result) => result.context(TASK_FAILED)?.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A panic, which is a bug; its own message is on standard error.
+pub(crate) const TASK_FAILED: &str = "a task of the command panicked";

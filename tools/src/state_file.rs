@@ -1,0 +1,208 @@
+//! Files in which commands keep how far they are, so that the same command continues after an interruption.
+//!
+//! Invariants:
+//!
+//! 1. A file is replaced as a whole, so that it is never half written.
+//! 2. Only its owner may read it, because it holds keys of entities. It holds no secret.
+//! 3. A command continues only with the options that the file was begun with.
+
+use crate::digest::sha256;
+use crate::file::{remove_file, replace_file};
+use crate::terminal::notice;
+use anyhow::Context;
+use model::limits::STATE_FILE_BYTES_MAX;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The least time between two writes of a file. What the file does not say yet is done again.
+const SAVE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The command that keeps a state file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Command {
+    /// The word after `rowhouse`.
+    pub(crate) name: &'static str,
+    /// The version of the format of its state files.
+    pub(crate) format: u32,
+    /// What to do about a file that this version cannot read.
+    pub(crate) advice: &'static str,
+}
+
+impl Command {
+    /// The state file of this command between two locations, in the current folder.
+    pub(crate) fn default_path(self, from: &str, to: &str) -> PathBuf {
+        let hash = sha256(format!("{from}\n{to}").as_bytes());
+        let short = hash.get(..12).unwrap_or_default();
+        PathBuf::from(format!("rowhouse-{}-{short}.json", self.name))
+    }
+
+    /// Adds to an error that the command can be continued, if it has left a state file.
+    pub(crate) fn incomplete(self, path: &Path, error: anyhow::Error) -> anyhow::Error {
+        if !path.exists() {
+            return error;
+        }
+        let (name, path) = (self.name, path.display());
+        error.context(format!("the {name} is not complete; the same command goes on where it stopped ({path})"))
+    }
+}
+
+/// What a state file holds.
+#[derive(Debug, Serialize, Deserialize)]
+struct Document<O, T> {
+    format: u32,
+    /// What the command was asked for.
+    #[serde(flatten)]
+    options: O,
+    /// How far each table is.
+    tables: BTreeMap<String, T>,
+}
+
+/// How far a command is, and the file that says so.
+#[derive(Debug)]
+pub(crate) struct StateFile<O, T> {
+    command: Command,
+    /// `None` if the command cannot be continued.
+    path: Option<PathBuf>,
+    is_resumed: bool,
+    contents: Mutex<Contents<O, T>>,
+}
+
+#[derive(Debug)]
+struct Contents<O, T> {
+    document: Document<O, T>,
+    saved: Option<Instant>,
+    is_dirty: bool,
+}
+
+/// When a change is written to the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Save {
+    /// Before the call returns.
+    Now,
+    /// Before the call returns, if the last write is long enough ago; else with a later change.
+    WhenDue,
+    /// With a later change.
+    Later,
+}
+
+impl<O, T> StateFile<O, T>
+where
+    O: Serialize + DeserializeOwned,
+    T: Serialize + DeserializeOwned + Clone,
+{
+    /// Reads the file, if there is one. `accept` takes its options and the given ones, and refuses or chooses.
+    pub(crate) fn read_or_new(
+        command: Command,
+        path: Option<PathBuf>,
+        options: O,
+        accept: impl FnOnce(O, O) -> anyhow::Result<O>,
+    ) -> anyhow::Result<Self> {
+        let existing: Option<Document<O, T>> = path.as_deref().map(|path| read(command, path)).transpose()?.flatten();
+        let document = match existing {
+            None => Document { format: command.format, options, tables: BTreeMap::new() },
+            Some(Document { format, options: known, tables }) => {
+                Document { format, options: accept(known, options)?, tables }
+            }
+        };
+        let is_resumed = !document.tables.is_empty();
+        let contents = Mutex::new(Contents { document, saved: None, is_dirty: false });
+        Ok(Self { command, path, is_resumed, contents })
+    }
+
+    /// Whether an earlier run began a table.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.is_resumed
+    }
+
+    /// Says that an earlier run is continued, if so.
+    pub(crate) fn print_resumed(&self) {
+        if let Some(path) = self.path.as_deref().filter(|_| self.is_resumed) {
+            notice(format_args!("going on with an earlier {}, as {} says", self.command.name, path.display()));
+        }
+    }
+
+    /// How far a table is; `None` if it was not begun.
+    pub(crate) fn table(&self, name: &str) -> Option<T> {
+        self.lock().document.tables.get(name).cloned()
+    }
+
+    /// Reads the options and the tables.
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&O, &BTreeMap<String, T>) -> R) -> R {
+        let Document { options, tables, .. } = &self.lock().document;
+        read(options, tables)
+    }
+
+    /// Changes the options and the tables.
+    pub(crate) fn update<R>(
+        &self,
+        save: Save,
+        change: impl FnOnce(&mut O, &mut BTreeMap<String, T>) -> R,
+    ) -> anyhow::Result<R> {
+        let mut contents = self.lock();
+        let Document { options, tables, .. } = &mut contents.document;
+        let result = change(options, tables);
+        contents.is_dirty = true;
+        let is_due = contents.saved.is_none_or(|saved| saved.elapsed() >= SAVE_INTERVAL);
+        if save == Save::Now || (save == Save::WhenDue && is_due) {
+            self.save(&mut contents)?;
+        }
+        Ok(result)
+    }
+
+    /// Saves what is not saved yet.
+    pub(crate) fn flush(&self) -> anyhow::Result<()> {
+        let mut contents = self.lock();
+        if contents.is_dirty { self.save(&mut contents) } else { Ok(()) }
+    }
+
+    /// Ends a command: removes the file of one that is complete, and keeps that of one that can be continued.
+    pub(crate) fn finish<R>(&self, result: anyhow::Result<R>) -> anyhow::Result<R> {
+        let Some(path) = &self.path else { return result };
+        match result {
+            Ok(result) => remove_file(path).map(|()| result),
+            Err(error) => {
+                self.flush()?;
+                Err(self.command.incomplete(path, error))
+            }
+        }
+    }
+
+    fn save(&self, contents: &mut Contents<O, T>) -> anyhow::Result<()> {
+        if let Some(path) = &self.path {
+            let text = serde_json::to_vec_pretty(&contents.document).context("writing the state file")?;
+            replace_file(path, &text, 0o600)?;
+        }
+        (contents.saved, contents.is_dirty) = (Some(Instant::now()), false);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Contents<O, T>> {
+        // After a panic a count is at worst too low, and what it does not count is done again.
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The document in a state file; `None` if there is no file.
+fn read<O: DeserializeOwned, T: DeserializeOwned>(
+    command: Command,
+    path: &Path,
+) -> anyhow::Result<Option<Document<O, T>>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.with_context(|| format!("reading the state file {}", path.display()))?,
+    };
+    let mut text = Vec::new();
+    file.take(STATE_FILE_BYTES_MAX as u64).read_to_end(&mut text)?;
+    let document: Option<Document<O, T>> = serde_json::from_slice(&text).ok();
+    let document = document.filter(|document| document.format == command.format).with_context(|| {
+        let Command { name, advice, .. } = command;
+        format!("{} is not a state file of this version of rowhouse {name}; {advice}", path.display())
+    })?;
+    Ok(Some(document))
+}

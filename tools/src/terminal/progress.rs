@@ -1,0 +1,197 @@
+//! The progress of a command on standard error: a bar on a terminal, and a line from time to time elsewhere.
+
+use super::notice;
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt::Display;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// The message is cut to the width of the terminal.
+const BAR_TEMPLATE: &str = "{prefix} [{bar:20}] {wide_msg}";
+const BAR_INTERVAL: Duration = Duration::from_millis(200);
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How far a command is.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    action: &'static str,
+    tables: AtomicUsize,
+    tables_done: AtomicUsize,
+    /// Those of this run.
+    entities: AtomicU64,
+    /// The work of all tables in a unit that the command chooses, and how much is done. 0 if only tables are counted.
+    work: AtomicU64,
+    work_done: AtomicU64,
+    began: Instant,
+    /// Hidden if standard error is not a terminal.
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// The progress of an action that begins now.
+    pub(crate) fn new(action: &'static str, tables: usize) -> Self {
+        Self::drawn_to(ProgressDrawTarget::stderr(), action, tables)
+    }
+
+    fn drawn_to(target: ProgressDrawTarget, action: &'static str, tables: usize) -> Self {
+        let style = ProgressStyle::with_template(BAR_TEMPLATE).expect("the template is valid").progress_chars("#.");
+        Self {
+            action,
+            tables: AtomicUsize::new(tables),
+            tables_done: AtomicUsize::new(0),
+            entities: AtomicU64::new(0),
+            work: AtomicU64::new(0),
+            work_done: AtomicU64::new(0),
+            began: Instant::now(),
+            bar: ProgressBar::with_draw_target(None, target).with_style(style).with_prefix(action),
+        }
+    }
+
+    /// Sets the work of all tables.
+    pub(crate) fn expect_work(&self, work: u64) {
+        self.work.store(work, Ordering::Relaxed);
+    }
+
+    /// Adds work that is done.
+    pub(crate) fn add_work(&self, work: u64) {
+        self.work_done.fetch_add(work, Ordering::Relaxed);
+    }
+
+    /// Sets the number of tables, once it is known.
+    pub(crate) fn set_tables(&self, tables: usize) {
+        self.tables.store(tables, Ordering::Relaxed);
+    }
+
+    /// Adds entities that are done.
+    pub(crate) fn add_entities(&self, count: u64) {
+        self.entities.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Adds a table that is done.
+    pub(crate) fn add_table(&self) {
+        self.tables_done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many tables and entities are done.
+    pub(crate) fn done(&self) -> (u64, u64) {
+        (self.tables_done.load(Ordering::Relaxed) as u64, self.entities.load(Ordering::Relaxed))
+    }
+
+    /// What is done: tables, entities, time and rate.
+    pub(crate) fn summary(&self) -> String {
+        let (tables, entities) = self.done();
+        let tables = if tables == 1 { "1 table".to_owned() } else { format!("{} tables", HumanCount(tables)) };
+        let seconds = self.began.elapsed().as_secs_f64();
+        format!("{tables}, {} entities in {seconds:.1} s ({}/s)", HumanCount(entities), self.entities_per_second())
+    }
+
+    /// Shows the progress until the work ends.
+    pub(crate) async fn show_during<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut interval = tokio::time::interval(if self.bar.is_hidden() { LINE_INTERVAL } else { BAR_INTERVAL });
+        // The first tick is immediate.
+        interval.tick().await;
+        let _bar = ClearedOnDrop(&self.bar);
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut work => return result,
+                _ = interval.tick() => self.show(),
+            }
+        }
+    }
+
+    /// Writes a line for people to standard error, above the bar.
+    pub(crate) fn notice(&self, line: impl Display) {
+        self.bar.suspend(|| notice(line));
+    }
+
+    fn show(&self) {
+        if self.bar.is_hidden() {
+            notice(format_args!("{}: {}", self.action, self.status()));
+            return;
+        }
+        let (done, all) = match self.work.load(Ordering::Relaxed) {
+            0 => (self.done().0, self.tables.load(Ordering::Relaxed) as u64),
+            work => (self.work_done.load(Ordering::Relaxed).min(work), work),
+        };
+        self.bar.update(|state| {
+            state.set_pos(done);
+            state.set_len(all);
+        });
+        self.bar.set_message(self.status());
+    }
+
+    fn status(&self) -> String {
+        let ((done, entities), tables) = (self.done(), self.tables.load(Ordering::Relaxed));
+        let (work_done, work) = (self.work_done.load(Ordering::Relaxed), self.work.load(Ordering::Relaxed));
+        let percent = work_done.saturating_mul(100).checked_div(work).map(|percent| percent.min(100));
+        let percent = percent.map(|percent| format!("{percent} %, ")).unwrap_or_default();
+        let (entities, rate) = (HumanCount(entities), self.entities_per_second());
+        format!("{percent}{done} of {tables} tables, {entities} entities, {rate}/s")
+    }
+
+    fn entities_per_second(&self) -> HumanCount {
+        let milliseconds = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+        HumanCount(self.entities.load(Ordering::Relaxed).saturating_mul(1000) / milliseconds)
+    }
+}
+
+/// Clears the bar, also when the work is cancelled.
+struct ClearedOnDrop<'a>(&'a ProgressBar);
+
+impl Drop for ClearedOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indicatif::InMemoryTerm;
+
+    fn progress(terminal: &InMemoryTerm, tables: usize) -> Progress {
+        Progress::drawn_to(ProgressDrawTarget::term_like(Box::new(terminal.clone())), "copying", tables)
+    }
+
+    #[test]
+    fn numbers_and_lines() {
+        let terminal = InMemoryTerm::new(5, 100);
+        let progress = progress(&terminal, 4);
+        progress.add_table();
+        progress.add_entities(1234);
+        assert!(progress.status().starts_with("1 of 4 tables, 1,234 entities, "), "{}", progress.status());
+        assert!(progress.summary().starts_with("1 table, 1,234 entities in "), "{}", progress.summary());
+        progress.show();
+        let line = terminal.contents();
+        assert!(line.starts_with("copying [#####...............] 1 of 4 tables, 1,234 entities, "), "{line}");
+        progress.expect_work(3000);
+        progress.add_work(2000);
+        progress.show();
+        let line = terminal.contents();
+        assert!(line.starts_with("copying [#############.......] 66 %, 1 of 4 tables, 1,234 entities, "), "{line}");
+        assert_eq!(line.lines().count(), 1);
+        let formatted = String::from_utf8(terminal.contents_formatted()).unwrap();
+        assert!(!formatted.contains("\u{1b}[3"), "no colours: {formatted:?}");
+    }
+
+    #[test]
+    fn a_bar_without_tables_is_full_and_a_narrow_terminal_cuts_the_message() {
+        let terminal = InMemoryTerm::new(5, 40);
+        let progress = progress(&terminal, 0);
+        progress.show();
+        assert_eq!(terminal.contents(), "copying [####################] 0 of 0 ta");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_bar_is_cleared_when_the_work_is_cancelled() {
+        let terminal = InMemoryTerm::new(5, 100);
+        let progress = progress(&terminal, 4);
+        let work = progress.show_during(std::future::pending::<()>());
+        assert!(tokio::time::timeout(BAR_INTERVAL * 3, work).await.is_err());
+        assert_eq!(terminal.contents(), "");
+    }
+}
