@@ -29,7 +29,7 @@ Examples:
 
 The exit code is 0 if the server is ready, else 1.";
 
-/// Largest body of an answer that is read: enough to say why a server is not ready.
+/// Largest body of a response that is read: enough for the reason why a server is not ready.
 const BODY_BYTES_MAX: usize = 4096;
 
 /// The options of health.
@@ -76,26 +76,26 @@ pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
         }
     };
     if let Some(admin) = args.admin.or(file.admin) {
-        let answer = ask(&admin, "http", "/readyz", timeout)?;
-        ensure!(answer.status == 200, "not ready: {} {}", answer.status, answer.body.trim());
+        let response = ask(&admin, "http", "/readyz", timeout)?;
+        ensure!(response.status == 200, "not ready: {} {}", response.status, response.body.trim());
         return Ok(format!("ready: {admin} says so\n"));
     }
     let listen = args.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:10002".to_owned());
     let scheme = if args.tls_cert.or(file.tls_cert).is_some() { "https" } else { "http" };
-    let answer = ask(&listen, scheme, "/", timeout)?;
-    // The request has no credential, so a refusal is the answer of a server in order.
-    ensure!(answer.status < 500, "not ready: {} {}", answer.status, answer.body.trim());
+    let response = ask(&listen, scheme, "/", timeout)?;
+    // The request has no credential, so a server that works refuses it.
+    ensure!(response.status < 500, "not ready: {} {}", response.status, response.body.trim());
     Ok(format!("ready: {listen} answers\n"))
 }
 
 #[derive(Debug)]
-struct Answer {
+struct HealthResponse {
     status: u16,
     body: String,
 }
 
-/// Sends a request to a listener. The host of the request is its IP address, since the admin listener takes no names.
-fn ask(listener: &str, scheme: &str, path: &str, timeout: Duration) -> anyhow::Result<Answer> {
+/// Sends a request to a listener. The host of the request is its IP address, because the admin listener refuses names.
+fn ask(listener: &str, scheme: &str, path: &str, timeout: Duration) -> anyhow::Result<HealthResponse> {
     let plain = listener.strip_prefix("http://").unwrap_or(listener).trim_end_matches('/');
     let addresses = plain.to_socket_addrs().with_context(|| format!("'{listener}' is not an address and port"))?;
     let options = HttpOptions {
@@ -110,12 +110,14 @@ fn ask(listener: &str, scheme: &str, path: &str, timeout: Duration) -> anyhow::R
     let mut last = None;
     for address in addresses.map(reachable) {
         match runtime.block_on(get(&http, &format!("{scheme}://{address}{path}"))) {
-            Ok(answer) => return Ok(answer),
+            Ok(response) => return Ok(response),
             Err(error @ HttpError::Connect(_)) => last = Some(error),
             Err(error @ HttpError::TimedOut(_)) => {
-                return Err(error).with_context(|| format!("waiting for an answer of {address}"));
+                return Err(error).with_context(|| format!("waiting for an answer from {address}"));
             }
-            Err(_) => bail!("{address} does not answer as a server of this kind does"),
+            Err(_) => bail!(
+                "{address} does not answer as an HTTP server: check the address, and give --tls-cert if the server speaks HTTPS"
+            ),
         }
     }
     match last {
@@ -124,12 +126,12 @@ fn ask(listener: &str, scheme: &str, path: &str, timeout: Duration) -> anyhow::R
     }
 }
 
-async fn get(http: &HttpClient, url: &str) -> Result<Answer, HttpError> {
+async fn get(http: &HttpClient, url: &str) -> Result<HealthResponse, HttpError> {
     let request = Request::get(url).body(Bytes::new()).map_err(|_| HttpError::Address)?;
     let mut response = http.send(request).await?;
     // The status is an answer, whatever becomes of the body.
     let body = response.read_body().await.unwrap_or_default();
-    Ok(Answer { status: response.status.as_u16(), body: String::from_utf8_lossy(&body).into_owned() })
+    Ok(HealthResponse { status: response.status.as_u16(), body: String::from_utf8_lossy(&body).into_owned() })
 }
 
 /// The address to connect to: a server that listens everywhere is asked on this machine.

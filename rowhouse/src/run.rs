@@ -45,14 +45,14 @@ fn printed(result: &str) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a command with a log, which says what goes wrong beside its result.
+/// Runs a command with a log, which shows warnings or errors besides the result.
 fn with_log(levels: &str, command: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     // The filter stays as it is.
     let _control = server::start_log(LogFormat::Text, levels)?;
     command()
 }
 
-/// Makes a shared access signature with keys from where the server takes them.
+/// Makes a shared access signature with the keys that the server would use.
 fn sign(args: SasArgs) -> anyhow::Result<ExitCode> {
     let (accounts, _) = config::accounts(args.account_file(), config::account_keys().as_deref())?;
     let accounts: Vec<SigningAccount> =

@@ -48,12 +48,12 @@ fn mistakes_are_explained_and_no_secret_is_shown() {
     let secret = "AAECAwQFBgcICQoLDA0ODw==";
     for (arguments, environment, told) in [
         (&["--endpoint", endpoint][..], &[("ROWHOUSE_KEY", secret)][..], "403 AuthenticationFailed"),
-        (&["--endpoint", endpoint], &[("ROWHOUSE_KEY", "AAEC!")], "ROWHOUSE_KEY or --key-file holds is neither"),
+        (&["--endpoint", endpoint], &[("ROWHOUSE_KEY", "AAEC!")], "the content of ROWHOUSE_KEY or --key-file is neither"),
         (&["--endpoint", "https://orchard.table.example.net"], &[], "into the variable ROWHOUSE_KEY"),
-        (&["--endpoint", "./data"], &[], "is no service: start one on it with 'rowhouse serve'"),
+        (&["--endpoint", "./data"], &[], "is not a service: start one on it with 'rowhouse serve'"),
         (&["--endpoint", endpoint, "--key-file", "nowhere"], &[], "reading --key-file"),
         (&["--connection-string-file", "nowhere"], &[], "reading --connection-string-file nowhere"),
-        (&[], &[("ROWHOUSE_CONNECTION_STRING", "AccountKey=AAEC")], "names no place"),
+        (&[], &[("ROWHOUSE_CONNECTION_STRING", "AccountKey=AAEC")], "names no account"),
         (
             &["--endpoint", "http://127.0.0.1:1/devstoreaccount1"],
             &[],
