@@ -48,7 +48,11 @@ fn mistakes_are_explained_and_no_secret_is_shown() {
     let secret = "AAECAwQFBgcICQoLDA0ODw==";
     for (arguments, environment, told) in [
         (&["--endpoint", endpoint][..], &[("ROWHOUSE_KEY", secret)][..], "403 AuthenticationFailed"),
-        (&["--endpoint", endpoint], &[("ROWHOUSE_KEY", "AAEC!")], "the content of ROWHOUSE_KEY or --key-file is neither"),
+        (
+            &["--endpoint", endpoint],
+            &[("ROWHOUSE_KEY", "AAEC!")],
+            "the content of ROWHOUSE_KEY or --key-file is neither",
+        ),
         (&["--endpoint", "https://orchard.table.example.net"], &[], "into the variable ROWHOUSE_KEY"),
         (&["--endpoint", "./data"], &[], "is not a service: start one on it with 'rowhouse serve'"),
         (&["--endpoint", endpoint, "--key-file", "nowhere"], &[], "reading --key-file"),
