@@ -8,6 +8,7 @@
 
 pub mod backup;
 pub mod check;
+mod clock;
 pub mod commands;
 pub mod copy;
 mod digest;

@@ -6,6 +6,7 @@
 //! 2. Only its owner may read it, because it holds keys of entities. It holds no secret.
 //! 3. A command continues only with the options that the file was begun with.
 
+use crate::clock;
 use crate::digest::sha256;
 use crate::file::{remove_file, replace_file};
 use crate::terminal::notice;
@@ -148,7 +149,7 @@ where
         let Document { options, tables, .. } = &mut contents.document;
         let result = change(options, tables);
         contents.is_dirty = true;
-        let is_due = contents.saved.is_none_or(|saved| saved.elapsed() >= SAVE_INTERVAL);
+        let is_due = contents.saved.is_none_or(|saved| clock::elapsed_since(saved) >= SAVE_INTERVAL);
         if save == Save::Now || (save == Save::WhenDue && is_due) {
             self.save(&mut contents)?;
         }
@@ -178,7 +179,7 @@ where
             let text = serde_json::to_vec_pretty(&contents.document).context("writing the state file")?;
             replace_file(path, &text, 0o600)?;
         }
-        (contents.saved, contents.is_dirty) = (Some(Instant::now()), false);
+        (contents.saved, contents.is_dirty) = (Some(clock::instant()), false);
         Ok(())
     }
 

@@ -21,6 +21,7 @@ pub use snapshot::ControlSocket;
 pub(crate) use snapshot::{SnapshotCheck, check_snapshot};
 pub(crate) use verify::verify;
 
+use crate::clock;
 use crate::copy::{TableCopy, TableRestore};
 use crate::runtime::{block_on, run_blocking};
 use crate::terminal::{HumanCount, notice, print, print_line};
@@ -65,7 +66,7 @@ fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
     let data = args.data.as_deref().unwrap_or(Path::new("rowhouse-data"));
     let to = args.to.as_deref().context("--to names the folder of the backups")?;
     ensure!(!is_inside(to, data), "the backups would be in the data folder that they are of: {}", to.display());
-    let began = Instant::now();
+    let began = clock::instant();
     let (snapshot, repository) = (open_snapshot(data)?, Repository::create_or_open(to)?);
     let repository = Arc::new(repository);
     let shared = Arc::clone(&repository);
@@ -100,7 +101,7 @@ fn summary_json(summary: &BackupSummary, removed: RemovedData, began: Instant) -
         "removed_backups": removed.backups,
         "removed_chunks": removed.chunks,
         "removed_bytes": removed.bytes,
-        "seconds": began.elapsed().as_secs_f64(),
+        "seconds": clock::elapsed_since(began).as_secs_f64(),
     })
 }
 
@@ -149,14 +150,14 @@ fn restore_folder(
     if !args.quiet {
         notice(format_args!("the backup {id} has {} entities", HumanCount(manifest.entities())));
     }
-    let began = Instant::now();
+    let began = clock::instant();
     let restored = run_blocking("restoring", args.quiet, move |progress, stop| {
         restore::restore(&repository, &manifest, &selection, &target, progress, stop)
     });
     let restored = restored.with_context(|| format!("restoring into {}", folder.display()))?;
     if args.json {
         let (tables, entities) = (restored.tables, restored.entities);
-        let seconds = began.elapsed().as_secs_f64();
+        let seconds = clock::elapsed_since(began).as_secs_f64();
         let summary = json!({ "backup": id, "time": time, "tables": tables, "entities": entities, "seconds": seconds });
         print(&format_args!("{summary}\n"))?;
     } else if !args.quiet {

@@ -1,6 +1,7 @@
 //! A storage engine as an endpoint.
 
 use super::endpoint::{Endpoint, Source, WriteOutcome};
+use crate::clock;
 use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
 use client::{Continuation, Entity, Page, Query, WriteMode};
@@ -11,7 +12,7 @@ use model::{
     ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
 };
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, TableKey, TablePages};
 
 /// How long an engine may work on one page before it returns what it has.
@@ -53,7 +54,7 @@ impl<E: Engine> Source for EngineEndpoint<E> {
             filter,
             limit,
             byte_budget: PAGE_ENTITY_BYTES_MAX,
-            deadline: Instant::now() + PAGE_TIMEOUT,
+            deadline: clock::instant() + PAGE_TIMEOUT,
         };
         let sink = PageSink { entities: Vec::new(), select: query.select.clone(), is_damaged: false };
         let (page, end) = self.0.scan(table, scan, sink).await.map_err(|error| read_error(error, table))?;

@@ -15,6 +15,7 @@ mod stream;
 
 pub use args::{EXPORT_EXAMPLES, ExportArgs};
 
+use crate::clock;
 use crate::endpoints::{
     EndpointOption, Source, TableSelection, choose_account, open_endpoint, parse_filter, read_location,
 };
@@ -26,7 +27,6 @@ use crate::terminal::{HumanCount, Progress, print_line};
 use anyhow::{Context, bail, ensure};
 use client::Query;
 use layout::ExportTarget;
-use model::clock::{Clock, SystemClock};
 use model::limits::EXPORT_RANGES_MAX;
 use model::{AccountName, TableName};
 use read::{FileExport, TABLE_WORK};
@@ -166,7 +166,7 @@ fn manifest(state: &ExportState, options: ExportOptions, tables: &[&TableName]) 
     ExportManifest {
         format: MANIFEST_FORMAT,
         made_by: concat!("rowhouse ", env!("CARGO_PKG_VERSION")).to_owned(),
-        finished: SystemClock.now().to_string(),
+        finished: clock::now().to_string(),
         from,
         account,
         file_format,

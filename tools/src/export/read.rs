@@ -6,6 +6,7 @@ use super::assemble::{TableFile, assemble};
 use super::layout::{ExportTarget, part_path};
 use super::ranges::{filter_of, split};
 use super::state::{ExportState, TablePart};
+use crate::clock;
 use crate::endpoints::Source;
 use crate::file::remove_file;
 use crate::formats::{ExportedTable, FileFormat, encode_policies, write_line};
@@ -18,7 +19,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::TableKey;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
@@ -124,7 +125,7 @@ impl FileExport {
         let _permit = self.ranges.acquire().await?;
         let mut file = block_in_place(|| continue_file(&path, part.bytes))?;
         let query = Query { filter: filter_of(&part, self.query.filter.as_deref()), select: self.query.select.clone() };
-        let mut saved = Instant::now();
+        let mut saved = clock::instant();
         let mut text = Vec::new();
         while !part.is_done {
             let page = self.source.page(table, &query, part.next().as_ref(), PAGE_RESULTS_MAX).await?;
@@ -135,10 +136,10 @@ impl FileExport {
                 let entities = page.entities.len() as u64;
                 part.advance(text.len() as u64, entities, page.next);
                 self.progress.add_entities(entities);
-                if part.is_done || saved.elapsed() >= SAVE_INTERVAL {
+                if part.is_done || clock::elapsed_since(saved) >= SAVE_INTERVAL {
                     file.sync_data().with_context(|| format!("writing {}", path.display()))?;
                     self.state.advance(&table.name, number, &part)?;
-                    saved = Instant::now();
+                    saved = clock::instant();
                 }
                 anyhow::Ok(())
             })?;

@@ -1,6 +1,7 @@
 //! The progress of a command on standard error: a bar on a terminal, and a line from time to time elsewhere.
 
 use super::notice;
+use crate::clock;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Display;
 use std::future::Future;
@@ -44,7 +45,7 @@ impl Progress {
             entities: AtomicU64::new(0),
             work: AtomicU64::new(0),
             work_done: AtomicU64::new(0),
-            began: Instant::now(),
+            began: clock::instant(),
             bar: ProgressBar::with_draw_target(None, target).with_style(style).with_prefix(action),
         }
     }
@@ -83,7 +84,7 @@ impl Progress {
     pub(crate) fn summary(&self) -> String {
         let (tables, entities) = self.done();
         let tables = if tables == 1 { "1 table".to_owned() } else { format!("{} tables", HumanCount(tables)) };
-        let seconds = self.began.elapsed().as_secs_f64();
+        let seconds = clock::elapsed_since(self.began).as_secs_f64();
         format!("{tables}, {} entities in {seconds:.1} s ({}/s)", HumanCount(entities), self.entities_per_second())
     }
 
@@ -134,7 +135,7 @@ impl Progress {
     }
 
     fn entities_per_second(&self) -> HumanCount {
-        let milliseconds = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+        let milliseconds = u64::try_from(clock::elapsed_since(self.began).as_millis()).unwrap_or(u64::MAX).max(1);
         HumanCount(self.entities.load(Ordering::Relaxed).saturating_mul(1000) / milliseconds)
     }
 }

@@ -20,6 +20,7 @@ pub(super) use manifest::{
     AccountEntry, BackupManifest, ChunkEntry, TableContent, TableEntry, name_of_time, seven_digits,
 };
 
+use crate::clock;
 use anyhow::{Context, bail, ensure};
 use chunk::ChunkHeader;
 use std::collections::{BTreeMap, HashSet};
@@ -28,7 +29,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MARKER: &str = "rowhouse.backups";
 const MARKER_TEXT: &str = "rowhouse backups\nformat 1\nWritten by Rowhouse. Do not edit or delete this file.\n";
@@ -317,10 +318,12 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
 }
 
 fn wait_for(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
-    let began = Instant::now();
+    let began = clock::instant();
     loop {
         match lock() {
-            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => std::thread::sleep(LOCK_POLL_INTERVAL),
+            Err(TryLockError::WouldBlock) if clock::elapsed_since(began) < LOCK_TIMEOUT => {
+                std::thread::sleep(LOCK_POLL_INTERVAL);
+            }
             result => return result,
         }
     }

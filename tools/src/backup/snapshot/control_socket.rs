@@ -14,6 +14,7 @@
 //! 3. The number of clients is bounded, and so is the length of a request.
 
 use super::frames::{send_failure, send_refusal, send_snapshot};
+use crate::clock;
 use anyhow::{Context, anyhow};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{Snapshot, SnapshotError, Snapshots};
 use tracing::{info, warn};
 
@@ -179,7 +180,7 @@ fn serve(stream: &UnixStream, snapshots: &dyn Snapshots, stop: &AtomicBool, is_r
                 "as many snapshots as are allowed at a time are being read already; try again later",
             )?);
         }
-        let began = Instant::now();
+        let began = clock::instant();
         let taken = snapshots.take().map_err(|fault| (SnapshotError::Fault(fault), Vec::new()));
         let sent = taken.and_then(|snapshot| {
             let writer = ClientWriter { stream, stop, snapshot: Some(&*snapshot) };
@@ -192,7 +193,7 @@ fn serve(stream: &UnixStream, snapshots: &dyn Snapshots, stop: &AtomicBool, is_r
             let _ = plain().write_all(&rest).and_then(|()| send_failure(&mut plain(), &error));
             return Err(error.into());
         }
-        info!(seconds = began.elapsed().as_secs_f32(), "sent a snapshot");
+        info!(seconds = clock::elapsed_since(began).as_secs_f32(), "sent a snapshot");
         Ok(())
     };
     if let Err(error) = served() {
@@ -209,7 +210,7 @@ struct ClientWriter<'a> {
 
 impl Write for ClientWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let began = Instant::now();
+        let began = clock::instant();
         loop {
             // A client that reads slowly but steadily must not hold the snapshot, either.
             if let Some(snapshot) = self.snapshot {
@@ -221,7 +222,7 @@ impl Write for ClientWriter<'_> {
                     if self.stop.load(Ordering::Relaxed) {
                         return Err(io::Error::other("the server is stopping"));
                     }
-                    if began.elapsed() >= IDLE_TIMEOUT {
+                    if clock::elapsed_since(began) >= IDLE_TIMEOUT {
                         return Err(io::Error::new(ErrorKind::TimedOut, "the client reads nothing any more"));
                     }
                 }

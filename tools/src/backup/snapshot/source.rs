@@ -2,13 +2,14 @@
 
 use super::control_socket::request_snapshot;
 use super::frames::{send_failure, send_snapshot};
+use crate::clock;
 use anyhow::{Context, anyhow, bail};
 use model::clock::SystemClock;
 use std::io::{BufReader, BufWriter, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{Embedded, EmbeddedOptions, OpenError, SnapshotError};
 
 /// Memory for cached blocks of the data folder, in bytes. It is small because a snapshot reads each block once.
@@ -53,7 +54,7 @@ pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<Incoming
     if !exists {
         bail!("there is no data folder at {}", folder.display());
     }
-    let began = Instant::now();
+    let began = clock::instant();
     loop {
         if let Some(input) = request_snapshot(folder)? {
             return Ok(IncomingSnapshot { input: Box::new(input), sender: SnapshotSender::Server });
@@ -61,7 +62,9 @@ pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<Incoming
         let options = EmbeddedOptions { cache_bytes: CACHE_BYTES, ..EmbeddedOptions::default() };
         match Embedded::open(folder, &options, SystemClock) {
             Ok(engine) => return from_engine(engine),
-            Err(OpenError::Locked { .. }) if began.elapsed() < START_TIMEOUT => std::thread::sleep(START_POLL_INTERVAL),
+            Err(OpenError::Locked { .. }) if clock::elapsed_since(began) < START_TIMEOUT => {
+                std::thread::sleep(START_POLL_INTERVAL);
+            }
             Err(OpenError::Locked { folder }) => bail!(
                 "another process works on {} and gives no snapshots, such as rowhouse copy or an older server; try again \
                  when it has ended",
