@@ -30,6 +30,10 @@ bench *options:
     cargo build --release -p rowhouse
     cargo run --release -p rowhouse-bench -- compare {{ options }}
 
+# Run every test that takes a seed, with many seeds.
+seeds count="100":
+    scripts/seeds.sh {{ count }}
+
 # Run every fuzz target for some seconds.
 fuzz seconds="10":
     scripts/fuzz.sh {{ seconds }}
