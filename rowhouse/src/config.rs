@@ -50,6 +50,8 @@ pub struct Config {
     pub stats_on_primary: bool,
     /// Most connections at one time.
     pub connections_max: usize,
+    /// Most connections of one address; `None` for no limit.
+    pub connections_per_address_max: Option<usize>,
     /// Most requests in work at one time.
     pub requests_max: usize,
     /// Memory for bodies of requests and responses, in bytes.
@@ -121,6 +123,8 @@ impl Config {
         );
         let connections_max = args.max_connections.unwrap_or(10_000);
         ensure!(connections_max > 0, "--max-connections is 0: give at least 1");
+        let connections_per_address_max = args.max_connections_per_address;
+        ensure!(connections_per_address_max != Some(0), "--max-connections-per-address is 0: give at least 1");
         let requests_max = args.max_requests.unwrap_or(1024);
         ensure!(requests_max > 0, "--max-requests is 0: give at least 1");
         let body_bytes = args.body_mib.unwrap_or(512).saturating_mul(MIB);
@@ -140,6 +144,7 @@ impl Config {
             secondary: args.secondary.unwrap_or(SecondaryArg::Mirror).into(),
             stats_on_primary: args.stats_on_primary.unwrap_or(false),
             connections_max,
+            connections_per_address_max,
             requests_max,
             body_bytes,
             targets,
@@ -404,6 +409,7 @@ mod tests {
         assert!(with(|args| args.query_seconds = Some(0)));
         assert!(with(|args| args.query_seconds = Some(31)));
         assert!(with(|args| args.max_connections = Some(0)));
+        assert!(with(|args| args.max_connections_per_address = Some(0)));
         assert!(with(|args| args.listen = Some("nowhere".into())));
         assert!(with(|args| args.accounts = Some("/nowhere".into())));
         assert!(with(|args| (args.store, args.data) = (Some(StoreUrl("postgres://a/b".into())), Some("x".into()))));

@@ -118,6 +118,7 @@ fn settings(config: Config) -> Settings {
         secondary: config.secondary,
         stats_on_primary: config.stats_on_primary,
         connections_max: open_files::room_for_connections(config.connections_max),
+        connections_per_address_max: config.connections_per_address_max,
         requests_max: config.requests_max,
         body_bytes: config.body_bytes,
         targets: config.targets,

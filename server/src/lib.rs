@@ -26,7 +26,7 @@ mod telemetry;
 pub use accounts::{Accounts, Quota, QuotaSection};
 pub use authorization::oauth::{OAuthConfig, OAuthSection};
 pub use connection::tls::server_config;
-pub use limits::admission::MEMORY_BYTES_MIN;
+pub use limits::memory::MEMORY_BYTES_MIN;
 pub use limits::throttle::Targets;
 pub use reload::Files;
 pub use server::{Observers, Server};

@@ -27,8 +27,8 @@ pub struct QueryOptions<'a> {
     pub comp: Option<Cow<'a, str>>,
     /// `restype`
     pub restype: Option<Cow<'a, str>>,
-    /// Whether there is a `sig`, so that the request carries a shared access signature.
-    pub has_signature: bool,
+    /// `sig`: the signature of a shared access signature.
+    pub signature: Option<Cow<'a, str>>,
     /// `sv`: the version of a shared access signature.
     pub signed_version: Option<Cow<'a, str>>,
     /// `api-version`: the version of a request with a shared access signature.
@@ -64,7 +64,7 @@ impl<'a> QueryOptions<'a> {
             "NextRowKey" => &mut self.next_row_key,
             "NextTableName" => &mut self.next_table_name,
             _ if name.eq_ignore_ascii_case("sig") => {
-                self.has_signature = true;
+                self.signature.get_or_insert(value);
                 return;
             }
             // The first one counts, as for every field of a signature (08 §1).

@@ -2,9 +2,9 @@
 
 use super::layout::TableId;
 use super::*;
+use crate::engine::Intake;
 use crate::figures::Refusal;
 use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, RecordBuilder};
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Instant;
 use tempfile::TempDir;
@@ -35,9 +35,9 @@ impl TestClock {
 struct Count(usize);
 
 impl EntitySink for Count {
-    fn entity(&mut self, _: &EntityView<'_>) -> ControlFlow<()> {
+    fn entity(&mut self, _: &EntityView<'_>) -> Intake {
         self.0 += 1;
-        ControlFlow::Continue(())
+        Intake::Taken
     }
 }
 
@@ -366,13 +366,13 @@ struct Halting {
 }
 
 impl EntitySink for Halting {
-    fn entity(&mut self, _: &EntityView<'_>) -> ControlFlow<()> {
+    fn entity(&mut self, _: &EntityView<'_>) -> Intake {
         self.entities.fetch_add(1, Ordering::SeqCst);
         if let Some(has_begun) = self.has_begun.take() {
             has_begun.send(()).unwrap();
             self.halt.recv().unwrap_err();
         }
-        ControlFlow::Continue(())
+        Intake::Taken
     }
 }
 
