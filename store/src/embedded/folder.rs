@@ -9,8 +9,10 @@
 use super::closing::ClosingRecord;
 use super::layout::FORMAT;
 use super::open_error::OpenError;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use crate::exposure::exposure;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const MARKER: &str = "rowhouse.format";
@@ -78,7 +80,7 @@ impl Folder {
     /// Takes possession of a data folder. A missing or empty one becomes a new data folder.
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
         if let Kind::New = kind(path)? {
-            fs::create_dir_all(path).map_err(|error| OpenError::io("create the folder", path, error))?;
+            create_private(path)?;
         }
         let lock = lock(path)?;
         // Another process may have changed it between the first look and the lock.
@@ -120,7 +122,7 @@ impl Folder {
             Err(error) => Err(error),
         };
         check()?;
-        fs::create_dir_all(path).map_err(|error| OpenError::io("create the folder", path, error))?;
+        create_private(path)?;
         let lock = lock(path)?;
         check()?;
         let prepared = || -> io::Result<()> {
@@ -272,11 +274,22 @@ fn marker_text() -> String {
     format!("{FIRST_LINE}\nformat {FORMAT}\n{LAST_LINE}\n")
 }
 
+/// Creates a folder and its parents, if they are missing, for their owner alone.
+fn create_private(path: &Path) -> Result<(), OpenError> {
+    let create = DirBuilder::new().mode(0o700).recursive(true).create(path);
+    create.map_err(|error| OpenError::io("create the folder", path, error))
+}
+
+/// Locks a folder that is about to be used, and warns if others may open it.
 fn lock(folder: &Path) -> Result<File, OpenError> {
     let path = folder.join(LOCK);
     let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = open.map_err(|error| OpenError::io("open the lock file", &path, error))?;
-    try_lock(file, folder)
+    let lock = try_lock(file, folder)?;
+    if let Some(warning) = exposure(folder) {
+        tracing::warn!("{warning}");
+    }
+    Ok(lock)
 }
 
 fn try_lock(file: File, folder: &Path) -> Result<File, OpenError> {

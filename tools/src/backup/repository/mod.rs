@@ -115,6 +115,9 @@ impl Repository {
         let lock = lock.with_context(|| format!("opening the lock {}", root.path_of(LOCK).display()))?;
         wait_for(|| lock.try_lock_shared())
             .with_context(|| format!("another process removes old backups from {}; try again later", path.display()))?;
+        if let Some(warning) = store::exposure(path) {
+            tracing::warn!("{warning}");
+        }
         let folder = |name| root.folder(name)?.with_context(|| format!("{} is missing", root.path_of(name).display()));
         let (chunks, manifests) = (folder(CHUNKS)?, folder(MANIFESTS)?);
         Ok(Self { root, chunks, manifests, lock, unfinished: AtomicU64::new(0) })
