@@ -32,6 +32,8 @@ pub struct Config {
     pub exposure: Exposure,
     /// Where the data are kept.
     pub storage: Storage,
+    /// Files with secrets that are read at the start only.
+    pub secret_files: Vec<PathBuf>,
     /// The accounts at the start.
     pub accounts: Accounts,
     /// The file that the accounts were read from; `None` if they are from elsewhere.
@@ -97,11 +99,15 @@ pub enum Storage {
 impl Config {
     /// Checks the options, reads the files they name, and fills in the defaults.
     pub fn new(args: ServeArgs, account_keys: Option<&str>) -> anyhow::Result<Self> {
+        let mut secret_files = Vec::new();
         let args = match &args.config {
             None => args,
             Some(path) => {
                 let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-                let file = toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+                let file: ServeArgs =
+                    server::parse_toml(&text).with_context(|| format!("reading {}", path.display()))?;
+                let is_secret = file.store.as_ref().is_some_and(|url| store::postgres::has_password(&url.0));
+                secret_files.extend(is_secret.then(|| path.clone()));
                 args.or(file)
             }
         };
@@ -131,9 +137,11 @@ impl Config {
         ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is too small: give at least {}", MEMORY_BYTES_MIN / MIB);
         let targets = args.throttle.targets()?;
         let storage = storage(&args)?;
+        secret_files.extend(args.store_password_file.clone());
         Ok(Self {
             exposure,
             storage,
+            secret_files,
             accounts,
             account_file,
             tls,

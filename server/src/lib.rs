@@ -22,6 +22,7 @@ mod service;
 mod settings;
 mod tables;
 mod telemetry;
+mod toml_file;
 
 pub use accounts::{Accounts, Quota, QuotaSection};
 pub use authorization::oauth::{OAuthConfig, OAuthSection};
@@ -33,3 +34,4 @@ pub use server::{Observers, Server};
 pub use settings::{AccountCheck, Secondary, Settings};
 pub use telemetry::log::{LogControl, LogFormat, start as start_log};
 pub use telemetry::metrics::begin_process;
+pub use toml_file::parse_toml;

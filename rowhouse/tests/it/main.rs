@@ -26,6 +26,7 @@ mod health;
 mod lifecycle;
 mod overload;
 mod package;
+mod private;
 mod quotas;
 mod sandbox;
 mod secondary;
