@@ -29,6 +29,7 @@ mod package;
 mod quotas;
 mod sandbox;
 mod secondary;
+mod signatures;
 mod structure;
 mod throttling;
 mod upgrade;

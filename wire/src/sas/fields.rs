@@ -3,6 +3,7 @@
 //! This module must not know what the fields mean.
 
 use super::SasError;
+use crate::query::pairs;
 use crate::signing::AccountKey;
 use crate::uri::{encode_component, form_decode, percent_decode};
 use crate::version::Version;
@@ -65,10 +66,8 @@ impl<'a> Fields<'a> {
     /// UNVERIFIED (08 §1): that the letter case of names does not matter, and that the first of two counts.
     pub(super) fn parse(query: &'a str, plus_is_space: bool) -> Result<(Self, bool), SasError> {
         let (mut fields, mut has_plus) = (Self::default(), false);
-        for pair in query.split('&') {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let Some(name) = percent_decode(name) else { continue };
-            let Some((slot, known_as)) = fields.slot(&name) else { continue };
+        for (name, value) in pairs(query) {
+            let Some((slot, known_as)) = name.and_then(|name| fields.slot(&name)) else { continue };
             if !slot.is_empty() {
                 continue;
             }
