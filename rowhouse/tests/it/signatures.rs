@@ -48,7 +48,11 @@ fn the_signature_of_a_query_does_not_read_policies() {
         assert!(captured.contains(option));
         assert_eq!(send(&server, &captured, "").status, 403, "{option}");
         // The same address, signed for what it means.
-        assert_eq!(send(&server, &lite("GET", &format!("/tab?{option}"), Some("acl"), &[]), "").status, 200, "{option}");
+        assert_eq!(
+            send(&server, &lite("GET", &format!("/tab?{option}"), Some("acl"), &[]), "").status,
+            200,
+            "{option}"
+        );
     }
 }
 
