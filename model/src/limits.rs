@@ -54,6 +54,8 @@ pub const CLOCK_SKEW_SECONDS_MAX: u64 = 15 * 60;
 pub const CLIENT_REQUEST_ID_CHARS_MAX: usize = 1024;
 /// Longest request target (path and query), in bytes. The floor is 8 KiB (01 §3); HTTP libraries stop at 64 KiB.
 pub const REQUEST_TARGET_BYTES_MAX: usize = 64 * 1024 - 2;
+/// Longest host that a request may name, in bytes: a domain name (RFC 1035: 253 characters), its root, and a port.
+pub const HOST_BYTES_MAX: usize = 253 + ".".len() + ":65535".len();
 /// Shortest account key, in bytes after Base64 decoding (07 §1).
 pub const ACCOUNT_KEY_BYTES_MIN: usize = 16;
 /// Most stored access policies of one table (10 §7).

@@ -33,6 +33,7 @@ mod signatures;
 mod structure;
 mod throttling;
 mod upgrade;
+mod web_pages;
 
 use test_support::Program;
 
