@@ -69,6 +69,8 @@ pub const HEADS_BYTES_MAX: isize = 16 * 1024 * 1024;
 pub const RESPONSE_BYTES_PER_SECOND_MIN: u64 = 1024;
 /// Time over which the speed of a response is measured, in seconds.
 pub const RESPONSE_PROGRESS_SECONDS: u64 = 60;
+/// Longest host that a request may name, in bytes: a domain name (RFC 1035: 253 characters), its root, and a port.
+pub const HOST_BYTES_MAX: usize = 253 + ".".len() + ":65535".len();
 /// Shortest account key, in bytes after Base64 decoding (07 §1).
 pub const ACCOUNT_KEY_BYTES_MIN: usize = 16;
 /// Most stored access policies of one table (10 §7).

@@ -291,7 +291,8 @@ pub struct Exposure {
     /// The address to serve.
     pub listen: SocketAddr,
     is_tls: bool,
-    allows_development_key: bool,
+    /// Whether everybody who reaches the server may use the well-known key, under any name of the server.
+    pub allows_development_key: bool,
     allows_plain_http: bool,
 }
 

@@ -116,6 +116,7 @@ fn settings(config: Config) -> Settings {
         tls: config.tls,
         oauth: config.oauth,
         domains: config.domains,
+        development_key_for_any_host: exposure.allows_development_key,
         query_time: config.query_time,
         secondary: config.secondary,
         stats_on_primary: config.stats_on_primary,

@@ -108,6 +108,7 @@ impl<E: Engine> Server<E> {
             accounts,
             oauth,
             domains: settings.domains,
+            development_key_for_any_host: settings.development_key_for_any_host,
             query_time: settings.query_time,
             admission: Admission::new(settings.requests_max),
             memory: BodyMemory::new(settings.body_bytes),

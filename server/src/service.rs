@@ -4,7 +4,7 @@
 
 use crate::accounts::Accounts;
 use crate::authorization::oauth::OAuth;
-use crate::authorization::{authenticate, authorize};
+use crate::authorization::{authenticate, authorize, web_page};
 use crate::clock;
 use crate::limits::admission::Admission;
 use crate::limits::memory::{BodyMemory, MemoryPermit, RequestMemory};
@@ -52,6 +52,8 @@ pub(crate) struct Service<E> {
     pub(crate) oauth: Option<OAuth>,
     /// The domains under which accounts are addressed host style.
     pub(crate) domains: Vec<String>,
+    /// Whether requests for accounts with the well-known key may name any host.
+    pub(crate) development_key_for_any_host: bool,
     pub(crate) query_time: Duration,
     /// How many requests are in work at one time.
     pub(crate) admission: Admission,
@@ -137,7 +139,8 @@ impl<E: Engine> Service<E> {
             }
             if let Some(properties) = &context.cors {
                 let origin = parts.headers.get(http::header::ORIGIN);
-                cors::add_headers(&properties.cors, &parts.method, origin, response.headers_mut());
+                let is_authenticated = context.is_authenticated;
+                cors::add_headers(&properties.cors, &parts.method, origin, is_authenticated, response.headers_mut());
             }
             response
         });
@@ -182,7 +185,7 @@ impl<E: Engine> Service<E> {
         accounts: &Accounts,
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
         let incoming = context.incoming;
-        incoming.check_host()?;
+        incoming.check_head()?;
         let account = incoming.target.account.as_ref();
         context.cors = account.and_then(|account| self.properties_with_rules(accounts, account));
         if incoming.parts.method == Method::OPTIONS {
@@ -194,6 +197,9 @@ impl<E: Engine> Service<E> {
         context.challenge = oauth.and_then(OAuth::challenge).cloned();
         let grant = authenticate(&*self.engine, accounts, oauth, incoming, &mut context.credential).await?;
         context.is_authenticated = true;
+        if accounts.has_well_known_key(&grant.account) {
+            self.refuse_web_pages(context)?;
+        }
         let version = version?;
         context.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         context.check_client_request_id()?;
@@ -355,6 +361,14 @@ impl<E: Engine> Service<E> {
         // If the engine is closing, the operation itself fails with the reason.
         let properties = self.engine.service_properties(account).ok()?;
         (!properties.cors.is_empty() && accounts.keys(account).is_some()).then_some(properties)
+    }
+
+    /// Refuses what a web page may have asked of an account whose key everybody knows.
+    fn refuse_web_pages(&self, context: &RequestContext<'_>) -> Result<(), Failure> {
+        if !self.development_key_for_any_host {
+            web_page::check_host(context.incoming.host, &self.domains)?;
+        }
+        web_page::check_origin(context.incoming, context.cors.as_ref().map(|properties| &properties.cors))
     }
 
     /// Refuses what the endpoint does not serve: writes, and perhaps reads, on the secondary one (07 §7), and

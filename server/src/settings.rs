@@ -35,6 +35,9 @@ pub struct Settings {
     pub oauth: Option<OAuthConfig>,
     /// The domains under which accounts are addressed host style.
     pub domains: Vec<String>,
+    /// Whether requests for accounts with the well-known key may name any host. Otherwise they must name this machine, which
+    /// keeps web pages from them.
+    pub development_key_for_any_host: bool,
     /// How long a query may run before it responds with a continuation token.
     pub query_time: Duration,
     /// What the secondary endpoint serves.

@@ -4,7 +4,7 @@ use crate::TIMEOUT;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
 use std::time::{Duration, SystemTime};
-use wire::query::raw_comp;
+use wire::QueryOptions;
 use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 /// The development account, which a server without settings has.
@@ -133,6 +133,7 @@ pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
     let given =
         |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
     let (raw_path, query) = path.split_once('?').unwrap_or((path, ""));
+    let options = QueryOptions::parse(query);
     let signed = SignedRequest {
         method,
         content_md5: "",
@@ -140,7 +141,7 @@ pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
         date: given("x-ms-date").unwrap_or(&date),
         account: ACCOUNT,
         path: &format!("/{ACCOUNT}{raw_path}"),
-        comp: raw_comp(query),
+        comp: options.comp.as_deref(),
     };
     let signature = AccountKey::parse(KEY).unwrap().sign(&signed.string_to_sign(Scheme::SharedKey));
     let mut lines = vec![format!("{method} /{ACCOUNT}{path} HTTP/1.1")];

@@ -262,7 +262,8 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_LOG", value_name = "LEVEL")]
     pub log: Option<String>,
 
-    /// Serve other machines although everybody knows the development account's key
+    /// Serve other machines although everybody knows the development account's key, under any host name. Without it,
+    /// requests for that account must name this machine or a domain of --domain, which keeps web pages from it
     #[arg(long, env = "ROWHOUSE_ALLOW_DEVELOPMENT_KEY_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub allow_development_key_on_network: Option<bool>,
 

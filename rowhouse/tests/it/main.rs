@@ -30,9 +30,11 @@ mod private;
 mod quotas;
 mod sandbox;
 mod secondary;
+mod signatures;
 mod structure;
 mod throttling;
 mod upgrade;
+mod web_pages;
 
 use test_support::Program;
 

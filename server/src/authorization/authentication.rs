@@ -13,7 +13,6 @@ use std::sync::LazyLock;
 use std::time::Duration;
 use store::Engine;
 use wire::ErrorCode;
-use wire::query::raw_comp;
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, parse_date};
 
 /// Checks the credential of a request and returns what it allows. Sets `kind`, whether the credential is valid or not.
@@ -101,7 +100,7 @@ fn signed<'a>(path: &'a str, date: &'a str, incoming: &'a IncomingRequest<'a>) -
         date,
         account: incoming.target.account.as_ref().map_or("", |account| account.as_str()),
         path,
-        comp: raw_comp(incoming.raw_query),
+        comp: incoming.options.comp.as_deref(),
     }
 }
 

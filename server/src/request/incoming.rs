@@ -1,9 +1,11 @@
 //! A request as it came in: its address and its head, before authentication.
 
+use super::body::BodyFailure;
 use super::{ConnectionInfo, Failure, Head, Layer};
 use crate::clock;
 use http::HeaderValue;
 use http::request::Parts;
+use model::limits::HOST_BYTES_MAX;
 use model::{Grant, Scope};
 use std::time::{Instant, SystemTime};
 use wire::target::Target;
@@ -37,12 +39,22 @@ impl<'r> IncomingRequest<'r> {
         Self { parts, head, connection, started, now, host, raw_query, options, target }
     }
 
-    /// Refuses a request that addresses no host.
-    pub(crate) fn check_host(&self) -> Result<(), Failure> {
-        if self.host.is_empty() {
-            return Err(Failure::at(Layer::FrontEnd, ErrorCode::HostInformationNotPresent));
+    /// Refuses a request that addresses no host; one whose host cannot be a name or an address with a port; and one that
+    /// others on its way could understand differently: two hosts, or a body in another encoding than chunks alone. Where
+    /// the next request begins is then not certain, so the connection ends.
+    pub(crate) fn check_head(&self) -> Result<(), BodyFailure> {
+        let head = &self.head;
+        if self.host.is_empty() && !head.is_host_repeated {
+            return Err(Failure::at(Layer::FrontEnd, ErrorCode::HostInformationNotPresent).into());
         }
-        Ok(())
+        let is_in_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]%".contains(&byte);
+        let is_host = self.host.len() <= HOST_BYTES_MAX && self.host.bytes().all(is_in_host);
+        let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+        let is_framed = !head.is_transfer_encoding_repeated && head.transfer_encoding.is_none_or(is_chunked);
+        if is_host && is_framed && !head.is_host_repeated {
+            return Ok(());
+        }
+        Err(BodyFailure::FailedForGood(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue)))
     }
 
     /// The version that the request names; `None` if it names none.
