@@ -1,6 +1,8 @@
 //! A small HTTP client that signs its requests as the development account.
 
 use crate::TIMEOUT;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
 use std::time::{Duration, SystemTime};
@@ -11,6 +13,61 @@ use wire::signing::{AccountKey, Scheme, SignedRequest};
 pub const ACCOUNT: &str = "devstoreaccount1";
 /// Its key.
 pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// An account, and the key that its clients sign with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// The name.
+    pub name: String,
+    /// The key, in Base64.
+    pub key: String,
+}
+
+impl Account {
+    /// The account that a server without settings has.
+    pub fn development() -> Self {
+        Self { name: ACCOUNT.to_owned(), key: KEY.to_owned() }
+    }
+
+    /// An account whose key is made of a number.
+    pub fn numbered(name: &str, number: u8) -> Self {
+        Self { name: name.to_owned(), key: STANDARD.encode([number; 64]) }
+    }
+
+    /// The head of a signed HTTP/1.1 request. Headers that are not given get the values that clients send.
+    pub fn head(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
+        let Self { name: account, key } = self;
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        let usual = [
+            ("Host", "127.0.0.1"),
+            ("x-ms-version", "2019-02-02"),
+            ("Accept", "application/json;odata=minimalmetadata"),
+            ("Content-Type", "application/json"),
+            ("x-ms-date", &date),
+        ];
+        let given =
+            |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
+        let (raw_path, query) = path.split_once('?').unwrap_or((path, ""));
+        let signed = SignedRequest {
+            method,
+            content_md5: "",
+            content_type: given("Content-Type").unwrap_or("application/json"),
+            date: given("x-ms-date").unwrap_or(&date),
+            account,
+            path: &format!("/{account}{raw_path}"),
+            comp: raw_comp(query),
+        };
+        let signature = AccountKey::parse(key).unwrap().sign(&signed.string_to_sign(Scheme::SharedKey));
+        let mut lines = vec![format!("{method} /{account}{path} HTTP/1.1")];
+        let unless_given = usual.iter().filter(|(name, _)| given(name).is_none());
+        lines.extend(unless_given.chain(headers).map(|(name, value)| format!("{name}: {value}")));
+        if given("Authorization").is_none() {
+            lines.push(format!("Authorization: SharedKey {account}:{signature}"));
+        }
+        lines.push("\r\n".to_owned());
+        lines.join("\r\n")
+    }
+}
 
 /// A response.
 #[derive(Debug)]
@@ -39,16 +96,22 @@ impl Response {
 #[derive(Debug)]
 pub struct Client {
     stream: BufReader<TcpStream>,
+    account: Account,
 }
 
 impl Client {
-    /// Opens a connection, on which every wait ends after [`TIMEOUT`].
+    /// Opens a connection as the development account, on which every wait ends after [`TIMEOUT`].
     pub fn connect(address: &str) -> Result<Self> {
+        Self::connect_as(address, &Account::development())
+    }
+
+    /// As [`Self::connect`], for another account.
+    pub fn connect_as(address: &str, account: &Account) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Ok(Self { stream: BufReader::new(stream), account: account.clone() })
     }
 
     /// Sends a signed request. The path starts after the account: `/Tables`.
@@ -59,7 +122,7 @@ impl Client {
     /// As [`Self::request`], for a server that may be gone.
     pub fn try_request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Response> {
         let length = body.len().to_string();
-        let head = head(method, path, &[headers, &[("Content-Length", &length)]].concat());
+        let head = self.account.head(method, path, &[headers, &[("Content-Length", &length)]].concat());
         self.send(&[head.as_bytes(), body].concat())?;
         self.receive()
     }
@@ -120,42 +183,13 @@ impl Client {
     }
 }
 
-/// The head of a signed HTTP/1.1 request. Headers that are not given get the values that clients send.
+/// As [`Account::head`], for the development account.
 pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
-    let date = httpdate::fmt_http_date(SystemTime::now());
-    let usual = [
-        ("Host", "127.0.0.1"),
-        ("x-ms-version", "2019-02-02"),
-        ("Accept", "application/json;odata=minimalmetadata"),
-        ("Content-Type", "application/json"),
-        ("x-ms-date", &date),
-    ];
-    let given =
-        |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
-    let (raw_path, query) = path.split_once('?').unwrap_or((path, ""));
-    let signed = SignedRequest {
-        method,
-        content_md5: "",
-        content_type: given("Content-Type").unwrap_or("application/json"),
-        date: given("x-ms-date").unwrap_or(&date),
-        account: ACCOUNT,
-        path: &format!("/{ACCOUNT}{raw_path}"),
-        comp: raw_comp(query),
-    };
-    let signature = AccountKey::parse(KEY).unwrap().sign(&signed.string_to_sign(Scheme::SharedKey));
-    let mut lines = vec![format!("{method} /{ACCOUNT}{path} HTTP/1.1")];
-    lines
-        .extend(usual.iter().filter(|(name, _)| given(name).is_none()).map(|(name, value)| format!("{name}: {value}")));
-    lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
-    if given("Authorization").is_none() {
-        lines.push(format!("Authorization: SharedKey {ACCOUNT}:{signature}"));
-    }
-    lines.push("\r\n".to_owned());
-    lines.join("\r\n")
+    Account::development().head(method, path, headers)
 }
 
 /// Sends operations as one changeset.
-pub(crate) fn transact(client: &mut Client, operations: &[String]) -> std::io::Result<Response> {
+pub fn transact(client: &mut Client, operations: &[String]) -> std::io::Result<Response> {
     let parts =
         operations.iter().map(|operation| format!("--c\r\nContent-Type: application/http\r\n\r\n{operation}\r\n"));
     let parts = parts.collect::<String>();
@@ -165,7 +199,7 @@ pub(crate) fn transact(client: &mut Client, operations: &[String]) -> std::io::R
 }
 
 /// The statuses of the parts of a response to a changeset.
-pub(crate) fn statuses(answer: &Response) -> Vec<u16> {
+pub fn statuses(answer: &Response) -> Vec<u16> {
     assert_eq!(answer.status, 202, "{answer:?}");
     let text = std::str::from_utf8(&answer.body).unwrap();
     text.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()).collect()

@@ -23,6 +23,7 @@ mod documents;
 mod failover;
 mod files;
 mod health;
+mod hostile;
 mod lifecycle;
 mod overload;
 mod package;

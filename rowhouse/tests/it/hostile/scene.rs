@@ -1,0 +1,138 @@
+//! A server with two accounts: one is attacked through, the other has ordinary clients. Its memory is measured, it is killed,
+//! and what it stored is compared with what it acknowledged.
+
+use super::ordinary::Ordinary;
+use crate::PROGRAM;
+use std::fmt::Write;
+use std::fs;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use test_support::{ACCOUNT, Account, Client, KEY, Server, statuses, transact};
+
+const CACHE_MIB: u64 = 16;
+const BODY_MIB: u64 = 64;
+const MIB: u64 = 1024 * 1024;
+/// What the process may take beside the two settings, in bytes.
+const REST_BYTES: u64 = 150_000_000;
+/// Requests that each ordinary client must have answered before an attack, and while it goes on.
+const REQUESTS: usize = 20;
+/// Most that one attack may make the server log, in bytes.
+const LOG_BYTES_MAX: usize = 1_000_000;
+
+/// A server under attack.
+pub(super) struct Scene {
+    folder: tempfile::TempDir,
+    pub(super) server: Server,
+    /// The account of the attackers.
+    pub(super) hostile: Account,
+}
+
+impl Scene {
+    /// A server with these options beside the usual ones.
+    pub(super) fn start(options: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let hostile = Account::numbered("hostile", 7);
+        let mut accounts = String::new();
+        for (name, key) in [(ACCOUNT, KEY), (&hostile.name, &hostile.key)] {
+            writeln!(accounts, "[[account]]\nname = \"{name}\"\nkey1 = \"{key}\"").unwrap();
+        }
+        fs::write(folder.path().join("accounts.toml"), accounts).unwrap();
+        let server = serve(&folder, options);
+        Self { folder, server, hostile }
+    }
+
+    /// A client of the attackers' account.
+    pub(super) fn client(&self) -> Client {
+        self.server.client_of(&self.hostile)
+    }
+
+    /// The file of the accounts.
+    pub(super) fn accounts(&self) -> String {
+        path(&self.folder, "accounts.toml")
+    }
+
+    /// Creates a table of the attackers.
+    pub(super) fn create_table(&self, table: &str) {
+        let body = format!("{{\"TableName\":\"{table}\"}}");
+        assert_eq!(self.client().request("POST", "/Tables", &[], body.as_bytes()).status, 201);
+    }
+
+    /// Creates a table of the attackers with entities that have these keys and no properties.
+    pub(super) fn fill(&self, table: &str, partition: &str, rows: &[String]) {
+        self.create_table(table);
+        let mut client = self.client();
+        for rows in rows.chunks(100) {
+            let insert = |row: &String| {
+                let entity = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"}}");
+                let head = format!("POST /{table} HTTP/1.1\r\nPrefer: return-no-content");
+                format!("{head}\r\nContent-Type: application/json\r\n\r\n{entity}")
+            };
+            let answer = transact(&mut client, &rows.iter().map(insert).collect::<Vec<_>>()).unwrap();
+            assert_eq!(statuses(&answer), vec![204; rows.len()]);
+        }
+    }
+
+    /// Attacks while ordinary clients work, and kills the server while both go on. What the attack returns is kept
+    /// until then, such as open connections.
+    pub(super) fn withstand<T>(self, attack: impl FnOnce(&Self) -> T) {
+        let mut ordinary = Ordinary::new(&self.server);
+        let bound = (CACHE_MIB + BODY_MIB) * MIB + REST_BYTES;
+        let (address, is_killed) = (self.server.address.clone(), AtomicBool::new(false));
+        let mut problems = Vec::new();
+        let (folder, log) = thread::scope(|scope| {
+            let working = ordinary.work(scope, &address, &is_killed);
+            problems.extend(working.progress(REQUESTS));
+            forget_peak(&self.server);
+            let before = peak_bytes(&self.server);
+            let held = attack(&self);
+            problems.extend(working.progress(REQUESTS));
+            let peak = peak_bytes(&self.server);
+            println!("resident: {} MiB before, {} MiB at most, {} MiB allowed", before / MIB, peak / MIB, bound / MIB);
+            if peak > bound {
+                problems.push(format!("{} MiB were resident, which is more than {} MiB", peak / MIB, bound / MIB));
+            }
+            let Self { folder, server, .. } = self;
+            let mut log = server.new_log();
+            problems.extend(working.end(|| log.extend(server.kill9())));
+            drop(held);
+            (folder, log)
+        });
+        let logged: usize = log.iter().map(String::len).sum();
+        if logged > LOG_BYTES_MAX {
+            problems.push(format!("{logged} bytes were logged"));
+        }
+        let server = serve(&folder, &[]);
+        ordinary.check(&server);
+        let (status, rest) = server.stop();
+        assert!(status.success(), "{rest:?}");
+        let is_bad =
+            |line: &&String| line.contains("panicked") || line.contains("ERROR") && !line.contains("ServerBusy");
+        problems.extend(log.iter().chain(&rest).filter(is_bad).take(3).cloned());
+        let checked = PROGRAM.folder().run("check", &["--data", &path(&folder, "data"), "--quiet"], &[]);
+        assert_eq!(checked.code, Some(0), "{checked:?}");
+        assert!(problems.is_empty(), "{problems:#?}");
+    }
+}
+
+fn path(folder: &tempfile::TempDir, name: &str) -> String {
+    folder.path().join(name).to_str().unwrap().to_owned()
+}
+
+fn serve(folder: &tempfile::TempDir, options: &[&str]) -> Server {
+    let [data, accounts] = ["data", "accounts.toml"].map(|name| path(folder, name));
+    let [cache, body] = [CACHE_MIB, BODY_MIB].map(|mib| mib.to_string());
+    let usual = ["--data", &data, "--accounts", &accounts, "--cache-mib", &cache, "--body-mib", &body];
+    PROGRAM.start(&[&usual, options].concat())
+}
+
+/// The most memory that was resident at one time, in bytes.
+fn peak_bytes(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// Lets the peak begin anew with what is resident now.
+fn forget_peak(server: &Server) {
+    fs::write(format!("/proc/{}/clear_refs", server.id()), "5").unwrap();
+}
