@@ -1,10 +1,9 @@
 //! A small HTTP client that signs its requests as the development account.
 
 use crate::TIMEOUT;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, SystemTime};
 use wire::query::raw_comp;
 use wire::signing::{AccountKey, Scheme, SignedRequest};
@@ -14,59 +13,72 @@ pub const ACCOUNT: &str = "devstoreaccount1";
 /// Its key.
 pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// An account, and the key that its clients sign with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An account, and the key that its clients sign with. All clones have the same key.
+#[derive(Debug, Clone)]
 pub struct Account {
     /// The name.
     pub name: String,
-    /// The key, in Base64.
-    pub key: String,
+    /// The key, in Base64. It is locked while a request that is signed with it is under way.
+    key: Arc<RwLock<String>>,
 }
 
 impl Account {
-    /// The account that a server without settings has.
-    pub fn development() -> Self {
-        Self { name: ACCOUNT.to_owned(), key: KEY.to_owned() }
+    /// An account with a key in Base64.
+    pub fn new(name: &str, key: &str) -> Self {
+        Self { name: name.to_owned(), key: Arc::new(RwLock::new(key.to_owned())) }
     }
 
-    /// An account whose key is made of a number.
-    pub fn numbered(name: &str, number: u8) -> Self {
-        Self { name: name.to_owned(), key: STANDARD.encode([number; 64]) }
+    /// The account that a server without settings has.
+    pub fn development() -> Self {
+        Self::new(ACCOUNT, KEY)
+    }
+
+    /// The key that its clients sign with.
+    pub fn key(&self) -> String {
+        self.key.read().unwrap().clone()
+    }
+
+    /// Lets all clients sign with another key. No request that was signed with the old one is under way when this returns.
+    pub fn change_key(&self, key: String) {
+        *self.key.write().unwrap() = key;
     }
 
     /// The head of a signed HTTP/1.1 request. Headers that are not given get the values that clients send.
     pub fn head(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
-        let Self { name: account, key } = self;
-        let date = httpdate::fmt_http_date(SystemTime::now());
-        let usual = [
-            ("Host", "127.0.0.1"),
-            ("x-ms-version", "2019-02-02"),
-            ("Accept", "application/json;odata=minimalmetadata"),
-            ("Content-Type", "application/json"),
-            ("x-ms-date", &date),
-        ];
-        let given =
-            |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
-        let (raw_path, query) = path.split_once('?').unwrap_or((path, ""));
-        let signed = SignedRequest {
-            method,
-            content_md5: "",
-            content_type: given("Content-Type").unwrap_or("application/json"),
-            date: given("x-ms-date").unwrap_or(&date),
-            account,
-            path: &format!("/{account}{raw_path}"),
-            comp: raw_comp(query),
-        };
-        let signature = AccountKey::parse(key).unwrap().sign(&signed.string_to_sign(Scheme::SharedKey));
-        let mut lines = vec![format!("{method} /{account}{path} HTTP/1.1")];
-        let unless_given = usual.iter().filter(|(name, _)| given(name).is_none());
-        lines.extend(unless_given.chain(headers).map(|(name, value)| format!("{name}: {value}")));
-        if given("Authorization").is_none() {
-            lines.push(format!("Authorization: SharedKey {account}:{signature}"));
-        }
-        lines.push("\r\n".to_owned());
-        lines.join("\r\n")
+        sign(&self.name, &self.key(), method, path, headers)
     }
+}
+
+fn sign(account: &str, key: &str, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
+    let date = httpdate::fmt_http_date(SystemTime::now());
+    let usual = [
+        ("Host", "127.0.0.1"),
+        ("x-ms-version", "2019-02-02"),
+        ("Accept", "application/json;odata=minimalmetadata"),
+        ("Content-Type", "application/json"),
+        ("x-ms-date", &date),
+    ];
+    let given =
+        |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
+    let (raw_path, query) = path.split_once('?').unwrap_or((path, ""));
+    let signed = SignedRequest {
+        method,
+        content_md5: "",
+        content_type: given("Content-Type").unwrap_or("application/json"),
+        date: given("x-ms-date").unwrap_or(&date),
+        account,
+        path: &format!("/{account}{raw_path}"),
+        comp: raw_comp(query),
+    };
+    let signature = AccountKey::parse(key).unwrap().sign(&signed.string_to_sign(Scheme::SharedKey));
+    let mut lines = vec![format!("{method} /{account}{path} HTTP/1.1")];
+    let unless_given = usual.iter().filter(|(name, _)| given(name).is_none());
+    lines.extend(unless_given.chain(headers).map(|(name, value)| format!("{name}: {value}")));
+    if given("Authorization").is_none() {
+        lines.push(format!("Authorization: SharedKey {account}:{signature}"));
+    }
+    lines.push("\r\n".to_owned());
+    lines.join("\r\n")
 }
 
 /// A response.
@@ -122,7 +134,9 @@ impl Client {
     /// As [`Self::request`], for a server that may be gone.
     pub fn try_request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Response> {
         let length = body.len().to_string();
-        let head = self.account.head(method, path, &[headers, &[("Content-Length", &length)]].concat());
+        let account = self.account.clone();
+        let key = account.key.read().unwrap();
+        let head = sign(&account.name, &key, method, path, &[headers, &[("Content-Length", &length)]].concat());
         self.send(&[head.as_bytes(), body].concat())?;
         self.receive()
     }

@@ -30,6 +30,7 @@ mod package;
 mod quotas;
 mod sandbox;
 mod secondary;
+mod soak;
 mod structure;
 mod throttling;
 mod upgrade;

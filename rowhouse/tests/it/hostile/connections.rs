@@ -1,11 +1,10 @@
 //! Connections that are held, and requests that do not end.
 
+use super::attacker::Attacker;
 use super::scene::Scene;
-use super::traffic::{AT_ONE_TIME, connect, reconnect_again_and_again, send_again_and_again, send_on_each};
-use crate::PROGRAM;
-use std::io::Write;
+use super::traffic::{AT_ONE_TIME, Ongoing, reconnect_again_and_again, send_again_and_again, send_on_each};
 use std::net::{Shutdown, TcpStream};
-use test_support::{Client, TIMEOUT};
+use test_support::Client;
 
 /// Connections with a body each, more than fit `--body-mib` whatever is counted for one.
 const BODIES: usize = 66;
@@ -19,116 +18,132 @@ const CONNECTIONS_MAX: usize = 200;
 const ADMIN_CONNECTIONS: usize = 100;
 
 /// The head of an insert with a signature that may do nothing but add to one table.
-fn insert_by_signature(scene: &Scene, framing: &str) -> Vec<u8> {
-    let service = format!("http://{}/{}", scene.server.address, scene.hostile.name);
-    let accounts = scene.accounts();
-    let arguments = ["table", "tiny", "--permissions", "a", "--expiry", "1h", "--account", &scene.hostile.name];
-    let arguments = [&arguments[..], &["--accounts", &accounts, "--endpoint", &service]].concat();
-    let made = PROGRAM.folder().run("sas", &arguments, &[]);
-    let url = made.stdout.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
-    let target = url.strip_prefix(&format!("http://{}", scene.server.address)).unwrap();
+fn insert_by_signature(attacker: &Attacker, framing: &str) -> Vec<u8> {
+    let target = attacker.signed_target("tiny");
     let usual = "Host: 127.0.0.1\r\nx-ms-version: 2019-02-02\r\nContent-Type: application/json";
     let accept = "Accept: application/json;odata=nometadata";
     format!("POST {target} HTTP/1.1\r\n{usual}\r\n{accept}\r\n{framing}\r\n\r\n").into_bytes()
 }
 
-#[test]
-fn bodies_that_are_announced_and_do_not_come() {
-    let scene = Scene::start(&[]);
-    scene.create_table("tiny");
-    let insert = insert_by_signature(&scene, &format!("Content-Length: {ANNOUNCED_BYTES}"));
-    scene.withstand(|scene| {
-        let streams = send_on_each(&scene.server.address, BODIES, &[&insert[..], b"{"].concat());
-        send_again_and_again(streams, b" ".to_vec())
-    });
+/// Bodies of which a byte comes now and then.
+pub(super) fn announce_bodies(attacker: &Attacker) -> Ongoing {
+    let insert = insert_by_signature(attacker, &format!("Content-Length: {ANNOUNCED_BYTES}"));
+    let streams = send_on_each(&attacker.address, BODIES, &[&insert[..], b"{"].concat());
+    send_again_and_again(streams, b" ".to_vec())
 }
 
-#[test]
-fn bodies_in_tiny_chunks() {
-    let scene = Scene::start(&[]);
-    scene.create_table("tiny");
-    let insert = insert_by_signature(&scene, "Transfer-Encoding: chunked");
-    scene.withstand(|scene| {
-        let streams = send_on_each(&scene.server.address, BODIES, &[&insert[..], b"1\r\n{\r\n"].concat());
-        send_again_and_again(streams, b"1\r\n \r\n".repeat(1000))
-    });
+/// Bodies of unknown length in chunks of one byte.
+pub(super) fn send_tiny_chunks(attacker: &Attacker) -> Ongoing {
+    let insert = insert_by_signature(attacker, "Transfer-Encoding: chunked");
+    let streams = send_on_each(&attacker.address, BODIES, &[&insert[..], b"1\r\n{\r\n"].concat());
+    send_again_and_again(streams, b"1\r\n \r\n".repeat(1000))
 }
 
-#[test]
-fn bodies_that_are_almost_complete() {
-    let scene = Scene::start(&[]);
-    scene.create_table("tiny");
-    let mut insert = insert_by_signature(&scene, &format!("Content-Length: {ANNOUNCED_BYTES}"));
+/// Bodies of which only the last byte does not come.
+pub(super) fn send_almost_complete_bodies(attacker: &Attacker) -> Vec<TcpStream> {
+    let mut insert = insert_by_signature(attacker, &format!("Content-Length: {ANNOUNCED_BYTES}"));
     insert.resize(insert.len() + ANNOUNCED_BYTES - 1, b' ');
-    scene.withstand(|scene| send_on_each(&scene.server.address, AT_ONE_TIME, &insert));
+    send_on_each(&attacker.address, AT_ONE_TIME, &insert)
 }
 
-#[test]
-fn heads_that_do_not_end() {
-    let scene = Scene::start(&[]);
-    let mut head = scene.hostile.head("GET", "/Tables", &[]).trim_end().to_owned();
-    head += "\r\nx: ";
+/// Heads that end with a header as long as the server reads.
+pub(super) fn send_endless_heads(attacker: &Attacker) -> Vec<TcpStream> {
+    let mut head = attacker.account.head("GET", "/Tables", &[]).trim_end().to_owned() + "\r\nx: ";
     head += &"x".repeat(HEAD_BYTES - head.len());
-    scene.withstand(|scene| send_on_each(&scene.server.address, HEADS, head.as_bytes()));
+    send_on_each(&attacker.address, HEADS, head.as_bytes())
 }
 
-fn few_connections() -> Scene {
-    Scene::start(&["--max-connections", &CONNECTIONS_MAX.to_string()])
+/// More connections than the server admits, on which nothing is sent.
+pub(super) fn open_connections(attacker: &Attacker) -> Ongoing {
+    reconnect_again_and_again(&attacker.address, 2 * CONNECTIONS_MAX, b"")
 }
 
-#[test]
-fn connections_on_which_nothing_is_sent() {
-    let scene = few_connections();
-    scene.withstand(|scene| reconnect_again_and_again(&scene.server.address, 2 * CONNECTIONS_MAX, b""));
+/// Requests without end, whose responses nobody reads.
+pub(super) fn pipeline(attacker: &Attacker) -> Ongoing {
+    let requests = attacker.account.head("GET", "/Tables", &[]).repeat(200).into_bytes();
+    send_again_and_again(send_on_each(&attacker.address, AT_ONE_TIME, b""), requests)
 }
 
-#[test]
-fn connections_that_are_idle_after_a_request() {
-    let scene = few_connections();
-    let request = b"GET /hostile/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
-    scene.withstand(|scene| reconnect_again_and_again(&scene.server.address, 2 * CONNECTIONS_MAX, request));
-}
-
-#[test]
-fn connections_with_half_a_head() {
-    let scene = few_connections();
-    let request = b"GET /hostile/Tables HTTP/1.1\r\nHost: ";
-    scene.withstand(|scene| reconnect_again_and_again(&scene.server.address, 2 * CONNECTIONS_MAX, request));
-}
-
-#[test]
-fn connections_that_come_and_go() {
-    let scene = Scene::start(&[]);
-    let request = scene.hostile.head("GET", "/Tables", &[]).into_bytes();
-    scene.withstand(|scene| {
-        for number in 0..3000 {
-            let mut stream = connect(&scene.server.address);
-            stream.write_all(&request[..request.len() * (number % 3) / 2]).unwrap();
+/// Connections that end before, in and after a request.
+pub(super) fn come_and_go(attacker: &Attacker) {
+    let request = attacker.account.head("GET", "/Tables", &[]).into_bytes();
+    for number in 0..3000 {
+        let sent = &request[..request.len() * (number % 3) / 2];
+        for stream in send_on_each(&attacker.address, 1, sent) {
             if number % 2 == 0 {
                 let _ = stream.shutdown(Shutdown::Write);
             }
         }
-    });
+    }
+}
+
+fn with_table() -> Scene {
+    let scene = Scene::start(&[]);
+    scene.attacker.create_table("tiny");
+    scene
+}
+
+fn with_few_connections() -> Scene {
+    Scene::start(&["--max-connections", &CONNECTIONS_MAX.to_string()])
+}
+
+#[test]
+fn bodies_that_are_announced_and_do_not_come() {
+    with_table().withstand(announce_bodies);
+}
+
+#[test]
+fn bodies_in_tiny_chunks() {
+    with_table().withstand(send_tiny_chunks);
+}
+
+#[test]
+fn bodies_that_are_almost_complete() {
+    with_table().withstand(send_almost_complete_bodies);
+}
+
+#[test]
+fn heads_that_do_not_end() {
+    Scene::start(&[]).withstand(send_endless_heads);
+}
+
+#[test]
+fn connections_on_which_nothing_is_sent() {
+    with_few_connections().withstand(open_connections);
+}
+
+#[test]
+fn connections_that_are_idle_after_a_request() {
+    let request = b"GET /hostile/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    with_few_connections()
+        .withstand(|attacker| reconnect_again_and_again(&attacker.address, 2 * CONNECTIONS_MAX, request));
+}
+
+#[test]
+fn connections_with_half_a_head() {
+    let request = b"GET /hostile/Tables HTTP/1.1\r\nHost: ";
+    with_few_connections()
+        .withstand(|attacker| reconnect_again_and_again(&attacker.address, 2 * CONNECTIONS_MAX, request));
+}
+
+#[test]
+fn connections_that_come_and_go() {
+    Scene::start(&[]).withstand(come_and_go);
 }
 
 #[test]
 fn requests_without_end_on_one_connection() {
-    let scene = Scene::start(&[]);
-    let requests = scene.hostile.head("GET", "/Tables", &[]).repeat(200).into_bytes();
-    scene.withstand(|scene| {
-        let streams = (0..AT_ONE_TIME).map(|_| connect(&scene.server.address)).collect();
-        send_again_and_again(streams, requests)
-    });
+    Scene::start(&[]).withstand(pipeline);
 }
 
 #[test]
 fn idle_connections_to_the_admin_listener() {
     let scene = Scene::start(&["--admin", "127.0.0.1:0"]);
-    scene.withstand(|scene| {
-        let idle: Vec<TcpStream> = (0..ADMIN_CONNECTIONS).map(|_| connect(&scene.server.admin)).collect();
+    let admin = scene.admin();
+    scene.withstand(|_| {
+        let idle = send_on_each(&admin, ADMIN_CONNECTIONS, b"");
         for path in ["/livez", "/healthz", "/readyz", "/metrics"] {
-            let mut client = Client::connect(&scene.server.admin).unwrap();
-            client.set_read_timeout(TIMEOUT);
+            let mut client = Client::connect(&admin).unwrap();
             client.send(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes()).unwrap();
             assert_eq!(client.receive_head().unwrap().status, 200, "{path}");
         }

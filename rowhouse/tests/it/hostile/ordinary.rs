@@ -46,53 +46,28 @@ impl Ordinary {
         is_killed: &'scope AtomicBool,
     ) -> Working<'scope> {
         let mut clients = Vec::new();
-        let mut start = |name, work: Box<dyn FnOnce(&Sender<()>) -> io::Result<()> + Send + 'scope>| {
-            let (sender, succeeded) = channel();
-            let thread = scope.spawn(move || {
-                let ended = work(&sender);
-                // The end of the server ends every client, and nothing else may.
-                if is_killed.load(Ordering::SeqCst) {
-                    Ok(())
-                } else {
-                    ended.and(Err(io::ErrorKind::UnexpectedEof.into()))
-                }
-            });
-            clients.push(WorkingClient { name, succeeded, thread });
-        };
         for writer in &mut self.writers {
-            start(
-                "writer",
-                Box::new(move |sender| {
-                    writer.write(address, sender, Until::Crash);
-                    Ok(())
-                }),
-            );
+            clients.push(start(scope, is_killed, "writer", move |sender| {
+                writer.write(address, sender, Until::Crash);
+                Ok(())
+            }));
         }
         let transactions = &mut self.transactions;
-        start(
-            "writer of transactions",
-            Box::new(move |sender| {
-                transactions.write(address, sender, Until::Crash);
-                Ok(())
-            }),
-        );
-        start(
-            "reader",
-            Box::new(move |sender| {
-                let mut client = Client::connect(address)?;
-                loop {
-                    read(&mut client, sender)?;
-                }
-            }),
-        );
-        start(
-            "newcomer",
-            Box::new(move |sender| {
-                loop {
-                    read(&mut Client::connect(address)?, sender)?;
-                }
-            }),
-        );
+        clients.push(start(scope, is_killed, "writer of transactions", move |sender| {
+            transactions.write(address, sender, Until::Crash);
+            Ok(())
+        }));
+        clients.push(start(scope, is_killed, "reader", move |sender| {
+            let mut client = Client::connect(address)?;
+            loop {
+                read(&mut client, sender)?;
+            }
+        }));
+        clients.push(start(scope, is_killed, "newcomer", move |sender| {
+            loop {
+                read(&mut Client::connect(address)?, sender)?;
+            }
+        }));
         Working { clients, is_killed }
     }
 
@@ -104,6 +79,21 @@ impl Ordinary {
         }
         self.transactions.check(&mut client, 0);
     }
+}
+
+/// Starts a client whose work ends with the server, and never before it is killed.
+fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    is_killed: &'scope AtomicBool,
+    name: &'static str,
+    work: impl FnOnce(&Sender<()>) -> io::Result<()> + Send + 'scope,
+) -> WorkingClient<'scope> {
+    let (sender, succeeded) = channel();
+    let thread = scope.spawn(move || {
+        let ended = work(&sender);
+        if is_killed.load(Ordering::SeqCst) { Ok(()) } else { ended.and(Err(io::ErrorKind::UnexpectedEof.into())) }
+    });
+    WorkingClient { name, succeeded, thread }
 }
 
 /// Reads one entity and one page.

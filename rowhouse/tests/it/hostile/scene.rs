@@ -1,19 +1,22 @@
 //! A server with two accounts: one is attacked through, the other has ordinary clients. Its memory is measured, it is killed,
 //! and what it stored is compared with what it acknowledged.
 
+use super::attacker::Attacker;
 use super::ordinary::Ordinary;
 use crate::PROGRAM;
-use std::fmt::Write;
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use test_support::{ACCOUNT, Account, Client, KEY, Server, statuses, transact};
+use test_support::{ACCOUNT, Account, KEY, Server};
 
-const CACHE_MIB: u64 = 16;
-const BODY_MIB: u64 = 64;
+const HOSTILE_KEY: &str = "aG9zdGlsZSBob3N0aWxlIGhvc3RpbGU=";
+/// `--cache-mib` of the servers.
+pub(crate) const CACHE_MIB: u64 = 16;
+/// `--body-mib` of the servers.
+pub(crate) const BODY_MIB: u64 = 64;
 const MIB: u64 = 1024 * 1024;
-/// What the process may take beside the two settings, in bytes.
-const REST_BYTES: u64 = 150_000_000;
+/// What may be resident at most: the two settings, and 150 MB for everything else.
+pub(crate) const MEMORY_BYTES_MAX: u64 = (CACHE_MIB + BODY_MIB) * MIB + 150_000_000;
 /// Requests that each ordinary client must have answered before an attack, and while it goes on.
 const REQUESTS: usize = 20;
 /// Most that one attack may make the server log, in bytes.
@@ -22,61 +25,32 @@ const LOG_BYTES_MAX: usize = 1_000_000;
 /// A server under attack.
 pub(super) struct Scene {
     folder: tempfile::TempDir,
-    pub(super) server: Server,
-    /// The account of the attackers.
-    pub(super) hostile: Account,
+    server: Server,
+    pub(super) attacker: Attacker,
 }
 
 impl Scene {
+    /// The address of the admin listener, for a server that has one.
+    pub(super) fn admin(&self) -> String {
+        self.server.admin.clone()
+    }
+
     /// A server with these options beside the usual ones.
     pub(super) fn start(options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let hostile = Account::numbered("hostile", 7);
-        let mut accounts = String::new();
-        for (name, key) in [(ACCOUNT, KEY), (&hostile.name, &hostile.key)] {
-            writeln!(accounts, "[[account]]\nname = \"{name}\"\nkey1 = \"{key}\"").unwrap();
-        }
-        fs::write(folder.path().join("accounts.toml"), accounts).unwrap();
+        let account = Account::new("hostile", HOSTILE_KEY);
+        let account_of = |name: &str, key: &str| format!("[[account]]\nname = \"{name}\"\nkey1 = \"{key}\"\n");
+        let accounts = path(&folder, "accounts.toml");
+        fs::write(&accounts, account_of(ACCOUNT, KEY) + &account_of("hostile", HOSTILE_KEY)).unwrap();
         let server = serve(&folder, options);
-        Self { folder, server, hostile }
-    }
-
-    /// A client of the attackers' account.
-    pub(super) fn client(&self) -> Client {
-        self.server.client_of(&self.hostile)
-    }
-
-    /// The file of the accounts.
-    pub(super) fn accounts(&self) -> String {
-        path(&self.folder, "accounts.toml")
-    }
-
-    /// Creates a table of the attackers.
-    pub(super) fn create_table(&self, table: &str) {
-        let body = format!("{{\"TableName\":\"{table}\"}}");
-        assert_eq!(self.client().request("POST", "/Tables", &[], body.as_bytes()).status, 201);
-    }
-
-    /// Creates a table of the attackers with entities that have these keys and no properties.
-    pub(super) fn fill(&self, table: &str, partition: &str, rows: &[String]) {
-        self.create_table(table);
-        let mut client = self.client();
-        for rows in rows.chunks(100) {
-            let insert = |row: &String| {
-                let entity = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"}}");
-                let head = format!("POST /{table} HTTP/1.1\r\nPrefer: return-no-content");
-                format!("{head}\r\nContent-Type: application/json\r\n\r\n{entity}")
-            };
-            let answer = transact(&mut client, &rows.iter().map(insert).collect::<Vec<_>>()).unwrap();
-            assert_eq!(statuses(&answer), vec![204; rows.len()]);
-        }
+        let attacker = Attacker { address: server.address.clone(), account, accounts };
+        Self { folder, server, attacker }
     }
 
     /// Attacks while ordinary clients work, and kills the server while both go on. What the attack returns is kept
     /// until then, such as open connections.
-    pub(super) fn withstand<T>(self, attack: impl FnOnce(&Self) -> T) {
+    pub(super) fn withstand<T>(self, attack: impl FnOnce(&Attacker) -> T) {
         let mut ordinary = Ordinary::new(&self.server);
-        let bound = (CACHE_MIB + BODY_MIB) * MIB + REST_BYTES;
         let (address, is_killed) = (self.server.address.clone(), AtomicBool::new(false));
         let mut problems = Vec::new();
         let (folder, log) = thread::scope(|scope| {
@@ -84,12 +58,21 @@ impl Scene {
             problems.extend(working.progress(REQUESTS));
             forget_peak(&self.server);
             let before = peak_bytes(&self.server);
-            let held = attack(&self);
+            let held = attack(&self.attacker);
             problems.extend(working.progress(REQUESTS));
             let peak = peak_bytes(&self.server);
-            println!("resident: {} MiB before, {} MiB at most, {} MiB allowed", before / MIB, peak / MIB, bound / MIB);
-            if peak > bound {
-                problems.push(format!("{} MiB were resident, which is more than {} MiB", peak / MIB, bound / MIB));
+            println!(
+                "resident: {} MiB before, {} MiB at most, {} MiB allowed",
+                before / MIB,
+                peak / MIB,
+                MEMORY_BYTES_MAX / MIB
+            );
+            if peak > MEMORY_BYTES_MAX {
+                problems.push(format!(
+                    "{} MiB were resident, which is more than {} MiB",
+                    peak / MIB,
+                    MEMORY_BYTES_MAX / MIB
+                ));
             }
             let Self { folder, server, .. } = self;
             let mut log = server.new_log();
@@ -126,7 +109,7 @@ fn serve(folder: &tempfile::TempDir, options: &[&str]) -> Server {
 }
 
 /// The most memory that was resident at one time, in bytes.
-fn peak_bytes(server: &Server) -> u64 {
+pub(crate) fn peak_bytes(server: &Server) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024

@@ -47,29 +47,29 @@ impl Drop for Ongoing {
     }
 }
 
-/// Opens a connection whose reads and writes block, but not for ever.
-pub(super) fn connect(address: &str) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
+/// Opens a connection whose reads and writes block, but not for ever; `None` if the server is gone.
+pub(super) fn connect(address: &str) -> Option<TcpStream> {
+    let stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.set_write_timeout(Some(TIMEOUT)).unwrap();
-    stream
+    Some(stream)
 }
 
 /// Opens connections and sends on each what the server may refuse to read.
 pub(super) fn send_on_each(address: &str, connections: usize, bytes: &[u8]) -> Vec<TcpStream> {
     let send = |_| {
-        let mut stream = connect(address);
+        let mut stream = connect(address)?;
         let _ = stream.write_all(bytes);
-        stream
+        Some(stream)
     };
-    (0..connections).map(send).collect()
+    (0..connections).filter_map(send).collect()
 }
 
 /// Sends each request on a connection of its own, all at one time, and reads the responses to their end. Returns the bytes of
 /// all responses, and the statuses; a connection that was closed without a response has none.
 pub(super) fn exchange_at_one_time(address: &str, requests: &[Vec<u8>]) -> (usize, BTreeSet<String>) {
     let exchange = |request: &[u8]| {
-        let mut stream = connect(address);
+        let Some(mut stream) = connect(address) else { return (0, String::new()) };
         let line_end = request.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let (line, rest) = request.split_at(line_end);
         // The server may refuse the request, or close the connection, before it has read everything.
@@ -134,5 +134,7 @@ fn is_open(stream: &mut TcpStream) -> bool {
 }
 
 fn set_nonblocking(streams: &[TcpStream]) {
-    streams.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
+    for stream in streams {
+        stream.set_nonblocking(true).unwrap();
+    }
 }
