@@ -1,8 +1,11 @@
 //! Connections that are held, and requests that do not end.
 
 use super::attacker::Attacker;
-use super::scene::Scene;
+use super::scene::{MEMORY_BYTES_MAX, Scene, peak_bytes};
 use super::traffic::{AT_ONE_TIME, Ongoing, reconnect_again_and_again, send_again_and_again, send_on_each};
+use crate::black_box::client::{self, Request};
+use crate::black_box::process::Folder;
+use crate::black_box::tls;
 use std::net::{Shutdown, TcpStream};
 use test_support::Client;
 
@@ -149,4 +152,21 @@ fn idle_connections_to_the_admin_listener() {
         }
         idle
     });
+}
+
+#[test]
+fn tls_handshakes_that_do_not_end() {
+    const NEWCOMERS: usize = 5;
+    let folder = Folder::new();
+    let (server, trusted) = tls::start(&folder, &["--max-connections", &CONNECTIONS_MAX.to_string()]);
+    // The beginning of the first message.
+    let held = reconnect_again_and_again(&server.address.to_string(), 2 * CONNECTIONS_MAX, &[22, 3, 1, 2, 0, 1]);
+    for _ in 0..NEWCOMERS {
+        let mut client = client::Client::tls(server.address, &trusted).unwrap();
+        assert_eq!(client.send(Request::list_tables(&client::key(1))).status, 200);
+    }
+    let peak = peak_bytes(server.id());
+    println!("resident: {} MiB at most", peak / (1024 * 1024));
+    assert!(peak <= MEMORY_BYTES_MAX, "{peak} bytes were resident");
+    drop(held);
 }

@@ -57,10 +57,10 @@ impl Scene {
             let working = ordinary.work(scope, &address, &is_killed);
             problems.extend(working.progress(REQUESTS));
             forget_peak(&self.server);
-            let before = peak_bytes(&self.server);
+            let before = peak_bytes(self.server.id());
             let held = attack(&self.attacker);
             problems.extend(working.progress(REQUESTS));
-            let peak = peak_bytes(&self.server);
+            let peak = peak_bytes(self.server.id());
             println!(
                 "resident: {} MiB before, {} MiB at most, {} MiB allowed",
                 before / MIB,
@@ -109,8 +109,8 @@ fn serve(folder: &tempfile::TempDir, options: &[&str]) -> Server {
 }
 
 /// The most memory that was resident at one time, in bytes.
-pub(crate) fn peak_bytes(server: &Server) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+pub(crate) fn peak_bytes(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }

@@ -93,7 +93,7 @@ impl Soak {
                 self.event(&server);
             }
             self.pause();
-            let peak = peak_bytes(&server);
+            let peak = peak_bytes(server.id());
             assert!(peak <= MEMORY_BYTES_MAX, "{peak} bytes were resident, which is more than {MEMORY_BYTES_MAX}");
             self.figures.peak_mib = self.figures.peak_mib.max(peak / (1024 * 1024));
             self.end(server);
