@@ -18,7 +18,8 @@ const HEADS: usize = 1000;
 const HEAD_BYTES: usize = 125_000;
 /// What a server for few clients admits.
 const CONNECTIONS_MAX: usize = 200;
-const ADMIN_CONNECTIONS: usize = 100;
+/// More connections than the admin listener has at one time.
+const ADMIN_CONNECTIONS: usize = 200;
 
 /// The head of an insert with a signature that may do nothing but add to one table.
 fn insert_by_signature(attacker: &Attacker, framing: &str) -> Vec<u8> {
@@ -144,7 +145,7 @@ fn idle_connections_to_the_admin_listener() {
     let scene = Scene::start(&["--admin", "127.0.0.1:0"]);
     let admin = scene.admin();
     scene.withstand(|_| {
-        let idle = send_on_each(&admin, ADMIN_CONNECTIONS, b"");
+        let idle = reconnect_again_and_again(&admin, ADMIN_CONNECTIONS, b"");
         for path in ["/livez", "/healthz", "/readyz", "/metrics"] {
             let mut client = Client::connect(&admin).unwrap();
             client.send(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes()).unwrap();

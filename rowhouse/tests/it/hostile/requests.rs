@@ -4,6 +4,7 @@ use super::attacker::{Attacker, longest_texts};
 use super::scene::Scene;
 use super::traffic::{AT_ONE_TIME, Ongoing, exchange_at_one_time};
 use std::thread;
+use test_support::Account;
 
 /// The name of a request, and its bytes.
 pub(super) type Named = (&'static str, Vec<u8>);
@@ -132,11 +133,20 @@ fn batches(attacker: &Attacker) -> Vec<Named> {
     .into()
 }
 
-/// Requests without a credential, and with a wrong one, whose paths are long.
+/// Requests with long paths and headers that have no credential, or whose signature is wrong.
 pub(super) fn anonymous(attacker: &Attacker) -> Vec<Named> {
-    let line = format!("GET /hostile/{} HTTP/1.1\r\nHost: {}\r\n", "t".repeat(60_000), attacker.address);
-    let forged = format!("{line}Authorization: SharedKey hostile:AAAA\r\n\r\n");
-    vec![("no credential", format!("{line}\r\n").into_bytes()), ("a wrong credential", forged.into_bytes())]
+    const OTHER_KEY: &str = "b3RoZXIgb3RoZXIgb3RoZXIgb3RoZXI=";
+    let path = format!("/{}", "t".repeat(60_000));
+    let wrong = Account::new(&attacker.account.name, OTHER_KEY).head("GET", &path, &[]);
+    let none = format!("GET /hostile{path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    let asked = "x-a,".repeat(HEAD_BYTES / 4);
+    let preflight = format!(
+        "OPTIONS /hostile/tiny HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://a\r\nAccess-Control-Request-Method: GET\r\n\
+         Access-Control-Request-Headers: {asked}\r\n\r\n"
+    );
+    [("no credential", none), ("a wrong signature", wrong), ("a preflight request", preflight)]
+        .map(|(name, text)| (name, text.into_bytes()))
+        .into()
 }
 
 /// Sends each request on several connections at one time.

@@ -61,12 +61,8 @@ impl Scene {
             let held = attack(&self.attacker);
             problems.extend(working.progress(REQUESTS));
             let peak = peak_bytes(self.server.id());
-            println!(
-                "resident: {} MiB before, {} MiB at most, {} MiB allowed",
-                before / MIB,
-                peak / MIB,
-                MEMORY_BYTES_MAX / MIB
-            );
+            let mib = [before, peak, MEMORY_BYTES_MAX].map(|bytes| bytes / MIB);
+            println!("{:?}: {mib:?} MiB resident before, at most, and allowed", thread::current().name());
             if peak > MEMORY_BYTES_MAX {
                 problems.push(format!(
                     "{} MiB were resident, which is more than {} MiB",

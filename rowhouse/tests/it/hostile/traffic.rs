@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -14,8 +14,7 @@ pub(super) const AT_ONE_TIME: usize = 16;
 /// The pause between two steps of an attack that goes on.
 const STEP: Duration = Duration::from_millis(5);
 
-/// Connections that are opened in one step.
-const RECONNECTED_AT_ONCE: usize = 50;
+/// How long an attacker waits for the queue of the server.
 const CONNECT_TIME: Duration = Duration::from_millis(100);
 
 /// An attack that goes on in a thread until the value is dropped.
@@ -112,17 +111,21 @@ pub(super) fn send_again_and_again(mut streams: Vec<TcpStream>, bytes: Vec<u8>) 
 
 /// Keeps a number of connections open on each of which these bytes were sent; what the server closes is opened again.
 pub(super) fn reconnect_again_and_again(address: &str, connections: usize, bytes: &'static [u8]) -> Ongoing {
-    let address = address.to_owned();
-    let mut streams: Vec<TcpStream> = Vec::new();
-    Ongoing::start(move || {
-        streams.retain_mut(is_open);
-        // The server's queue of connections may be full, and the server gone at the end.
-        for _ in streams.len()..connections.min(streams.len() + RECONNECTED_AT_ONCE) {
-            let Ok(mut stream) = TcpStream::connect_timeout(&address.parse().unwrap(), CONNECT_TIME) else { return };
+    let address: SocketAddr = address.parse().unwrap();
+    let open = move |streams: &mut Vec<TcpStream>| {
+        while streams.len() < connections {
+            // The server's queue of connections may be full, and the server gone at the end.
+            let Ok(mut stream) = TcpStream::connect_timeout(&address, CONNECT_TIME) else { return };
             stream.set_nonblocking(true).unwrap();
             let _ = stream.write(bytes);
             streams.push(stream);
         }
+    };
+    let mut streams = Vec::new();
+    open(&mut streams);
+    Ongoing::start(move || {
+        streams.retain_mut(is_open);
+        open(&mut streams);
     })
 }
 
