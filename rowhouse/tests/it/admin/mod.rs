@@ -3,6 +3,7 @@
 mod collector;
 mod endpoints;
 mod log;
+mod log_lines;
 mod metrics;
 mod page;
 mod traces;
