@@ -34,6 +34,10 @@ bench *options:
 seeds count="100":
     scripts/seeds.sh {{ count }}
 
+# Soak a release build with load, kills, full disks, new keys and hostile clients, for an hour unless seconds are given.
+soak seconds="3600":
+    scripts/soak.sh {{ seconds }}
+
 # Run every fuzz target for some seconds.
 fuzz seconds="10":
     scripts/fuzz.sh {{ seconds }}

@@ -9,5 +9,5 @@ for _ in $(seq "${1:-100}"); do
     # Each test chooses a new seed when none is set.
     cargo test --quiet --locked --package rowhouse-store --test it -- model_test:: flipped_bits:: check::
     cargo test --quiet --locked --package rowhouse --test it -- \
-        files:: copy:: backup:: consistency:: database:: failover:: crash::
+        files:: copy:: backup:: consistency:: database:: failover:: crash:: soak::
 done

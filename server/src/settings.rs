@@ -46,6 +46,8 @@ pub struct Settings {
     pub stats_on_primary: bool,
     /// Most connections at one time.
     pub connections_max: usize,
+    /// Most connections of one address; `None` for no limit.
+    pub connections_per_address_max: Option<usize>,
     /// Most requests in work at one time.
     pub requests_max: usize,
     /// Memory for bodies of requests and responses, in bytes; at least [`crate::MEMORY_BYTES_MIN`].

@@ -3,6 +3,7 @@
 use crate::TIMEOUT;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, SystemTime};
 use wire::QueryOptions;
 use wire::signing::{AccountKey, Scheme, SignedRequest};
@@ -11,6 +12,75 @@ use wire::signing::{AccountKey, Scheme, SignedRequest};
 pub const ACCOUNT: &str = "devstoreaccount1";
 /// Its key.
 pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// An account, and the key that its clients sign with. All clones have the same key.
+#[derive(Debug, Clone)]
+pub struct Account {
+    /// The name.
+    pub name: String,
+    /// The key, in Base64. It is locked while a request that is signed with it is under way.
+    key: Arc<RwLock<String>>,
+}
+
+impl Account {
+    /// An account with a key in Base64.
+    pub fn new(name: &str, key: &str) -> Self {
+        Self { name: name.to_owned(), key: Arc::new(RwLock::new(key.to_owned())) }
+    }
+
+    /// The account that a server without settings has.
+    pub fn development() -> Self {
+        Self::new(ACCOUNT, KEY)
+    }
+
+    /// The key that its clients sign with.
+    pub fn key(&self) -> String {
+        self.key.read().unwrap().clone()
+    }
+
+    /// Lets all clients sign with another key. No request that was signed with the old one is under way when this returns.
+    pub fn change_key(&self, key: String) {
+        *self.key.write().unwrap() = key;
+    }
+
+    /// The head of a signed HTTP/1.1 request. Headers that are not given get the values that clients send.
+    pub fn head(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
+        sign(&self.name, &self.key(), method, path, headers)
+    }
+}
+
+fn sign(account: &str, key: &str, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
+    let date = httpdate::fmt_http_date(SystemTime::now());
+    let usual = [
+        ("Host", "127.0.0.1"),
+        ("x-ms-version", "2019-02-02"),
+        ("Accept", "application/json;odata=minimalmetadata"),
+        ("Content-Type", "application/json"),
+        ("x-ms-date", &date),
+    ];
+    let given =
+        |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
+    let (raw_path, query) = path.split_once('?').unwrap_or((path, ""));
+    let options = QueryOptions::parse(query);
+    let signed = SignedRequest {
+        method,
+        content_md5: "",
+        content_type: given("Content-Type").unwrap_or("application/json"),
+        date: given("x-ms-date").unwrap_or(&date),
+        account,
+        path: &format!("/{account}{raw_path}"),
+        comp: options.comp.as_deref(),
+    };
+    let signature = AccountKey::parse(key).unwrap().sign(&signed.string_to_sign(Scheme::SharedKey));
+    let mut lines = vec![format!("{method} /{account}{path} HTTP/1.1")];
+    let unless_given = usual.iter().filter(|(name, _)| given(name).is_none());
+    lines.extend(unless_given.chain(headers).map(|(name, value)| format!("{name}: {value}")));
+    if given("Authorization").is_none() {
+        lines.push(format!("Authorization: SharedKey {account}:{signature}"));
+    }
+    lines.push("\r\n".to_owned());
+    lines.join("\r\n")
+}
 
 /// A response.
 #[derive(Debug)]
@@ -39,16 +109,22 @@ impl Response {
 #[derive(Debug)]
 pub struct Client {
     stream: BufReader<TcpStream>,
+    account: Account,
 }
 
 impl Client {
-    /// Opens a connection, on which every wait ends after [`TIMEOUT`].
+    /// Opens a connection as the development account, on which every wait ends after [`TIMEOUT`].
     pub fn connect(address: &str) -> Result<Self> {
+        Self::connect_as(address, &Account::development())
+    }
+
+    /// As [`Self::connect`], for another account.
+    pub fn connect_as(address: &str, account: &Account) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Ok(Self { stream: BufReader::new(stream), account: account.clone() })
     }
 
     /// Sends a signed request. The path starts after the account: `/Tables`.
@@ -59,7 +135,9 @@ impl Client {
     /// As [`Self::request`], for a server that may be gone.
     pub fn try_request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Response> {
         let length = body.len().to_string();
-        let head = head(method, path, &[headers, &[("Content-Length", &length)]].concat());
+        let account = self.account.clone();
+        let key = account.key.read().unwrap();
+        let head = sign(&account.name, &key, method, path, &[headers, &[("Content-Length", &length)]].concat());
         self.send(&[head.as_bytes(), body].concat())?;
         self.receive()
     }
@@ -120,43 +198,13 @@ impl Client {
     }
 }
 
-/// The head of a signed HTTP/1.1 request. Headers that are not given get the values that clients send.
+/// As [`Account::head`], for the development account.
 pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
-    let date = httpdate::fmt_http_date(SystemTime::now());
-    let usual = [
-        ("Host", "127.0.0.1"),
-        ("x-ms-version", "2019-02-02"),
-        ("Accept", "application/json;odata=minimalmetadata"),
-        ("Content-Type", "application/json"),
-        ("x-ms-date", &date),
-    ];
-    let given =
-        |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
-    let (raw_path, query) = path.split_once('?').unwrap_or((path, ""));
-    let options = QueryOptions::parse(query);
-    let signed = SignedRequest {
-        method,
-        content_md5: "",
-        content_type: given("Content-Type").unwrap_or("application/json"),
-        date: given("x-ms-date").unwrap_or(&date),
-        account: ACCOUNT,
-        path: &format!("/{ACCOUNT}{raw_path}"),
-        comp: options.comp.as_deref(),
-    };
-    let signature = AccountKey::parse(KEY).unwrap().sign(&signed.string_to_sign(Scheme::SharedKey));
-    let mut lines = vec![format!("{method} /{ACCOUNT}{path} HTTP/1.1")];
-    lines
-        .extend(usual.iter().filter(|(name, _)| given(name).is_none()).map(|(name, value)| format!("{name}: {value}")));
-    lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
-    if given("Authorization").is_none() {
-        lines.push(format!("Authorization: SharedKey {ACCOUNT}:{signature}"));
-    }
-    lines.push("\r\n".to_owned());
-    lines.join("\r\n")
+    Account::development().head(method, path, headers)
 }
 
 /// Sends operations as one changeset.
-pub(crate) fn transact(client: &mut Client, operations: &[String]) -> std::io::Result<Response> {
+pub fn transact(client: &mut Client, operations: &[String]) -> std::io::Result<Response> {
     let parts =
         operations.iter().map(|operation| format!("--c\r\nContent-Type: application/http\r\n\r\n{operation}\r\n"));
     let parts = parts.collect::<String>();
@@ -166,7 +214,7 @@ pub(crate) fn transact(client: &mut Client, operations: &[String]) -> std::io::R
 }
 
 /// The statuses of the parts of a response to a changeset.
-pub(crate) fn statuses(answer: &Response) -> Vec<u16> {
+pub fn statuses(answer: &Response) -> Vec<u16> {
     assert_eq!(answer.status, 202, "{answer:?}");
     let text = std::str::from_utf8(&answer.body).unwrap();
     text.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()).collect()

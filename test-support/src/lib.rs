@@ -18,7 +18,7 @@ mod client;
 mod random;
 mod server;
 
-pub use client::{ACCOUNT, Client, KEY, Response, head};
+pub use client::{ACCOUNT, Account, Client, KEY, Response, head, statuses, transact};
 pub use random::Random;
 pub use server::{Program, Server};
 

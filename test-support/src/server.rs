@@ -1,6 +1,6 @@
 //! The built program, and the server as a process of it.
 
-use crate::client::Client;
+use crate::client::{Account, Client};
 use crate::{TIMEOUT, command};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -93,6 +93,11 @@ impl Server {
     /// A client with a connection of its own.
     pub fn client(&self) -> Client {
         Client::connect(&self.address).unwrap()
+    }
+
+    /// A client of another account than the development account.
+    pub fn client_of(&self, account: &Account) -> Client {
+        Client::connect_as(&self.address, account).unwrap()
     }
 
     /// The id of the process.

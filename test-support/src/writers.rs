@@ -1,7 +1,7 @@
 //! Writers that keep a model of what was acknowledged, and compare it with what is stored.
 
 use crate::client::{statuses, transact};
-use crate::{Client, Random, Response, eventually};
+use crate::{Account, Client, Random, Response, eventually};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -71,7 +71,12 @@ pub trait Writes {
 
     /// Writes until it is over, and reports each acknowledged write.
     fn write(&mut self, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
-        let Ok(mut client) = Client::connect(address) else { return };
+        self.write_as(&Account::development(), address, acknowledged, until);
+    }
+
+    /// As [`Self::write`], for another account than the development account.
+    fn write_as(&mut self, account: &Account, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
+        let Ok(mut client) = Client::connect_as(address, account) else { return };
         while !until.is_over() {
             let Ok((sent, answer)) = self.send(&mut client) else { return };
             match faulty(&answer, until) {
@@ -400,6 +405,11 @@ impl Transactions {
     /// A writer with the seed of its choices.
     pub fn new(seed: u64) -> Self {
         Self { number: 0, is_in_doubt: false, random: Random::new(seed) }
+    }
+
+    /// The number of entities that should be stored.
+    pub fn entities(&self) -> usize {
+        if self.number == 0 { 0 } else { Self::ROWS }
     }
 
     /// An upsert with a text, which together are more than is written to a file at a time. Row 99 does not exist and is

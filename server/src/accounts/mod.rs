@@ -9,7 +9,8 @@ pub(crate) use quota::ContentLimit;
 pub use quota::{Quota, QuotaSection};
 
 use crate::reload::Files;
-use anyhow::{Context, bail, ensure};
+use crate::toml_file::parse_toml;
+use anyhow::{Context, anyhow, bail, ensure};
 use model::AccountName;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -60,13 +61,13 @@ impl Accounts {
     /// Reads a file of `[[account]]` sections with `name`, `key1` and, optionally, `key2` and a section `quota`.
     pub fn from_file(files: &Files<1>) -> anyhow::Result<Self> {
         let ([path], [content]) = (&files.paths, &files.contents);
-        // The parser's error would quote the wrong line, and with it a key.
-        let Ok(file) = toml::from_slice::<AccountFile>(content) else {
-            bail!(
-                "{} is not an account file; write sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"",
+        let text = std::str::from_utf8(content).context("it is not UTF-8");
+        let file: AccountFile = text.and_then(parse_toml).map_err(|error| {
+            anyhow!(
+                "{} is not an account file: {error}; write sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"",
                 path.display()
-            );
-        };
+            )
+        })?;
         let quota = |entry: &AccountEntry| Some((AccountName::new(&entry.name)?, entry.quota?.quota()));
         let quotas = file.account.iter().filter_map(quota).collect();
         let entries = file

@@ -6,6 +6,7 @@ use crate::clock;
 use http::HeaderValue;
 use http::request::Parts;
 use model::limits::HOST_BYTES_MAX;
+use model::{Grant, Scope};
 use std::time::{Instant, SystemTime};
 use wire::target::Target;
 use wire::{ErrorCode, QueryOptions, Version};
@@ -28,9 +29,9 @@ pub(crate) struct IncomingRequest<'r> {
 }
 
 impl<'r> IncomingRequest<'r> {
-    /// A request whose head has just been read. `domains` are those under which accounts are addressed host style.
-    pub(crate) fn new(parts: &'r Parts, connection: ConnectionInfo, domains: &[String]) -> Self {
-        let (started, now) = (clock::instant(), clock::now());
+    /// A request whose head was read at this instant. `domains` are those under which accounts are addressed host style.
+    pub(crate) fn new(parts: &'r Parts, connection: ConnectionInfo, started: Instant, domains: &[String]) -> Self {
+        let now = clock::now();
         let head = Head::of(&parts.headers);
         let (host, raw_query) = (host(parts, &head), parts.uri.query().unwrap_or_default());
         let options = QueryOptions::parse(raw_query);
@@ -62,7 +63,7 @@ impl<'r> IncomingRequest<'r> {
     /// (08 §10, which goes before 02 §7: no signature binds a request to its own version).
     pub(crate) fn version(&self) -> Result<Option<Version>, Failure> {
         let (head, options) = (&self.head, &self.options);
-        let is_signed = options.has_signature && head.authorization.is_none();
+        let is_signed = options.signature.is_some() && head.authorization.is_none();
         if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
             let version = Version::parse(text).map(Some);
             return version.ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
@@ -73,6 +74,15 @@ impl<'r> IncomingRequest<'r> {
         let Some(value) = head.version else { return Ok(None) };
         let version = value.to_str().ok().and_then(|text| Version::parse(text.trim()));
         version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))
+    }
+
+    /// The signature or the principal of a token that granted this; `None` for the keys of the account.
+    pub(crate) fn credential<'g>(&'g self, grant: &'g Grant) -> Option<&'g str> {
+        match &grant.scope {
+            Scope::Owner | Scope::Nothing(_) => None,
+            Scope::Table { .. } | Scope::Account { .. } => self.options.signature.as_deref(),
+            Scope::Roles(roles) => Some(&roles.caller),
+        }
     }
 
     /// Scheme, host and, in path style, account: what addresses in responses start with.

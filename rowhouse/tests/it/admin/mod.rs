@@ -5,5 +5,5 @@ mod endpoints;
 mod log;
 mod log_lines;
 mod metrics;
-mod page;
+pub(crate) mod page;
 mod traces;

@@ -2,8 +2,8 @@
 
 mod accounts;
 mod bearer;
-mod client;
+pub(crate) mod client;
 mod issuer;
-mod process;
+pub(crate) mod process;
 mod settings;
-mod tls;
+pub(crate) mod tls;

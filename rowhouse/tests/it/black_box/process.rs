@@ -48,6 +48,11 @@ impl Server {
         Self { child, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), announcement, log }
     }
 
+    /// The id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it logged so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()

@@ -28,7 +28,8 @@ pub(crate) fn write_pair(folder: &Folder) -> Pair {
     Pair { certificate: folder.write("cert.pem", &certificate), key: folder.write("key.pem", &key), trusted }
 }
 
-fn start(folder: &Folder, more: &[&str]) -> (Server, CertificateDer<'static>) {
+/// A server with TLS and one account, and what its clients trust.
+pub(crate) fn start(folder: &Folder, more: &[&str]) -> (Server, CertificateDer<'static>) {
     let pair = write_pair(folder);
     let accounts = folder.write("accounts", &account_file("orchard", &key(1), &key(2)));
     let arguments = ["--listen", "127.0.0.1:0", "--tls-cert", &pair.certificate, "--tls-key", &pair.key];
@@ -176,7 +177,7 @@ fn a_warning_is_logged_for_a_key_that_others_may_read() {
         ["--listen", "127.0.0.1:0", "--accounts", accounts, "--tls-cert", certificate, "--tls-key", private];
     let server = Server::start(&arguments, &[]);
     for secret in [private, accounts] {
-        server.wait_for_log(0, &format!("chmod o= {secret}"));
+        server.wait_for_log(0, &format!("chmod 600 {secret}"));
     }
-    assert!(!server.log().contains(&format!("chmod o= {certificate}")));
+    assert!(!server.log().contains(&format!("chmod 600 {certificate}")));
 }

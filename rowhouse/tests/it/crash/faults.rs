@@ -14,19 +14,19 @@ use test_support::{Random, Server, TIMEOUT, eventually};
 /// Big enough that a memtable is full every other second.
 const BALLAST_BYTES: usize = 400_000;
 
-const ENOSPC: u32 = 28;
+pub(crate) const ENOSPC: u32 = 28;
 const EIO: u32 = 5;
 
 /// A server whose disk can be made to fail.
-struct Bench {
+pub(crate) struct Bench {
     place: tempfile::TempDir,
     injector: PathBuf,
-    data: PathBuf,
+    pub(crate) data: PathBuf,
     control: PathBuf,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = tempfile::tempdir().unwrap();
         let injector = compile("fault.c", place.path());
         let root = place.path().canonicalize().unwrap();
@@ -36,13 +36,19 @@ impl Bench {
     }
 
     fn start(&self) -> Server {
+        self.start_with(&[])
+    }
+
+    /// Starts a server with these options beside `--data`.
+    pub(crate) fn start_with(&self, options: &[&str]) -> Server {
         let environment =
             [("LD_PRELOAD", &self.injector), ("FAULT_FOLDER", &self.data), ("FAULT_CONTROL", &self.control)];
-        PROGRAM.start_with(&["--data", self.data.to_str().unwrap()], |command| _ = command.envs(environment))
+        let arguments = [&["--data", self.data.to_str().unwrap()], options].concat();
+        PROGRAM.start_with(&arguments, |command| _ = command.envs(environment))
     }
 
     /// Lets these kinds of operations fail from now on, as if the disk had so many free bytes.
-    fn fail(&self, kinds: &str, error: u32, free: Option<u64>) {
+    pub(crate) fn fail(&self, kinds: &str, error: u32, free: Option<u64>) {
         let free = free.map_or("-1".to_owned(), |free| free.to_string());
         // It comes into being as a whole.
         let new = self.place.path().join("new-control");
@@ -50,7 +56,7 @@ impl Bench {
         fs::rename(new, &self.control).unwrap();
     }
 
-    fn mend(&self) {
+    pub(crate) fn mend(&self) {
         fs::remove_file(&self.control).unwrap();
     }
 }

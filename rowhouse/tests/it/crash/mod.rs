@@ -3,7 +3,7 @@
 //! Writers keep a model of what was acknowledged. Each owns its keys, so that at most one operation of each is not
 //! acknowledged when the server dies; that one may have happened as a whole, or not at all.
 
-mod faults;
+pub(crate) mod faults;
 mod interval;
 mod power_loss;
 

@@ -1,0 +1,58 @@
+//! The account that attacks come from, and what it has stored.
+
+use crate::PROGRAM;
+use test_support::{Account, Client, statuses, transact};
+
+/// An account of a server that is attacked.
+pub(crate) struct Attacker {
+    /// Address and port of the server.
+    pub(crate) address: String,
+    pub(crate) account: Account,
+    /// The file of the server's accounts.
+    pub(crate) accounts: String,
+}
+
+impl Attacker {
+    /// A client of the account.
+    pub(crate) fn client(&self) -> Client {
+        Client::connect_as(&self.address, &self.account).unwrap()
+    }
+
+    /// Creates a table.
+    pub(crate) fn create_table(&self, table: &str) {
+        let body = format!("{{\"TableName\":\"{table}\"}}");
+        assert_eq!(self.client().request("POST", "/Tables", &[], body.as_bytes()).status, 201);
+    }
+
+    /// Creates a table with entities that have these keys and no properties.
+    pub(crate) fn fill(&self, table: &str, partition: &str, rows: &[String]) {
+        self.create_table(table);
+        let mut client = self.client();
+        for rows in rows.chunks(100) {
+            let insert = |row: &String| {
+                let entity = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"}}");
+                let head = format!("POST /{table} HTTP/1.1\r\nPrefer: return-no-content");
+                format!("{head}\r\nContent-Type: application/json\r\n\r\n{entity}")
+            };
+            let answer = transact(&mut client, &rows.iter().map(insert).collect::<Vec<_>>()).unwrap();
+            assert_eq!(statuses(&answer), vec![204; rows.len()]);
+        }
+    }
+
+    /// The path and query of a request to a table with a signature that may do nothing but add entities.
+    pub(crate) fn signed_target(&self, table: &str) -> String {
+        let endpoint = format!("http://{}/{}", self.address, self.account.name);
+        let signature = ["table", table, "--permissions", "a", "--expiry", "1h", "--account", &self.account.name];
+        let place = ["--accounts", &self.accounts, "--endpoint", &endpoint];
+        let made = PROGRAM.folder().run("sas", &[&signature[..], &place].concat(), &[]);
+        let url = made.stdout.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
+        url.strip_prefix(&format!("http://{}", self.address)).unwrap().to_owned()
+    }
+}
+
+/// The properties of an entity of nearly 1 MiB, each with the longest text of this character in JSON.
+pub(super) fn longest_texts(character: &str) -> String {
+    let text = character.repeat(32 * 1024);
+    let properties: Vec<_> = (0..15).map(|number| format!("\"P{number}\":\"{text}\"")).collect();
+    properties.join(",")
+}

@@ -1,0 +1,173 @@
+//! Connections that are held, and requests that do not end.
+
+use super::attacker::Attacker;
+use super::scene::{MEMORY_BYTES_MAX, Scene, peak_bytes};
+use super::traffic::{AT_ONE_TIME, Ongoing, reconnect_again_and_again, send_again_and_again, send_on_each};
+use crate::black_box::client::{self, Request};
+use crate::black_box::process::Folder;
+use crate::black_box::tls;
+use std::net::{Shutdown, TcpStream};
+use test_support::Client;
+
+/// Connections with a body each, more than fit `--body-mib` whatever is counted for one.
+const BODIES: usize = 66;
+/// The body that each of them announces, in bytes.
+const ANNOUNCED_BYTES: usize = 4 * 1024 * 1024;
+const HEADS: usize = 1000;
+/// A head that does not end; one more header of the same size is refused.
+const HEAD_BYTES: usize = 125_000;
+/// What a server for few clients admits.
+const CONNECTIONS_MAX: usize = 200;
+/// More connections than the admin listener has at one time.
+const ADMIN_CONNECTIONS: usize = 200;
+
+/// The head of an insert with a signature that may do nothing but add to one table.
+fn insert_by_signature(attacker: &Attacker, framing: &str) -> Vec<u8> {
+    let target = attacker.signed_target("tiny");
+    let usual = "Host: 127.0.0.1\r\nx-ms-version: 2019-02-02\r\nContent-Type: application/json";
+    let accept = "Accept: application/json;odata=nometadata";
+    format!("POST {target} HTTP/1.1\r\n{usual}\r\n{accept}\r\n{framing}\r\n\r\n").into_bytes()
+}
+
+/// Bodies of which a byte comes now and then.
+pub(super) fn announce_bodies(attacker: &Attacker) -> Ongoing {
+    let insert = insert_by_signature(attacker, &format!("Content-Length: {ANNOUNCED_BYTES}"));
+    let streams = send_on_each(&attacker.address, BODIES, &[&insert[..], b"{"].concat());
+    send_again_and_again(streams, b" ".to_vec())
+}
+
+/// Bodies of unknown length in chunks of one byte.
+pub(super) fn send_tiny_chunks(attacker: &Attacker) -> Ongoing {
+    let insert = insert_by_signature(attacker, "Transfer-Encoding: chunked");
+    let streams = send_on_each(&attacker.address, BODIES, &[&insert[..], b"1\r\n{\r\n"].concat());
+    send_again_and_again(streams, b"1\r\n \r\n".repeat(1000))
+}
+
+/// Bodies of which only the last byte does not come.
+pub(super) fn send_almost_complete_bodies(attacker: &Attacker) -> Vec<TcpStream> {
+    let mut insert = insert_by_signature(attacker, &format!("Content-Length: {ANNOUNCED_BYTES}"));
+    insert.resize(insert.len() + ANNOUNCED_BYTES - 1, b' ');
+    send_on_each(&attacker.address, AT_ONE_TIME, &insert)
+}
+
+/// Heads that end with a header as long as the server reads.
+pub(super) fn send_endless_heads(attacker: &Attacker) -> Vec<TcpStream> {
+    let mut head = attacker.account.head("GET", "/Tables", &[]).trim_end().to_owned() + "\r\nx: ";
+    head += &"x".repeat(HEAD_BYTES - head.len());
+    send_on_each(&attacker.address, HEADS, head.as_bytes())
+}
+
+/// More connections than the server admits, on which nothing is sent.
+pub(super) fn open_connections(attacker: &Attacker) -> Ongoing {
+    reconnect_again_and_again(&attacker.address, 2 * CONNECTIONS_MAX, b"")
+}
+
+/// Requests without end, whose responses nobody reads.
+pub(super) fn pipeline(attacker: &Attacker) -> Ongoing {
+    let requests = attacker.account.head("GET", "/Tables", &[]).repeat(200).into_bytes();
+    send_again_and_again(send_on_each(&attacker.address, AT_ONE_TIME, b""), requests)
+}
+
+/// Connections that end before, in and after a request.
+pub(super) fn come_and_go(attacker: &Attacker) {
+    let request = attacker.account.head("GET", "/Tables", &[]).into_bytes();
+    for number in 0..3000 {
+        let sent = &request[..request.len() * (number % 3) / 2];
+        for stream in send_on_each(&attacker.address, 1, sent) {
+            if number % 2 == 0 {
+                let _ = stream.shutdown(Shutdown::Write);
+            }
+        }
+    }
+}
+
+fn with_table() -> Scene {
+    let scene = Scene::start(&[]);
+    scene.attacker.create_table("tiny");
+    scene
+}
+
+fn with_few_connections() -> Scene {
+    Scene::start(&["--max-connections", &CONNECTIONS_MAX.to_string()])
+}
+
+#[test]
+fn bodies_that_are_announced_and_do_not_come() {
+    with_table().withstand(announce_bodies);
+}
+
+#[test]
+fn bodies_in_tiny_chunks() {
+    with_table().withstand(send_tiny_chunks);
+}
+
+#[test]
+fn bodies_that_are_almost_complete() {
+    with_table().withstand(send_almost_complete_bodies);
+}
+
+#[test]
+fn heads_that_do_not_end() {
+    Scene::start(&[]).withstand(send_endless_heads);
+}
+
+#[test]
+fn connections_on_which_nothing_is_sent() {
+    with_few_connections().withstand(open_connections);
+}
+
+#[test]
+fn connections_that_are_idle_after_a_request() {
+    let request = b"GET /hostile/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    with_few_connections()
+        .withstand(|attacker| reconnect_again_and_again(&attacker.address, 2 * CONNECTIONS_MAX, request));
+}
+
+#[test]
+fn connections_with_half_a_head() {
+    let request = b"GET /hostile/Tables HTTP/1.1\r\nHost: ";
+    with_few_connections()
+        .withstand(|attacker| reconnect_again_and_again(&attacker.address, 2 * CONNECTIONS_MAX, request));
+}
+
+#[test]
+fn connections_that_come_and_go() {
+    Scene::start(&[]).withstand(come_and_go);
+}
+
+#[test]
+fn requests_without_end_on_one_connection() {
+    Scene::start(&[]).withstand(pipeline);
+}
+
+#[test]
+fn idle_connections_to_the_admin_listener() {
+    let scene = Scene::start(&["--admin", "127.0.0.1:0"]);
+    let admin = scene.admin();
+    scene.withstand(|_| {
+        let idle = reconnect_again_and_again(&admin, ADMIN_CONNECTIONS, b"");
+        for path in ["/livez", "/healthz", "/readyz", "/metrics"] {
+            let mut client = Client::connect(&admin).unwrap();
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes()).unwrap();
+            assert_eq!(client.receive_head().unwrap().status, 200, "{path}");
+        }
+        idle
+    });
+}
+
+#[test]
+fn tls_handshakes_that_do_not_end() {
+    const NEWCOMERS: usize = 5;
+    let folder = Folder::new();
+    let (server, trusted) = tls::start(&folder, &["--max-connections", &CONNECTIONS_MAX.to_string()]);
+    // The beginning of the first message.
+    let held = reconnect_again_and_again(&server.address.to_string(), 2 * CONNECTIONS_MAX, &[22, 3, 1, 2, 0, 1]);
+    for _ in 0..NEWCOMERS {
+        let mut client = client::Client::tls(server.address, &trusted).unwrap();
+        assert_eq!(client.send(Request::list_tables(&client::key(1))).status, 200);
+    }
+    let peak = peak_bytes(server.id());
+    println!("resident: {} MiB at most", peak / (1024 * 1024));
+    assert!(peak <= MEMORY_BYTES_MAX, "{peak} bytes were resident");
+    drop(held);
+}

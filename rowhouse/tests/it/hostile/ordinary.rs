@@ -1,0 +1,147 @@
+//! Ordinary clients of one account, which work while another account attacks. Every one of their requests must succeed, over
+//! connections that stay open and over new ones, and whatever was acknowledged must be stored.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use test_support::writers::{Transactions, Until, Writer, Writes};
+use test_support::{Client, Server, TIMEOUT};
+
+const WRITERS: u64 = 3;
+/// Most characters that are shown of a failure, which may quote an entity.
+const MESSAGE_CHARS_MAX: usize = 300;
+
+/// What the clients know, from one server process to the next.
+pub(super) struct Ordinary {
+    writers: Vec<Writer>,
+    transactions: Transactions,
+}
+
+/// The clients at work.
+pub(super) struct Working<'scope> {
+    clients: Vec<WorkingClient<'scope>>,
+    is_killed: &'scope AtomicBool,
+}
+
+/// One client at work.
+struct WorkingClient<'scope> {
+    name: &'static str,
+    /// One message for each request that succeeded.
+    succeeded: Receiver<()>,
+    thread: ScopedJoinHandle<'scope, io::Result<()>>,
+}
+
+impl Ordinary {
+    /// Creates the table of the clients.
+    pub(super) fn new(server: &Server) -> Self {
+        assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
+        let writers = (0..WRITERS).map(|number| Writer::new(number, number)).collect();
+        Self { writers, transactions: Transactions::new(WRITERS) }
+    }
+
+    /// Starts the clients. They work until the server is killed.
+    pub(super) fn work<'scope>(
+        &'scope mut self,
+        scope: &'scope Scope<'scope, '_>,
+        address: &'scope str,
+        is_killed: &'scope AtomicBool,
+    ) -> Working<'scope> {
+        let mut clients = Vec::new();
+        for writer in &mut self.writers {
+            clients.push(start(scope, is_killed, "writer", move |sender| {
+                writer.write(address, sender, Until::Crash);
+                Ok(())
+            }));
+        }
+        let transactions = &mut self.transactions;
+        clients.push(start(scope, is_killed, "writer of transactions", move |sender| {
+            transactions.write(address, sender, Until::Crash);
+            Ok(())
+        }));
+        clients.push(start(scope, is_killed, "reader", move |sender| {
+            let mut client = Client::connect(address)?;
+            loop {
+                read(&mut client, sender)?;
+            }
+        }));
+        clients.push(start(scope, is_killed, "newcomer", move |sender| {
+            loop {
+                read(&mut Client::connect(address)?, sender)?;
+            }
+        }));
+        Working { clients, is_killed }
+    }
+
+    /// Compares what is stored with what was acknowledged.
+    pub(super) fn check(&mut self, server: &Server) {
+        let mut client = server.client();
+        for writer in &mut self.writers {
+            writer.check(&mut client, 0);
+        }
+        self.transactions.check(&mut client, 0);
+    }
+}
+
+/// Starts a client whose work ends with the server, and never before it is killed.
+fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    is_killed: &'scope AtomicBool,
+    name: &'static str,
+    work: impl FnOnce(&Sender<()>) -> io::Result<()> + Send + 'scope,
+) -> WorkingClient<'scope> {
+    let (sender, succeeded) = channel();
+    let thread = scope.spawn(move || {
+        let ended = work(&sender);
+        if is_killed.load(Ordering::SeqCst) { Ok(()) } else { ended.and(Err(io::ErrorKind::UnexpectedEof.into())) }
+    });
+    WorkingClient { name, succeeded, thread }
+}
+
+/// Reads one entity and one page.
+fn read(client: &mut Client, succeeded: &Sender<()>) -> io::Result<()> {
+    for (path, expected) in [
+        ("/crash(PartitionKey='writer0',RowKey='007')", &[200, 404][..]),
+        ("/crash()?$filter=PartitionKey%20eq%20'writer0'", &[200]),
+    ] {
+        let answer = client.try_request("GET", path, &[], b"")?;
+        if !expected.contains(&answer.status) {
+            return Err(io::Error::other(format!("{path}: {} {:?}", answer.status, answer.header("x-ms-error-code"))));
+        }
+        // The receiver is gone once the clients have been told to end.
+        let _ = succeeded.send(());
+    }
+    Ok(())
+}
+
+impl Working<'_> {
+    /// Waits until every client has had this many requests answered from now on; returns what does not go on.
+    pub(super) fn progress(&self, requests: usize) -> Vec<String> {
+        for client in &self.clients {
+            client.succeeded.try_iter().for_each(drop);
+        }
+        let has_stopped =
+            |client: &&WorkingClient<'_>| (0..requests).any(|_| client.succeeded.recv_timeout(TIMEOUT).is_err());
+        self.clients.iter().filter(has_stopped).map(|client| format!("the {} does not go on", client.name)).collect()
+    }
+
+    /// Waits for the end of the clients after the server was killed; returns what went wrong before.
+    pub(super) fn end(self, kill: impl FnOnce()) -> Vec<String> {
+        self.is_killed.store(true, Ordering::SeqCst);
+        kill();
+        let ended = self.clients.into_iter().map(|client| (client.name, client.thread.join()));
+        ended
+            .filter_map(|(name, ended)| failure(ended).map(|failure| format!("the {name} failed: {failure}")))
+            .collect()
+    }
+}
+
+fn failure(ended: thread::Result<io::Result<()>>) -> Option<String> {
+    match ended {
+        Ok(ended) => ended.err().map(|error| error.to_string()),
+        Err(panic) => {
+            let message = panic.downcast_ref::<String>().map_or("a panic", String::as_str);
+            Some(message.chars().take(MESSAGE_CHARS_MAX).collect())
+        }
+    }
+}

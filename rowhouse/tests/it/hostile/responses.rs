@@ -1,0 +1,193 @@
+//! Requests whose responses are much larger than what they read.
+
+use super::attacker::{Attacker, longest_texts};
+use super::scene::Scene;
+use super::traffic::{self, AT_ONE_TIME, Ongoing, exchange_at_one_time, send_on_each};
+use std::net::TcpStream;
+use std::thread;
+
+/// Entities of one page.
+const PAGE: usize = 1000;
+const FULL: [(&str, &str); 2] = [("Accept", "application/json;odata=fullmetadata"), ("x-ms-version", "2019-02-02")];
+/// Later versions have no Atom.
+const ATOM: [(&str, &str); 2] = [("Accept", "application/atom+xml"), ("x-ms-version", "2013-08-15")];
+/// The longest that fits the head of a request.
+const LONG_HOST_BYTES: usize = 120_000;
+
+/// A name of the longest that DNS allows.
+fn longest_name() -> String {
+    let label = "h".repeat(62);
+    [&label, &label, &label, &label[..61]].map(str::to_owned).join(".")
+}
+
+/// The same query in each format and with each of these hosts, as often as connections attack at one time.
+fn queries(attacker: &Attacker, path: &str, hosts: &[&str]) -> Vec<Vec<u8>> {
+    let of_host = |host| {
+        [FULL, ATOM]
+            .map(|format| attacker.account.head("GET", path, &[&format[..], &[("Host", host)]].concat()).into_bytes())
+    };
+    let each: Vec<_> = hosts.iter().flat_map(|host| of_host(*host)).collect();
+    each.iter().cycle().take(AT_ONE_TIME).cloned().collect()
+}
+
+fn exchange(attacker: &Attacker, requests: &[Vec<u8>]) {
+    let (bytes, statuses) = exchange_at_one_time(&attacker.address, requests);
+    println!("{} KiB of responses: {statuses:?}", bytes / 1024);
+}
+
+/// Entities with the shortest keys and no properties.
+pub(super) fn fill_with_tiny_entities(attacker: &Attacker) {
+    let rows: Vec<_> = (0..PAGE).map(|number| format!("{number:03}")).collect();
+    attacker.fill("tiny", "p", &rows);
+}
+
+/// Each of these characters of a key has nine bytes in an address, and every entity has two addresses.
+pub(super) fn fill_with_long_keys(attacker: &Attacker) {
+    let rows: Vec<_> = (0..PAGE).map(|number| format!("{number:03}{}", "\u{3042}".repeat(509))).collect();
+    attacker.fill("keys", &"\u{3042}".repeat(512), &rows);
+}
+
+/// Entities of nearly 1 MiB, two bytes of whose size are six in a response.
+fn fill_with_control_characters(attacker: &Attacker) {
+    let properties = longest_texts("\\u0001");
+    attacker.create_table("control");
+    let mut client = attacker.client();
+    for row in 0..4 {
+        let entity = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\",{properties}}}");
+        let answer = client.request("POST", "/control", &[("Prefer", "return-no-content")], entity.as_bytes());
+        assert_eq!(answer.status, 204);
+    }
+}
+
+/// As many tables as a page lists.
+fn create_tables(attacker: &Attacker) {
+    const THREADS: usize = 4;
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let mut client = attacker.client();
+            scope.spawn(move || {
+                for number in 0..PAGE / THREADS {
+                    let body = format!("{{\"TableName\":\"t{thread}n{number}{}\"}}", "x".repeat(50));
+                    let headers = [("Prefer", "return-no-content")];
+                    assert_eq!(client.request("POST", "/Tables", &headers, body.as_bytes()).status, 204);
+                }
+            });
+        }
+    });
+}
+
+/// Pages whose every entity has the longest host that the head of a request has room for.
+pub(super) fn read_with_a_long_host(attacker: &Attacker) {
+    exchange(attacker, &queries(attacker, "/tiny", &[&"h".repeat(LONG_HOST_BYTES)]));
+}
+
+/// Pages whose every entity has the longest host that DNS allows, and keys that are escaped.
+pub(super) fn read_long_keys(attacker: &Attacker) {
+    exchange(attacker, &queries(attacker, "/keys", &[&longest_name()]));
+}
+
+/// An address that names properties which no entity has.
+fn select_of_absent_properties() -> String {
+    let names: Vec<_> = (0..250).map(|number| format!("A{number:03}{}", "x".repeat(246))).collect();
+    format!("/tiny?$select={}", names.join(","))
+}
+
+/// Pages that say of many properties of each entity that it does not have them.
+pub(super) fn read_absent_properties(attacker: &Attacker) {
+    exchange(attacker, &queries(attacker, &select_of_absent_properties(), &["127.0.0.1"]));
+}
+
+/// As [`read_absent_properties`], by clients that do not read.
+pub(super) fn leave_pages_unread(attacker: &Attacker) -> Vec<TcpStream> {
+    let query = attacker.account.head("GET", &select_of_absent_properties(), &FULL);
+    send_on_each(&attacker.address, 2 * AT_ONE_TIME, query.repeat(4).as_bytes())
+}
+
+/// As [`read_long_keys`], by clients that read a byte at a time.
+pub(super) fn read_byte_by_byte(attacker: &Attacker) -> Ongoing {
+    let query = attacker.account.head("GET", "/keys", &ATOM);
+    traffic::read_byte_by_byte(send_on_each(&attacker.address, 2 * AT_ONE_TIME, query.repeat(4).as_bytes()))
+}
+
+/// A batch of inserts whose response has the entities in it.
+fn echoing_batch(attacker: &Attacker, host: &str, partition: &str, operations: usize, properties: &str) -> Vec<u8> {
+    let operation = |row: usize| {
+        let head = "--c\r\nContent-Type: application/http\r\n\r\nPOST /tiny HTTP/1.1";
+        let entity = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"{properties}}}");
+        let headers = "Accept: application/json;odata=fullmetadata\r\nContent-Type: application/json";
+        format!("{head}\r\n{headers}\r\n\r\n{entity}\r\n")
+    };
+    let operations: String = (0..operations).map(operation).collect();
+    let body = format!("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{operations}--c--\r\n--b--\r\n");
+    let length = body.len().to_string();
+    let headers = [("Content-Type", "multipart/mixed; boundary=b"), ("Content-Length", &length), ("Host", host)];
+    [attacker.account.head("POST", "/$batch", &headers).into_bytes(), body.into_bytes()].concat()
+}
+
+/// Batches of 22 KB whose every operation is answered with a long host.
+pub(super) fn echo_a_long_host(attacker: &Attacker) {
+    let host = "h".repeat(LONG_HOST_BYTES);
+    let batch = |number| echoing_batch(attacker, &host, &format!("q{number}"), 100, "");
+    exchange(attacker, &(0..AT_ONE_TIME).map(batch).collect::<Vec<_>>());
+}
+
+/// Batches whose every character is two bytes in the request and six in the response, which nobody reads.
+pub(super) fn leave_growing_batches_unread(attacker: &Attacker) -> Vec<TcpStream> {
+    let properties = format!(",{}", longest_texts("\u{e9}"));
+    let batch = |number| echoing_batch(attacker, "127.0.0.1", &format!("q{number}"), 4, &properties);
+    (0..AT_ONE_TIME).flat_map(|number| send_on_each(&attacker.address, 1, &batch(number))).collect()
+}
+
+fn filled(fill: impl FnOnce(&Attacker)) -> Scene {
+    let scene = Scene::start(&[]);
+    fill(&scene.attacker);
+    scene
+}
+
+#[test]
+fn pages_with_a_long_host_on_every_entity() {
+    filled(fill_with_tiny_entities).withstand(read_with_a_long_host);
+}
+
+#[test]
+fn pages_of_keys_that_are_escaped() {
+    filled(fill_with_long_keys).withstand(read_long_keys);
+}
+
+#[test]
+fn pages_of_selected_properties_that_no_entity_has() {
+    filled(fill_with_tiny_entities).withstand(read_absent_properties);
+}
+
+#[test]
+fn pages_of_control_characters() {
+    filled(fill_with_control_characters)
+        .withstand(|attacker| exchange(attacker, &queries(attacker, "/control", &["127.0.0.1"])));
+}
+
+#[test]
+fn lists_of_tables() {
+    let hosts = [longest_name(), "h".repeat(LONG_HOST_BYTES)];
+    filled(create_tables)
+        .withstand(|attacker| exchange(attacker, &queries(attacker, "/Tables", &[&hosts[0], &hosts[1]])));
+}
+
+#[test]
+fn batches_that_echo_a_long_host() {
+    filled(|attacker| attacker.create_table("tiny")).withstand(echo_a_long_host);
+}
+
+#[test]
+fn batches_that_grow_and_whose_responses_nobody_reads() {
+    filled(|attacker| attacker.create_table("tiny")).withstand(leave_growing_batches_unread);
+}
+
+#[test]
+fn pages_that_nobody_reads() {
+    filled(fill_with_tiny_entities).withstand(leave_pages_unread);
+}
+
+#[test]
+fn pages_that_are_read_byte_by_byte() {
+    filled(fill_with_long_keys).withstand(read_byte_by_byte);
+}

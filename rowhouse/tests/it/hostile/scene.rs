@@ -1,0 +1,117 @@
+//! A server with two accounts: one is attacked through, the other has ordinary clients. Its memory is measured, it is killed,
+//! and what it stored is compared with what it acknowledged.
+
+use super::attacker::Attacker;
+use super::ordinary::Ordinary;
+use crate::PROGRAM;
+use std::fs;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use test_support::{ACCOUNT, Account, KEY, Server};
+
+const HOSTILE_KEY: &str = "aG9zdGlsZSBob3N0aWxlIGhvc3RpbGU=";
+/// `--cache-mib` of the servers.
+pub(crate) const CACHE_MIB: u64 = 16;
+/// `--body-mib` of the servers.
+pub(crate) const BODY_MIB: u64 = 64;
+const MIB: u64 = 1024 * 1024;
+/// What may be resident at most: the two settings, and 150 MB for everything else.
+pub(crate) const MEMORY_BYTES_MAX: u64 = (CACHE_MIB + BODY_MIB) * MIB + 150_000_000;
+/// Requests that each ordinary client must have answered before an attack, and while it goes on.
+const REQUESTS: usize = 20;
+/// Most that one attack may make the server log, in bytes.
+const LOG_BYTES_MAX: usize = 1_000_000;
+
+/// A server under attack.
+pub(super) struct Scene {
+    folder: tempfile::TempDir,
+    server: Server,
+    pub(super) attacker: Attacker,
+}
+
+impl Scene {
+    /// The address of the admin listener, for a server that has one.
+    pub(super) fn admin(&self) -> String {
+        self.server.admin.clone()
+    }
+
+    /// A server with these options beside the usual ones.
+    pub(super) fn start(options: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let account = Account::new("hostile", HOSTILE_KEY);
+        let account_of = |name: &str, key: &str| format!("[[account]]\nname = \"{name}\"\nkey1 = \"{key}\"\n");
+        let accounts = path(&folder, "accounts.toml");
+        fs::write(&accounts, account_of(ACCOUNT, KEY) + &account_of("hostile", HOSTILE_KEY)).unwrap();
+        let server = serve(&folder, options);
+        let attacker = Attacker { address: server.address.clone(), account, accounts };
+        Self { folder, server, attacker }
+    }
+
+    /// Attacks while ordinary clients work, and kills the server while both go on. What the attack returns is kept
+    /// until then, such as open connections.
+    pub(super) fn withstand<T>(self, attack: impl FnOnce(&Attacker) -> T) {
+        let mut ordinary = Ordinary::new(&self.server);
+        let (address, is_killed) = (self.server.address.clone(), AtomicBool::new(false));
+        let mut problems = Vec::new();
+        let (folder, log) = thread::scope(|scope| {
+            let working = ordinary.work(scope, &address, &is_killed);
+            problems.extend(working.progress(REQUESTS));
+            forget_peak(&self.server);
+            let before = peak_bytes(self.server.id());
+            let held = attack(&self.attacker);
+            problems.extend(working.progress(REQUESTS));
+            let peak = peak_bytes(self.server.id());
+            let mib = [before, peak, MEMORY_BYTES_MAX].map(|bytes| bytes / MIB);
+            println!("{:?}: {mib:?} MiB resident before, at most, and allowed", thread::current().name());
+            if peak > MEMORY_BYTES_MAX {
+                problems.push(format!(
+                    "{} MiB were resident, which is more than {} MiB",
+                    peak / MIB,
+                    MEMORY_BYTES_MAX / MIB
+                ));
+            }
+            let Self { folder, server, .. } = self;
+            let mut log = server.new_log();
+            problems.extend(working.end(|| log.extend(server.kill9())));
+            drop(held);
+            (folder, log)
+        });
+        let logged: usize = log.iter().map(String::len).sum();
+        if logged > LOG_BYTES_MAX {
+            problems.push(format!("{logged} bytes were logged"));
+        }
+        let server = serve(&folder, &[]);
+        ordinary.check(&server);
+        let (status, rest) = server.stop();
+        assert!(status.success(), "{rest:?}");
+        let is_bad =
+            |line: &&String| line.contains("panicked") || line.contains("ERROR") && !line.contains("ServerBusy");
+        problems.extend(log.iter().chain(&rest).filter(is_bad).take(3).cloned());
+        let checked = PROGRAM.folder().run("check", &["--data", &path(&folder, "data"), "--quiet"], &[]);
+        assert_eq!(checked.code, Some(0), "{checked:?}");
+        assert!(problems.is_empty(), "{problems:#?}");
+    }
+}
+
+fn path(folder: &tempfile::TempDir, name: &str) -> String {
+    folder.path().join(name).to_str().unwrap().to_owned()
+}
+
+fn serve(folder: &tempfile::TempDir, options: &[&str]) -> Server {
+    let [data, accounts] = ["data", "accounts.toml"].map(|name| path(folder, name));
+    let [cache, body] = [CACHE_MIB, BODY_MIB].map(|mib| mib.to_string());
+    let usual = ["--data", &data, "--accounts", &accounts, "--cache-mib", &cache, "--body-mib", &body];
+    PROGRAM.start(&[&usual, options].concat())
+}
+
+/// The most memory that was resident at one time, in bytes.
+pub(crate) fn peak_bytes(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// Lets the peak begin anew with what is resident now.
+fn forget_peak(server: &Server) {
+    fs::write(format!("/proc/{}/clear_refs", server.id()), "5").unwrap();
+}

@@ -1,0 +1,143 @@
+//! How attackers send and read: many connections at one time, slowly, or without reading at all.
+
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use test_support::TIMEOUT;
+
+/// Connections of an attack with large responses.
+pub(super) const AT_ONE_TIME: usize = 16;
+/// The pause between two steps of an attack that goes on.
+const STEP: Duration = Duration::from_millis(5);
+
+/// How long an attacker waits for the queue of the server.
+const CONNECT_TIME: Duration = Duration::from_millis(100);
+
+/// An attack that goes on in a thread until the value is dropped.
+pub(super) struct Ongoing {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ongoing {
+    /// Takes steps until the end.
+    pub(super) fn start(mut step: impl FnMut() + Send + 'static) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            while !until.load(Ordering::SeqCst) {
+                step();
+                thread::sleep(STEP);
+            }
+        });
+        Self { is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Ongoing {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // A panic has been printed; while another one unwinds, a second would abort the process.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Opens a connection whose reads and writes block, but not for ever; `None` if the server is gone.
+pub(super) fn connect(address: &str) -> Option<TcpStream> {
+    let stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
+    Some(stream)
+}
+
+/// Opens connections and sends on each what the server may refuse to read.
+pub(super) fn send_on_each(address: &str, connections: usize, bytes: &[u8]) -> Vec<TcpStream> {
+    let send = |_| {
+        let mut stream = connect(address)?;
+        let _ = stream.write_all(bytes);
+        Some(stream)
+    };
+    (0..connections).filter_map(send).collect()
+}
+
+/// Sends each request on a connection of its own, all at one time, and reads the responses to their end. Returns the bytes of
+/// all responses, and the statuses; a connection that was closed without a response has none.
+pub(super) fn exchange_at_one_time(address: &str, requests: &[Vec<u8>]) -> (usize, BTreeSet<String>) {
+    let exchange = |request: &[u8]| {
+        let Some(mut stream) = connect(address) else { return (0, String::new()) };
+        let line_end = request.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let (line, rest) = request.split_at(line_end);
+        // The server may refuse the request, or close the connection, before it has read everything.
+        let _ = stream.write_all(&[line, b"Connection: close\r\n", rest].concat());
+        let (mut piece, mut length, mut status) = (vec![0; 64 * 1024], 0, String::new());
+        while let Ok(read @ 1..) = stream.read(&mut piece) {
+            if length == 0 {
+                status = String::from_utf8_lossy(&piece[..read.min(12)]).into_owned();
+            }
+            length += read;
+        }
+        (length, status)
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = requests.iter().map(|request| scope.spawn(|| exchange(request))).collect();
+        let (lengths, statuses): (Vec<_>, _) = threads.into_iter().map(|thread| thread.join().unwrap()).unzip();
+        (lengths.iter().sum(), statuses)
+    })
+}
+
+/// Reads a byte of each connection at a time.
+pub(super) fn read_byte_by_byte(mut streams: Vec<TcpStream>) -> Ongoing {
+    set_nonblocking(&streams);
+    Ongoing::start(move || {
+        for stream in &mut streams {
+            let _ = stream.read(&mut [0]);
+        }
+    })
+}
+
+/// Sends these bytes on each connection, again and again, as far as the server takes them, and reads nothing.
+pub(super) fn send_again_and_again(mut streams: Vec<TcpStream>, bytes: Vec<u8>) -> Ongoing {
+    set_nonblocking(&streams);
+    Ongoing::start(move || {
+        for stream in &mut streams {
+            let _ = stream.write(&bytes);
+        }
+    })
+}
+
+/// Keeps a number of connections open on each of which these bytes were sent; what the server closes is opened again.
+pub(super) fn reconnect_again_and_again(address: &str, connections: usize, bytes: &'static [u8]) -> Ongoing {
+    let address: SocketAddr = address.parse().unwrap();
+    let open = move |streams: &mut Vec<TcpStream>| {
+        while streams.len() < connections {
+            // The server's queue of connections may be full, and the server gone at the end.
+            let Ok(mut stream) = TcpStream::connect_timeout(&address, CONNECT_TIME) else { return };
+            stream.set_nonblocking(true).unwrap();
+            let _ = stream.write(bytes);
+            streams.push(stream);
+        }
+    };
+    let mut streams = Vec::new();
+    open(&mut streams);
+    Ongoing::start(move || {
+        streams.retain_mut(is_open);
+        open(&mut streams);
+    })
+}
+
+fn is_open(stream: &mut TcpStream) -> bool {
+    match stream.read(&mut [0; 1024]) {
+        Ok(read) => read > 0,
+        Err(error) => error.kind() == ErrorKind::WouldBlock,
+    }
+}
+
+fn set_nonblocking(streams: &[TcpStream]) {
+    for stream in streams {
+        stream.set_nonblocking(true).unwrap();
+    }
+}

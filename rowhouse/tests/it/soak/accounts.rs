@@ -1,0 +1,98 @@
+//! The accounts of a soak, whose keys are replaced while their clients work.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::fmt::Write;
+use std::fs;
+use test_support::{Account, Client, Random, eventually};
+
+/// Accounts with a load.
+const LOADS: usize = 2;
+
+/// All accounts, and the file with their keys.
+pub(super) struct Accounts {
+    folder: tempfile::TempDir,
+    loads: Vec<WithTwoKeys>,
+    /// The account of the attackers, whose key stays.
+    pub(super) hostile: Account,
+}
+
+/// An account with two keys, one of which its clients sign with.
+struct WithTwoKeys {
+    account: Account,
+    keys: [String; 2],
+    in_use: usize,
+}
+
+fn any_key(random: &mut Random) -> String {
+    let bytes: Vec<u8> = (0..8).flat_map(|_| random.number().to_le_bytes()).collect();
+    STANDARD.encode(bytes)
+}
+
+impl Accounts {
+    /// Accounts with random keys, in a new file.
+    pub(super) fn new(random: &mut Random) -> Self {
+        let hostile = Account::new("hostile", &any_key(random));
+        let mut load = |number| {
+            let keys = [any_key(random), any_key(random)];
+            WithTwoKeys { account: Account::new(&format!("load{number}"), &keys[0]), keys, in_use: 0 }
+        };
+        let loads = (0..LOADS).map(&mut load).collect();
+        let accounts = Self { folder: tempfile::tempdir().unwrap(), loads, hostile };
+        accounts.write();
+        accounts
+    }
+
+    /// The path of the file.
+    pub(super) fn file(&self) -> String {
+        self.folder.path().join("accounts.toml").to_str().unwrap().to_owned()
+    }
+
+    /// The accounts that have a load.
+    pub(super) fn of_loads(&self) -> impl Iterator<Item = Account> {
+        self.loads.iter().map(|load| load.account.clone())
+    }
+
+    /// An account that has a load.
+    pub(super) fn any(&self) -> &Account {
+        &self.loads[0].account
+    }
+
+    /// Replaces the file as a whole.
+    fn write(&self) {
+        let mut text = String::new();
+        for WithTwoKeys { account, keys: [key1, key2], .. } in &self.loads {
+            writeln!(text, "[[account]]\nname = \"{}\"\nkey1 = \"{key1}\"\nkey2 = \"{key2}\"", account.name).unwrap();
+        }
+        writeln!(text, "[[account]]\nname = \"{}\"\nkey1 = \"{}\"", self.hostile.name, self.hostile.key()).unwrap();
+        let new = self.folder.path().join("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, self.file()).unwrap();
+    }
+
+    /// Replaces both keys of an account, so that no request of its clients is refused: the one that is not in use, to which the
+    /// clients then move, and the other one.
+    pub(super) fn replace_key(&mut self, random: &mut Random, address: &str) {
+        let number = random.index(self.loads.len());
+        let unused = 1 - self.loads[number].in_use;
+        let new = any_key(random);
+        self.loads[number].keys[unused].clone_from(&new);
+        self.write();
+        self.loads[number].wait_until(&new, 200, address);
+        let old = self.loads[number].account.key();
+        self.loads[number].account.change_key(new);
+        self.loads[number].in_use = unused;
+        self.loads[number].keys[1 - unused] = any_key(random);
+        self.write();
+        self.loads[number].wait_until(&old, 403, address);
+    }
+}
+
+impl WithTwoKeys {
+    /// Waits until a key is accepted, or refused.
+    fn wait_until(&self, key: &str, status: u16, address: &str) {
+        let account = Account::new(&self.account.name, key);
+        let mut client = Client::connect_as(address, &account).unwrap();
+        eventually("a changed key", || (client.request("GET", "/Tables", &[], b"").status == status).then_some(()));
+    }
+}

@@ -1,0 +1,184 @@
+//! A soak: accounts with a mixed load, beside which the server is killed, its disk is full, keys are replaced, and hostile clients
+//! attack. After every start, and at the end, what is stored is compared with what the clients know.
+//!
+//! `ROWHOUSE_SOAK_SECONDS` says for how long; `scripts/soak.sh` runs it for an hour on a release build.
+
+mod accounts;
+mod load;
+
+use crate::PROGRAM;
+use crate::crash::faults::{Bench, ENOSPC};
+use crate::hostile::attacker::Attacker;
+use crate::hostile::scene::{BODY_MIB, CACHE_MIB, MEMORY_BYTES_MAX, peak_bytes};
+use crate::hostile::{attack, prepare};
+use accounts::Accounts;
+use load::Load;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use test_support::{Random, Server, eventually};
+
+const SEED: &str = "ROWHOUSE_SOAK_SEED";
+const SECONDS: &str = "ROWHOUSE_SOAK_SECONDS";
+const SECONDS_DEFAULT: u64 = 30;
+/// Most events while one server process runs.
+const EVENTS_MAX: u64 = 6;
+/// Longest time between two events, and of one of them, in milliseconds.
+const PAUSE_MILLISECONDS_MAX: u64 = 800;
+/// Free space at which the server takes nothing but deletions, in bytes.
+const LITTLE_SPACE_BYTES: u64 = 200 * 1024 * 1024;
+
+/// The folder and the accounts of the server, and chance.
+struct Soak {
+    bench: Bench,
+    accounts: Accounts,
+    random: Random,
+    figures: Figures,
+}
+
+/// What happened.
+#[derive(Debug, Default)]
+struct Figures {
+    kills: u64,
+    stops: u64,
+    full_disks: u64,
+    new_keys: u64,
+    attacks: AtomicU64,
+    acknowledged: AtomicU64,
+    peak_mib: u64,
+}
+
+/// Ends the clients also when a check fails, so that the failure is seen.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Soak {
+    fn start(&self) -> Server {
+        let [cache, body] = [CACHE_MIB, BODY_MIB].map(|mib| mib.to_string());
+        let memory = ["--cache-mib", &cache, "--body-mib", &body];
+        let rest = ["--max-connections", "400", "--shutdown-seconds", "2", "--accounts", &self.accounts.file()];
+        self.bench.start_with(&[memory.as_slice(), &rest].concat())
+    }
+
+    fn attacker(&self, server: &Server) -> Attacker {
+        let (address, account) = (server.address.clone(), self.accounts.hostile.clone());
+        Attacker { address, account, accounts: self.accounts.file() }
+    }
+
+    /// Lets everybody work while things happen to one server process, and ends it.
+    fn round(&mut self, loads: &mut [Load], server: Server) {
+        let is_over = AtomicBool::new(false);
+        let attacker = self.attacker(&server);
+        let mut choices = Random::new(self.random.number());
+        let (attacks, acknowledged) = (AtomicU64::new(0), AtomicU64::new(0));
+        thread::scope(|scope| {
+            let _end = End(&is_over);
+            for load in loads {
+                load.work(scope, &attacker.address, &is_over, &acknowledged);
+            }
+            scope.spawn(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    let held = Duration::from_millis(choices.below(PAUSE_MILLISECONDS_MAX));
+                    attack(&attacker, &mut choices, || thread::sleep(held));
+                    attacks.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for _ in 0..=self.random.below(EVENTS_MAX) {
+                self.pause();
+                self.event(&server);
+            }
+            self.pause();
+            let peak = peak_bytes(server.id());
+            assert!(peak <= MEMORY_BYTES_MAX, "{peak} bytes were resident, which is more than {MEMORY_BYTES_MAX}");
+            self.figures.peak_mib = self.figures.peak_mib.max(peak / (1024 * 1024));
+            self.end(server);
+        });
+        *self.figures.attacks.get_mut() += attacks.into_inner();
+        *self.figures.acknowledged.get_mut() += acknowledged.into_inner();
+    }
+
+    fn pause(&mut self) {
+        thread::sleep(Duration::from_millis(self.random.below(PAUSE_MILLISECONDS_MAX)));
+    }
+
+    fn event(&mut self, server: &Server) {
+        match self.random.below(3) {
+            0 => {
+                let (kinds, free) =
+                    if self.random.below(2) == 0 { ("wtc", None) } else { ("-", Some(LITTLE_SPACE_BYTES)) };
+                self.bench.fail(kinds, ENOSPC, free);
+                self.pause();
+                self.bench.mend();
+                self.wait_for_service(server);
+                self.figures.full_disks += 1;
+            }
+            1 => {
+                self.accounts.replace_key(&mut self.random, &server.address);
+                self.figures.new_keys += 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// Waits until the server takes writes again after its disk was full.
+    fn wait_for_service(&self, server: &Server) {
+        let mut client = server.client_of(self.accounts.any());
+        let path = format!("/{}(PartitionKey='{}',RowKey='')", load::TABLE, load::PROBE);
+        eventually("a write after the disk was full", || {
+            (client.request("PUT", &path, &[], b"{}").status == 204).then_some(())
+        });
+    }
+
+    /// Ends the process in one of two ways, while everybody works.
+    fn end(&mut self, server: Server) {
+        let log = if self.random.below(3) > 0 {
+            self.figures.kills += 1;
+            server.kill9()
+        } else {
+            self.figures.stops += 1;
+            let (status, log) = server.stop();
+            assert!(status.success(), "{log:#?}");
+            log
+        };
+        assert!(!log.iter().any(|line| line.contains("panicked")), "{log:#?}");
+    }
+}
+
+#[test]
+fn nothing_is_lost_whatever_happens() {
+    let seconds = std::env::var(SECONDS).map_or(SECONDS_DEFAULT, |text| text.parse().unwrap());
+    let began = Instant::now();
+    let mut random = Random::from_environment(SEED);
+    let accounts = Accounts::new(&mut random);
+    let mut loads: Vec<_> = accounts.of_loads().map(|account| Load::new(account, &mut random)).collect();
+    let mut soak = Soak { bench: Bench::new(), accounts, random, figures: Figures::default() };
+    let mut server = soak.start();
+    for load in &loads {
+        load.create_table(&server);
+    }
+    prepare(&soak.attacker(&server));
+    let mut round = 0;
+    while began.elapsed() < Duration::from_secs(seconds) {
+        soak.round(&mut loads, server);
+        round += 1;
+        server = soak.start();
+        for load in &mut loads {
+            load.check(&server, round);
+        }
+    }
+    for load in &loads {
+        load.compare_everything(&server);
+    }
+    let (status, log) = server.stop();
+    assert!(status.success(), "{log:#?}");
+    let data = soak.bench.data.to_str().unwrap().to_owned();
+    let checked = PROGRAM.folder().run("check", &["--data", &data, "--quiet"], &[]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    println!("{round} rounds: {:?}", soak.figures);
+    assert!(*soak.figures.acknowledged.get_mut() > round, "hardly any write was acknowledged");
+}
