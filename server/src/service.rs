@@ -7,12 +7,12 @@ use crate::authorization::oauth::OAuth;
 use crate::authorization::{authenticate, authorize, web_page};
 use crate::clock;
 use crate::limits::admission::Admission;
-use crate::limits::memory::{BodyMemory, MemoryPermit, RequestMemory};
 use crate::limits::quota::Quotas;
 use crate::limits::throttle::Throttle;
 use crate::operations;
 use crate::reload::Live;
 use crate::request::body::{self, BodyFailure};
+use crate::request::memory::{BodyMemory, MemoryPermit, RequestMemory};
 use crate::request::{
     ConnectionInfo, Failure, Headers, IncomingRequest, Layer, OperationContext, OperationKind, PayloadKind,
     RequestContext, ThrottleUnit, effective_method, is_of_front_end, joined_accept, resolved, route, table_of,

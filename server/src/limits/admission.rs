@@ -2,8 +2,8 @@
 //!
 //! Requests beyond the limit wait a little, in the order of their arrival, and are then refused as "server busy".
 
-use super::Usage;
 use crate::request::Failure;
+use crate::request::memory::Usage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Request bodies: read whole, bounded in size and time.
 
 use super::Failure;
+use super::memory::RequestMemory;
 use crate::clock;
-use crate::limits::memory::RequestMemory;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;

@@ -2,7 +2,7 @@
 //!
 //! [`RequestContext`] describes a request from the socket to the log. [`OperationContext`] is what one operation works
 //! with; the context of a part of a batch is made from that of the batch in one place. `operation.rs` has the one table of
-//! operations, from which routing, authorization, metrics and documents follow.
+//! operations, from which routing, authorization, metrics and documents follow. `memory.rs` bounds the memory of bodies.
 //!
 //! This folder must not know credentials, engines, or how a response is written.
 
@@ -13,6 +13,7 @@ mod credential_kind;
 mod failure;
 mod head;
 mod incoming;
+pub(crate) mod memory;
 mod operation;
 mod operation_context;
 mod request_id;

@@ -1,7 +1,7 @@
 //! The input of one operation: a request, or a part of a batch.
 
+use super::memory::RequestMemory;
 use super::{Failure, Headers, Layer, OperationKind, RequestContext};
-use crate::limits::memory::RequestMemory;
 use model::key::KeyError;
 use model::{AccountName, Action, Condition, DateTime, EntityKey, Grant, KeyText, TableName};
 use std::borrow::Cow;

@@ -17,14 +17,17 @@ use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOpt
 use model::DateTime;
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Size of a block of entities on disk and in the cache, in bytes.
 const ENTITY_BLOCK_BYTES: u32 = 16 * 1024;
-/// Entities in memory before they are written to a sorted file, in bytes. Up to four such memtables may be waiting.
-const ENTITY_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
+/// Entities in memory before they are written to a sorted file, in bytes: a quarter of the cache, within these bounds.
+///
+/// While one memtable is being written out, the library keeps up to two that were, and writers fill the next one.
+const MEMTABLE_BYTES: RangeInclusive<u64> = 16 * 1024 * 1024..=64 * 1024 * 1024;
 /// Once the full journals have this many bytes, entries that are only in them are written out so that they can be deleted.
 /// It is the smallest size that the library accepts: a start reads all journals.
 const JOURNALS_BYTES: u64 = 64 * 1024 * 1024;
@@ -55,6 +58,7 @@ pub(super) struct OpenSettings {
 pub(super) struct Storage {
     pub(super) db: Database,
     pub(super) data: Keyspace,
+    memtable_bytes: u64,
     /// The database is about to be closed and reopened; long reads stop soon.
     pub(super) retired: Cancellation,
     // Dropped last, after the library's threads have ended.
@@ -126,7 +130,7 @@ impl Storage {
                 .worker_threads_unchecked(0)
                 .open()
         })?;
-        Self::with_keyspace(db, database)
+        Self::with_keyspace(db, database, CHECK_CACHE_BYTES)
     }
 
     /// Closes the database of a folder that a restore has filled, and returns what its journals hold.
@@ -146,12 +150,13 @@ impl Storage {
         version.iter_tables().filter_map(|table| Some(table.path.file_name()?.to_owned())).collect()
     }
 
-    fn with_keyspace(db: Database, path: &Path) -> Result<Self, OpenError> {
+    fn with_keyspace(db: Database, path: &Path, cache_bytes: u64) -> Result<Self, OpenError> {
         if !db.keyspace_exists(layout::KEYSPACE) {
             return Err(OpenError::damaged(path, "its keyspace is missing"));
         }
         let data = opened(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
-        Ok(Self { db, data, retired: Cancellation::default(), closing: OnceLock::new() })
+        let memtable_bytes = (cache_bytes / 4).clamp(*MEMTABLE_BYTES.start(), *MEMTABLE_BYTES.end());
+        Ok(Self { db, data, memtable_bytes, retired: Cancellation::default(), closing: OnceLock::new() })
     }
 
     fn open_database(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
@@ -169,7 +174,7 @@ impl Storage {
         if folder.is_new() {
             opened(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
         }
-        Self::with_keyspace(db, &path)
+        Self::with_keyspace(db, &path, settings.cache_bytes)
     }
 
     /// Whether the library refuses all writes, because one has failed.
@@ -177,13 +182,22 @@ impl Storage {
         self.db.persist(PersistMode::Buffer).is_err()
     }
 
-    /// Waits while the library has so much to write out that it would make the next writer wait.
+    /// Waits while the library has so much to write out that memory is short, or that it would make the next writer wait.
     ///
     /// The library's own wait never ends if writing out has failed. This one ends with a failure.
     pub(super) fn wait_for_room(&self) {
-        while self.data.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
-            || self.data.tree.l0_run_count() >= UPPERMOST_RUNS_MAX
+        // The library keeps the size that a keyspace was created with.
+        if self.memtable_bytes < *MEMTABLE_BYTES.end() && self.data.tree.active_memtable().size() >= self.memtable_bytes
         {
+            // If it fails, so does the write that follows.
+            let _rotated = self.data.rotate_memtable();
+        }
+        let must_wait = || {
+            let sealed = self.data.sealed_memtable_count();
+            let is_half_full = || self.db.write_buffer_size() >= self.memtable_bytes + self.memtable_bytes / 2;
+            sealed >= SEALED_MEMTABLES_MAX || sealed > 0 && is_half_full()
+        };
+        while must_wait() || self.data.tree.l0_run_count() >= UPPERMOST_RUNS_MAX {
             if self.refuses_writes() {
                 return;
             }
@@ -242,7 +256,7 @@ impl Storage {
 fn keyspace_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .data_block_size_policy(BlockSizePolicy::all(ENTITY_BLOCK_BYTES))
-        .max_memtable_size(ENTITY_MEMTABLE_BYTES)
+        .max_memtable_size(*MEMTABLE_BYTES.end())
 }
 
 /// Runs a part of the opening of the database at a path.

@@ -92,19 +92,16 @@ fn plain_http_gets_no_answer_from_a_tls_port() {
 }
 
 #[test]
-fn a_slow_handshake_delays_no_others_and_counts_as_a_connection() {
+fn a_slow_handshake_delays_no_others_and_gives_its_place_to_them() {
     let folder = Folder::new();
     let (server, trusted) = start(&folder, &["--max-connections", "3"]);
     let mut unfinished: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     // One of them begins, and stops in the middle.
     unfinished[0].write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
-    let begun = Instant::now();
     let mut first = Client::tls(server.address, &trusted).unwrap();
     assert_eq!(first.send(Request::list_tables(&key(1))).status, 200);
-    assert!(begun.elapsed() < Duration::from_secs(8), "the slow ones have not been closed yet");
-    // All three places are taken: the next one waits until the server closes the slow ones.
+    // All three places are taken: the next one takes that of a slow one.
     let mut second = Client::tls(server.address, &trusted).unwrap();
-    assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
     assert_eq!(second.send(Request::list_tables(&key(1))).status, 200);
     assert_eq!(first.send(Request::list_tables(&key(1))).status, 200);
 }

@@ -8,8 +8,7 @@
 //! Invariant: a request acquires what it needs before it uses it, and never after it has written, because "server busy" says
 //! that nothing was written.
 
-use super::Usage;
-use crate::request::Failure;
+use super::Failure;
 use model::AccountName;
 use model::limits::{PAGE_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
 use std::collections::HashMap;
@@ -35,6 +34,15 @@ const UNIT_BYTES: usize = 1024;
 const HOLDERS_KEPT: usize = 1024;
 
 const _: () = assert!(2 * REQUEST_BODY_BYTES_MAX <= REQUEST_MEMORY_BYTES_MAX);
+
+/// How much of a limit is in use at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) used: u64,
+    pub(crate) limit: u64,
+    /// How many requests were refused so far because all of it was in use.
+    pub(crate) refused: u64,
+}
 
 /// All memory for bodies.
 #[derive(Debug)]
