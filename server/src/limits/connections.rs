@@ -12,11 +12,14 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 use tracing::debug;
 
+/// How long to wait for a place before a connection is closed for it.
+const PLACE_INTERVAL: Duration = Duration::from_millis(100);
 /// The mark of a connection that is being closed, among the requests in progress.
 const CLOSING: u32 = 1 << 31;
 
@@ -98,7 +101,13 @@ impl ConnectionRegistry {
         if self.permits.available_permits() == 0 {
             self.close_longest_waiting(|_| true);
         }
-        let permit = Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed");
+        let permit = loop {
+            match timeout(PLACE_INTERVAL, Arc::clone(&self.permits).acquire_owned()).await {
+                Ok(permit) => break permit.expect("the semaphore is never closed"),
+                // Requests that were in progress may have ended, and their connections wait now.
+                Err(_) => self.close_longest_waiting(|_| true),
+            };
+        };
         self.counters.accept();
         let state = Arc::new(ConnectionState {
             registry: Arc::clone(self),
@@ -300,4 +309,104 @@ fn counted_address(address: IpAddr) -> IpAddr {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+
+    fn registry(connections_max: usize, per_address_max: Option<usize>) -> Arc<ConnectionRegistry> {
+        ConnectionRegistry::new(connections_max, per_address_max, Arc::default())
+    }
+
+    fn address(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    /// A connection whose task ends only when it is closed for another one.
+    async fn open(registry: &Arc<ConnectionRegistry>) -> Arc<ConnectionState> {
+        let place = registry.admit(address(1)).await.unwrap();
+        let state = place.state();
+        let task = tokio::spawn(async move {
+            let _place = place;
+            pending::<()>().await;
+        });
+        state.set_task(task.abort_handle());
+        state
+    }
+
+    fn is_closed(state: &ConnectionState) -> bool {
+        state.requests.load(Ordering::Relaxed) & CLOSING != 0
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_connection_that_waited_longest_gives_its_place() {
+        let registry = registry(2, None);
+        let (first, second) = (open(&registry).await, open(&registry).await);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(first.begin_request(clock::instant()).unwrap());
+        let third = open(&registry).await;
+        assert_eq!((is_closed(&first), is_closed(&second)), (false, true), "the first one had a request since");
+        assert!(second.begin_request(clock::instant()).is_none(), "no request begins on what is being closed");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(third.begin_request(clock::instant()).unwrap());
+        let _fourth = open(&registry).await;
+        assert_eq!((is_closed(&first), is_closed(&third)), (true, false));
+        assert_eq!(registry.counters.displaced.load(Ordering::Relaxed), 2);
+        assert_eq!(registry.counters.open.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_in_progress_is_not_cut_off_for_a_place() {
+        let registry = registry(1, None);
+        let busy = open(&registry).await;
+        let request = busy.begin_request(clock::instant()).unwrap();
+        let (_next, ()) = tokio::join!(open(&registry), async {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert!(!is_closed(&busy));
+            drop(request);
+        });
+        assert!(is_closed(&busy), "its place was given away once the request had ended");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_has_a_number_of_places() {
+        let registry = registry(10, Some(2));
+        let (first, _second) = (registry.admit(address(1)).await.unwrap(), registry.admit(address(1)).await.unwrap());
+        assert!(registry.admit(address(1)).await.is_none());
+        assert!(registry.admit(address(2)).await.is_some());
+        drop(first);
+        assert!(registry.admit(address(1)).await.is_some());
+        let of_network = |host: u16| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, host));
+        let _in_network = [registry.admit(of_network(1)).await.unwrap(), registry.admit(of_network(2)).await.unwrap()];
+        assert!(registry.admit(of_network(3)).await.is_none(), "they are of one network");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_unfinished_heads_the_oldest_give_their_memory() {
+        let registry = registry(10_000, None);
+        let head_bytes = 120 * 1024;
+        let count = usize::try_from(HEADS_BYTES_MAX).unwrap() / head_bytes;
+        let mut heads = Vec::new();
+        for _ in 0..count {
+            let state = open(&registry).await;
+            assert!(state.receive(head_bytes / 2) && state.receive(head_bytes / 2));
+            heads.push(state);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let in_progress = heads[0].begin_request(clock::instant()).unwrap();
+        let small = open(&registry).await;
+        assert!(small.receive(HEAD_BYTES_UNCOUNTED));
+        assert!(heads.iter().all(|state| !is_closed(state)));
+        let one_more = open(&registry).await;
+        assert!(one_more.receive(head_bytes));
+        let closed: Vec<usize> = (0..count).filter(|index| is_closed(&heads[*index])).collect();
+        assert_eq!(closed, [1], "the oldest one whose request is not in progress");
+        assert!(!is_closed(&small) && !is_closed(&one_more));
+        drop(in_progress);
+        tokio::task::yield_now().await;
+        drop(one_more.begin_request(clock::instant()).unwrap());
+        assert!(registry.head_bytes.load(Ordering::Relaxed) < HEADS_BYTES_MAX);
+    }
 }

@@ -9,6 +9,7 @@ mod manifests;
 mod manual_pages;
 mod reference;
 mod rust_version;
+mod security;
 mod shell;
 mod unit_file;
 mod yaml;
