@@ -13,12 +13,11 @@ use model::clock::SystemClock;
 use model::limits::{PAGE_ENTITY_BYTES_MAX, PAGE_RESULTS_MAX};
 use model::{AccountName, EntityView, KeyRange, Mutation, Position, TableName, Transaction};
 use std::hint::black_box;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use store::{CatalogError, Embedded, EmbeddedOptions, Engine, EntitySink, Scan, TableKey};
+use store::{CatalogError, Embedded, EmbeddedOptions, Engine, EntitySink, Intake, Scan, TableKey};
 use tokio::task::JoinSet;
 
 /// A workload of the engine.
@@ -249,9 +248,9 @@ fn whole_table() -> Scan {
 struct Ignore;
 
 impl EntitySink for Ignore {
-    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
         black_box(entity);
-        ControlFlow::Continue(())
+        Intake::Taken
     }
 }
 
@@ -261,12 +260,12 @@ struct ReadValues {
 }
 
 impl EntitySink for ReadValues {
-    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
         self.entities += 1;
         for property in entity.record.properties().flatten() {
             black_box(property.value().is_ok());
         }
-        ControlFlow::Continue(())
+        Intake::Taken
     }
 }
 

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH};
 use http::{HeaderValue, Method, Request};
 use std::time::SystemTime;
+use wire::QueryOptions;
 use wire::batch::ChangesetWriter;
-use wire::query::raw_comp;
 use wire::signing::{Scheme, SignedRequest};
 
 /// The service version of all requests.
@@ -92,6 +92,7 @@ impl Operation {
         }
         if let Credential::Key(key) = credential {
             let account = endpoint.account().as_str();
+            let options = QueryOptions::parse(&self.query);
             let signed = SignedRequest {
                 method: self.method.as_str(),
                 content_md5: "",
@@ -99,7 +100,7 @@ impl Operation {
                 date: &date,
                 account,
                 path: &self.full_path(endpoint),
-                comp: raw_comp(&self.query),
+                comp: options.comp.as_deref(),
             };
             let signature = key.sign(&signed.string_to_sign(Scheme::SharedKey));
             let mut value = HeaderValue::try_from(format!("SharedKey {account}:{signature}"))?;

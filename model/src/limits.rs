@@ -26,6 +26,10 @@ pub const STRING_UTF16_UNITS_MAX: usize = 32 * 1024;
 pub const BINARY_BYTES_MAX: usize = 64 * 1024;
 /// Largest request body, in bytes: 4 MiB (01 §5).
 pub const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Slowest body that is waited for, in bytes a second. A slower client keeps the memory of its body from others.
+pub const REQUEST_BODY_BYTES_PER_SECOND_MIN: usize = 1024;
+/// Time over which the speed of a body is measured, in seconds.
+pub const REQUEST_BODY_PROGRESS_SECONDS: usize = 5;
 /// Most operations of one entity group transaction (05 §1).
 pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
 /// Longest boundary of a multipart body, in characters (05 §2).
@@ -34,6 +38,8 @@ pub const BATCH_BOUNDARY_CHARS_MAX: usize = 70;
 pub const BATCH_PART_HEADER_BYTES_MAX: usize = REQUEST_TARGET_BYTES_MAX + 16 * 1024;
 /// Most entities, or tables, of one page (04 §5).
 pub const PAGE_RESULTS_MAX: usize = 1000;
+/// Longest body of one page, in bytes: 4 MiB (04 §6). A page of one entity may be longer.
+pub const PAGE_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most entity data of one page, in bytes: 4 MiB (04 §6).
 pub const PAGE_ENTITY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Default time that one query may run before it returns a continuation token, in seconds (04 §6).
@@ -54,6 +60,17 @@ pub const CLOCK_SKEW_SECONDS_MAX: u64 = 15 * 60;
 pub const CLIENT_REQUEST_ID_CHARS_MAX: usize = 1024;
 /// Longest request target (path and query), in bytes. The floor is 8 KiB (01 §3); HTTP libraries stop at 64 KiB.
 pub const REQUEST_TARGET_BYTES_MAX: usize = 64 * 1024 - 2;
+/// What a connection may receive of a request's head before it counts, in bytes: what its buffer has room for anyway.
+pub const HEAD_BYTES_UNCOUNTED: usize = 8 * 1024;
+/// Most bytes of the heads of requests that are longer, of all connections together: 16 MiB. Of the connections that have not
+/// sent all of theirs, the one that has waited longest is closed.
+pub const HEADS_BYTES_MAX: isize = 16 * 1024 * 1024;
+/// Slowest response that a client may read, in bytes a second. A slower one keeps memory from others.
+pub const RESPONSE_BYTES_PER_SECOND_MIN: u64 = 1024;
+/// Time over which the speed of a response is measured, in seconds.
+pub const RESPONSE_PROGRESS_SECONDS: u64 = 60;
+/// Longest host that a request may name, in bytes: a domain name (RFC 1035: 253 characters), its root, and a port.
+pub const HOST_BYTES_MAX: usize = 253 + ".".len() + ":65535".len();
 /// Shortest account key, in bytes after Base64 decoding (07 §1).
 pub const ACCOUNT_KEY_BYTES_MIN: usize = 16;
 /// Most stored access policies of one table (10 §7).

@@ -182,7 +182,7 @@ impl<'a> Property<'a> {
 }
 
 /// An iterator over the properties of a record.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Properties<'a> {
     left: u8,
     rest: &'a [u8],
@@ -277,6 +277,10 @@ impl<'a> Iterator for Properties<'a> {
             self.left = 0;
         }
         Some(property)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(usize::from(self.left)))
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Config {
     pub exposure: Exposure,
     /// Where the data are kept.
     pub storage: Storage,
+    /// Files with secrets that are read at the start only.
+    pub secret_files: Vec<PathBuf>,
     /// The accounts at the start.
     pub accounts: Accounts,
     /// The file that the accounts were read from; `None` if they are from elsewhere.
@@ -50,6 +52,8 @@ pub struct Config {
     pub stats_on_primary: bool,
     /// Most connections at one time.
     pub connections_max: usize,
+    /// Most connections of one address; `None` for no limit.
+    pub connections_per_address_max: Option<usize>,
     /// Most requests in work at one time.
     pub requests_max: usize,
     /// Memory for bodies of requests and responses, in bytes.
@@ -95,11 +99,15 @@ pub enum Storage {
 impl Config {
     /// Checks the options, reads the files they name, and fills in the defaults.
     pub fn new(args: ServeArgs, account_keys: Option<&str>) -> anyhow::Result<Self> {
+        let mut secret_files = Vec::new();
         let args = match &args.config {
             None => args,
             Some(path) => {
                 let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-                let file = toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+                let file: ServeArgs =
+                    server::parse_toml(&text).with_context(|| format!("reading {}", path.display()))?;
+                let is_secret = file.store.as_ref().is_some_and(|url| store::postgres::has_password(&url.0));
+                secret_files.extend(is_secret.then(|| path.clone()));
                 args.or(file)
             }
         };
@@ -121,15 +129,19 @@ impl Config {
         );
         let connections_max = args.max_connections.unwrap_or(10_000);
         ensure!(connections_max > 0, "--max-connections is 0: give at least 1");
+        let connections_per_address_max = args.max_connections_per_address;
+        ensure!(connections_per_address_max != Some(0), "--max-connections-per-address is 0: give at least 1");
         let requests_max = args.max_requests.unwrap_or(1024);
         ensure!(requests_max > 0, "--max-requests is 0: give at least 1");
         let body_bytes = args.body_mib.unwrap_or(512).saturating_mul(MIB);
         ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is too small: give at least {}", MEMORY_BYTES_MIN / MIB);
         let targets = args.throttle.targets()?;
         let storage = storage(&args)?;
+        secret_files.extend(args.store_password_file.clone());
         Ok(Self {
             exposure,
             storage,
+            secret_files,
             accounts,
             account_file,
             tls,
@@ -140,6 +152,7 @@ impl Config {
             secondary: args.secondary.unwrap_or(SecondaryArg::Mirror).into(),
             stats_on_primary: args.stats_on_primary.unwrap_or(false),
             connections_max,
+            connections_per_address_max,
             requests_max,
             body_bytes,
             targets,
@@ -278,7 +291,8 @@ pub struct Exposure {
     /// The address to serve.
     pub listen: SocketAddr,
     is_tls: bool,
-    allows_development_key: bool,
+    /// Whether everybody who reaches the server may use the well-known key, under any name of the server.
+    pub allows_development_key: bool,
     allows_plain_http: bool,
 }
 
@@ -404,6 +418,7 @@ mod tests {
         assert!(with(|args| args.query_seconds = Some(0)));
         assert!(with(|args| args.query_seconds = Some(31)));
         assert!(with(|args| args.max_connections = Some(0)));
+        assert!(with(|args| args.max_connections_per_address = Some(0)));
         assert!(with(|args| args.listen = Some("nowhere".into())));
         assert!(with(|args| args.accounts = Some("/nowhere".into())));
         assert!(with(|args| (args.store, args.data) = (Some(StoreUrl("postgres://a/b".into())), Some("x".into()))));

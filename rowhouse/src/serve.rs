@@ -22,6 +22,9 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) fn run(config: Config) -> anyhow::Result<()> {
     server::begin_process();
     let log = server::start_log(config.log_format, &config.log)?;
+    for warning in config.secret_files.iter().filter_map(|path| store::exposure(path)) {
+        warn!("{warning}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(async {
         let listener = bind(config.exposure.listen).await?;
@@ -50,8 +53,7 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
                 served
             }
             Storage::Database(options) => {
-                if store::postgres::has_password(&options.url) && std::env::args().any(|arg| arg.contains(&options.url))
-                {
+                if tools::shows_password(&options.url) {
                     warn!(
                         "every user who lists the processes of this machine can read the password in --store: put it into \
                          a file and name that with --store-password-file, or put the address into ROWHOUSE_STORE"
@@ -114,10 +116,12 @@ fn settings(config: Config) -> Settings {
         tls: config.tls,
         oauth: config.oauth,
         domains: config.domains,
+        development_key_for_any_host: exposure.allows_development_key,
         query_time: config.query_time,
         secondary: config.secondary,
         stats_on_primary: config.stats_on_primary,
         connections_max: open_files::room_for_connections(config.connections_max),
+        connections_per_address_max: config.connections_per_address_max,
         requests_max: config.requests_max,
         body_bytes: config.body_bytes,
         targets: config.targets,

@@ -22,14 +22,16 @@ mod service;
 mod settings;
 mod tables;
 mod telemetry;
+mod toml_file;
 
 pub use accounts::{Accounts, Quota, QuotaSection};
 pub use authorization::oauth::{OAuthConfig, OAuthSection};
 pub use connection::tls::server_config;
-pub use limits::admission::MEMORY_BYTES_MIN;
+pub use limits::memory::MEMORY_BYTES_MIN;
 pub use limits::throttle::Targets;
 pub use reload::Files;
 pub use server::{Observers, Server};
 pub use settings::{AccountCheck, Secondary, Settings};
 pub use telemetry::log::{LogControl, LogFormat, start as start_log};
 pub use telemetry::metrics::begin_process;
+pub use toml_file::parse_toml;

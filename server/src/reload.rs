@@ -6,7 +6,6 @@
 use anyhow::{Context, anyhow, ensure};
 use std::fmt;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -186,10 +185,8 @@ fn apply<T, const N: usize>(
 
 fn warn_if_exposed<const N: usize>(files: &Files<N>) {
     let Some(path) = files.paths.last().filter(|_| files.is_secret) else { return };
-    let is_exposed = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o007 != 0);
-    if is_exposed {
-        let path = path.display();
-        warn!("{path} holds secrets, and every user of this machine may open it; run: chmod o= {path}");
+    if let Some(warning) = store::exposure(path) {
+        warn!("{warning}");
     }
 }
 

@@ -7,6 +7,8 @@ use crate::clock;
 use crate::connection::listener::{self, ListenerSettings};
 use crate::connection::tls;
 use crate::limits::admission::Admission;
+use crate::limits::connections::{ConnectionCounters, ConnectionRegistry};
+use crate::limits::memory::BodyMemory;
 use crate::limits::quota::{self, Quotas};
 use crate::limits::throttle::Throttle;
 use crate::reload::{self, Files, Live};
@@ -14,7 +16,7 @@ use crate::service::Service;
 use crate::settings::{Secondary, Settings};
 use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
 use crate::telemetry::log::LogControl;
-use crate::telemetry::metrics::{ConnectionCounters, Metrics};
+use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{TraceSettings, Tracer};
 use anyhow::Context;
 use model::ServiceProperties;
@@ -75,7 +77,7 @@ pub struct Server<E> {
     service: Arc<Service<E>>,
     observers: Observers,
     tls: Option<Arc<Live<ServerConfig>>>,
-    connections_max: usize,
+    connections: Arc<ConnectionRegistry>,
     shutdown_time: Duration,
 }
 
@@ -106,8 +108,10 @@ impl<E: Engine> Server<E> {
             accounts,
             oauth,
             domains: settings.domains,
+            development_key_for_any_host: settings.development_key_for_any_host,
             query_time: settings.query_time,
-            admission: Admission::new(settings.requests_max, settings.body_bytes),
+            admission: Admission::new(settings.requests_max),
+            memory: BodyMemory::new(settings.body_bytes),
             throttle: settings.targets.map(|targets| Throttle::new(targets, clock::instant())),
             quotas: Arc::new(Quotas::new(settings.quota)),
             analytics,
@@ -119,15 +123,16 @@ impl<E: Engine> Server<E> {
         if let Some((admin, _)) = &observers.admin {
             admin.serve(Arc::clone(&service) as Arc<dyn ObservedService>);
         }
-        let (connections_max, shutdown_time) = (settings.connections_max, settings.shutdown_time);
-        Ok(Self { service, observers, tls, connections_max, shutdown_time })
+        let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);
+        let connections = ConnectionRegistry::new(connections_max, per_address_max, Arc::clone(&observers.connections));
+        Ok(Self { service, observers, tls, connections, shutdown_time: settings.shutdown_time })
     }
 
     /// Serves connections until `stop` is done; then finishes requests, writes what is only in memory, and closes the
     /// engine.
     pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Self { service, observers, tls, connections_max, shutdown_time } = self;
-        let Observers { admin, connections, tracer } = observers;
+        let Self { service, observers, tls, connections, shutdown_time } = self;
+        let Observers { admin, connections: counters, tracer } = observers;
         let (stopped, stopped_at) = oneshot::channel();
         let stop = async move {
             stop.await;
@@ -145,7 +150,7 @@ impl<E: Engine> Server<E> {
             let writer = AnalyticsWriter { engine, accounts, analytics: Arc::clone(analytics) };
             (writer.clone(), tokio::spawn(analytics::run(writer)))
         });
-        let listening = ListenerSettings { listener, tls, connections_max, connections, shutdown_time };
+        let listening = ListenerSettings { listener, tls, connections, counters, shutdown_time };
         listener::serve(listening, Arc::clone(&service), stop).await;
         let stopping_for = stopped_at.await.map_or(Duration::ZERO, clock::elapsed_since);
         if let Some((writer, running)) = analytics {

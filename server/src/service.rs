@@ -4,9 +4,10 @@
 
 use crate::accounts::Accounts;
 use crate::authorization::oauth::OAuth;
-use crate::authorization::{authenticate, authorize};
+use crate::authorization::{authenticate, authorize, web_page};
 use crate::clock;
-use crate::limits::admission::{self, Admission, MemoryPermit, PAGE_BYTES};
+use crate::limits::admission::Admission;
+use crate::limits::memory::{BodyMemory, MemoryPermit, RequestMemory};
 use crate::limits::quota::Quotas;
 use crate::limits::throttle::Throttle;
 use crate::operations;
@@ -27,11 +28,11 @@ use crate::telemetry::traces::{self, Trace, Tracer};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
-use model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
+use model::limits::{REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
 use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::Engine;
 use tracing::{debug, error, info};
 use wire::negotiation::{DataServiceVersion, FormatPreferences, Preference};
@@ -51,9 +52,13 @@ pub(crate) struct Service<E> {
     pub(crate) oauth: Option<OAuth>,
     /// The domains under which accounts are addressed host style.
     pub(crate) domains: Vec<String>,
+    /// Whether requests for accounts with the well-known key may name any host.
+    pub(crate) development_key_for_any_host: bool,
     pub(crate) query_time: Duration,
-    /// How much is admitted at one time.
+    /// How many requests are in work at one time.
     pub(crate) admission: Admission,
+    /// The memory for bodies.
+    pub(crate) memory: BodyMemory,
     /// `None` if nothing is throttled.
     pub(crate) throttle: Option<Throttle>,
     /// How much accounts may keep.
@@ -96,15 +101,16 @@ struct RequestedOperation<'r> {
 }
 
 impl<E: Engine> Service<E> {
-    /// Handles one request.
+    /// Handles one request, whose head was received at this instant.
     pub(crate) async fn handle(
         self: Arc<Self>,
         request: http::Request<Incoming>,
         connection: ConnectionInfo,
+        started: Instant,
     ) -> Result<Response<Segments>, RequestAborted> {
         let in_flight = self.metrics.as_deref().map(Metrics::begin);
         let (parts, body) = request.into_parts();
-        let incoming = IncomingRequest::new(&parts, connection, &self.domains);
+        let incoming = IncomingRequest::new(&parts, connection, started, &self.domains);
         let accounts = self.accounts.current();
         let mut context = RequestContext::new(&incoming);
         let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, incoming.started));
@@ -133,7 +139,8 @@ impl<E: Engine> Service<E> {
             }
             if let Some(properties) = &context.cors {
                 let origin = parts.headers.get(http::header::ORIGIN);
-                cors::add_headers(&properties.cors, &parts.method, origin, response.headers_mut());
+                let is_authenticated = context.is_authenticated;
+                cors::add_headers(&properties.cors, &parts.method, origin, is_authenticated, response.headers_mut());
             }
             response
         });
@@ -178,7 +185,7 @@ impl<E: Engine> Service<E> {
         accounts: &Accounts,
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
         let incoming = context.incoming;
-        incoming.check_host()?;
+        incoming.check_head()?;
         let account = incoming.target.account.as_ref();
         context.cors = account.and_then(|account| self.properties_with_rules(accounts, account));
         if incoming.parts.method == Method::OPTIONS {
@@ -190,6 +197,9 @@ impl<E: Engine> Service<E> {
         context.challenge = oauth.and_then(OAuth::challenge).cloned();
         let grant = authenticate(&*self.engine, accounts, oauth, incoming, &mut context.credential).await?;
         context.is_authenticated = true;
+        if accounts.has_well_known_key(&grant.account) {
+            self.refuse_web_pages(context)?;
+        }
         let version = version?;
         context.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         context.check_client_request_id()?;
@@ -269,8 +279,9 @@ impl<E: Engine> Service<E> {
         let info = kind.info();
         let incoming = context.incoming;
         let base = incoming.base();
-        let memory = self.admission.memory(expected_bytes(kind, &body)).await?;
-        let (body, body_format) = self.read_body(kind, context, body, headers.content_type, &preferences).await?;
+        let memory = self.memory.of_request(&grant.account, incoming.credential(grant));
+        let (body, body_format) =
+            self.read_body(kind, context, (body, &memory), headers.content_type, &preferences).await?;
         // Acquired after the body was read, so that a client that sends slowly does not hold it.
         let _permit = self.admission.request().await?;
         if info.throttle_unit == ThrottleUnit::Request {
@@ -291,17 +302,14 @@ impl<E: Engine> Service<E> {
             format,
             body_format,
             preference: context.preference,
+            memory: &memory,
             query_deadline: incoming.started + timeout.min(self.query_time),
         };
         let run = pin!(operations::run(tables, &operation));
         match tokio::time::timeout_at((incoming.started + timeout + QUERY_GRACE).into(), run).await {
             Ok(Ok(response)) => {
-                let bytes = response.content.as_ref().map_or(0, |(_, segments)| admission::size(segments));
-                let memory = if info.may_write() && !response.is_of_query {
-                    self.admission.settle_written(memory, bytes)
-                } else {
-                    self.admission.settle(memory, bytes).await?
-                };
+                let mut memory = memory.take();
+                memory.shrink_to(response.content_bytes());
                 Ok((response, memory))
             }
             Ok(Err(failure)) => Err(failure.into()),
@@ -314,7 +322,7 @@ impl<E: Engine> Service<E> {
         &self,
         kind: OperationKind,
         context: &mut RequestContext<'_>,
-        body: Incoming,
+        (body, memory): (Incoming, &RequestMemory<'_>),
         content_type: Option<&str>,
         preferences: &FormatPreferences<'_>,
     ) -> Result<(Bytes, Format), BodyFailure> {
@@ -335,7 +343,7 @@ impl<E: Engine> Service<E> {
             preferences.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
         }
         let waiting = self.records_every_request().then(clock::instant);
-        let body = traces::step("receive body", pin!(body::read(body, incoming.started))).await;
+        let body = traces::step("receive body", pin!(body::read(body, memory))).await;
         context.receiving = waiting.map(clock::elapsed_since).unwrap_or_default();
         let body = body?;
         context.request_bytes = body.len();
@@ -353,6 +361,14 @@ impl<E: Engine> Service<E> {
         // If the engine is closing, the operation itself fails with the reason.
         let properties = self.engine.service_properties(account).ok()?;
         (!properties.cors.is_empty() && accounts.keys(account).is_some()).then_some(properties)
+    }
+
+    /// Refuses what a web page may have asked of an account whose key everybody knows.
+    fn refuse_web_pages(&self, context: &RequestContext<'_>) -> Result<(), Failure> {
+        if !self.development_key_for_any_host {
+            web_page::check_host(context.incoming.host, &self.domains)?;
+        }
+        web_page::check_origin(context.incoming, context.cors.as_ref().map(|properties| &properties.cors))
     }
 
     /// Refuses what the endpoint does not serve: writes, and perhaps reads, on the secondary one (07 §7), and
@@ -382,18 +398,6 @@ fn preflight(context: &mut RequestContext<'_>) -> Result<OperationResponse, Fail
     let no_rules = CorsRules::default();
     let rules = properties.as_ref().map_or(&no_rules, |properties| &properties.cors);
     cors::preflight(rules, &context.incoming.parts.headers)
-}
-
-/// The memory that a request needs before its result is known: a body and the records made of it, or a page.
-fn expected_bytes(kind: OperationKind, body: &Incoming) -> usize {
-    if kind == OperationKind::QueryEntities {
-        return PAGE_BYTES;
-    }
-    if !kind.info().has_body() {
-        return 0;
-    }
-    let announced = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
-    2 * announced.map_or(REQUEST_BODY_BYTES_MAX, |bytes| bytes.min(REQUEST_BODY_BYTES_MAX))
 }
 
 /// Logs the cause of a failure, which is not sent to the client.

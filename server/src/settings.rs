@@ -35,6 +35,9 @@ pub struct Settings {
     pub oauth: Option<OAuthConfig>,
     /// The domains under which accounts are addressed host style.
     pub domains: Vec<String>,
+    /// Whether requests for accounts with the well-known key may name any host. Otherwise they must name this machine, which
+    /// keeps web pages from them.
+    pub development_key_for_any_host: bool,
     /// How long a query may run before it responds with a continuation token.
     pub query_time: Duration,
     /// What the secondary endpoint serves.
@@ -43,6 +46,8 @@ pub struct Settings {
     pub stats_on_primary: bool,
     /// Most connections at one time.
     pub connections_max: usize,
+    /// Most connections of one address; `None` for no limit.
+    pub connections_per_address_max: Option<usize>,
     /// Most requests in work at one time.
     pub requests_max: usize,
     /// Memory for bodies of requests and responses, in bytes; at least [`crate::MEMORY_BYTES_MIN`].

@@ -14,7 +14,6 @@ use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError,
 use model::{ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction, Written};
 use std::fmt;
 use std::future::Future;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -150,8 +149,20 @@ pub struct ScanEnd {
 
 /// Takes the entities of a page in order, borrowed from the engine.
 pub trait EntitySink: Send + 'static {
-    /// Takes one entity; `Break` ends the page after it.
-    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()>;
+    /// Shows the sink one entity.
+    fn entity(&mut self, entity: &EntityView<'_>) -> Intake;
+}
+
+/// What a sink did with an entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intake {
+    /// It took the entity, and takes more.
+    Taken,
+    /// It took the entity, and the page ends after it.
+    TakenLast,
+    /// It did not take the entity: the page ends before it, and the next page begins with it. A sink that refuses the first
+    /// entity that it is shown makes no progress.
+    Refused,
 }
 
 /// The contract; see the invariants of this module.

@@ -11,6 +11,7 @@ mod catalog;
 mod check;
 pub mod embedded;
 pub mod engine;
+mod exposure;
 pub mod figures;
 pub mod memory;
 mod monotonic;
@@ -25,7 +26,8 @@ mod table_pages;
 
 pub use check::{CheckReport, CheckedTable, Problem, check_snapshot};
 pub use embedded::{Durability, Embedded, EmbeddedOptions, OpenError, RestoredFolder, check_folder};
-pub use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+pub use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, Intake, ReadError, Scan, ScanEnd, TableKey};
+pub use exposure::exposure;
 pub use figures::Figures;
 pub use memory::{Memory, RestoredMemory};
 pub use postgres::{Postgres, PostgresOptions};

@@ -9,7 +9,7 @@
 //! This module must not know where the entities are stored.
 
 use crate::cancellation::Cancellation;
-use crate::engine::{EntitySink, Fault, Scan, ScanEnd};
+use crate::engine::{EntitySink, Fault, Intake, Scan, ScanEnd};
 use crate::monotonic;
 use model::{EntityView, Filter, KeyRange, Position};
 use std::ops::ControlFlow;
@@ -76,10 +76,13 @@ impl<S: EntitySink> PageBuilder<S> {
         if self.full {
             return Ok(self.end_before(key));
         }
+        let intake = self.sink.entity(&entity);
+        if intake == Intake::Refused {
+            return Ok(self.end_before(key));
+        }
         self.taken += 1;
         self.taken_bytes += key.len() + record.len();
-        let sink_has_enough = self.sink.entity(&entity).is_break();
-        self.full = sink_has_enough || self.taken >= self.limit || self.taken_bytes >= self.byte_budget;
+        self.full = intake == Intake::TakenLast || self.taken >= self.limit || self.taken_bytes >= self.byte_budget;
         Ok(ControlFlow::Continue(()))
     }
 

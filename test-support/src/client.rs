@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, SystemTime};
-use wire::query::raw_comp;
+use wire::QueryOptions;
 use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 /// The development account, which a server without settings has.
@@ -61,6 +61,7 @@ fn sign(account: &str, key: &str, method: &str, path: &str, headers: &[(&str, &s
     let given =
         |name: &str| headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
     let (raw_path, query) = path.split_once('?').unwrap_or((path, ""));
+    let options = QueryOptions::parse(query);
     let signed = SignedRequest {
         method,
         content_md5: "",
@@ -68,7 +69,7 @@ fn sign(account: &str, key: &str, method: &str, path: &str, headers: &[(&str, &s
         date: given("x-ms-date").unwrap_or(&date),
         account,
         path: &format!("/{account}{raw_path}"),
-        comp: raw_comp(query),
+        comp: options.comp.as_deref(),
     };
     let signature = AccountKey::parse(key).unwrap().sign(&signed.string_to_sign(Scheme::SharedKey));
     let mut lines = vec![format!("{method} /{account}{path} HTTP/1.1")];

@@ -25,5 +25,5 @@ mod store_url;
 mod terminal;
 
 pub use runtime::stop_signal;
-pub use store_url::StoreUrl;
+pub use store_url::{StoreUrl, shows_password};
 pub use terminal::{print, report_error};

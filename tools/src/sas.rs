@@ -311,7 +311,11 @@ fn endpoint_of(url: &str, account: &AccountName) -> anyhow::Result<String> {
 
 /// The error for a field, with the option that it came from.
 fn option_error(error: SasError) -> anyhow::Error {
-    let SasError::Field(name) = error else { return error.into() };
+    let name = match error {
+        SasError::Field(name) => name,
+        SasError::ControlCharacter(name) => return control_character(name),
+        error => return error.into(),
+    };
     anyhow!(match name {
         "sp" => "--permissions has a letter that this kind of token does not have; see --help",
         "srt" => "--resources has letters of s, c and o",
@@ -322,6 +326,26 @@ fn option_error(error: SasError) -> anyhow::Error {
              2015-04-05 on",
         other => return SasError::Field(other).into(),
     })
+}
+
+/// The error for a field with a control character, which could stand for the end of a field in what is signed.
+fn control_character(field: &str) -> anyhow::Error {
+    let option = match field {
+        "si" => "--policy",
+        "spk" => "--from-partition",
+        "srk" => "--from-row",
+        "epk" => "--to-partition",
+        "erk" => "--to-row",
+        "sp" => "--permissions",
+        "srt" => "--resources",
+        "sip" => "--ip",
+        "spr" => "--protocol",
+        "sv" => "--signed-version",
+        other => other,
+    };
+    anyhow!(
+        "{option} has a control character, such as a line break or a tab: neither keys nor policies have any; leave it out"
+    )
 }
 
 #[cfg(test)]
@@ -408,6 +432,16 @@ mod tests {
             ("table Harvest --permissions r --expiry 1h --account other", "'other'"),
             ("table Harvest --permissions r --expiry 1h --key 3", "1..=2"),
             ("table Harvest --permissions r --expiry 1h --endpoint 127.0.0.1", "--endpoint"),
+            (
+                "table Harvest --permissions r --expiry 1h --from-partition a\nb",
+                "--from-partition has a control character",
+            ),
+            (
+                "table Harvest --permissions r --expiry 1h --from-partition a --from-row b\tc",
+                "--from-row has a control",
+            ),
+            ("table Harvest --permissions r --expiry 1h --to-partition a\u{9b}b", "--to-partition has a control"),
+            ("table Harvest --policy a\rb", "--policy has a control character"),
             ("account --permissions rz --expiry 1h", "--permissions"),
             ("account --permissions r --resources x --expiry 1h", "--resources"),
         ] {

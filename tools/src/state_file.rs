@@ -177,7 +177,7 @@ where
     fn save(&self, contents: &mut Contents<O, T>) -> anyhow::Result<()> {
         if let Some(path) = &self.path {
             let text = serde_json::to_vec_pretty(&contents.document).context("writing the state file")?;
-            replace_file(path, &text, 0o600)?;
+            replace_file(path, &text)?;
         }
         (contents.saved, contents.is_dirty) = (Some(clock::instant()), false);
         Ok(())

@@ -1,6 +1,7 @@
 //! The address of a database as an option.
 
 use serde::Deserialize;
+use std::env;
 use std::fmt;
 
 /// The address of a database. It may hold a password, so it is never shown.
@@ -18,4 +19,9 @@ impl fmt::Debug for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("StoreUrl(…)")
     }
+}
+
+/// Whether every user who lists the processes of this machine can read the password in the address of a database.
+pub fn shows_password(url: &str) -> bool {
+    store::postgres::has_password(url) && env::args().any(|argument| argument.contains(url))
 }

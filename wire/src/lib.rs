@@ -26,6 +26,7 @@ pub mod select;
 pub mod service_properties;
 pub mod service_stats;
 pub mod signing;
+pub mod size;
 pub mod target;
 pub mod uri;
 pub mod version;

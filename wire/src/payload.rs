@@ -148,6 +148,7 @@ pub fn write_table_set<'t>(out: &mut Vec<u8>, context: ResponseContext<'_>, tabl
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::size::{EntityBounds, UnwrittenEntity};
     use model::{EdmValue, EntityKey, Guid, KeyText, Record, RecordBuilder};
     use proptest::prelude::*;
 
@@ -228,10 +229,20 @@ mod tests {
             version,
             now: DateTime::MAX,
         };
-        let context = EntityContext { response, table: "cars", select: None };
-        let mut out = Vec::new();
-        write_single_entity(&mut out, &context, &EntityView::of(key, record).unwrap()).unwrap();
-        out
+        let select = Select::parse("missing,é,another").unwrap();
+        let view = EntityView::of(key, record).unwrap();
+        for select in [Some(&select), None] {
+            let context = EntityContext { response, table: "cars", select };
+            let mut out = Vec::new();
+            write_single_entity(&mut out, &context, &view).unwrap();
+            let most = EntityBounds::of(&context).measured(&UnwrittenEntity::stored(&view));
+            assert!(out.len() <= most, "{} bytes, and {most} were expected at most", out.len());
+            assert!(most <= EntityBounds::of(&context).unmeasured(&UnwrittenEntity::stored(&view)));
+            if select.is_none() {
+                return out;
+            }
+        }
+        unreachable!("the last projection is none")
     }
 
     fn read(format: Format, body: &[u8], timestamp: DateTime) -> (EntityKey, Record) {
@@ -260,6 +271,25 @@ mod tests {
                     let again = read(to, &written(to, &key_read, &record_read), timestamp);
                     prop_assert_eq!(again, (key.clone(), record.clone()), "{:?} to {:?}", from, to);
                 }
+            }
+        }
+
+        /// As many escapes as there can be, in an entity that is measured and in one that is not.
+        #[test]
+        fn an_entity_of_escapes_is_not_longer_than_its_bound(
+            character in prop_oneof![Just('\u{7F}'), Just('\u{1}'), Just('<'), Just('"'), Just('é'), Just('\u{FFFE}'), Just('😀')],
+            (name, value, key) in (1..80_usize, 0..2000_usize, 0..200_usize),
+            properties in 0..20_usize,
+        ) {
+            let text = |count| character.to_string().repeat(count);
+            let key = text(if "<\"é😀".contains(character) { key } else { 0 });
+            let key = EntityKey { partition: KeyText::new(&key).unwrap(), row: KeyText::new(&key).unwrap() };
+            let name = if character.is_alphabetic() { text(name) } else { "n".repeat(name) };
+            let names: Vec<String> = (0..properties).map(|index| format!("{name}{index}")).collect();
+            let values = [Value::String(text(value)), Value::Double(f64::NEG_INFINITY), Value::Binary(vec![0; value])];
+            let record = named_record(names.iter().map(String::as_str).zip(values.iter().cycle()));
+            for format in TYPED {
+                written(format, &key, &record);
             }
         }
 

@@ -8,7 +8,8 @@ use model::limits::{PAGE_RESULTS_MAX, REQUEST_TIMEOUT_SECONDS_MAX};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// The query options of a request, decoded and not yet interpreted.
+/// The query options of a request, decoded and not yet interpreted. Whoever needs an option reads it here, authentication
+/// like routing, so that what was signed is what is done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryOptions<'a> {
     /// `$filter`
@@ -27,8 +28,8 @@ pub struct QueryOptions<'a> {
     pub comp: Option<Cow<'a, str>>,
     /// `restype`
     pub restype: Option<Cow<'a, str>>,
-    /// Whether there is a `sig`, so that the request carries a shared access signature.
-    pub has_signature: bool,
+    /// `sig`: the signature of a shared access signature.
+    pub signature: Option<Cow<'a, str>>,
     /// `sv`: the version of a shared access signature.
     pub signed_version: Option<Cow<'a, str>>,
     /// `api-version`: the version of a request with a shared access signature.
@@ -44,9 +45,8 @@ impl<'a> QueryOptions<'a> {
     /// Splits and decodes a raw query string. Nothing is refused here, since authentication comes first.
     pub fn parse(query: &'a str) -> Self {
         let mut options = Self::default();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            match (form_decode(name), form_decode(value)) {
+        for (name, value) in pairs(query) {
+            match (name, form_decode(value)) {
                 (Some(name), Some(value)) => options.set(&name, value),
                 _ => options.undecodable = true,
             }
@@ -64,12 +64,14 @@ impl<'a> QueryOptions<'a> {
             "NextRowKey" => &mut self.next_row_key,
             "NextTableName" => &mut self.next_table_name,
             _ if name.eq_ignore_ascii_case("sig") => {
-                self.has_signature = true;
+                self.signature.get_or_insert(value);
                 return;
             }
-            // The first one counts, as for every field of a signature (08 §1).
+            // The first one that is not empty counts, as for every field of a signature (08 §1).
             _ if name.eq_ignore_ascii_case("sv") => {
-                self.signed_version.get_or_insert(value);
+                if self.signed_version.as_deref().is_none_or(str::is_empty) {
+                    self.signed_version = Some(value);
+                }
                 return;
             }
             _ if name.eq_ignore_ascii_case("api-version") => &mut self.api_version,
@@ -81,7 +83,9 @@ impl<'a> QueryOptions<'a> {
                 return;
             }
         };
-        self.repeated |= slot.replace(value).is_some();
+        // The first one is signed (07 §6); [`Self::check`] refuses the others once the signature is known to be right.
+        self.repeated |= slot.is_some();
+        slot.get_or_insert(value);
     }
 
     /// Refuses query strings that cannot be decoded and options that are given twice.
@@ -127,14 +131,12 @@ impl<'a> QueryOptions<'a> {
     }
 }
 
-/// The value of the `comp` parameter as it enters a signature: as sent, the first one, name in any case (07 §6).
-pub fn raw_comp(query: &str) -> Option<&str> {
-    if query.is_empty() {
-        return None;
-    }
-    query.split('&').find_map(|pair| {
+/// The names and values of a raw query string in their order: the names decoded, `None` if one is not UTF-8; the values as
+/// sent.
+pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (Option<Cow<'_, str>>, &str)> {
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        name.eq_ignore_ascii_case("comp").then_some(value)
+        (form_decode(name), value)
     })
 }
 
@@ -153,7 +155,31 @@ mod tests {
         assert_eq!(options.comp.as_deref(), Some("acl"));
         assert_eq!((options.top(), options.timeout()), (Ok(5), Ok(Duration::from_secs(7))));
         assert_eq!((options.check(), options.check_supported()), (Ok(()), Ok(())));
-        assert_eq!(raw_comp("a=b&COMP=a%20b&comp=c"), Some("a%20b"));
+    }
+
+    #[test]
+    fn an_option_is_the_same_however_its_name_and_value_are_escaped() {
+        for query in ["comp=acl", "COMP=acl", "%63omp=acl", "%63%6F%6d%70=%61cl", "x=1&Com%50=acl"] {
+            assert_eq!(QueryOptions::parse(query).comp.as_deref(), Some("acl"), "{query}");
+        }
+        for query in ["", "com=acl", "comp%00=acl", "+comp=acl", "comp%FF=acl", "%2563omp=acl", "x=comp=acl"] {
+            assert_eq!(QueryOptions::parse(query).comp, None, "{query}");
+        }
+        for query in ["sig=x", "si%67=x", "%53IG"] {
+            assert!(QueryOptions::parse(query).has_signature, "{query}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_two_counts() {
+        for query in ["comp=acl&comp=stats", "%63omp=acl&comp=stats", "COMP=acl&comp=stats"] {
+            let options = QueryOptions::parse(query);
+            assert_eq!(options.comp.as_deref(), Some("acl"), "{query}");
+            assert_eq!(options.check(), Err(ErrorCode::InvalidInput.into()), "{query}");
+        }
+        let options = QueryOptions::parse("sv=&s%76=2019-02-02&sv=2012-02-12");
+        assert_eq!(options.signed_version.as_deref(), Some("2019-02-02"));
+        assert_eq!(options.check(), Ok(()));
     }
 
     #[test]

@@ -119,7 +119,7 @@ pub struct SignedRequest<'a> {
     pub account: &'a str,
     /// The path as sent.
     pub path: &'a str,
-    /// The value of the `comp` parameter as sent.
+    /// The query option `comp`, decoded (`QueryOptions::comp`).
     pub comp: Option<&'a str>,
 }
 

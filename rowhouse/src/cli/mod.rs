@@ -227,17 +227,24 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_QUERY_SECONDS", value_name = "SECONDS")]
     pub query_seconds: Option<u64>,
 
-    /// Most connections at one time [default: 10000]; further ones wait
+    /// Most connections at one time [default: 10000]; for a further one, the connection is closed that has waited longest
+    /// without a request, and if all have requests, it waits
     #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS", value_name = "COUNT")]
     pub max_connections: Option<usize>,
+
+    /// Most connections of one address, or of one IPv6 network of 64 bits, at one time [default: no limit]; further ones are
+    /// refused
+    #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS_PER_ADDRESS", value_name = "COUNT")]
+    pub max_connections_per_address: Option<usize>,
 
     /// Most requests in work at one time [default: 1024]; further ones wait for up to a second, and are then refused with
     /// 503 (server busy)
     #[arg(long, env = "ROWHOUSE_MAX_REQUESTS", value_name = "COUNT")]
     pub max_requests: Option<usize>,
 
-    /// Memory for the bodies of requests and responses, in MiB [default: 512, at least 16]; requests that need more wait for
-    /// up to a second, and are then refused with 503 (server busy), except for the response to a completed write
+    /// Memory for the bodies of requests and responses, in MiB [default: 512, at least 16]; one account can hold half
+    /// of it, one signature or token a quarter; requests that need more wait for up to a second, and are then refused with 503
+    /// (server busy)
     #[arg(long, env = "ROWHOUSE_BODY_MIB", value_name = "MIB")]
     pub body_mib: Option<usize>,
 
@@ -255,7 +262,8 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_LOG", value_name = "LEVEL")]
     pub log: Option<String>,
 
-    /// Serve other machines although everybody knows the development account's key
+    /// Serve other machines although everybody knows the development account's key, under any host name. Without it,
+    /// requests for that account must name this machine or a domain of --domain, which keeps web pages from it
     #[arg(long, env = "ROWHOUSE_ALLOW_DEVELOPMENT_KEY_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub allow_development_key_on_network: Option<bool>,
 
@@ -377,6 +385,7 @@ impl ServeArgs {
             stats_on_primary: self.stats_on_primary.or(file.stats_on_primary),
             query_seconds: self.query_seconds.or(file.query_seconds),
             max_connections: self.max_connections.or(file.max_connections),
+            max_connections_per_address: self.max_connections_per_address.or(file.max_connections_per_address),
             max_requests: self.max_requests.or(file.max_requests),
             body_mib: self.body_mib.or(file.body_mib),
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),

@@ -27,13 +27,16 @@ mod hostile;
 mod lifecycle;
 mod overload;
 mod package;
+mod private;
 mod quotas;
 mod sandbox;
 mod secondary;
+mod signatures;
 mod soak;
 mod structure;
 mod throttling;
 mod upgrade;
+mod web_pages;
 
 use test_support::Program;
 

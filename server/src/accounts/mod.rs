@@ -9,7 +9,8 @@ pub(crate) use quota::ContentLimit;
 pub use quota::{Quota, QuotaSection};
 
 use crate::reload::Files;
-use anyhow::{Context, bail, ensure};
+use crate::toml_file::parse_toml;
+use anyhow::{Context, anyhow, bail, ensure};
 use model::AccountName;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -27,6 +28,8 @@ pub struct Accounts {
     keys: HashMap<AccountName, Vec<AccountKey>>,
     /// Of those that have a quota of their own.
     quotas: HashMap<AccountName, Quota>,
+    /// Of those with the well-known key, with which everybody can sign; mostly none.
+    well_known: Vec<AccountName>,
     is_development: bool,
 }
 
@@ -51,20 +54,20 @@ impl Accounts {
     /// The well-known development account alone.
     pub fn development() -> Self {
         let name = AccountName::new(DEVELOPMENT_ACCOUNT).expect("the name follows the rules");
-        let key = AccountKey::parse(DEVELOPMENT_KEY).expect("the key is Base64");
-        Self { keys: HashMap::from([(name, vec![key])]), quotas: HashMap::new(), is_development: true }
+        let keys = HashMap::from([(name, vec![development_key()])]);
+        Self { well_known: well_known(&keys), keys, quotas: HashMap::new(), is_development: true }
     }
 
     /// Reads a file of `[[account]]` sections with `name`, `key1` and, optionally, `key2` and a section `quota`.
     pub fn from_file(files: &Files<1>) -> anyhow::Result<Self> {
         let ([path], [content]) = (&files.paths, &files.contents);
-        // The parser's error would quote the wrong line, and with it a key.
-        let Ok(file) = toml::from_slice::<AccountFile>(content) else {
-            bail!(
-                "{} is not an account file; write sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"",
+        let text = std::str::from_utf8(content).context("it is not UTF-8");
+        let file: AccountFile = text.and_then(parse_toml).map_err(|error| {
+            anyhow!(
+                "{} is not an account file: {error}; write sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"",
                 path.display()
-            );
-        };
+            )
+        })?;
         let quota = |entry: &AccountEntry| Some((AccountName::new(&entry.name)?, entry.quota?.quota()));
         let quotas = file.account.iter().filter_map(quota).collect();
         let entries = file
@@ -100,7 +103,7 @@ impl Accounts {
             ensure!(accounts.insert(account, keys).is_none(), "account '{name}' is given twice: remove one of them");
         }
         ensure!(!accounts.is_empty(), "there is no account: give at least one");
-        Ok(Self { keys: accounts, quotas: HashMap::new(), is_development: false })
+        Ok(Self { well_known: well_known(&accounts), keys: accounts, quotas: HashMap::new(), is_development: false })
     }
 
     /// The keys of an account; `None` if there is no such account.
@@ -120,8 +123,12 @@ impl Accounts {
 
     /// Whether a key of some account is the well-known one, with which everybody can sign.
     pub fn have_well_known_key(&self) -> bool {
-        let well_known = AccountKey::parse(DEVELOPMENT_KEY).expect("the key is Base64").sign("");
-        self.keys.values().flatten().any(|key| key.sign("") == well_known)
+        !self.well_known.is_empty()
+    }
+
+    /// Whether a key of this account is the well-known one.
+    pub(crate) fn has_well_known_key(&self, account: &AccountName) -> bool {
+        self.well_known.contains(account)
     }
 
     /// The connection string for client libraries. It shows a key only if that is the well-known one of the development
@@ -134,6 +141,17 @@ impl Accounts {
             "DefaultEndpointsProtocol={protocol};AccountName={name};AccountKey={key};TableEndpoint={endpoint}/{name};"
         )
     }
+}
+
+fn development_key() -> AccountKey {
+    AccountKey::parse(DEVELOPMENT_KEY).expect("the key is Base64")
+}
+
+/// The accounts with the well-known key.
+fn well_known(accounts: &HashMap<AccountName, Vec<AccountKey>>) -> Vec<AccountName> {
+    let well_known = development_key().sign("");
+    let has_it = |keys: &[AccountKey]| keys.iter().any(|key| key.sign("") == well_known);
+    accounts.iter().filter(|(_, keys)| has_it(keys)).map(|(account, _)| account.clone()).collect()
 }
 
 #[cfg(test)]

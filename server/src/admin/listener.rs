@@ -3,40 +3,39 @@
 //! They have limits of their own, so that operators can connect while clients use up theirs.
 
 use super::{Admin, routes};
+use crate::clock;
 use crate::connection::idle_timeout::{IdleTimeout, poll_in_intervals};
 use crate::connection::slow_reader::MonitoredStream;
+use crate::connection::watch::ConnectionWatch;
+use crate::limits::connections::{ConnectionRegistry, OpenConnection};
+use crate::service::RequestAborted;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use model::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_HEAD_BYTES_MAX, ADMIN_IDLE_SECONDS_MAX, ADMIN_REQUEST_SECONDS_MAX};
+use model::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_HEAD_BYTES_MAX, ADMIN_IDLE_SECONDS_MAX};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 
-/// How long a client may take for the head of a request, and a connection may be idle.
-const HEAD_TIME: Duration = Duration::from_secs(ADMIN_IDLE_SECONDS_MAX);
-/// How long a client may leave its response unread.
-const BLOCKED_TIME_MAX: Duration = Duration::from_secs(ADMIN_REQUEST_SECONDS_MAX);
-/// How often these limits are checked on each connection.
-const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// How long a connection may be idle.
+const IDLE_TIME: Duration = Duration::from_secs(ADMIN_IDLE_SECONDS_MAX);
+/// How often each connection is looked at. A client has between one and two of these for the head of a request.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How long to wait when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves connections until the process ends.
 pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
-    let permits = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
+    // They do not count as connections of clients.
+    let connections = ConnectionRegistry::new(ADMIN_CONNECTIONS_MAX, None, Arc::default());
     let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     loop {
-        let permit = Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let admin = Arc::clone(&admin);
-                tokio::spawn(async move {
-                    serve_one(stream, admin, is_local).await;
-                    drop(permit);
-                });
+            Ok((stream, peer)) => {
+                let Some(place) = connections.admit(peer.ip()).await else { continue };
+                let state = place.state();
+                state.set_task(tokio::spawn(serve_one(stream, place, Arc::clone(&admin), is_local)).abort_handle());
             }
             Err(error) => {
                 warn!("accepting an admin connection failed: {error}");
@@ -46,19 +45,26 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
     }
 }
 
-async fn serve_one(stream: TcpStream, admin: Arc<Admin>, is_local: bool) {
+async fn serve_one(stream: TcpStream, place: OpenConnection, admin: Arc<Admin>, is_local: bool) {
+    let state = place.state();
     let handler = service_fn(move |request| {
-        let admin = Arc::clone(&admin);
-        async move { routes::handle(&admin, is_local, request).await }
+        let (in_progress, admin) = (state.begin_request(clock::instant()), Arc::clone(&admin));
+        async move {
+            let _in_progress = in_progress.ok_or(RequestAborted)?;
+            Ok::<_, RequestAborted>(routes::handle(&admin, is_local, request).await)
+        }
     });
-    let (stream, monitor) = MonitoredStream::new(stream);
+    let (stream, monitor) = MonitoredStream::new(stream, place.state());
+    let mut watch = ConnectionWatch::new(place.state(), monitor);
     let connection = http1::Builder::new()
         .timer(IdleTimeout)
-        .header_read_timeout(HEAD_TIME)
+        .header_read_timeout(IDLE_TIME)
         .max_buf_size(ADMIN_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), handler);
-    match poll_in_intervals(connection, POLL_INTERVAL, || monitor.is_blocked_longer_than(BLOCKED_TIME_MAX)).await {
-        Some(Ok(())) | None => {}
-        Some(Err(error)) => debug!("an admin connection ended: {error}"),
+    match poll_in_intervals(connection, LOOK_INTERVAL, || watch.look()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => debug!("an admin connection ended: {error}"),
+        Err(reason) => debug!("an admin connection is closed: {reason}"),
     }
+    drop(place);
 }

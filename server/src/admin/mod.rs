@@ -13,9 +13,10 @@ mod routes;
 pub(crate) use listener::serve;
 
 use crate::clock;
-use crate::limits::admission::AdmissionFigures;
+use crate::limits::LimitFigures;
+use crate::limits::connections::ConnectionCounters;
 use crate::telemetry::log::LogControl;
-use crate::telemetry::metrics::{ConnectionCounters, Metrics, MetricsSnapshot};
+use crate::telemetry::metrics::{Metrics, MetricsSnapshot};
 use crate::telemetry::traces::Tracer;
 use model::limits::READINESS_SECONDS_MAX;
 use std::fmt;
@@ -66,7 +67,7 @@ impl ServerStage {
 /// What the admin listener reads of a service, whatever its engine.
 pub(crate) trait ObservedService: Send + Sync {
     /// The figures of the engine and of admission. May block: for a moment, or for as long as the disk hangs.
-    fn figures(&self) -> (Figures, AdmissionFigures);
+    fn figures(&self) -> (Figures, LimitFigures);
 
     /// Makes one small read of the storage.
     fn probe(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
@@ -114,7 +115,7 @@ impl Admin {
     ///
     /// They are read on a thread that may block, by one task at a time: while a disk hangs, one thread waits for it, however
     /// many requests come.
-    async fn figures(&self) -> Option<(Figures, AdmissionFigures)> {
+    async fn figures(&self) -> Option<(Figures, LimitFigures)> {
         let service = Arc::clone(self.service.get()?);
         let figures = timeout(STORAGE_TIME_MAX, async {
             let permit = Arc::clone(&self.figures_permit).acquire_owned().await.ok()?;

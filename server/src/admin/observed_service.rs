@@ -1,7 +1,7 @@
 //! What the admin listener reads of a [`Service`], whatever its engine.
 
 use super::ObservedService;
-use crate::limits::admission::AdmissionFigures;
+use crate::limits::LimitFigures;
 use crate::service::Service;
 use model::{AccountName, TableName};
 use std::pin::Pin;
@@ -11,8 +11,9 @@ use store::{Engine, Figures, TableKey};
 const READINESS: &str = "readiness";
 
 impl<E: Engine> ObservedService for Service<E> {
-    fn figures(&self) -> (Figures, AdmissionFigures) {
-        (self.engine.figures(), self.admission.figures())
+    fn figures(&self) -> (Figures, LimitFigures) {
+        let limits = LimitFigures { requests: self.admission.figures(), memory_bytes: self.memory.figures() };
+        (self.engine.figures(), limits)
     }
 
     fn probe(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {

@@ -94,7 +94,7 @@ impl ReadinessReport {
 mod tests {
     use super::super::ObservedService;
     use super::*;
-    use crate::limits::admission::AdmissionFigures;
+    use crate::limits::LimitFigures;
     use crate::telemetry::log::LogControl;
     use crate::telemetry::metrics::Metrics;
     use std::pin::Pin;
@@ -110,7 +110,7 @@ mod tests {
     }
 
     impl ObservedService for Hanging {
-        fn figures(&self) -> (Figures, AdmissionFigures) {
+        fn figures(&self) -> (Figures, LimitFigures) {
             self.asked.fetch_add(1, Ordering::Relaxed);
             let _works_again = self.disk.lock().unwrap().recv();
             Default::default()

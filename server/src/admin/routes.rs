@@ -11,7 +11,6 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use model::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_REQUEST_SECONDS_MAX};
 use serde_json::{Map, Value};
-use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::timeout;
 use tracing::error;
@@ -32,16 +31,12 @@ const INDEX: &str = "\
 
 /// Handles one request. If the listener is reachable from this machine only, the request must name an IP address or
 /// `localhost` as its host (`host.rs`).
-pub(super) async fn handle(
-    admin: &Admin,
-    is_local: bool,
-    request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+pub(super) async fn handle(admin: &Admin, is_local: bool, request: Request<Incoming>) -> Response<Full<Bytes>> {
     if is_local && !host::is_local(&request) {
-        return Ok(text(StatusCode::FORBIDDEN, host::REFUSAL));
+        return text(StatusCode::FORBIDDEN, host::REFUSAL);
     }
     let response = timeout(TIME, route(admin, request)).await;
-    Ok(response.unwrap_or_else(|_| text(StatusCode::SERVICE_UNAVAILABLE, "the response took too long\n")))
+    response.unwrap_or_else(|_| text(StatusCode::SERVICE_UNAVAILABLE, "the response took too long\n"))
 }
 
 async fn route(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes>> {

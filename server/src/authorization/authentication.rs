@@ -13,7 +13,6 @@ use std::sync::LazyLock;
 use std::time::Duration;
 use store::Engine;
 use wire::ErrorCode;
-use wire::query::raw_comp;
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, parse_date};
 
 /// Checks the credential of a request and returns what it allows. Sets `kind`, whether the credential is valid or not.
@@ -39,7 +38,7 @@ pub(crate) async fn authenticate(
             *kind = CredentialKind::SharedKey;
             shared_key(accounts, incoming, header)
         }
-        None if incoming.options.has_signature => {
+        None if incoming.options.signature.is_some() => {
             *kind = CredentialKind::SharedAccessSignature;
             shared_access::authenticate(engine, accounts, incoming).await
         }
@@ -101,7 +100,7 @@ fn signed<'a>(path: &'a str, date: &'a str, incoming: &'a IncomingRequest<'a>) -
         date,
         account: incoming.target.account.as_ref().map_or("", |account| account.as_str()),
         path,
-        comp: raw_comp(incoming.raw_query),
+        comp: incoming.options.comp.as_deref(),
     }
 }
 
@@ -187,7 +186,8 @@ mod tests {
         let step = Duration::from_secs(attempt.seconds_later.unsigned_abs());
         let now = if attempt.seconds_later < 0 { signed_at - step } else { signed_at + step };
         let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
-        let incoming = IncomingRequest { now, ..IncomingRequest::new(&parts, connection, &[]) };
+        let incoming =
+            IncomingRequest { now, ..IncomingRequest::new(&parts, connection, crate::clock::instant(), &[]) };
         shared_key(&accounts, &incoming, &authorization)
             .map_err(|failure| failure.source.map(|source| source.to_string()))
     }

@@ -10,6 +10,7 @@ mod authentication;
 mod bearer;
 pub(crate) mod oauth;
 mod shared_access;
+pub(crate) mod web_page;
 
 pub(crate) use authentication::authenticate;
 

@@ -87,7 +87,7 @@ mod tests {
         let (parts, ()) =
             http::Request::get(format!("{path}?{query}")).header("host", "127.0.0.1").body(()).unwrap().into_parts();
         let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
-        let incoming = IncomingRequest::new(&parts, connection, &[]);
+        let incoming = IncomingRequest::new(&parts, connection, crate::clock::instant(), &[]);
         let grant = authenticate(engine, &accounts, &incoming).await;
         grant.map(|grant| grant.scope).map_err(|failure| failure.source.unwrap().to_string())
     }

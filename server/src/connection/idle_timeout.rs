@@ -41,20 +41,20 @@ impl Future for Deadline {
     }
 }
 
-/// Drives a connection, and polls it in intervals even if nothing happens on it; `None` if it is given up.
-pub(crate) async fn poll_in_intervals<C: Future>(
+/// Drives a connection, and polls it in intervals even if nothing happens on it, until it ends or is given up.
+pub(crate) async fn poll_in_intervals<C: Future, G>(
     connection: C,
     interval: Duration,
-    is_given_up: impl Fn() -> bool,
-) -> Option<C::Output> {
+    mut give_up: impl FnMut() -> Option<G>,
+) -> Result<C::Output, G> {
     let mut connection = pin!(connection);
     let mut ticks = tokio::time::interval(interval);
     loop {
         tokio::select! {
             biased;
-            ended = &mut connection => return Some(ended),
-            _ = ticks.tick() => if is_given_up() {
-                return None;
+            ended = &mut connection => return Ok(ended),
+            _ = ticks.tick() => if let Some(reason) = give_up() {
+                return Err(reason);
             }
         }
     }
@@ -86,7 +86,7 @@ mod tests {
             .serve_connection(TokioIo::new(server), service_fn(respond));
         let began = tokio::time::Instant::now();
         let served = tokio::spawn(async move {
-            poll_in_intervals(connection, POLL_INTERVAL, || false).await.is_some_and(|ended| ended.is_ok())
+            poll_in_intervals(connection, POLL_INTERVAL, || None::<()>).await.is_ok_and(|ended| ended.is_ok())
         });
         client.write_all(sent).await.unwrap();
         let mut received = Vec::new();

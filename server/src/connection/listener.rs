@@ -3,12 +3,14 @@
 //! A TLS handshake runs in a task of its own, so a client that is slow or fails delays no other. It counts as a connection
 //! from the first packet on.
 
-use crate::connection::idle_timeout::{IdleTimeout, poll_in_intervals};
-use crate::connection::slow_reader::MonitoredStream;
+use super::idle_timeout::{IdleTimeout, poll_in_intervals};
+use super::slow_reader::MonitoredStream;
+use super::watch::{ConnectionWatch, GivenUp};
+use crate::clock;
+use crate::limits::connections::{ConnectionCounters, ConnectionRegistry, OpenConnection};
 use crate::reload::Live;
 use crate::request::ConnectionInfo;
-use crate::service::Service;
-use crate::telemetry::metrics::{ConnectionCounters, OpenConnection};
+use crate::service::{RequestAborted, Service};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -16,23 +18,21 @@ use hyper_util::server::graceful::GracefulShutdown;
 use rustls::ServerConfig;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Engine;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-/// How long a client may take to send the head of a request, and how long a connection may be idle.
-const HEAD_TIME: Duration = Duration::from_secs(120);
-/// How long a client may leave its response unread.
-const BLOCKED_TIME_MAX: Duration = Duration::from_secs(60);
-/// How often these limits are checked on each connection.
-const POLL_INTERVAL: Duration = Duration::from_secs(15);
+/// How long a connection may be idle between two requests.
+const IDLE_TIME: Duration = Duration::from_secs(120);
+/// How often each connection is looked at. A client has between one and two of these for the head of a request.
+const LOOK_INTERVAL: Duration = Duration::from_secs(15);
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Most bytes of a request's head: the longest target and as much again for headers.
@@ -45,16 +45,16 @@ pub(crate) struct ListenerSettings {
     pub(crate) listener: TcpListener,
     /// The TLS settings of new connections; `None` for plain HTTP. An accepted connection keeps those it began with.
     pub(crate) tls: Option<Arc<Live<ServerConfig>>>,
-    pub(crate) connections_max: usize,
-    pub(crate) connections: Arc<ConnectionCounters>,
+    pub(crate) connections: Arc<ConnectionRegistry>,
+    pub(crate) counters: Arc<ConnectionCounters>,
     pub(crate) shutdown_time: Duration,
 }
 
-/// A connection that was accepted, with its permit.
+/// A connection that was accepted, with its place.
 struct AcceptedConnection<S> {
     stream: S,
     peer: SocketAddr,
-    permit: (OwnedSemaphorePermit, OpenConnection),
+    place: OpenConnection,
 }
 
 /// Serves connections until `stop` is done; then lets requests finish, but no longer than the shutdown time.
@@ -63,48 +63,52 @@ pub(crate) async fn serve<E: Engine>(
     service: Arc<Service<E>>,
     stop: impl Future<Output = ()>,
 ) {
-    let ListenerSettings { listener, tls, connections_max, connections, shutdown_time } = listening;
-    let permits = Arc::new(Semaphore::new(connections_max.min(Semaphore::MAX_PERMITS)));
+    let ListenerSettings { listener, tls, connections, counters, shutdown_time } = listening;
     let graceful = GracefulShutdown::new();
     let mut handshakes = JoinSet::new();
-    let mut stop = std::pin::pin!(stop);
+    let mut stop = pin!(stop);
+    // Kept from one turn to the next, since it may hold a connection for which there is no place yet.
+    let mut accepting = Box::pin(accept(&listener, &connections));
     loop {
         tokio::select! {
             () = &mut stop => break,
-            accepted = accept(&listener, &permits, &connections) => match &tls {
-                None => serve_one(accepted, false, &service, &graceful, &connections),
-                Some(tls) => {
-                    let acceptor = TlsAcceptor::from(tls.current());
-                    handshakes.spawn(handshake(acceptor, accepted, Arc::clone(&connections)));
+            accepted = &mut accepting => {
+                accepting.set(accept(&listener, &connections));
+                match &tls {
+                    None => serve_one(accepted, false, &service, &graceful, &counters),
+                    Some(tls) => {
+                        let (acceptor, state) = (TlsAcceptor::from(tls.current()), accepted.place.state());
+                        state.set_task(handshakes.spawn(handshake(acceptor, accepted, Arc::clone(&counters))));
+                    }
                 }
             },
             Some(done) = handshakes.join_next() => if let Ok(Some(accepted)) = done {
-                serve_one(accepted, true, &service, &graceful, &connections);
+                serve_one(accepted, true, &service, &graceful, &counters);
             },
         }
     }
     // No request was read from these.
+    drop(accepting);
     drop((listener, handshakes));
     if tokio::time::timeout(shutdown_time, graceful.shutdown()).await.is_err() {
         warn!("requests that did not finish within {} s are aborted", shutdown_time.as_secs());
     }
 }
 
-/// The next connection, once a permit is free; until then it waits in the queue of the operating system.
-async fn accept(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-    connections: &Arc<ConnectionCounters>,
-) -> AcceptedConnection<TcpStream> {
-    let permit = Arc::clone(permits).acquire_owned().await.expect("the semaphore is never closed");
+/// The next connection, once there is a place for it.
+async fn accept(listener: &TcpListener, connections: &Arc<ConnectionRegistry>) -> AcceptedConnection<TcpStream> {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
+                let Some(place) = connections.admit(peer.ip()).await else {
+                    debug!("the connection from {peer} is refused: the address has as many as it may have");
+                    continue;
+                };
                 // If this fails the connection is lost already, which shows when it is read.
                 if let Err(error) = stream.set_nodelay(true) {
                     debug!("the connection from {peer} is lost: {error}");
                 }
-                return AcceptedConnection { stream, peer, permit: (permit, connections.accept()) };
+                return AcceptedConnection { stream, peer, place };
             }
             Err(error) => {
                 warn!("accepting a connection failed: {error}");
@@ -114,19 +118,19 @@ async fn accept(
     }
 }
 
-/// The encrypted connection; `None` if the handshake fails, which also frees the permit.
+/// The encrypted connection; `None` if the handshake fails, which also frees the place.
 async fn handshake(
     acceptor: TlsAcceptor,
     accepted: AcceptedConnection<TcpStream>,
-    connections: Arc<ConnectionCounters>,
+    counters: Arc<ConnectionCounters>,
 ) -> Option<AcceptedConnection<TlsStream<TcpStream>>> {
-    let AcceptedConnection { stream, peer, permit } = accepted;
+    let AcceptedConnection { stream, peer, place } = accepted;
     match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => return Some(AcceptedConnection { stream, peer, permit }),
+        Ok(Ok(stream)) => return Some(AcceptedConnection { stream, peer, place }),
         Ok(Err(error)) => debug!("the TLS handshake with {peer} failed: {error}"),
         Err(_) => debug!("the TLS handshake with {peer} took longer than {} s", HANDSHAKE_TIME.as_secs()),
     }
-    connections.handshake_failed();
+    counters.handshake_failed();
     None
 }
 
@@ -135,34 +139,48 @@ fn serve_one<S, E>(
     is_tls: bool,
     service: &Arc<Service<E>>,
     graceful: &GracefulShutdown,
-    connections: &Arc<ConnectionCounters>,
+    counters: &Arc<ConnectionCounters>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     E: Engine,
 {
-    let AcceptedConnection { stream, peer, permit } = accepted;
+    let AcceptedConnection { stream, peer, place } = accepted;
     let info = ConnectionInfo { peer, is_tls };
-    let service = Arc::clone(service);
+    let (service, state) = (Arc::clone(service), place.state());
+    let (stream, monitor) = MonitoredStream::new(stream, place.state());
+    let mut watch = ConnectionWatch::new(place.state(), monitor);
     // Boxed, because the HTTP library keeps room for the whole future in every connection, idle or not.
-    let handler = service_fn(move |request| Box::pin(Arc::clone(&service).handle(request, info)));
-    let (stream, monitor) = MonitoredStream::new(stream);
+    let handler = service_fn(move |request| {
+        let started = clock::instant();
+        let in_progress = state.begin_request(started);
+        let service = Arc::clone(&service);
+        Box::pin(async move {
+            let in_progress = in_progress.ok_or(RequestAborted)?;
+            let mut response = service.handle(request, info, started).await?;
+            response.body_mut().hold(in_progress);
+            Ok::<_, RequestAborted>(response)
+        })
+    });
     let connection = http1::Builder::new()
         .timer(IdleTimeout)
-        .header_read_timeout(HEAD_TIME)
+        .header_read_timeout(IDLE_TIME)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), handler);
     // Boxed, because every function that passes a future on by value has room for all of it.
     let connection = Box::pin(graceful.watch(connection));
-    let connections = Arc::clone(connections);
-    tokio::spawn(async move {
-        match poll_in_intervals(connection, POLL_INTERVAL, || monitor.is_blocked_longer_than(BLOCKED_TIME_MAX)).await {
-            Some(Ok(())) => {}
-            Some(Err(error)) => debug!("a connection ended: {error}"),
-            None => {
-                connections.count_slow_reader();
-                debug!("the connection of {peer} is closed, because the client does not read its response");
+    let (state, counters) = (place.state(), Arc::clone(counters));
+    let task = tokio::spawn(async move {
+        match poll_in_intervals(connection, LOOK_INTERVAL, || watch.look()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => debug!("a connection ended: {error}"),
+            Err(reason) => {
+                if reason == GivenUp::SlowReader {
+                    counters.count_slow_reader();
+                }
+                debug!("the connection of {peer} is closed: {reason}");
             }
         }
-        drop(permit);
+        drop(place);
     });
+    state.set_task(task.abort_handle());
 }

@@ -1,6 +1,8 @@
-//! Clients that do not read their responses: how long a connection has been unable to send.
+//! Clients that do not read their responses, or too slowly: how much a connection has sent since it was unable to send more.
 
 use crate::clock;
+use crate::limits::connections::ConnectionState;
+use model::limits::{RESPONSE_BYTES_PER_SECOND_MIN, RESPONSE_PROGRESS_SECONDS};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,12 +11,19 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Knows since when a connection has been unable to send.
+/// How much a client must read in [`PROGRESS_TIME`] while its connection is unable to send, in bytes.
+const PROGRESS_BYTES_MIN: u64 = RESPONSE_BYTES_PER_SECOND_MIN * RESPONSE_PROGRESS_SECONDS;
+/// How long a client may take to read that much.
+const PROGRESS_TIME: Duration = Duration::from_secs(RESPONSE_PROGRESS_SECONDS);
+
+/// Knows since when a client reads too slowly.
 #[derive(Debug)]
 pub(crate) struct SendMonitor {
     began: Instant,
-    /// Milliseconds after the connection began, plus one; zero while it can send.
-    blocked_since: AtomicU64,
+    /// Milliseconds after the connection began, plus one; zero if everything was sent.
+    slow_since: AtomicU64,
+    /// How much was sent since then, in bytes.
+    sent: AtomicU64,
 }
 
 impl SendMonitor {
@@ -22,50 +31,74 @@ impl SendMonitor {
         u64::try_from(clock::elapsed_since(self.began).as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
 
-    /// Whether the client has read nothing for longer than this.
-    pub(crate) fn is_blocked_longer_than(&self, time: Duration) -> bool {
-        let blocked_since = self.blocked_since.load(Ordering::Relaxed);
-        blocked_since != 0 && u128::from(self.now() - blocked_since) > time.as_millis()
+    /// Whether the client has read less than it must for longer than it may.
+    pub(crate) fn is_too_slow(&self) -> bool {
+        let slow_since = self.slow_since.load(Ordering::Relaxed);
+        slow_since != 0 && u128::from(self.now() - slow_since) > PROGRESS_TIME.as_millis()
     }
 
-    fn record<T>(&self, written: &Poll<T>) {
+    fn record_write(&self, written: &Poll<io::Result<usize>>) {
+        let is_slow = self.slow_since.load(Ordering::Relaxed) != 0;
         match written {
-            Poll::Pending => {
-                // Only the first of several attempts counts.
-                let _ = self.blocked_since.compare_exchange(0, self.now(), Ordering::Relaxed, Ordering::Relaxed);
+            // Only the first of several attempts counts.
+            Poll::Pending if !is_slow => {
+                self.sent.store(0, Ordering::Relaxed);
+                self.slow_since.store(self.now(), Ordering::Relaxed);
             }
-            Poll::Ready(_) if self.blocked_since.load(Ordering::Relaxed) != 0 => {
-                self.blocked_since.store(0, Ordering::Relaxed);
+            Poll::Ready(Ok(bytes)) if is_slow => {
+                let before = self.sent.fetch_add(*bytes as u64, Ordering::Relaxed);
+                if before + *bytes as u64 >= PROGRESS_BYTES_MIN {
+                    self.slow_since.store(0, Ordering::Relaxed);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The HTTP library flushes once there is nothing more to write.
+    fn record_flush(&self, flushed: &Poll<io::Result<()>>) {
+        match flushed {
+            Poll::Pending => self.record_write(&Poll::Pending),
+            Poll::Ready(_) if self.slow_since.load(Ordering::Relaxed) != 0 => {
+                self.slow_since.store(0, Ordering::Relaxed);
             }
             Poll::Ready(_) => {}
         }
     }
 }
 
-/// A stream that keeps its [`SendMonitor`] current.
+/// A stream that keeps its [`SendMonitor`] current, and counts what it receives of the heads of requests.
 #[derive(Debug)]
 pub(crate) struct MonitoredStream<S> {
     stream: S,
     monitor: Arc<SendMonitor>,
+    connection: Arc<ConnectionState>,
 }
 
 impl<S> MonitoredStream<S> {
-    pub(crate) fn new(stream: S) -> (Self, Arc<SendMonitor>) {
-        let monitor = Arc::new(SendMonitor { began: clock::instant(), blocked_since: AtomicU64::new(0) });
-        (Self { stream, monitor: Arc::clone(&monitor) }, monitor)
+    pub(crate) fn new(stream: S, connection: Arc<ConnectionState>) -> (Self, Arc<SendMonitor>) {
+        let (slow_since, sent) = (AtomicU64::new(0), AtomicU64::new(0));
+        let monitor = Arc::new(SendMonitor { began: clock::instant(), slow_since, sent });
+        (Self { stream, monitor: Arc::clone(&monitor), connection }, monitor)
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let received = buf.filled().len() - before;
+        if received > 0 && !self.connection.receive(received) {
+            return Poll::Ready(Err(io::Error::other("there is no memory for the head of the request")));
+        }
+        read
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, data);
-        self.monitor.record(&written);
+        self.monitor.record_write(&written);
         written
     }
 
@@ -75,7 +108,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredStream<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.monitor.record(&written);
+        self.monitor.record_write(&written);
         written
     }
 
@@ -85,7 +118,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.monitor.record(&flushed);
+        self.monitor.record_flush(&flushed);
         flushed
     }
 
@@ -97,23 +130,49 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredStream<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::connections::ConnectionRegistry;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
+    async fn connection() -> (tokio::io::DuplexStream, MonitoredStream<tokio::io::DuplexStream>, Arc<SendMonitor>) {
+        let registry = ConnectionRegistry::new(1, None, Arc::default());
+        let place = registry.admit([127, 0, 0, 1].into()).await.unwrap();
+        let (client, server) = duplex(4);
+        let (stream, monitor) = MonitoredStream::new(server, place.state());
+        (client, stream, monitor)
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn a_connection_is_blocked_from_when_the_client_stops_reading_until_it_reads_again() {
-        let minute = Duration::from_secs(60);
-        let (mut client, server) = duplex(4);
-        let (mut stream, monitor) = MonitoredStream::new(server);
+    async fn a_client_is_too_slow_from_when_it_stops_reading_until_it_has_read_everything() {
+        let (mut client, mut stream, monitor) = connection().await;
         stream.write_all(b"four").await.unwrap();
-        tokio::time::sleep(2 * minute).await;
-        assert!(!monitor.is_blocked_longer_than(minute), "nothing is waiting to be sent");
-        let writing = tokio::spawn(async move { stream.write_all(b"more").await });
-        tokio::time::sleep(minute / 2).await;
-        assert!(!monitor.is_blocked_longer_than(minute));
-        tokio::time::sleep(minute).await;
-        assert!(monitor.is_blocked_longer_than(minute));
+        stream.flush().await.unwrap();
+        tokio::time::sleep(2 * PROGRESS_TIME).await;
+        assert!(!monitor.is_too_slow(), "nothing is waiting to be sent");
+        let writing = tokio::spawn(async move {
+            stream.write_all(b"more").await.unwrap();
+            stream.flush().await
+        });
+        tokio::time::sleep(PROGRESS_TIME / 2).await;
+        assert!(!monitor.is_too_slow());
+        tokio::time::sleep(PROGRESS_TIME).await;
+        assert!(monitor.is_too_slow());
         client.read_exact(&mut [0; 4]).await.unwrap();
         writing.await.unwrap().unwrap();
-        assert!(!monitor.is_blocked_longer_than(minute));
+        assert!(!monitor.is_too_slow());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_some_bytes_now_and_then_is_too_slow_and_one_that_reads_steadily_is_not() {
+        for (pause, is_too_slow) in [(Duration::from_secs(1), true), (Duration::from_millis(2), false)] {
+            let (mut client, mut stream, monitor) = connection().await;
+            let writing = tokio::spawn(async move { stream.write_all(&[0; 1 << 20]).await });
+            let began = tokio::time::Instant::now();
+            while began.elapsed() < 2 * PROGRESS_TIME && !monitor.is_too_slow() {
+                client.read_exact(&mut [0; 4]).await.unwrap();
+                tokio::time::sleep(pause).await;
+            }
+            assert_eq!(monitor.is_too_slow(), is_too_slow, "four bytes every {pause:?}");
+            writing.abort();
+        }
     }
 }

@@ -10,6 +10,7 @@ use store::Engine;
 use wire::ErrorCode;
 use wire::negotiation::ContentKind;
 use wire::payload::write_single_entity;
+use wire::size::{EntityBounds, UnwrittenEntity};
 
 /// Reads one entity.
 ///
@@ -25,8 +26,10 @@ pub(super) async fn run<E: Engine>(
     let record = tables.get(context.table(), &key).await?;
     let record = record.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
     let view = EntityView::of(&key, &record)?;
+    let form = context.entity_context(select.as_ref());
+    context.memory.acquire(EntityBounds::of(&form).measured(&UnwrittenEntity::stored(&view))).await?;
     let mut body = Vec::with_capacity(record.as_bytes().len() * 2 + 512);
-    write_single_entity(&mut body, &context.entity_context(select.as_ref()), &view)?;
+    write_single_entity(&mut body, &form, &view)?;
     let response = OperationResponse::ok(context.content_type(ContentKind::Entry), vec![Bytes::from(body)]);
     Ok(OperationResponse { etag: Some(view.record.timestamp()), ..response })
 }

@@ -10,6 +10,7 @@ use wire::ErrorCode;
 use wire::entity_body::KeyLocation;
 use wire::negotiation::{ContentKind, Preference};
 use wire::payload::{read_entity, write_single_entity};
+use wire::size::{EntityBounds, UnwrittenEntity};
 use wire::uri::write_entity_address;
 
 /// Inserts an entity whose keys are in the body.
@@ -18,6 +19,7 @@ pub(super) async fn run<E: Engine>(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let (mutation, inserted) = decode(context)?;
+    context.memory.acquire(inserted.response_bytes_max(context)).await?;
     let timestamp = commit(tables, context, mutation).await?.unwrap_or(DateTime::MIN);
     inserted.response(context, timestamp)
 }
@@ -43,6 +45,12 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, Insert
 }
 
 impl Inserted {
+    /// The length of the response at most, as a part of a batch too.
+    pub(super) fn response_bytes_max(&self, context: &OperationContext<'_>) -> usize {
+        let entity = UnwrittenEntity::unstored(&self.key, self.echo.as_ref());
+        EntityBounds::of(&context.entity_context(None)).measured(&entity)
+    }
+
     /// The response to the insert, which stored the entity with this Timestamp.
     pub(super) fn response(
         self,

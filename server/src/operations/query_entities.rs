@@ -1,24 +1,24 @@
 //! Query Entities (specification 04).
 //!
 //! The scan passes each entity to a [`PageWriter`] as a borrow of the engine's memory, and the writer encodes it into the
-//! segments of the response body. So a page is in memory once, as the bytes that will be sent. When the client goes away,
-//! the future of the request is dropped, and the scan with it.
+//! segments of the response body. So a page is in memory once, as the bytes that will be sent, and that memory is acquired before
+//! it is written. When the client goes away, the future of the request is dropped, and the scan with it.
 
 use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use model::limits::PAGE_ENTITY_BYTES_MAX;
+use model::limits::{PAGE_BODY_BYTES_MAX, PAGE_ENTITY_BYTES_MAX};
 use model::plan::plan;
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EntityView, Position};
-use std::ops::ControlFlow;
-use store::{Engine, EntitySink, Scan};
+use store::{Engine, EntitySink, Intake, Scan};
 use tracing::debug;
 use wire::negotiation::ContentKind;
 use wire::payload::{
     EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_entity_set,
 };
+use wire::size::{EntityBounds, UnwrittenEntity};
 use wire::{ErrorCode, Format, QueryOptions, Select, Version, continuation, filter};
 
 /// Responds with one page of the entities that match.
@@ -39,6 +39,7 @@ pub(super) async fn run<E: Engine>(
     let range_count = ranges.len();
     let deadline = context.query_deadline;
     let scan = Scan { ranges, from, filter, limit, byte_budget: PAGE_ENTITY_BYTES_MAX, deadline };
+    context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
     let (writer, end) = tables.scan(table, scan, PageWriter::new(context, select)).await?;
     debug!(
         target: "rowhouse::query",
@@ -87,6 +88,8 @@ fn tokens(next: &Position) -> Vec<(&'static str, String)> {
 
 /// How large a segment of a page is before the next one is begun, in bytes.
 const SEGMENT_BYTES: usize = 64 * 1024;
+/// The end of a page, in bytes: `]}` or the end of a feed.
+const END_BYTES_MAX: usize = 16;
 
 /// How the entities of a page are written; owned, since the scan may outlive the request.
 struct PageForm {
@@ -113,10 +116,14 @@ impl PageForm {
 }
 
 /// Encodes entities into the segments of a response body.
+///
+/// The page ends before it would become too long, but not before its first entity.
 struct PageWriter {
     form: PageForm,
+    bounds: EntityBounds,
     cache: EncoderCache,
     full: Vec<Bytes>,
+    full_bytes: usize,
     open: Vec<u8>,
     entities: u64,
     damage: Option<DamagedRecord>,
@@ -133,8 +140,16 @@ impl PageWriter {
             now: context.now(),
             select,
         };
-        let (cache, full, open) = (EncoderCache::default(), Vec::new(), Vec::with_capacity(4096));
-        Self { form, cache, full, open, entities: 0, damage: None }
+        Self {
+            bounds: EntityBounds::of(&form.entity_context()),
+            form,
+            cache: EncoderCache::default(),
+            full: Vec::new(),
+            full_bytes: 0,
+            open: Vec::with_capacity(4096),
+            entities: 0,
+            damage: None,
+        }
     }
 
     fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
@@ -148,14 +163,35 @@ impl PageWriter {
         self.full.push(Bytes::from(self.open));
         Ok(self.full)
     }
+
+    /// Whether the page has room for one more entity.
+    fn has_room(&self, entity: &EntityView<'_>) -> bool {
+        let room = PAGE_BODY_BYTES_MAX.saturating_sub(self.full_bytes + self.open.len() + END_BYTES_MAX);
+        let entity = UnwrittenEntity::stored(entity);
+        self.entities == 0 || self.bounds.unmeasured(&entity) <= room || self.bounds.measured(&entity) <= room
+    }
+
+    /// Puts the segment that is being written with the full ones, if it is large.
+    fn close_segment(&mut self) {
+        if self.open.len() < SEGMENT_BYTES {
+            return;
+        }
+        let mut full = std::mem::replace(&mut self.open, Vec::with_capacity(SEGMENT_BYTES + SEGMENT_BYTES / 8));
+        if full.capacity() - full.len() > SEGMENT_BYTES {
+            // A long entity makes the buffer grow to twice what it needs.
+            full.shrink_to_fit();
+        }
+        self.full_bytes += full.len();
+        self.full.push(Bytes::from(full));
+    }
 }
 
 impl EntitySink for PageWriter {
-    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
-        if self.open.len() >= SEGMENT_BYTES {
-            let full = std::mem::replace(&mut self.open, Vec::with_capacity(SEGMENT_BYTES + SEGMENT_BYTES / 8));
-            self.full.push(Bytes::from(full));
+    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+        if !self.has_room(entity) {
+            return Intake::Refused;
         }
+        self.close_segment();
         let form = self.form.entity_context();
         let is_first = self.entities == 0;
         if is_first {
@@ -163,10 +199,10 @@ impl EntitySink for PageWriter {
         }
         self.entities += 1;
         match write_entity_in_set(&mut self.open, &form, entity, &mut self.cache, is_first) {
-            Ok(()) => ControlFlow::Continue(()),
+            Ok(()) => Intake::Taken,
             Err(damage) => {
                 self.damage = Some(damage);
-                ControlFlow::Break(())
+                Intake::TakenLast
             }
         }
     }

@@ -13,6 +13,11 @@ use wire::negotiation::ContentKind;
 use wire::payload::write_table_set;
 use wire::{ErrorCode, QueryOptions, continuation, filter};
 
+/// What is written of a table at most, in bytes, besides the address of the service: its name, its entry, its addresses.
+///
+/// A page of as many tables as there can be is shorter than the longest page.
+const TABLE_BYTES_MAX: usize = 1024;
+
 /// Responds with one page of the tables that match, in the order of their folded names.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
@@ -24,6 +29,7 @@ pub(super) async fn run<E: Engine>(
     let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default()).map_err(Failure::query)?;
     check_properties(filter.as_ref())?;
     let (found, next) = page(tables, context, filter.as_ref(), limit).await?;
+    context.memory.acquire(TABLE_BYTES_MAX + found.len() * (TABLE_BYTES_MAX + 2 * context.base.len())).await?;
     let mut body = Vec::with_capacity(found.len() * 40 + 256);
     write_table_set(&mut body, context.response_context(), found.iter().map(TableName::as_str));
     let continuation =
@@ -80,4 +86,27 @@ fn start(options: &QueryOptions<'_>) -> Result<String, Failure> {
     };
     let name = continuation::decode(token).ok_or_else(|| Failure::query(ErrorCode::InvalidInput))?;
     Ok(name.split('\u{1}').next().unwrap_or_default().to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::limits::{PAGE_BODY_BYTES_MAX, PAGE_RESULTS_MAX, TABLE_NAME_CHARS_MAX};
+    use model::{AccountName, DateTime};
+    use wire::payload::ResponseContext;
+    use wire::{Format, MetadataLevel, Version};
+
+    #[test]
+    fn the_longest_page_of_tables_is_within_its_bound() {
+        let (base, name) = ("h".repeat(320), "t".repeat(TABLE_NAME_CHARS_MAX));
+        let account = AccountName::new("abcdefghijklmnopqrstuvwx").unwrap();
+        for format in [Format::Json(MetadataLevel::Full), Format::Json(MetadataLevel::None), Format::Atom] {
+            let version = Version::parse("2019-02-02").unwrap();
+            let response = ResponseContext { base: &base, account: &account, format, version, now: DateTime::MAX };
+            let mut body = Vec::new();
+            write_table_set(&mut body, response, std::iter::repeat_n(name.as_str(), PAGE_RESULTS_MAX));
+            let most = TABLE_BYTES_MAX + PAGE_RESULTS_MAX * (TABLE_BYTES_MAX + 2 * base.len());
+            assert!(body.len() <= most && most <= PAGE_BODY_BYTES_MAX, "{} of {most}", body.len());
+        }
+    }
 }

@@ -1,23 +1,33 @@
 //! Request bodies: read whole, bounded in size and time.
 
 use super::Failure;
+use crate::clock;
+use crate::limits::memory::RequestMemory;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use md5::{Digest, Md5};
-use model::limits::REQUEST_BODY_BYTES_MAX;
+use model::limits::{REQUEST_BODY_BYTES_MAX, REQUEST_BODY_BYTES_PER_SECOND_MIN, REQUEST_BODY_PROGRESS_SECONDS};
 use std::error::Error as _;
 use std::io::{self, ErrorKind};
-use std::time::{Duration, Instant};
-use tokio::time::timeout_at;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 use wire::{ErrorCode, ServiceError};
 
-/// How long a client may take to send a request with its body. The connection of a slower one is closed without a response.
+/// How long a client may take to send a body. The connection of a slower one is closed without a response.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// How much of a too large body is read and dropped, so that the client gets to read the response, in bytes.
+/// How often it is checked that a body makes progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(REQUEST_BODY_PROGRESS_SECONDS as u64);
+/// The least that arrives of a body in one interval, unless it is complete before, in bytes.
+const PROGRESS_BYTES_MIN: usize = REQUEST_BODY_BYTES_PER_SECOND_MIN * REQUEST_BODY_PROGRESS_SECONDS;
+/// How much of a refused body is read and dropped beyond the largest one, in bytes.
 const DRAINED_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
+/// What each byte of a body takes: its own memory, and that of the records that are made of it.
+const MEMORY_FACTOR: usize = 2;
+/// The smallest buffer for a body that is longer, in bytes.
+const BUFFER_BYTES_MIN: usize = 8 * 1024;
 
 /// Why a body could not be read.
 #[derive(Debug)]
@@ -36,28 +46,84 @@ impl From<Failure> for BodyFailure {
     }
 }
 
-/// Reads a body of at most 4 MiB of a request that began at this instant.
-pub(crate) async fn read(body: Incoming, began: Instant) -> Result<Bytes, BodyFailure> {
-    timeout_at((began + BODY_TIME).into(), read_bounded(body)).await.unwrap_or(Err(BodyFailure::Aborted))
+/// Reads a body of at most 4 MiB. The memory for it is acquired as it arrives.
+pub(crate) async fn read(mut body: Incoming, memory: &RequestMemory<'_>) -> Result<Bytes, BodyFailure> {
+    let mut buffer = BodyBuffer::of(&body, memory);
+    let began = Instant::from(clock::instant());
+    let (mut interval_end, mut received_before) = (began + PROGRESS_INTERVAL, 0);
+    loop {
+        match timeout_at(interval_end, receive(&mut body, &mut buffer)).await {
+            Ok(received) => {
+                received?;
+                return buffer.finish();
+            }
+            Err(_) if buffer.received - received_before < PROGRESS_BYTES_MIN => return Err(BodyFailure::Aborted),
+            Err(_) if interval_end >= began + BODY_TIME => return Err(BodyFailure::Aborted),
+            Err(_) => (interval_end, received_before) = (interval_end + PROGRESS_INTERVAL, buffer.received),
+        }
+    }
 }
 
-async fn read_bounded(mut body: Incoming) -> Result<Bytes, BodyFailure> {
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let mut collected = BytesMut::with_capacity(announced.min(REQUEST_BODY_BYTES_MAX));
-    let mut received = 0_usize;
+/// Receives a body to its end, or until it is known to be too large. May be dropped and called again.
+async fn receive(body: &mut Incoming, buffer: &mut BodyBuffer<'_>) -> Result<(), BodyFailure> {
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|error| unreadable(&error))?.into_data() else { continue };
-        received = received.saturating_add(data.len());
-        if received <= REQUEST_BODY_BYTES_MAX {
-            collected.extend_from_slice(&data);
-        } else if received > REQUEST_BODY_BYTES_MAX + DRAINED_BYTES_MAX {
+        buffer.add(&data).await;
+        if buffer.received > REQUEST_BODY_BYTES_MAX + DRAINED_BYTES_MAX {
             break;
         }
     }
-    if received > REQUEST_BODY_BYTES_MAX {
-        return Err(Failure::service(ErrorCode::RequestBodyTooLarge).into());
+    Ok(())
+}
+
+/// What arrived of a body.
+struct BodyBuffer<'m> {
+    memory: &'m RequestMemory<'m>,
+    bytes: Vec<u8>,
+    /// How much has arrived, whether it was kept or not.
+    received: usize,
+    /// How long the body will be at most.
+    announced: usize,
+    /// Why the body is refused. It is received all the same, so that the client gets to read the response.
+    refused: Option<Failure>,
+}
+
+impl<'m> BodyBuffer<'m> {
+    fn of(body: &Incoming, memory: &'m RequestMemory<'m>) -> Self {
+        let announced = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+        let announced = announced.unwrap_or(REQUEST_BODY_BYTES_MAX).min(REQUEST_BODY_BYTES_MAX);
+        Self { memory, bytes: Vec::new(), received: 0, announced, refused: None }
     }
-    Ok(collected.freeze())
+
+    /// Adds what has arrived, unless the body is refused.
+    async fn add(&mut self, data: &[u8]) {
+        self.received = self.received.saturating_add(data.len());
+        if self.refused.is_none() && self.received > REQUEST_BODY_BYTES_MAX {
+            self.refused = Some(Failure::service(ErrorCode::RequestBodyTooLarge));
+        }
+        if self.refused.is_some() {
+            return;
+        }
+        if self.received > self.bytes.capacity() {
+            let usual = (2 * self.bytes.capacity()).max(BUFFER_BYTES_MIN).min(self.announced);
+            let capacity = self.received.max(usual);
+            if let Err(busy) = self.memory.acquire(MEMORY_FACTOR * (capacity - self.bytes.capacity())).await {
+                self.bytes = Vec::new();
+                drop(self.memory.take());
+                self.refused = Some(busy);
+                return;
+            }
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(data);
+    }
+
+    fn finish(self) -> Result<Bytes, BodyFailure> {
+        match self.refused {
+            Some(failure) => Err(failure.into()),
+            None => Ok(Bytes::from(self.bytes)),
+        }
+    }
 }
 
 /// The failure of a request whose body breaks off. The HTTP library reports a malformed chunk as the standard library does bad

@@ -21,12 +21,17 @@ pub(crate) struct Head<'r> {
     pub(crate) data_service_version: Option<&'r HeaderValue>,
     pub(crate) date: Option<&'r HeaderValue>,
     pub(crate) host: Option<&'r HeaderValue>,
+    /// Whether `Host` came in several lines.
+    pub(crate) is_host_repeated: bool,
     pub(crate) if_match: Option<&'r HeaderValue>,
     pub(crate) if_none_match: Option<&'r HeaderValue>,
     pub(crate) max_data_service_version: Option<&'r HeaderValue>,
     /// `X-HTTP-Method`
     pub(crate) method: Option<&'r HeaderValue>,
     pub(crate) prefer: Option<&'r HeaderValue>,
+    pub(crate) transfer_encoding: Option<&'r HeaderValue>,
+    /// Whether `Transfer-Encoding` came in several lines.
+    pub(crate) is_transfer_encoding_repeated: bool,
     /// `x-ms-version`
     pub(crate) version: Option<&'r HeaderValue>,
     /// `x-ms-date`
@@ -48,11 +53,18 @@ impl<'r> Head<'r> {
                 "content-type" => &mut head.content_type,
                 "dataserviceversion" => &mut head.data_service_version,
                 "date" => &mut head.date,
-                "host" => &mut head.host,
+                "host" => {
+                    head.is_host_repeated = head.host.is_some();
+                    &mut head.host
+                }
                 "if-match" => &mut head.if_match,
                 "if-none-match" => &mut head.if_none_match,
                 "maxdataserviceversion" => &mut head.max_data_service_version,
                 "prefer" => &mut head.prefer,
+                "transfer-encoding" => {
+                    head.is_transfer_encoding_repeated = head.transfer_encoding.is_some();
+                    &mut head.transfer_encoding
+                }
                 "x-http-method" => &mut head.method,
                 "x-ms-client-request-id" => &mut head.client_request_id,
                 "x-ms-date" => &mut head.x_ms_date,
@@ -129,6 +141,7 @@ mod tests {
             "MaxDataServiceVersion",
             "X-HTTP-Method",
             "Prefer",
+            "Transfer-Encoding",
             "x-ms-version",
             "x-ms-date",
         ];
@@ -141,7 +154,7 @@ mod tests {
             headers.append("another", HeaderValue::from_static("value"));
         }
         let head = Head::of(&headers);
-        assert!(head.is_accept_repeated);
+        assert!(head.is_accept_repeated && head.is_host_repeated && head.is_transfer_encoding_repeated);
         let picked = [
             head.accept,
             head.authorization,
@@ -156,6 +169,7 @@ mod tests {
             head.max_data_service_version,
             head.method,
             head.prefer,
+            head.transfer_encoding,
             head.version,
             head.x_ms_date,
         ];

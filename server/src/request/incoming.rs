@@ -1,9 +1,12 @@
 //! A request as it came in: its address and its head, before authentication.
 
+use super::body::BodyFailure;
 use super::{ConnectionInfo, Failure, Head, Layer};
 use crate::clock;
 use http::HeaderValue;
 use http::request::Parts;
+use model::limits::HOST_BYTES_MAX;
+use model::{Grant, Scope};
 use std::time::{Instant, SystemTime};
 use wire::target::Target;
 use wire::{ErrorCode, QueryOptions, Version};
@@ -26,9 +29,9 @@ pub(crate) struct IncomingRequest<'r> {
 }
 
 impl<'r> IncomingRequest<'r> {
-    /// A request whose head has just been read. `domains` are those under which accounts are addressed host style.
-    pub(crate) fn new(parts: &'r Parts, connection: ConnectionInfo, domains: &[String]) -> Self {
-        let (started, now) = (clock::instant(), clock::now());
+    /// A request whose head was read at this instant. `domains` are those under which accounts are addressed host style.
+    pub(crate) fn new(parts: &'r Parts, connection: ConnectionInfo, started: Instant, domains: &[String]) -> Self {
+        let now = clock::now();
         let head = Head::of(&parts.headers);
         let (host, raw_query) = (host(parts, &head), parts.uri.query().unwrap_or_default());
         let options = QueryOptions::parse(raw_query);
@@ -36,12 +39,22 @@ impl<'r> IncomingRequest<'r> {
         Self { parts, head, connection, started, now, host, raw_query, options, target }
     }
 
-    /// Refuses a request that addresses no host.
-    pub(crate) fn check_host(&self) -> Result<(), Failure> {
-        if self.host.is_empty() {
-            return Err(Failure::at(Layer::FrontEnd, ErrorCode::HostInformationNotPresent));
+    /// Refuses a request that addresses no host; one whose host cannot be a name or an address with a port; and one that
+    /// others on its way could understand differently: two hosts, or a body in another encoding than chunks alone. Where
+    /// the next request begins is then not certain, so the connection ends.
+    pub(crate) fn check_head(&self) -> Result<(), BodyFailure> {
+        let head = &self.head;
+        if self.host.is_empty() && !head.is_host_repeated {
+            return Err(Failure::at(Layer::FrontEnd, ErrorCode::HostInformationNotPresent).into());
         }
-        Ok(())
+        let is_in_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]%".contains(&byte);
+        let is_host = self.host.len() <= HOST_BYTES_MAX && self.host.bytes().all(is_in_host);
+        let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+        let is_framed = !head.is_transfer_encoding_repeated && head.transfer_encoding.is_none_or(is_chunked);
+        if is_host && is_framed && !head.is_host_repeated {
+            return Ok(());
+        }
+        Err(BodyFailure::FailedForGood(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue)))
     }
 
     /// The version that the request names; `None` if it names none.
@@ -50,7 +63,7 @@ impl<'r> IncomingRequest<'r> {
     /// (08 §10, which goes before 02 §7: no signature binds a request to its own version).
     pub(crate) fn version(&self) -> Result<Option<Version>, Failure> {
         let (head, options) = (&self.head, &self.options);
-        let is_signed = options.has_signature && head.authorization.is_none();
+        let is_signed = options.signature.is_some() && head.authorization.is_none();
         if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
             let version = Version::parse(text).map(Some);
             return version.ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
@@ -61,6 +74,15 @@ impl<'r> IncomingRequest<'r> {
         let Some(value) = head.version else { return Ok(None) };
         let version = value.to_str().ok().and_then(|text| Version::parse(text.trim()));
         version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))
+    }
+
+    /// The signature or the principal of a token that granted this; `None` for the keys of the account.
+    pub(crate) fn credential<'g>(&'g self, grant: &'g Grant) -> Option<&'g str> {
+        match &grant.scope {
+            Scope::Owner | Scope::Nothing(_) => None,
+            Scope::Table { .. } | Scope::Account { .. } => self.options.signature.as_deref(),
+            Scope::Roles(roles) => Some(&roles.caller),
+        }
     }
 
     /// Scheme, host and, in path style, account: what addresses in responses start with.

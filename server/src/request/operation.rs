@@ -270,11 +270,6 @@ impl OperationKind {
 }
 
 impl OperationInfo {
-    /// Whether the operation may have changed something once it is done.
-    pub(crate) fn may_write(&self) -> bool {
-        self.is_write || self.request == PayloadKind::Parts
-    }
-
     /// Whether a request has a body that matters.
     pub(crate) fn has_body(&self) -> bool {
         self.request != PayloadKind::Nothing
@@ -333,7 +328,7 @@ mod tests {
                 PayloadKind::Parts => "multipart",
             };
             let methods = route.methods.join(", ");
-            let writes = match (info.is_write, info.may_write()) {
+            let writes = match (info.is_write, info.request == PayloadKind::Parts) {
                 (true, _) => "yes",
                 (false, true) => "if a part does",
                 (false, false) => "no",

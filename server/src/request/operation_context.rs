@@ -1,6 +1,7 @@
 //! The input of one operation: a request, or a part of a batch.
 
 use super::{Failure, Headers, Layer, OperationKind, RequestContext};
+use crate::limits::memory::RequestMemory;
 use model::key::KeyError;
 use model::{AccountName, Action, Condition, DateTime, EntityKey, Grant, KeyText, TableName};
 use std::borrow::Cow;
@@ -37,6 +38,8 @@ pub(crate) struct OperationContext<'a> {
     pub(crate) body_format: Format,
     /// What the `Prefer` header asks for.
     pub(crate) preference: Option<Preference>,
+    /// The memory that the request holds.
+    pub(crate) memory: &'a RequestMemory<'a>,
     /// When a query must respond, with a continuation token if it is not done.
     pub(crate) query_deadline: Instant,
 }

@@ -57,13 +57,25 @@ fn find<'r>(
 }
 
 /// Adds the CORS headers to the response to any other request.
-pub(crate) fn add_headers(rules: &CorsRules, method: &Method, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+///
+/// A request without a valid credential gets them only if it names an origin that a rule allows: to everybody else an
+/// account with rules looks like one that does not exist.
+pub(crate) fn add_headers(
+    rules: &CorsRules,
+    method: &Method,
+    origin: Option<&HeaderValue>,
+    is_authenticated: bool,
+    headers: &mut HeaderMap,
+) {
     if rules.is_empty() {
         return;
     }
     // An origin that is not text matches no rule but those for any origin.
     let text = origin.map(|origin| origin.to_str().unwrap_or_default());
     let rule = rules.select(text, method.as_str());
+    if !is_authenticated && (origin.is_none() || rule.is_none()) {
+        return;
+    }
     let exposed = rule.map(|rule| exposed_headers(rule, headers)).filter(|names| !names.is_empty());
     if rules.varies(method.as_str(), rule) {
         headers.insert(VARY, VARY_ORIGIN);
@@ -167,10 +179,14 @@ mod tests {
     }
 
     fn added(rules: &CorsRules, method: &Method, origin: Option<&str>) -> Vec<String> {
+        added_for(true, rules, method, origin)
+    }
+
+    fn added_for(is_authenticated: bool, rules: &CorsRules, method: &Method, origin: Option<&str>) -> Vec<String> {
         let before = headers(&[("etag", "x"), ("x-ms-request-id", "y"), ("content-length", "0")]);
         let mut response = before.clone();
         let origin = origin.map(|origin| HeaderValue::from_str(origin).unwrap());
-        add_headers(rules, method, origin.as_ref(), &mut response);
+        add_headers(rules, method, origin.as_ref(), is_authenticated, &mut response);
         for name in before.keys() {
             response.remove(name);
         }
@@ -201,6 +217,21 @@ mod tests {
         assert_eq!(added(&exact, &Method::PUT, allowed), for_one);
         assert!(added(&exact, &Method::PUT, other).is_empty());
         assert!(added(&exact, &Method::POST, allowed).is_empty());
+    }
+
+    #[test]
+    fn rules_show_to_nobody_but_the_origins_that_they_allow() {
+        let exact = rules(&[("https://a.example", "GET", "", "etag")]);
+        let any = rules(&[("*", "GET", "", "etag")]);
+        let (allowed, other) = (Some("https://a.example"), Some("https://b.example"));
+        for origin in [None, allowed, other] {
+            let shown = added_for(false, &exact, &Method::GET, origin);
+            assert_eq!(shown.is_empty(), origin != allowed, "{shown:?}");
+            assert_eq!(added_for(false, &any, &Method::GET, origin).is_empty(), origin.is_none());
+            assert!(added_for(false, &exact, &Method::PUT, origin).is_empty());
+        }
+        let whole = added(&exact, &Method::GET, allowed);
+        assert_eq!(added_for(false, &exact, &Method::GET, allowed), whole);
     }
 
     #[test]

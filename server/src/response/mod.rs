@@ -9,7 +9,7 @@ mod segments;
 pub(crate) use operation_response::OperationResponse;
 pub(crate) use segments::Segments;
 
-use crate::limits::admission::MemoryPermit;
+use crate::limits::memory::MemoryPermit;
 use crate::request::{Failure, Layer, RequestContext};
 use bytes::Bytes;
 use http::header::{

@@ -28,11 +28,14 @@ pub(crate) struct OperationResponse {
     pub(crate) headers: HeaderMap,
     /// The error that failed a batch. The status is still 202; the client finds the error inside the body.
     pub(crate) failed_by: Option<ErrorCode>,
-    /// Whether a batch was a query, so that it wrote nothing.
-    pub(crate) is_of_query: bool,
 }
 
 impl OperationResponse {
+    /// The size of the body.
+    pub(crate) fn content_bytes(&self) -> usize {
+        self.content.iter().flat_map(|(_, segments)| segments).map(Bytes::len).sum()
+    }
+
     /// 204 without a body.
     pub(crate) fn no_content() -> Self {
         Self { status: 204, ..Self::default() }

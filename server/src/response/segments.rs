@@ -1,6 +1,7 @@
 //! The body of a response, in segments: sent with as few system calls as possible, and freed while it is sent.
 
-use crate::limits::admission::MemoryPermit;
+use crate::limits::connections::RequestInProgress;
+use crate::limits::memory::MemoryPermit;
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 use std::collections::VecDeque;
@@ -21,6 +22,8 @@ pub(crate) struct Unsent {
     bytes: usize,
     /// The permit for the memory of the body, released when it was sent.
     _memory: MemoryPermit,
+    /// The request, which is in progress until its response was sent.
+    request: Option<RequestInProgress>,
 }
 
 impl Segments {
@@ -28,7 +31,12 @@ impl Segments {
         let mut segments = VecDeque::from(segments);
         segments.retain(|segment| !segment.is_empty());
         let bytes = segments.iter().map(Bytes::len).sum();
-        Self(Unsent { segments, bytes, _memory: memory })
+        Self(Unsent { segments, bytes, _memory: memory, request: None })
+    }
+
+    /// Keeps the request in progress until the body was sent.
+    pub(crate) fn hold(&mut self, request: RequestInProgress) {
+        self.0.request = Some(request);
     }
 
     /// The size of the body.

@@ -51,10 +51,15 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
         Ok(folder) => folder,
         Err(error) => return report_damage(error, &mut report).map(|()| report),
     };
-    let was_closed = folder.was_closed()?;
+    let closing = match folder.closing() {
+        Ok(closing) => closing,
+        Err(error) => {
+            report_damage(error, &mut report)?;
+            None
+        }
+    };
     let database = folder.database();
-    let cut_off = if was_closed { CutOff::Nothing } else { CutOff::LastBatch };
-    match preflight::inspect(&database, cut_off) {
+    match preflight::inspect(&database, closing.as_ref(), CutOff::LastBatch) {
         Ok(None) => {}
         Ok(Some(cut)) => report.notes.push(format!(
             "{}: the write at byte {} was cut off by a crash and not acknowledged; the next start drops it",

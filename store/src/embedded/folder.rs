@@ -6,10 +6,13 @@
 //! created, and when that is complete the marker gets its name. A temporary marker alone means that the folder is
 //! ours and that nothing in it was ever acknowledged, so its database may be deleted and created again.
 
+use super::closing::ClosingRecord;
 use super::layout::FORMAT;
 use super::open_error::OpenError;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use crate::exposure::exposure;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const MARKER: &str = "rowhouse.format";
@@ -19,8 +22,11 @@ const DATABASE: &str = "database";
 const FIRST_LINE: &str = "rowhouse data folder";
 const LAST_LINE: &str = "Written by Rowhouse. Do not edit or delete this file.";
 
-/// Marks a database that was closed in order; it is removed before anything is written again.
-const CLOSED: &str = "rowhouse.closed";
+/// Records a database that was closed in order; it is removed before anything is written again.
+pub(super) const CLOSED: &str = "rowhouse.closed";
+const NEW_CLOSED: &str = "rowhouse.closed.new";
+/// Longest record of a closing that is read, in bytes; a journal takes at most 80.
+const CLOSED_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Marks a folder into which a backup is being restored; while it is there, only a restore opens the folder.
 const RESTORING: &str = "rowhouse.restoring";
@@ -53,6 +59,15 @@ impl Drop for Folder {
     }
 }
 
+/// How a database was closed in order.
+#[derive(Debug)]
+pub(super) enum Closing {
+    /// By a version that recorded only that everything was synced.
+    Unrecorded,
+    /// With a record of what the journals held.
+    Recorded(ClosingRecord),
+}
+
 /// What a folder is, determined without changing it.
 enum Kind {
     /// Missing, empty, or from a first start that did not finish.
@@ -65,7 +80,7 @@ impl Folder {
     /// Takes possession of a data folder. A missing or empty one becomes a new data folder.
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
         if let Kind::New = kind(path)? {
-            fs::create_dir_all(path).map_err(|error| OpenError::io("create the folder", path, error))?;
+            create_private(path)?;
         }
         let lock = lock(path)?;
         // Another process may have changed it between the first look and the lock.
@@ -107,13 +122,13 @@ impl Folder {
             Err(error) => Err(error),
         };
         check()?;
-        fs::create_dir_all(path).map_err(|error| OpenError::io("create the folder", path, error))?;
+        create_private(path)?;
         let lock = lock(path)?;
         check()?;
         let prepared = || -> io::Result<()> {
             File::create(path.join(RESTORING))?.sync_all()?;
             sync_folder(path)?;
-            for name in [MARKER, CLOSED] {
+            for name in [MARKER, CLOSED, NEW_CLOSED] {
                 remove_if_there(&path.join(name))?;
             }
             prepare(path)
@@ -123,10 +138,10 @@ impl Folder {
     }
 
     /// Completes a restore of which everything is synced: the folder becomes one like any other that was closed in order.
-    pub(super) fn complete_restore(&mut self) -> Result<(), OpenError> {
+    pub(super) fn complete_restore(&mut self, record: &ClosingRecord) -> Result<(), OpenError> {
         self.complete()?;
-        self.note_closing()
-            .and_then(|()| fs::remove_file(self.path.join(RESTORING)))
+        self.record_closing(record)?;
+        fs::remove_file(self.path.join(RESTORING))
             .and_then(|()| sync_folder(&self.path))
             .map_err(|error| OpenError::io("complete the restore in", &self.path, error))
     }
@@ -145,22 +160,42 @@ impl Folder {
         sync_folder(&self.path)
     }
 
-    /// Notes that everything was synced and that nothing more will be written.
-    pub(super) fn note_closing(&self) -> io::Result<()> {
-        File::create(self.path.join(CLOSED))?.sync_all()?;
-        sync_folder(&self.path)
+    /// Records that everything was synced and that nothing more will be written. A crash leaves the whole record or none.
+    pub(super) fn record_closing(&self, record: &ClosingRecord) -> Result<(), OpenError> {
+        let (path, new) = (self.path.join(CLOSED), self.path.join(NEW_CLOSED));
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&new)?;
+            file.write_all(record.to_text().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            sync_folder(&self.path)
+        };
+        write().map_err(|error| OpenError::io("write", &path, error))
     }
 
-    /// Whether the database was closed in order the last time.
-    pub(super) fn was_closed(&self) -> Result<bool, OpenError> {
+    /// The record of the last closing; `None` if the database was not closed in order.
+    pub(super) fn closing(&self) -> Result<Option<Closing>, OpenError> {
         let path = self.path.join(CLOSED);
-        path.try_exists().map_err(|error| OpenError::io("look for", &path, error))
+        let mut text = String::new();
+        match File::open(&path).and_then(|file| file.take(CLOSED_BYTES_MAX).read_to_string(&mut text)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => {
+                return Err(OpenError::io("read", &path, error));
+            }
+            Ok(0) => return Ok(Some(Closing::Unrecorded)),
+            _ => {}
+        }
+        let what = "it is not what Rowhouse wrote when the database was closed; \
+                    deleting it accepts what the journals may have lost since then";
+        let record = ClosingRecord::from_text(&text).ok_or_else(|| OpenError::damaged(&path, what))?;
+        Ok(Some(Closing::Recorded(record)))
     }
 
-    /// Removes the note, before anything is written.
+    /// Removes the record of the last closing, before anything is written.
     pub(super) fn forget_closing(&self) -> Result<(), OpenError> {
         let path = self.path.join(CLOSED);
-        remove_if_there(&path)
+        remove_if_there(&self.path.join(NEW_CLOSED))
+            .and_then(|()| remove_if_there(&path))
             .and_then(|()| sync_folder(&self.path))
             .map_err(|error| OpenError::io("remove", &path, error))
     }
@@ -239,11 +274,22 @@ fn marker_text() -> String {
     format!("{FIRST_LINE}\nformat {FORMAT}\n{LAST_LINE}\n")
 }
 
+/// Creates a folder and its parents, if they are missing, for their owner alone.
+fn create_private(path: &Path) -> Result<(), OpenError> {
+    let create = DirBuilder::new().mode(0o700).recursive(true).create(path);
+    create.map_err(|error| OpenError::io("create the folder", path, error))
+}
+
+/// Locks a folder that is about to be used, and warns if others may open it.
 fn lock(folder: &Path) -> Result<File, OpenError> {
     let path = folder.join(LOCK);
     let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = open.map_err(|error| OpenError::io("open the lock file", &path, error))?;
-    try_lock(file, folder)
+    let lock = try_lock(file, folder)?;
+    if let Some(warning) = exposure(folder) {
+        tracing::warn!("{warning}");
+    }
+    Ok(lock)
 }
 
 fn try_lock(file: File, folder: &Path) -> Result<File, OpenError> {

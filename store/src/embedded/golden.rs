@@ -100,5 +100,6 @@ fn the_files_around_the_database_are_pinned() {
     let mut names = folder::names(folder.path()).unwrap();
     names.sort();
     assert_eq!(names, ["database", "rowhouse.closed", "rowhouse.format", "rowhouse.lock"]);
-    assert!(fs::read(folder.path().join("rowhouse.closed")).unwrap().is_empty());
+    let closed = "rowhouse closed\njournal 0 0 99aa06d3014798d86001c324468d497f\nchecksum 956d51e02b7fc97c\n";
+    assert_eq!(fs::read_to_string(folder.path().join("rowhouse.closed")).unwrap(), closed);
 }

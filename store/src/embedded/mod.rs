@@ -11,6 +11,7 @@
 
 mod background;
 mod check;
+mod closing;
 mod committer;
 mod counts;
 mod figures;
@@ -334,11 +335,10 @@ impl Engine for Embedded {
         let (threads, shared) = (Arc::clone(&self.threads), Arc::clone(&self.shared));
         let ended = tokio::task::spawn_blocking(move || {
             threads.lock().unwrap_or_else(PoisonError::into_inner).join();
-            let storage = shared.storage()?;
+            let storage = shared.take_storage().ok_or(Fault::Suspended)?;
             storage.db.persist(PersistMode::SyncAll).map_err(storage::storage_fault)?;
-            if let Err(error) = shared.folder().note_closing() {
-                tracing::warn!(%error, "the data folder was closed in order, but the note of that could not be written");
-            }
+            // The library's threads may still change the journals, so this is done once they have ended.
+            storage.record_closing_when_dropped(shared.folder());
             Ok(())
         });
         ended.await.map_err(|error| Fault::Storage(Box::new(error)))?

@@ -5,7 +5,8 @@
 //!
 //! Invariant: this module changes only a journal whose last write was cut off, and only if everything else is good.
 
-use super::folder::sync_folder;
+use super::closing::{ClosedJournal, ClosingRecord};
+use super::folder::{CLOSED, Closing, sync_folder};
 use super::journal::{self, Journal, Rest};
 use super::open_error::OpenError;
 use std::fs::{self, File, OpenOptions};
@@ -47,8 +48,8 @@ pub(super) struct Cut {
 }
 
 /// Checks the folder of a complete database, and removes a last write that was cut off.
-pub(super) fn check(database: &Path, cut_off: CutOff) -> Result<(), OpenError> {
-    let Some(Cut { journal, valid_bytes }) = inspect(database, cut_off)? else { return Ok(()) };
+pub(super) fn check(database: &Path, closing: Option<&Closing>, cut_off: CutOff) -> Result<(), OpenError> {
+    let Some(Cut { journal, valid_bytes }) = inspect(database, closing, cut_off)? else { return Ok(()) };
     tracing::warn!(
         journal = %journal.display(),
         "the last write before the stop was cut off and is removed; it was not acknowledged as synced"
@@ -56,8 +57,10 @@ pub(super) fn check(database: &Path, cut_off: CutOff) -> Result<(), OpenError> {
     truncate(&journal, valid_bytes).map_err(|error| OpenError::io("cut the end of", &journal, error))
 }
 
-/// Checks the folder of a complete database, and changes nothing; returns what is to be cut.
-pub(super) fn inspect(database: &Path, cut_off: CutOff) -> Result<Option<Cut>, OpenError> {
+/// Checks the folder of a complete database, and changes nothing; returns what is to be cut. After a closing in order, the
+/// journals must hold what they held then, so nothing is accepted as cut off.
+pub(super) fn inspect(database: &Path, closing: Option<&Closing>, cut_off: CutOff) -> Result<Option<Cut>, OpenError> {
+    let cut_off = if closing.is_some() { CutOff::Nothing } else { cut_off };
     check_version(&database.join("version"))?;
     for name in KEYSPACE_FOLDERS {
         manifest(&database.join("keyspaces").join(name))?;
@@ -65,14 +68,29 @@ pub(super) fn inspect(database: &Path, cut_off: CutOff) -> Result<Option<Cut>, O
     let journals = read_journals(database)?;
     let Some((last, sealed)) = journals.split_last() else { return Ok(None) };
     check_sequence(&journals)?;
-    for (path, journal) in sealed {
+    for JournalFile { path, journal, .. } in sealed {
         // A journal is synced as a whole before the next one is made.
         check_end(path, journal, CutOff::Nothing)?;
     }
-    let (path, journal) = last;
+    let JournalFile { path, journal, .. } = last;
     check_end(path, journal, cut_off)?;
+    if let Some(Closing::Recorded(record)) = closing {
+        check_record(database, record, &journals)?;
+    }
     let is_cut = journal.rest != Rest::Empty;
     Ok(is_cut.then(|| Cut { journal: path.clone(), valid_bytes: journal.valid_bytes }))
+}
+
+/// What the journals of a closed database hold.
+pub(super) fn closing_record(database: &Path) -> Result<ClosingRecord, OpenError> {
+    Ok(ClosingRecord(read_journals(database)?.iter().map(JournalFile::closed).collect()))
+}
+
+fn check_record(database: &Path, record: &ClosingRecord, journals: &[JournalFile]) -> Result<(), OpenError> {
+    let found: Vec<_> = journals.iter().map(JournalFile::closed).collect();
+    let Some((number, what)) = record.difference(&found) else { return Ok(()) };
+    let what = format!("{what}; deleting `{CLOSED}` in the data folder accepts the loss");
+    Err(OpenError::damaged(&journal_path(database, number), what))
 }
 
 /// The complete batches of a journal.
@@ -134,11 +152,13 @@ pub(super) fn rescue(database: &Path, cut_off: CutOff) -> Result<(), OpenError> 
     let journals = read_journals(database)?;
     check_sequence(&journals)?;
     // The library may have begun a new journal after the write that failed.
-    let is_written = |(_, journal): &&(PathBuf, Journal)| *journal != Journal::UNWRITTEN;
-    let Some((path, journal)) = journals.iter().rfind(is_written) else { return Ok(()) };
-    for (path, journal) in journals.iter().take_while(|(earlier, _)| earlier != path) {
+    let is_written = |file: &JournalFile| file.journal != Journal::UNWRITTEN;
+    let Some(last) = journals.iter().rposition(is_written) else { return Ok(()) };
+    let (sealed, rest) = journals.split_at(last);
+    for JournalFile { path, journal, .. } in sealed {
         check_end(path, journal, CutOff::Nothing)?;
     }
+    let Some(JournalFile { path, journal, .. }) = rest.first() else { return Ok(()) };
     check_end(path, journal, cut_off)?;
     let bytes = read_journal(path)?;
     let copy = path.with_extension(COPY_EXTENSION);
@@ -179,9 +199,9 @@ fn way_out(at: usize) -> String {
 }
 
 /// Checks that sequence numbers grow from batch to batch. No checksum covers them, and they decide which value is newer.
-fn check_sequence(journals: &[(PathBuf, Journal)]) -> Result<(), OpenError> {
+fn check_sequence(journals: &[JournalFile]) -> Result<(), OpenError> {
     let mut last = None;
-    for (path, journal) in journals {
+    for JournalFile { path, journal, .. } in journals {
         let Some(sequence) = &journal.sequence else { continue };
         if !sequence.grows || last.is_some_and(|last| last >= sequence.first) {
             return Err(OpenError::damaged(path, "the sequence numbers of its batches do not grow"));
@@ -208,16 +228,43 @@ fn decode_current(bytes: &[u8]) -> Option<(u64, u128)> {
 }
 
 /// Reads the journals from the oldest to the active one. There is at least one.
-fn read_journals(database: &Path) -> Result<Vec<(PathBuf, Journal)>, OpenError> {
-    let paths = journals(database)?;
-    if paths.is_empty() {
+fn read_journals(database: &Path) -> Result<Vec<JournalFile>, OpenError> {
+    let numbers = journal_numbers(database)?;
+    if numbers.is_empty() {
         return Err(OpenError::damaged(database, "its journal is missing"));
     }
-    paths.into_iter().map(|path| Ok((path.clone(), journal::read(&read_journal(&path)?)))).collect()
+    let read = |number| {
+        let path = journal_path(database, number);
+        let bytes = read_journal(&path)?;
+        let journal = journal::read(&bytes);
+        let checksum = xxh3_128(bytes.get(..journal.valid_bytes).unwrap_or_default());
+        Ok(JournalFile { number, path, journal, checksum })
+    };
+    numbers.into_iter().map(read).collect()
 }
 
-/// The journals from the oldest to the active one.
-fn journals(database: &Path) -> Result<Vec<PathBuf>, OpenError> {
+/// A journal that was read.
+struct JournalFile {
+    /// The number in its name.
+    number: u64,
+    path: PathBuf,
+    journal: Journal,
+    /// Of its complete batches.
+    checksum: u128,
+}
+
+impl JournalFile {
+    fn closed(&self) -> ClosedJournal {
+        ClosedJournal { number: self.number, bytes: self.journal.valid_bytes, checksum: self.checksum }
+    }
+}
+
+fn journal_path(database: &Path, number: u64) -> PathBuf {
+    database.join(format!("{number}.jnl"))
+}
+
+/// The numbers of the journals, from the oldest to the active one.
+fn journal_numbers(database: &Path) -> Result<Vec<u64>, OpenError> {
     let list = || -> io::Result<Vec<String>> {
         fs::read_dir(database)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     };
@@ -233,7 +280,7 @@ fn journals(database: &Path) -> Result<Vec<PathBuf>, OpenError> {
     if let Some((before, _)) = neighbours.find(|(a, b)| a.checked_add(1) != Some(**b)) {
         return Err(OpenError::damaged(database, format!("the journal after {before}.jnl is missing")));
     }
-    Ok(ids.iter().map(|id| database.join(format!("{id}.jnl"))).collect())
+    Ok(ids)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, OpenError> {

@@ -83,7 +83,7 @@ impl Restore for RestoredFolder {
         let Self { storage, batch, mut folder, .. } = self;
         // Closed first: its threads must not write after the folder is complete.
         drop(batch);
-        drop(storage);
-        folder.complete_restore()
+        let record = storage.close(&folder)?;
+        folder.complete_restore(&record)
     }
 }

@@ -23,7 +23,8 @@ const LAST_READER_POLL: Duration = Duration::from_millis(1);
 
 /// The database and what is known about it in memory.
 pub(super) struct EmbeddedState {
-    /// `None` while the database is closed because a write failed. Changed by the committer alone.
+    /// `None` while the database is closed because a write failed, and after the engine was closed. Changed by the committer
+    /// alone, and after its end.
     storage: RwLock<Option<Arc<Storage>>>,
     settings: OpenSettings,
     pub(super) slow_reads: SlowReads,
@@ -41,7 +42,7 @@ pub(super) struct EmbeddedState {
     #[cfg(test)]
     pub(super) purges_held: tokio::sync::Mutex<()>,
     // Dropped last, so that no other process takes the folder while the database is still being closed.
-    folder: Folder,
+    folder: Arc<Folder>,
 }
 
 impl EmbeddedState {
@@ -63,18 +64,24 @@ impl EmbeddedState {
             counts: CommitterCounts::new(),
             #[cfg(test)]
             purges_held: tokio::sync::Mutex::default(),
-            folder,
+            folder: Arc::new(folder),
         }
     }
 
     /// The database. The caller drops it soon: as long as it is held the database cannot be opened again.
     pub(super) fn storage(&self) -> Result<Arc<Storage>, Fault> {
         let storage = self.storage.read().unwrap_or_else(PoisonError::into_inner);
-        storage.clone().ok_or(Fault::Suspended)
+        storage.clone().ok_or_else(|| self.check_open().err().unwrap_or(Fault::Suspended))
+    }
+
+    /// Takes the database from all later callers, to close it; `None` if it is closed because a write failed. It closes once
+    /// the last reader is done.
+    pub(super) fn take_storage(&self) -> Option<Arc<Storage>> {
+        self.storage.write().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The data folder.
-    pub(super) fn folder(&self) -> &Folder {
+    pub(super) fn folder(&self) -> &Arc<Folder> {
         &self.folder
     }
 
@@ -82,8 +89,7 @@ impl EmbeddedState {
     ///
     /// Meanwhile nothing can be read either. What was read from the database before stays valid.
     pub(super) fn open_again(&self) -> Result<(), OpenError> {
-        let storage = self.storage.write().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(mut storage) = storage {
+        if let Some(mut storage) = self.take_storage() {
             storage.retired.cancel();
             // The library keeps its lock until the last reader is done; scans were just asked to end. A reader must not
             // close the database, because closing waits for the library's threads. So this polls until the reference

@@ -2,6 +2,7 @@
 //!
 //! This module must not know requests or threads.
 
+use super::closing::ClosingRecord;
 use super::folder::Folder;
 use super::guard::{Panicked, guarded};
 use super::layout::{self, OwnEntry, OwnEntryError, TableId};
@@ -17,6 +18,7 @@ use model::DateTime;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Size of a block of entities on disk and in the cache, in bytes.
@@ -55,6 +57,24 @@ pub(super) struct Storage {
     pub(super) data: Keyspace,
     /// The database is about to be closed and reopened; long reads stop soon.
     pub(super) retired: Cancellation,
+    // Dropped last, after the library's threads have ended.
+    closing: OnceLock<RecordOnDrop>,
+}
+
+/// Records in its folder that the database was closed in order, when it is dropped.
+struct RecordOnDrop(Arc<Folder>);
+
+impl Drop for RecordOnDrop {
+    fn drop(&mut self) {
+        if let Err(error) = record_closing(&self.0) {
+            tracing::warn!(%error, "the data folder was closed in order, but the record of that could not be written");
+        }
+    }
+}
+
+/// Records what the journals of a closed database hold. Everything in them is synced.
+fn record_closing(folder: &Folder) -> Result<(), OpenError> {
+    folder.record_closing(&preflight::closing_record(&folder.database())?)
 }
 
 /// What the engine keeps in memory of the database.
@@ -73,14 +93,13 @@ impl Storage {
             folder.complete()?;
             return Ok(storage);
         }
-        let was_closed = folder.was_closed()?;
-        let cut_off = if was_closed { CutOff::Nothing } else { settings.cut_off };
-        preflight::check(&folder.database(), cut_off)?;
+        let closing = folder.closing()?;
+        preflight::check(&folder.database(), closing.as_ref(), settings.cut_off)?;
         folder.forget_closing()?;
         let opened = Self::open_database(folder, settings);
-        if opened.is_err() && was_closed {
+        if opened.is_err() && closing.is_some() {
             // Nothing was written, so the next attempt must be as strict as this one.
-            folder.note_closing().map_err(|error| OpenError::io("note the closing of", &folder.database(), error))?;
+            record_closing(folder)?;
         }
         opened
     }
@@ -110,6 +129,17 @@ impl Storage {
         Self::with_keyspace(db, database)
     }
 
+    /// Closes the database of a folder that a restore has filled, and returns what its journals hold.
+    pub(super) fn close(self, folder: &Folder) -> Result<ClosingRecord, OpenError> {
+        drop(self);
+        preflight::closing_record(&folder.database())
+    }
+
+    /// Has it recorded that everything was synced and that nothing more will be written, when the last reader is done.
+    pub(super) fn record_closing_when_dropped(&self, folder: &Arc<Folder>) {
+        self.closing.get_or_init(|| RecordOnDrop(Arc::clone(folder)));
+    }
+
     /// The names of all sorted files that belong to the database.
     pub(super) fn sorted_files(&self) -> HashSet<OsString> {
         let version = self.data.tree.current_version();
@@ -121,7 +151,7 @@ impl Storage {
             return Err(OpenError::damaged(path, "its keyspace is missing"));
         }
         let data = opened(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
-        Ok(Self { db, data, retired: Cancellation::default() })
+        Ok(Self { db, data, retired: Cancellation::default(), closing: OnceLock::new() })
     }
 
     fn open_database(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {

@@ -2,9 +2,9 @@
 
 use super::layout::TableId;
 use super::*;
+use crate::engine::Intake;
 use crate::figures::Refusal;
 use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, RecordBuilder};
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Instant;
 use tempfile::TempDir;
@@ -35,9 +35,9 @@ impl TestClock {
 struct Count(usize);
 
 impl EntitySink for Count {
-    fn entity(&mut self, _: &EntityView<'_>) -> ControlFlow<()> {
+    fn entity(&mut self, _: &EntityView<'_>) -> Intake {
         self.0 += 1;
-        ControlFlow::Continue(())
+        Intake::Taken
     }
 }
 
@@ -123,12 +123,12 @@ async fn stored_after_purge(engine: &Embedded) -> usize {
         assert!(began.elapsed() < PATIENCE, "the purge does not come to an end");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    stored(engine)
+    stored(&storage)
 }
 
 /// How many entities are on disk, of any table.
-fn stored(engine: &Embedded) -> usize {
-    engine.shared.storage().unwrap().data.range(TableId::FIRST.to_bytes()..).count()
+fn stored(storage: &Storage) -> usize {
+    storage.data.range(TableId::FIRST.to_bytes()..).count()
 }
 
 #[tokio::test]
@@ -175,7 +175,11 @@ async fn the_entities_of_a_deleted_table_are_removed() {
     engine.delete_table(&table()).await.unwrap();
     engine.create_table(&table()).await.unwrap();
     commit(&engine, upsert(7)).await.unwrap();
-    assert_eq!((stored(&engine), count(&engine).await.unwrap()), (5001, 1), "deleting a table touches no entity");
+    assert_eq!(
+        (stored(&engine.shared.storage().unwrap()), count(&engine).await.unwrap()),
+        (5001, 1),
+        "deleting a table touches no entity"
+    );
     drop(held);
     assert_eq!(stored_after_purge(&engine).await, 1, "what is left belongs to the new table");
     assert_eq!(count(&engine).await.unwrap(), 1);
@@ -188,11 +192,12 @@ async fn a_purge_goes_on_after_a_restart() {
     fill(&engine, 5000).await;
     let held = engine.shared.purges_held.lock().await;
     engine.delete_table(&table()).await.unwrap();
+    let storage = engine.shared.storage().unwrap();
     let closing = close_beside(&engine).await;
     drop(held);
     closing.await.unwrap();
-    assert!(stored(&engine) >= 5000 - 1024, "close waits for one step only");
-    drop(engine);
+    assert!(stored(&storage) >= 5000 - 1024, "close waits for one step only");
+    drop((engine, storage));
     let engine = open(&folder);
     assert!(engine.table(&table()).await.unwrap().is_none());
     assert_eq!(stored_after_purge(&engine).await, 0);
@@ -366,13 +371,13 @@ struct Halting {
 }
 
 impl EntitySink for Halting {
-    fn entity(&mut self, _: &EntityView<'_>) -> ControlFlow<()> {
+    fn entity(&mut self, _: &EntityView<'_>) -> Intake {
         self.entities.fetch_add(1, Ordering::SeqCst);
         if let Some(has_begun) = self.has_begun.take() {
             has_begun.send(()).unwrap();
             self.halt.recv().unwrap_err();
         }
-        ControlFlow::Continue(())
+        Intake::Taken
     }
 }
 

@@ -44,7 +44,7 @@ mod tls;
 pub use garbage_collection::TOMBSTONES_KEPT;
 pub use open_error::StoreError;
 pub use properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
-pub use settings::has_password;
+pub use settings::{check_address, has_password};
 
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::figures::{DatabaseFigures, Figures, Refusal};

@@ -20,6 +20,8 @@ const LOGIN_TIME_MAX: Duration = Duration::from_secs(3);
 /// After which silence a connection counts as lost although it was not closed.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+/// The option with the password, in an address and in the form `key=value`.
+const PASSWORD_OPTION: &str = "password=";
 
 /// How to reach a database.
 #[derive(Clone)]
@@ -35,15 +37,13 @@ pub(super) struct Settings {
 impl Settings {
     /// Reads an address. The separate password is used if the address has none.
     pub(super) fn new(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
-        if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
-            return Err(StoreError::address("it does not begin with postgres://"));
-        }
+        check_address(url)?;
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut kept, mut mode, mut root, mut is_any) = (String::new(), None, None, true);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let text = percent_decode_str(value).decode_utf8();
-            let text = text.map_err(|_| StoreError::address(format!("the value of {name} is not UTF-8")))?;
+            let text = text.map_err(|_| StoreError::address("the value of an option is not UTF-8"))?;
             match name {
                 "sslmode" => mode = Some(text.into_owned()),
                 "sslrootcert" => root = Some(text.into_owned()),
@@ -54,9 +54,17 @@ impl Settings {
                 }
             }
         }
-        // The reason of the library names the option at fault, not its value.
         let config = Config::from_str(&format!("{address}{kept}"));
-        let mut config = config.map_err(|error| StoreError::address(super::attempt::describe(&error)))?;
+        let mut config = config.map_err(|error| {
+            // The reason of the library names the option at fault, not its value. But after a password, what looks like the
+            // name of an option may be the end of the password.
+            StoreError::address(match query.contains(PASSWORD_OPTION) {
+                true => {
+                    "its port or one of its options is not understood; write an & in the password as %26".to_owned()
+                }
+                false => super::attempt::describe(&error),
+            })
+        })?;
         if let (None, Some(password)) = (config.get_password(), password) {
             config.password(password);
         }
@@ -84,9 +92,31 @@ impl Settings {
     }
 }
 
-/// Whether an address contains a password. A text that is not an address does not.
+/// Whether a text that is meant as an address contains a password, however the rest of it looks.
 pub fn has_password(url: &str) -> bool {
-    Config::from_str(url.split('?').next().unwrap_or_default()).is_ok_and(|config| config.get_password().is_some())
+    let is_with_user = || {
+        let (_, rest) = url.split_once("://")?;
+        let (user, _) = rest.rsplit_once('@')?;
+        Some(user.contains(':'))
+    };
+    let decoded = percent_decode_str(url).decode_utf8_lossy().replace(' ', "");
+    decoded.contains(PASSWORD_OPTION) || is_with_user().unwrap_or(false)
+}
+
+/// Refuses what is not an address, and one in which it is not certain where the password ends: a part of it would be taken
+/// for the host, and the host is shown. No error shows anything of the address.
+pub fn check_address(url: &str) -> Result<(), StoreError> {
+    let Some(rest) = SCHEMES.iter().find_map(|scheme| url.strip_prefix(scheme)) else {
+        return Err(StoreError::address("it does not begin with postgres://"));
+    };
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    if rest.matches('@').count() == authority.matches('@').count().min(1) {
+        return Ok(());
+    }
+    Err(StoreError::address(
+        "it is not certain where its user and password end: in them and in the options, write @ as %40, / as %2F and ? as \
+         %3F, or put the password into a file and name that",
+    ))
 }
 
 /// What the mode demands of the certificate, and sets the mode of the library. As with the library of PostgreSQL itself,
@@ -135,10 +165,46 @@ mod tests {
         assert_eq!(settings.config.get_password(), Some(&b"inside"[..]));
         assert!(has_password("postgres://me:inside@a/t?sslmode=verify-full"));
         assert!(!has_password("postgres://me@a/t") && !has_password("nonsense"));
+        for url in [
+            "postgres://me@a/t?password=inside",
+            "postgres://a/t?sslmode=disable&p%61ssword=inside",
+            "host=a user=me password = inside",
+            "postgres://me:in@side@a/t",
+            "postgres://me:in/side?@a/t",
+            "mysql://me:inside@a/t",
+        ] {
+            assert!(has_password(url), "{url}");
+        }
+        assert!(!has_password("postgres://a:5432/passwords?sslmode=disable"));
         for bad in ["postgres://me:inside@a:port/t", "mysql://me:inside@a/t", "postgres://me:inside@a/t?inside=1"] {
             let error = Settings::new(bad, None).err().unwrap().to_string();
             assert!(error.contains("postgres://USER@HOST"), "{error}");
             assert!(!error.contains("me:inside"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_address_in_which_the_password_may_end_elsewhere_is_refused_and_not_shown() {
+        for bad in [
+            "postgres://me:in@side@db/t",
+            "postgres://me:in/side@db/t",
+            "postgres://me:in?side@db/t",
+            "postgres://db/t?password=in@side",
+            "postgres://me@db/t?password=in@side",
+            "postgres://me@db/t?password=in&side",
+            "postgres://me@db/t?password=in&side=1",
+            "postgres://me@db/t?password=in&side=%FF",
+            "host=db password=inside",
+        ] {
+            let error = Settings::new(bad, None).err().unwrap_or_else(|| panic!("{bad} is accepted")).to_string();
+            assert!(error.contains("postgres://USER@HOST"), "{error}");
+            assert!(!error.contains("side") && !error.contains("inside"), "{bad}: {error}");
+        }
+        for good in
+            ["postgres://me:in%40side@db/t", "postgres://me@db/t?password=in%40s%26ide", "postgres:///t?host=/run"]
+        {
+            let settings = Settings::new(good, None).unwrap();
+            assert!(!settings.place.contains("in"), "{}", settings.place);
         }
     }
 

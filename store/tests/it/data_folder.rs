@@ -415,6 +415,39 @@ async fn after_a_stop_in_order_nothing_can_have_been_cut_off() {
 }
 
 #[tokio::test]
+async fn after_a_crash_the_record_of_an_earlier_stop_gives_no_false_alarm() {
+    let folder = filled().await;
+    let engine = open(folder.path()).unwrap();
+    assert!(!folder.path().join(CLOSED).exists(), "it is removed before anything is written");
+    commit_one(&engine, &table("Entities"), insert("p", "fourth", 1)).await.unwrap();
+    drop(engine);
+    assert!(!folder.path().join(CLOSED).exists(), "only a stop in order is recorded");
+    // As a crash leaves it that came while the record was being written.
+    fs::write(folder.path().join("rowhouse.closed.new"), b"rowhouse cl").unwrap();
+    let engine = open(folder.path()).unwrap();
+    assert_eq!(found(&engine).await.len(), 4);
+    engine.close().await.unwrap();
+    drop(engine);
+    // As a version left it that recorded only that everything was synced.
+    fs::write(folder.path().join(CLOSED), b"").unwrap();
+    assert_eq!(found(&open(folder.path()).unwrap()).await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_stop_in_order_is_recorded_once_the_last_reader_is_done() {
+    let folder = filled().await;
+    let engine = open(folder.path()).unwrap();
+    let snapshot = engine.snapshots().take().unwrap();
+    engine.close().await.unwrap();
+    drop(engine);
+    assert!(!folder.path().join(CLOSED).exists(), "the database is still open");
+    assert!(matches!(refusal(open(folder.path())), OpenError::Locked { .. }));
+    drop(snapshot);
+    assert!(folder.path().join(CLOSED).exists());
+    assert_eq!(found(&open(folder.path()).unwrap()).await.len(), 3);
+}
+
+#[tokio::test]
 async fn a_sequence_number_that_goes_back_is_damage() {
     let folder = interrupted().await;
     let second = place_in_journal(folder.path(), "second");

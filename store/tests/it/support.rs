@@ -5,11 +5,10 @@ use model::{
     KeyText,
 };
 use model::{Mutation, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction, Written};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
-use store::{CommitError, Engine, EntitySink, Scan, ScanEnd, TableKey};
+use store::{CommitError, Engine, EntitySink, Intake, Scan, ScanEnd, TableKey};
 pub(crate) use test_support::{Random, TIMEOUT};
 
 pub(crate) const ACCOUNT: &str = "account1";
@@ -123,7 +122,7 @@ pub(crate) struct Kept {
 }
 
 impl EntitySink for Kept {
-    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
         let mut builder = RecordBuilder::default();
         for property in entity.record.properties() {
             let property = property.unwrap();
@@ -131,7 +130,7 @@ impl EntitySink for Kept {
         }
         let key = key(&entity.key.partition, &entity.key.row);
         self.entities.push(Entity { key, record: builder.finish(entity.record.timestamp()) });
-        if self.most == Some(self.entities.len()) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.most == Some(self.entities.len()) { Intake::TakenLast } else { Intake::Taken }
     }
 }
 

@@ -11,9 +11,8 @@ use model::{
     AccountName, EntityKey, EntityView, Filter, KeyText, Mutation, MutationError, Position, RecordBuilder, RecordView,
     ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
 };
-use std::ops::ControlFlow;
 use std::time::Duration;
-use store::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, TableKey, TablePages};
+use store::{CatalogError, CommitError, Engine, EntitySink, Intake, ReadError, Scan, TableKey, TablePages};
 
 /// How long an engine may work on one page before it returns what it has.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -172,13 +171,13 @@ struct PageSink {
 }
 
 impl EntitySink for PageSink {
-    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
         if let Some(entity) = copy_entity(entity, &self.select) {
             self.entities.push(entity);
-            return ControlFlow::Continue(());
+            return Intake::Taken;
         }
         self.is_damaged = true;
-        ControlFlow::Break(())
+        Intake::TakenLast
     }
 }
 

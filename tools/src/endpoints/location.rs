@@ -54,7 +54,6 @@ impl fmt::Display for EndpointOption {
 }
 
 /// An endpoint that is not open yet.
-#[derive(Debug)]
 pub(crate) enum Location {
     /// A data folder, as an absolute path.
     Folder(PathBuf),
@@ -79,6 +78,7 @@ impl Location {
                 Self::service(option, &without_table(text), None, secret, in_url.filter(Credential::is_sas))
             }
             Some(("postgres" | "postgresql", _)) => {
+                store::postgres::check_address(text).with_context(|| format!("reading {option}"))?;
                 let password = secret.map(|secret| secret.trim_end_matches(['\r', '\n']).to_owned());
                 Ok(Self::Database { url: text.to_owned(), password })
             }
@@ -129,6 +129,13 @@ impl Location {
     }
 }
 
+/// As the name: the rest holds secrets.
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// The name of the location without any secret, as state files have it.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -152,18 +159,13 @@ fn without_table(url: &str) -> String {
 
 /// The address of a database without its password, and without its options, which may hold another one.
 ///
-/// As the client library reads it, everything up to the first `@` is a user and a password, whatever it contains.
+/// It was checked that only the end of a user and a password can be an `@`.
 fn without_password(url: &str) -> String {
-    let until = |text: &str, ends: &[char]| text.split(ends).next().unwrap_or_default().to_owned();
-    let Some((scheme, rest)) = url.split_once("://") else { return until(url, &['?']) };
-    match rest.split_once('@') {
-        Some((user, host)) => {
-            let host = until(host, &['?']);
-            // A second one can only be part of a password that was not encoded.
-            let host = host.rsplit('@').next().unwrap_or_default();
-            format!("{scheme}://{}@{host}", until(user, &[':', '?']))
-        }
-        None => until(url, &['?']),
+    let until = |text: &str, end: char| text.split(end).next().unwrap_or_default().to_owned();
+    let url = until(url, '?');
+    match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?))) {
+        Some((scheme, (user, host))) => format!("{scheme}://{}@{host}", until(user, ':')),
+        None => url,
     }
 }
 
@@ -196,8 +198,7 @@ mod tests {
             ("/nowhere/data", None, "/nowhere/data"),
             ("postgres://me:c2VjcmV0@db:5432/tables?password=c2VjcmV0", None, "postgres://me@db:5432/tables"),
             ("postgresql:///tables?host=/run", Some("c2VjcmV0"), "postgresql:///tables"),
-            ("postgres://me:c2Vj?cmV0@db/tables", None, "postgres://me@db/tables"),
-            ("postgres://me:c2Vj@cmV0@db/tables", None, "postgres://me@db/tables"),
+            ("postgres://me:c2Vj%40cmV0@db/tables", None, "postgres://me@db/tables"),
             ("http://127.0.0.1:1", None, "http://127.0.0.1:1/devstoreaccount1"),
             ("UseDevelopmentStorage=true", None, "http://127.0.0.1:10002/devstoreaccount1"),
             ("http://h:1/orchard", Some(KEY), "http://h:1/orchard"),
@@ -212,7 +213,8 @@ mod tests {
             ("http://h:1/orchard", Some("http://h:1/orchard?sv=1&sig=2"), "http://h:1/orchard"),
             ("https://orchard.table.core.windows.net/", Some(KEY), "https://orchard.table.core.windows.net"),
         ] {
-            assert_eq!(parse(text, secret).unwrap().to_string(), name, "{text}");
+            let location = parse(text, secret).unwrap();
+            assert_eq!([location.to_string(), format!("{location:?}")], [name; 2], "{text}");
         }
         let string = format!("AccountName=orchard;AccountKey={KEY};TableEndpoint=http://h:1/orchard");
         assert_eq!(parse(&string, None).unwrap().to_string(), "http://h:1/orchard");
@@ -240,12 +242,14 @@ mod tests {
             ("http://h:1/orchard", Some("c2VjcmV0!"), "neither an account key"),
             ("http://h:1/Not_an_account", Some(KEY), "names no account"),
             ("ftp://h/orchard", None, "'ftp://'"),
+            ("postgres://me:c2Vj?cmV0@db/tables", None, "reading --from"),
+            ("postgres://me:c2Vj@cmV0@db/tables", None, "write @ as %40"),
             ("SharedAccessSignature=sig=c2VjcmV0", None, "names no account: it needs"),
             ("./folder", Some("c2VjcmV0"), "needs no key"),
         ] {
             let error = format!("{:#}", parse(text, secret).unwrap_err());
             assert!(error.contains(expected), "{text}: {error}");
-            assert!(!error.contains("c2VjcmV0"), "{text}: {error}");
+            assert!(!error.contains("c2Vj") && !error.contains("cmV0"), "{text}: {error}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::endpoint::{Endpoint, Source};
 use super::engine::EngineEndpoint;
 use super::location::{EndpointOption, Location};
+use crate::store_url::shows_password;
 use anyhow::{Context, anyhow, bail, ensure};
 use client::TableService;
 use model::AccountName;
@@ -72,10 +73,21 @@ pub(crate) fn read_location(option: EndpointOption, text: &str, key_file: Option
         }
         (variable, None) => variable,
     };
+    if shows_password(text) {
+        tracing::warn!(
+            "every user who lists the processes of this machine can read the password in {option}: put it into the variable \
+             {}, or into a file that {} names",
+            option.key_variable(),
+            option.key_file_option()
+        );
+    }
     Location::parse(option, text, secret.as_deref())
 }
 
 fn read_key_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    if let Some(warning) = store::exposure(path) {
+        tracing::warn!("{warning}");
+    }
     let mut content = Vec::new();
     let file = File::open(path).with_context(|| format!("reading {}", path.display()))?;
     file.take(KEY_FILE_BYTES_MAX + 1).read_to_end(&mut content)?;

@@ -150,7 +150,7 @@ impl ExportRun<'_> {
             let manifest = manifest(state, options, &names);
             let text = serde_json::to_string_pretty(&manifest).context("writing the manifest")? + "\n";
             // It has the mode of the other files, so that whoever may read them may read it.
-            replace_file(&folder.join(MANIFEST_NAME), text.as_bytes(), 0o666)?;
+            replace_file(&folder.join(MANIFEST_NAME), text.as_bytes())?;
         }
         let all: u64 = names.iter().filter_map(|name| Some(state.table(name.as_str())?.done?.entities)).sum();
         let mut summary = progress.summary();

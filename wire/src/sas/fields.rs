@@ -3,6 +3,7 @@
 //! This module must not know what the fields mean.
 
 use super::SasError;
+use crate::query::pairs;
 use crate::signing::AccountKey;
 use crate::uri::{encode_component, form_decode, percent_decode};
 use crate::version::Version;
@@ -65,10 +66,8 @@ impl<'a> Fields<'a> {
     /// UNVERIFIED (08 §1): that the letter case of names does not matter, and that the first of two counts.
     pub(super) fn parse(query: &'a str, plus_is_space: bool) -> Result<(Self, bool), SasError> {
         let (mut fields, mut has_plus) = (Self::default(), false);
-        for pair in query.split('&') {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let Some(name) = percent_decode(name) else { continue };
-            let Some((slot, known_as)) = fields.slot(&name) else { continue };
+        for (name, value) in pairs(query) {
+            let Some((slot, known_as)) = name.and_then(|name| fields.slot(&name)) else { continue };
             if !slot.is_empty() {
                 continue;
             }
@@ -82,7 +81,20 @@ impl<'a> Fields<'a> {
             let decoded = if plus_is_space { form_decode(value) } else { percent_decode(value) };
             *slot = decoded.ok_or(SasError::Field(known_as))?;
         }
+        fields.refuse_control_characters()?;
         Ok((fields, has_plus))
+    }
+
+    /// Refuses control characters in any field: a line break would begin a line of the string to sign, so that one
+    /// signature would be right for two tokens. Neither keys (01 §3) nor the other fields need one.
+    ///
+    /// UNVERIFIED (08 §2.1): what the service does with a control character.
+    fn refuse_control_characters(&mut self) -> Result<(), SasError> {
+        let mut named = self.named().into_iter();
+        match named.find(|(_, text)| text.chars().any(char::is_control)) {
+            Some((name, _)) => Err(SasError::ControlCharacter(name)),
+            None => Ok(()),
+        }
     }
 
     /// The field with this name, in any letter case, and the usual spelling of the name.
@@ -194,6 +206,7 @@ impl<'a> Fields<'a> {
 
     /// Signs the fields and writes the token, the query string of an address.
     pub fn sign(mut self, account: &str, key: &AccountKey) -> Result<String, SasError> {
+        self.refuse_control_characters()?;
         // A token without a signature has no kind.
         self.signature = Cow::Borrowed("?");
         let text = self.strings_to_sign(account)?.into_iter().next().unwrap_or_default();

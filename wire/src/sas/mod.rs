@@ -7,6 +7,7 @@
 //!
 //! 1. Nothing about a token's content is disclosed before its signature is verified: all earlier errors look alike.
 //! 2. What was signed is what is used: the decoded texts for which the signature is right are interpreted.
+//! 3. A string to sign belongs to one token: no field holds a control character, so none reaches into the next line.
 
 mod fields;
 mod terms;
@@ -26,6 +27,8 @@ pub enum SasError {
     Kind,
     /// A field is malformed, or not allowed in this kind of token or at this signed version.
     Field(&'static str),
+    /// A field holds a control character. A line break would move the fields after it in the string to sign.
+    ControlCharacter(&'static str),
     /// Neither the token nor its policy has this field.
     Missing(&'static str),
     /// The signature is not that of any key of the account; the text is what the server signed.
@@ -50,6 +53,11 @@ impl fmt::Display for SasError {
         match self {
             Self::Kind => f.write_str("the query string holds no complete table SAS or account SAS"),
             Self::Field(name) => write!(f, "the field {name} of the shared access signature is malformed or misplaced"),
+            Self::ControlCharacter(name) => write!(
+                f,
+                "the field {name} of the shared access signature has a control character, such as a line break: make a \
+                 signature without it"
+            ),
             Self::Missing(name) => write!(f, "{name} is mandatory. Cannot be empty"),
             Self::Signature(text) => write!(f, "Signature did not match. String to sign used was {text:?}"),
             Self::UnknownPolicy => f.write_str("the table has no stored access policy with the id of the signature"),

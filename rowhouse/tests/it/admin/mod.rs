@@ -4,5 +4,5 @@ mod collector;
 mod endpoints;
 mod log;
 mod metrics;
-mod page;
+pub(crate) mod page;
 mod traces;

@@ -177,7 +177,7 @@ fn a_warning_is_logged_for_a_key_that_others_may_read() {
         ["--listen", "127.0.0.1:0", "--accounts", accounts, "--tls-cert", certificate, "--tls-key", private];
     let server = Server::start(&arguments, &[]);
     for secret in [private, accounts] {
-        server.wait_for_log(0, &format!("chmod o= {secret}"));
+        server.wait_for_log(0, &format!("chmod 600 {secret}"));
     }
-    assert!(!server.log().contains(&format!("chmod o= {certificate}")));
+    assert!(!server.log().contains(&format!("chmod 600 {certificate}")));
 }

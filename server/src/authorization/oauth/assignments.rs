@@ -5,6 +5,7 @@
 
 use super::claims::Principal;
 use crate::reload::Files;
+use crate::toml_file::parse_toml;
 use anyhow::{Context, bail, ensure};
 use model::AccountName;
 use model::roles::{DataActions, RoleScope, TablePattern};
@@ -132,7 +133,7 @@ impl Assignments {
     }
 
     fn parse(text: &str, roles: &Roles, issuers: &[&[String]]) -> anyhow::Result<Self> {
-        let file: AssignmentFile = toml::from_str(text)?;
+        let file: AssignmentFile = parse_toml(text)?;
         Self::new(&file.assignments, roles, issuers)
     }
 
@@ -321,7 +322,10 @@ mod tests {
             (with("{ issuer = \"https://three\", oid = \"o\" }", "reader", "orchardacct"), "no issuer 'https://three'"),
             (with("{ issuer = \"https://one\" }", "reader", "orchardacct"), "one or more of"),
             (with("{ issuer = \"https://one\", oid = \"\" }", "reader", "orchardacct"), "one or more of"),
-            (with("{ issuer = \"https://one\", upn = \"u\" }", "reader", "orchardacct"), "upn"),
+            (
+                with("{ issuer = \"https://one\", upn = \"u\" }", "reader", "orchardacct"),
+                "line 2, column 39: unknown field",
+            ),
             (with("{ issuer = \"https://one\", oid = \"o\" }", "god", "orchardacct"), "no role 'god'"),
             (with("{ issuer = \"https://one\", oid = \"o\" }", "reader", "*"), "the scope '*'"),
             (with("{ issuer = \"https://one\", oid = \"o\" }", "reader", "orchardacct/"), "the scope"),

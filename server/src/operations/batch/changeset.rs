@@ -1,7 +1,7 @@
 //! Change sets, each executed as one transaction.
 
 use super::part::{note_table, open, options};
-use super::response::{BatchResponse, FailureForm};
+use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm};
 use crate::operations::insert_entity::{self, Inserted};
 use crate::operations::{delete_entity, update_entity};
 use crate::request::{Failure, Layer, OperationContext, OperationKind};
@@ -129,6 +129,8 @@ async fn execute<'a, E: Engine>(
         return refused(undecodable);
     }
     let (Some(transaction), Some(first)) = (transaction, operations.first()) else { return Ok(()) };
+    let response_bytes = operations.iter().map(DecodedOperation::response_bytes_max).sum();
+    batch.memory.acquire(response_bytes).await.map_err(ChangesetFailure::Fault)?;
     let written = tables.commit(first.context.table(), transaction).await.map_err(|failure| match failure {
         CommitFailure::Fault(failure) => ChangesetFailure::Fault(failure),
         CommitFailure::Refused { index, failure, was_executed: true } => {
@@ -165,6 +167,11 @@ struct DecodedOperation<'a> {
 }
 
 impl DecodedOperation<'_> {
+    /// The length of its part of the response at most. What such a part repeats of the request is in the memory for the body.
+    fn response_bytes_max(&self) -> usize {
+        self.inserted.as_ref().map_or(0, |inserted| inserted.response_bytes_max(&self.context)) + EMPTY_PART_BYTES
+    }
+
     fn response(self, written: Written) -> Result<OperationResponse, Failure> {
         match (self.inserted, written) {
             (Some(inserted), Written::Stored(timestamp)) => inserted.response(&self.context, timestamp),

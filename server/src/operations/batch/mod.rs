@@ -44,7 +44,7 @@ async fn execute<E: Engine>(
         }
         Ok(Batch::Single(request)) => {
             run_query(tables, context, &request, &mut response).await?;
-            return Ok(OperationResponse { is_of_query: true, ..response.finish() });
+            return Ok(response.finish());
         }
         Ok(Batch::Mixed) => refuse(context, &mut response),
         Err(BatchError::ContentType) => return Err(Failure::service(ServiceError::malformed_body())),

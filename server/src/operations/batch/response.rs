@@ -14,7 +14,7 @@ use wire::{ErrorBodyFormat, ErrorCode, Format, ServiceError};
 const COPIED_BYTES_MAX: usize = 16 * 1024;
 
 /// About how long a part without a body is, in bytes.
-const EMPTY_PART_BYTES: usize = 640;
+pub(super) const EMPTY_PART_BYTES: usize = 640;
 
 /// The response to a batch, while it is written.
 pub(super) struct BatchResponse<'a> {

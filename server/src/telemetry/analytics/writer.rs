@@ -16,9 +16,8 @@ use model::{
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::ops::ControlFlow;
 use std::time::Duration;
-use store::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, TableKey};
+use store::{CatalogError, CommitError, Engine, EntitySink, Fault, Intake, ReadError, Scan, TableKey};
 
 /// Ticks of 100 ns of a day.
 const DAY_TICKS: i64 = 24 * 60 * 60 * 10_000_000;
@@ -115,13 +114,13 @@ struct StoredRows {
 }
 
 impl EntitySink for StoredRows {
-    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
         let Ok(totals) = RequestTotals::of_record(&entity.record) else {
             self.is_damaged = true;
-            return ControlFlow::Break(());
+            return Intake::TakenLast;
         };
         self.rows.insert(entity.key.row.clone().into_owned(), (entity.record.timestamp(), totals));
-        ControlFlow::Continue(())
+        Intake::Taken
     }
 }
 
@@ -151,13 +150,13 @@ async fn stored_rows(
 struct KeysByPartition(BTreeMap<String, Vec<EntityKey>>);
 
 impl EntitySink for KeysByPartition {
-    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
         let (partition, row) = (entity.key.partition.as_ref(), entity.key.row.as_ref());
         if let (Ok(partition_key), Ok(row)) = (KeyText::new(partition), KeyText::new(row)) {
             let key = EntityKey { partition: partition_key, row };
             self.0.entry(partition.to_owned()).or_default().push(key);
         }
-        ControlFlow::Continue(())
+        Intake::Taken
     }
 }
 

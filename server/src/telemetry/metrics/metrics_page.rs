@@ -1,7 +1,8 @@
 //! The page `/metrics`, in the text format of OpenMetrics.
 
-use super::{ConnectionCounters, Metrics, engine_families, process, server_families};
-use crate::limits::admission::AdmissionFigures;
+use super::{Metrics, engine_families, process, server_families};
+use crate::limits::LimitFigures;
+use crate::limits::connections::ConnectionCounters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -25,7 +26,7 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) connections: Arc<ConnectionCounters>,
     /// `None` until the engine is open.
-    pub(crate) service: Option<(Figures, AdmissionFigures)>,
+    pub(crate) service: Option<(Figures, LimitFigures)>,
     pub(crate) stage: &'static str,
     pub(crate) is_ready: bool,
     /// How many spans were exported, and how many were dropped; `None` if there are no traces.

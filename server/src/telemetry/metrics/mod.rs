@@ -4,7 +4,6 @@
 //! thread for a table looks it up under a lock (`by_table.rs`). This folder must not know how a request is served.
 
 mod by_table;
-mod connections;
 mod engine_families;
 mod metrics_page;
 mod process;
@@ -12,7 +11,6 @@ mod server_families;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use connections::{ConnectionCounters, OpenConnection};
 pub(crate) use metrics_page::{CONTENT_TYPE, MetricsSnapshot, write};
 pub use process::begin as begin_process;
 

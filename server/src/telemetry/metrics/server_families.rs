@@ -96,7 +96,11 @@ fn connections(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fm
     })?;
     page.counter("connections_stalled", "Connections that were cut off since the client took no answer", |family| {
         family.count(&[], read(&counts.slow_readers))
-    })
+    })?;
+    let help = "Idle connections that were closed because another one needed their place or their memory";
+    page.counter("connections_displaced", help, |family| family.count(&[], read(&counts.displaced)))?;
+    let help = "Connections that were refused because their address has --max-connections-per-address";
+    page.counter("connections_refused", help, |family| family.count(&[], read(&counts.refused)))
 }
 
 fn admission(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
@@ -104,19 +108,19 @@ fn admission(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt:
     let help = "Requests that were told that the server is busy because all of this was taken for a second: memory for \
                 bodies (--body-mib) or places for requests in work (--max-requests)";
     page.counter("admission_refused", help, |family| {
-        family.count(&[("resource", "memory")], figures.refused_memory)?;
-        family.count(&[("resource", "requests")], figures.refused_requests)
+        family.count(&[("resource", "memory")], figures.memory_bytes.refused)?;
+        family.count(&[("resource", "requests")], figures.requests.refused)
     })?;
     page.gauge("admission_requests", "Requests in work, which --max-requests bounds", |family| {
-        family.value(&[], figures.requests)
+        family.value(&[], figures.requests.used)
     })?;
     page.gauge("admission_requests_limit", "Most requests in work at one time", |family| {
-        family.value(&[], figures.requests_max)
+        family.value(&[], figures.requests.limit)
     })?;
     let help = "Memory that is set aside for bodies of requests and answers on their way, which --body-mib bounds";
-    page.gauge("admission_memory_bytes", help, |family| family.value(&[], figures.memory_bytes))?;
+    page.gauge("admission_memory_bytes", help, |family| family.value(&[], figures.memory_bytes.used))?;
     page.gauge("admission_memory_limit_bytes", "Most memory for bodies on their way", |family| {
-        family.value(&[], figures.memory_bytes_max)
+        family.value(&[], figures.memory_bytes.limit)
     })
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the counters and of the page of metrics.
 
 use super::*;
-use crate::limits::admission::AdmissionFigures;
+use crate::limits::LimitFigures;
 use model::AccountName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -101,7 +101,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         now: SystemTime::now(),
         metrics: Arc::new(metrics),
         connections: Arc::default(),
-        service: Some((figures, AdmissionFigures::default())),
+        service: Some((figures, LimitFigures::default())),
         stage: "serving",
         is_ready: true,
         spans: Some((0, 0)),

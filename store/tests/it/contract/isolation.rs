@@ -3,10 +3,9 @@
 use crate::support::*;
 use model::{EntityView, Transaction};
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::{Engine, EntitySink, TableKey};
+use store::{Engine, EntitySink, Intake, TableKey};
 use tokio::task::JoinHandle;
 
 const MEMBERS: usize = 20;
@@ -100,7 +99,7 @@ struct ChangesTable<E> {
 }
 
 impl<E: Engine> EntitySink for ChangesTable<E> {
-    fn entity(&mut self, entity: &EntityView<'_>) -> ControlFlow<()> {
+    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
         if self.kept.entities.is_empty() {
             let (engine, table) = (Arc::clone(&self.engine), self.table.clone());
             // Not waited for: an engine may make writers wait for readers.

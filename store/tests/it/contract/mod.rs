@@ -67,6 +67,7 @@ macro_rules! every_case {
                 a_limit_of_zero_looks_for_a_match_only,
                 the_byte_budget_ends_the_page_after_the_entity_that_reaches_it,
                 a_sink_that_has_enough_ends_the_page,
+                an_entity_that_a_sink_refuses_begins_the_next_page,
                 the_filter_decides_and_the_look_ahead_obeys_it,
                 successive_pages_return_every_entity_once,
                 a_deadline_in_the_past_still_makes_progress,

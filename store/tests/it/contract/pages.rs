@@ -2,11 +2,11 @@
 
 use crate::support::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
-use model::{Filter, KeyRange, Mutation, Position, RecordBuilder, Transaction};
+use model::{EntityView, Filter, KeyRange, Mutation, Position, RecordBuilder, Transaction};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Engine, Scan, TableKey};
+use store::{Engine, EntitySink, Intake, Scan, TableKey};
 
 /// A table of these entities, as `partition/row`; the value of each is its place in the list.
 async fn with_entities<E: Engine>(engine: &E, entities: &[&str]) -> TableKey {
@@ -168,6 +168,27 @@ pub(crate) async fn a_sink_that_has_enough_ends_the_page<E: Engine>(engine: Arc<
         let sink = Kept { most: Some(most), ..Kept::default() };
         let (kept, end) = engine.scan(&table, scan_all(), sink).await.unwrap();
         assert_eq!((kept.entities.len(), end.next), (most, next));
+    }
+}
+
+/// Refuses every entity after the first ones.
+struct Refuses {
+    kept: Kept,
+    taken_max: usize,
+}
+
+impl EntitySink for Refuses {
+    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+        if self.kept.entities.len() == self.taken_max { Intake::Refused } else { self.kept.entity(entity) }
+    }
+}
+
+pub(crate) async fn an_entity_that_a_sink_refuses_begins_the_next_page<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let table = with_entities(&*engine, &["a/1", "a/2", "a/3"]).await;
+    for (taken_max, next) in [(0, at("a", "1")), (1, at("a", "2")), (2, at("a", "3")), (3, None)] {
+        let sink = Refuses { kept: Kept::default(), taken_max };
+        let (sink, end) = engine.scan(&table, scan_all(), sink).await.unwrap();
+        assert_eq!((sink.kept.entities.len(), end.next), (taken_max, next));
     }
 }
 

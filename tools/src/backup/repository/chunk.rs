@@ -15,7 +15,7 @@ const CHUNK_BYTES_AVERAGE: usize = 192 * 1024;
 /// A chunk ends after the entity with which it reaches this many bytes.
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
 /// Most bytes of the content of a chunk.
-const CONTENT_BYTES_MAX: usize = CHUNK_BYTES_MAX + ENTITY_BYTES_MAX;
+pub(super) const CONTENT_BYTES_MAX: usize = CHUNK_BYTES_MAX + ENTITY_BYTES_MAX;
 
 /// The beginning of the file of a chunk.
 const MAGIC: &[u8; 8] = b"RHCHUNK1";
@@ -23,6 +23,8 @@ const COMPRESSION_NONE: u8 = 0;
 const COMPRESSION_LZ4: u8 = 1;
 /// Magic (8), compression (1), zeros (3), bytes of the content (4), bytes of the payload (4), XXH3 of the payload (8).
 pub(super) const HEADER_BYTES: usize = 28;
+/// Most bytes of the file of a chunk: content is stored as it is where compression does not make it smaller.
+pub(super) const CHUNK_FILE_BYTES_MAX: u64 = (HEADER_BYTES + CONTENT_BYTES_MAX) as u64;
 
 /// The content of a chunk.
 #[derive(Debug, Default)]

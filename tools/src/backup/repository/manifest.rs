@@ -1,15 +1,21 @@
 //! The manifest of a backup: its tables and their chunks, as JSON. `docs/backup-format.md` describes the format.
 
+use super::chunk::{CHUNK_FILE_BYTES_MAX, CONTENT_BYTES_MAX};
+use super::entity_bytes::ENTITY_OVERHEAD_BYTES;
+use super::names::is_chunk;
 use crate::digest::sha256;
 use anyhow::{Context, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use model::{AccountName, DateTime, ServiceProperties, TableName};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use store::{SnapshotTable, TableKey, snapshot};
 
 /// The version of the format of a manifest.
 const FORMAT: u32 = 1;
+/// Most bytes of a manifest. It has some 200 for each chunk, so this is enough for two tebibytes of data.
+pub(super) const MANIFEST_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// How many characters of its SHA-256 the name of a manifest has.
 const HASH_CHARS: usize = 16;
 
@@ -80,6 +86,12 @@ impl BackupManifest {
     pub(in crate::backup) fn encode(&self) -> anyhow::Result<(String, Vec<u8>)> {
         let mut bytes = serde_json::to_vec_pretty(self).context("writing the manifest")?;
         bytes.push(b'\n');
+        ensure!(
+            bytes.len() as u64 <= MANIFEST_BYTES_MAX,
+            "the manifest of the backup has {} bytes, and at most {MANIFEST_BYTES_MAX} are read again; the data are too large \
+             for a backup in one repository",
+            bytes.len()
+        );
         let id = self.id(&bytes)?;
         Ok((id, bytes))
     }
@@ -97,7 +109,38 @@ impl BackupManifest {
             "the backup {id} has format {}, and this version of Rowhouse reads format {FORMAT}",
             manifest.format
         );
+        manifest.check(bytes, id).with_context(|| {
+            format!("the manifest of the backup {id} is not one that Rowhouse wrote; use another backup")
+        })?;
         Ok(manifest)
+    }
+
+    /// Checks what would be trusted later. The hash in its name shows that a manifest is intact, and not who wrote it.
+    fn check(&self, bytes: &[u8], id: &str) -> anyhow::Result<()> {
+        ensure!(self.id(bytes)? == id, "its time is not that of its name");
+        let mut names = HashSet::new();
+        for table in &self.tables {
+            let is_new = names.insert((&table.table.account, table.table.name.to_ascii_lowercase()));
+            ensure!(is_new, "it has the table {} twice", table.table);
+            for chunk in &table.chunks {
+                ensure!(is_chunk(&chunk.sha256), "'{}' is not the name of a chunk", chunk.sha256);
+                let is_possible = chunk.bytes <= CONTENT_BYTES_MAX as u64
+                    && chunk.stored <= CHUNK_FILE_BYTES_MAX
+                    && chunk.entities <= chunk.bytes / ENTITY_OVERHEAD_BYTES as u64;
+                ensure!(is_possible, "no chunk can have the size that it says of {}", chunk.sha256);
+            }
+            // No sum overflows: a manifest is too short for so many chunks.
+            let sum = |of: fn(&ChunkEntry) -> u64| table.chunks.iter().map(of).sum::<u64>();
+            let (entities, bytes) = (sum(|chunk| chunk.entities), sum(|chunk| chunk.bytes));
+            ensure!(
+                (entities, bytes) == (table.entities, table.bytes),
+                "the chunks of the table {} have {entities} entities and {bytes} bytes instead of {} and {}",
+                table.table,
+                table.entities,
+                table.bytes
+            );
+        }
+        Ok(())
     }
 
     fn id(&self, bytes: &[u8]) -> anyhow::Result<String> {
@@ -200,9 +243,9 @@ mod tests {
         let mut manifest = BackupManifest::new(time, "0.1.0".to_owned(), DateTime::from_ticks(7).unwrap());
         let table = TableKey { account: AccountName::new("acct").unwrap(), name: TableName::new("Cars").unwrap() };
         let table = SnapshotTable { table, created: DateTime::MIN, policies: model::StoredAccessPolicies::default() };
-        let chunks = vec![ChunkEntry { sha256: "ab".repeat(32), bytes: 3, stored: 31, entities: 1 }];
+        let chunks = vec![ChunkEntry { sha256: "ab".repeat(32), bytes: 9, stored: 31, entities: 1 }];
         manifest.accounts.push(AccountEntry::new(&table.table.account, &ServiceProperties::default()));
-        manifest.tables.push(TableContent { table: TableEntry::new(&table), entities: 1, bytes: 3, chunks });
+        manifest.tables.push(TableContent { table: TableEntry::new(&table), entities: 1, bytes: 9, chunks });
         manifest
     }
 
@@ -223,6 +266,34 @@ mod tests {
             TableEntry { name: "$MetricsHourPrimaryTransactionsTable".to_owned(), ..manifest.tables[0].table.clone() };
         assert!(metrics.decode().is_ok());
         assert_eq!(manifest.accounts[0].decode().unwrap().1, ServiceProperties::default());
+    }
+
+    #[test]
+    fn what_a_hostile_manifest_says_is_not_trusted() {
+        type Change = fn(&mut BackupManifest);
+        let changes: [(&str, Change); 9] = [
+            ("is not the name of a chunk", |m| m.tables[0].chunks[0].sha256 = "/dev/zero".to_owned()),
+            ("is not the name of a chunk", |m| m.tables[0].chunks[0].sha256 = "../".repeat(22)[..64].to_owned()),
+            ("can have the size", |m| m.tables[0].chunks[0].bytes = u64::MAX),
+            ("can have the size", |m| m.tables[0].chunks[0].stored = u64::MAX),
+            ("can have the size", |m| m.tables[0].chunks[0].entities = u64::MAX),
+            ("instead of", |m| m.tables[0].entities = u64::MAX),
+            ("instead of", |m| m.tables[0].bytes = u64::MAX),
+            ("twice", |m| m.tables.push(m.tables[0].clone())),
+            ("twice", |m| {
+                m.tables.push(m.tables[0].clone());
+                m.tables[1].table.name = "CARS".to_owned();
+            }),
+        ];
+        for (expected, change) in changes {
+            let mut manifest = manifest();
+            change(&mut manifest);
+            let (id, bytes) = manifest.encode().unwrap();
+            let error = format!("{:#}", BackupManifest::decode(&id, &bytes).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        }
+        let (id, bytes) = manifest().encode().unwrap();
+        assert!(BackupManifest::decode(&id.replace("2026", "2027"), &bytes).is_err());
     }
 
     #[test]
@@ -253,11 +324,11 @@ mod tests {
       "created": "0",
       "policies": "AA==",
       "entities": 1,
-      "bytes": 3,
+      "bytes": 9,
       "chunks": [
         {
           "sha256": "abababababababababababababababababababababababababababababababab",
-          "bytes": 3,
+          "bytes": 9,
           "stored": 31,
           "entities": 1
         }

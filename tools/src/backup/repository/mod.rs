@@ -7,10 +7,14 @@
 //!    next one uses its chunks.
 //! 2. A chunk is removed after every manifest that names it, and only by a process that has the exclusive lock.
 //! 3. Only the owner may read the files.
+//! 4. Others may have written anything into a repository: names are checked before they are used, and `folder.rs` reaches
+//!    files. What does not have a name that Rowhouse gives is neither read nor removed.
 
 mod chunk;
 mod entity_bytes;
+mod folder;
 mod manifest;
+mod names;
 
 pub(super) use chunk::{ChunkContent, Chunker};
 pub(super) use entity_bytes::{
@@ -22,12 +26,16 @@ pub(super) use manifest::{
 
 use crate::clock;
 use anyhow::{Context, bail, ensure};
-use chunk::ChunkHeader;
-use std::collections::{BTreeMap, HashSet};
+use chunk::{CHUNK_FILE_BYTES_MAX, ChunkHeader};
+use folder::Folder;
+use manifest::MANIFEST_BYTES_MAX;
+use names::{is_backup, is_chunk, is_chunk_folder, is_unfinished};
+use rustix::fs::OFlags;
+use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -36,9 +44,9 @@ const MARKER_TEXT: &str = "rowhouse backups\nformat 1\nWritten by Rowhouse. Do n
 const LOCK: &str = "rowhouse.lock";
 const MANIFESTS: &str = "backups";
 const CHUNKS: &str = "chunks";
-/// The suffix of files that are not complete yet.
-const UNFINISHED: &str = ".new";
 const MANIFEST_EXTENSION: &str = ".json";
+/// Longest marker that is read, in bytes.
+const MARKER_BYTES_MAX: u64 = 4096;
 
 /// How long to wait for the lock of a repository.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -47,7 +55,9 @@ const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// An open repository, with a lock that it shares with other processes that do not remove backups.
 #[derive(Debug)]
 pub(super) struct Repository {
-    path: PathBuf,
+    root: Folder,
+    chunks: Folder,
+    manifests: Folder,
     lock: File,
     /// The number of the next unfinished file, so that their names differ.
     unfinished: AtomicU64,
@@ -77,7 +87,7 @@ impl Repository {
             Err(error) if error.kind() == ErrorKind::NotFound => true,
             Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
         };
-        let was_begun = !path.join(MARKER).exists() && path.join(unfinished(MARKER)).exists();
+        let was_begun = !path.join(MARKER).exists() && path.join(names::unfinished(MARKER)).exists();
         if is_empty || was_begun {
             create(path).with_context(|| format!("making a repository in {}", path.display()))?;
         }
@@ -86,90 +96,105 @@ impl Repository {
 
     /// Opens a repository that exists.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        let marker = fs::read_to_string(path.join(MARKER));
+        let root = Folder::open(path).ok();
+        let marker = root.and_then(|root| Some((root.read(MARKER, MARKER_BYTES_MAX).ok()?, root)));
+        let (marker, root) = marker.with_context(|| {
+            format!(
+                "{} is not a folder of backups: it has no file {MARKER} that can be read; name a missing or an empty \
+                 folder to begin a new one",
+                path.display()
+            )
+        })?;
         ensure!(
-            marker.is_ok(),
-            "{} is not a folder of backups: it has no file {MARKER} that can be read; name a missing or an empty folder \
-             to begin a new one",
-            path.display()
-        );
-        ensure!(
-            marker.is_ok_and(|text| text == MARKER_TEXT),
+            marker == MARKER_TEXT.as_bytes(),
             "{} is damaged, or written by a later version of Rowhouse",
-            path.join(MARKER).display()
+            root.path_of(MARKER).display()
         );
         // Some file systems lock only files that are open for writing. A user who may only read falls back to reading.
-        let lock = File::options().read(true).write(true).open(path.join(LOCK));
-        let lock = lock
-            .or_else(|_| File::open(path.join(LOCK)))
-            .with_context(|| format!("opening the lock in {}", path.display()))?;
+        let lock = root.file(LOCK, OFlags::RDWR).or_else(|_| root.file(LOCK, OFlags::RDONLY));
+        let lock = lock.with_context(|| format!("opening the lock {}", root.path_of(LOCK).display()))?;
         wait_for(|| lock.try_lock_shared())
             .with_context(|| format!("another process removes old backups from {}; try again later", path.display()))?;
-        Ok(Self { path: path.to_owned(), lock, unfinished: AtomicU64::new(0) })
+        if let Some(warning) = store::exposure(path) {
+            tracing::warn!("{warning}");
+        }
+        let folder = |name| root.folder(name)?.with_context(|| format!("{} is missing", root.path_of(name).display()));
+        let (chunks, manifests) = (folder(CHUNKS)?, folder(MANIFESTS)?);
+        Ok(Self { root, chunks, manifests, lock, unfinished: AtomicU64::new(0) })
     }
 
     /// Stores a chunk, unless it is there already. It is durable once [`Self::add`] has returned.
     pub(super) fn store(&self, content: &ChunkContent) -> anyhow::Result<StoredChunk> {
         let name = chunk::name(&content.bytes);
-        let path = self.chunk_path(&name);
+        let folder = self.chunks.folder_or_new(chunk_folder(&name))?;
         let bytes = content.bytes.len() as u64;
         let entry = |stored| ChunkEntry { sha256: name.clone(), bytes, stored, entities: content.entities };
-        if let Some(stored) = complete_chunk(&path, bytes) {
+        if let Some(stored) = complete_chunk(&folder, &name, bytes) {
             return Ok(StoredChunk { entry: entry(stored), is_new: false });
         }
         let file = chunk::encode(&content.bytes)?;
-        self.write(&path, &file).with_context(|| format!("writing the chunk {}", path.display()))?;
+        self.write(&folder, &name, &file)
+            .with_context(|| format!("writing the chunk {}", folder.path_of(&name).display()))?;
         Ok(StoredChunk { entry: entry(file.len() as u64), is_new: true })
     }
 
     /// The content of a chunk, checked.
     pub(super) fn chunk(&self, entry: &ChunkEntry) -> anyhow::Result<Vec<u8>> {
-        let path = self.chunk_path(&entry.sha256);
-        let what = || format!("the chunk {} is damaged", path.display());
-        let file = match fs::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => bail!("the chunk {} is missing", path.display()),
+        let name = &entry.sha256;
+        let prefix = chunk_folder(name);
+        let path = self.chunks.path_of(prefix).join(name);
+        let missing = || format!("the chunk {} is missing", path.display());
+        let folder = self.chunks.folder(prefix)?.with_context(missing)?;
+        let file = match folder.read(name, CHUNK_FILE_BYTES_MAX) {
+            Err(error) if error.kind() == ErrorKind::NotFound => bail!(missing()),
             file => file.with_context(|| format!("reading the chunk {}", path.display()))?,
         };
-        let content = chunk::decode(&entry.sha256, &file).with_context(what)?;
+        let what = || format!("the chunk {} is damaged", path.display());
+        let content = chunk::decode(name, &file).with_context(what)?;
         ensure!(content.len() as u64 == entry.bytes, "{}: it has another length than its manifest says", what());
         Ok(content)
     }
 
     /// Adds a backup whose chunks are all stored; returns its name.
     pub(super) fn add(&self, manifest: &BackupManifest) -> anyhow::Result<String> {
-        let what = || format!("adding the backup to {}", self.path.display());
-        let folders: HashSet<PathBuf> =
-            manifest.chunks().filter_map(|entry| Some(self.chunk_path(&entry.sha256).parent()?.to_owned())).collect();
+        let what = || format!("adding the backup to {}", self.root.path_of("").display());
+        let folders: HashSet<&str> = manifest.chunks().map(|entry| chunk_folder(&entry.sha256)).collect();
         // Folders of chunks that existed, too: the process that wrote them may have ended before it synced.
-        for folder in folders.iter().chain([&self.path.join(CHUNKS)]) {
-            sync_folder(folder).with_context(what)?;
+        for name in folders {
+            if let Some(folder) = self.chunks.folder(name)? {
+                folder.sync().with_context(what)?;
+            }
         }
+        self.chunks.sync().with_context(what)?;
         let (id, bytes) = manifest.encode()?;
-        self.write(&self.manifest_path(&id), &bytes).with_context(what)?;
-        sync_folder(&self.path.join(MANIFESTS)).with_context(what)?;
+        self.write(&self.manifests, &manifest_name(&id), &bytes).with_context(what)?;
+        self.manifests.sync().with_context(what)?;
         Ok(id)
     }
 
     /// The names of the backups, the oldest first.
     pub(super) fn backups(&self) -> anyhow::Result<Vec<String>> {
-        let names = names(&self.path.join(MANIFESTS))?;
-        let mut ids: Vec<String> =
-            names.iter().filter_map(|name| Some(name.strip_suffix(MANIFEST_EXTENSION)?.to_owned())).collect();
+        let names = self.manifests.names()?;
+        let ids = names.iter().filter_map(|name| name.strip_suffix(MANIFEST_EXTENSION)).filter(|id| is_backup(id));
+        let mut ids: Vec<String> = ids.map(str::to_owned).collect();
         ids.sort_unstable();
         Ok(ids)
     }
 
     /// The manifest of a backup.
     pub(super) fn manifest(&self, id: &str) -> anyhow::Result<BackupManifest> {
-        let path = self.manifest_path(id);
-        match fs::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                bail!(
-                    "there is no backup {id} in {}; rowhouse backup --list shows those that there are",
-                    self.path.display()
-                )
+        let missing = || {
+            let root = self.root.path_of("");
+            format!("there is no backup {id} in {}; rowhouse backup --list shows those that there are", root.display())
+        };
+        ensure!(is_backup(id), missing());
+        let name = manifest_name(id);
+        match self.manifests.read(&name, MANIFEST_BYTES_MAX) {
+            Err(error) if error.kind() == ErrorKind::NotFound => bail!(missing()),
+            bytes => {
+                let path = self.manifests.path_of(&name);
+                BackupManifest::decode(id, &bytes.with_context(|| format!("reading {}", path.display()))?)
             }
-            bytes => BackupManifest::decode(id, &bytes.with_context(|| format!("reading {}", path.display()))?),
         }
     }
 
@@ -184,7 +209,7 @@ impl Repository {
         wait_for(|| self.lock.try_lock()).with_context(|| {
             format!(
                 "old backups are not removed, because another process works on {}; the next backup removes them",
-                self.path.display()
+                self.root.path_of("").display()
             )
         })?;
         let mut removed = RemovedData::default();
@@ -203,75 +228,58 @@ impl Repository {
             needed.extend(manifest.chunks().map(|entry| entry.sha256.clone()));
         }
         for id in old {
-            let path = self.manifest_path(&id);
-            fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+            remove(&self.manifests, &manifest_name(&id))?;
             removed.backups += 1;
         }
-        sync_folder(&self.path.join(MANIFESTS)).context("removing old backups")?;
+        self.manifests.sync().context("removing old backups")?;
         self.remove_chunks(&needed, &mut removed)?;
         Ok(removed)
     }
 
     /// Removes chunks that are not needed, and files that were never completed.
     fn remove_chunks(&self, needed: &HashSet<String>, removed: &mut RemovedData) -> anyhow::Result<()> {
-        for (name, path) in self.chunk_files()? {
-            if !needed.contains(&name) {
-                let what = || format!("removing {}", path.display());
-                removed.bytes += fs::metadata(&path).with_context(what)?.len();
-                removed.chunks += u64::from(!name.ends_with(UNFINISHED));
-                fs::remove_file(&path).with_context(what)?;
+        for prefix in self.chunks.names()?.iter().filter(|name| is_chunk_folder(name)) {
+            let Some(folder) = self.chunks.folder(prefix)? else { continue };
+            let is_here = |name: &str| is_chunk(name) && chunk_folder(name) == prefix;
+            for name in folder.names()? {
+                if is_here(&name) && !needed.contains(&name) {
+                    removed.bytes += remove(&folder, &name)?;
+                    removed.chunks += 1;
+                } else if is_unfinished(&name, is_here) {
+                    removed.bytes += remove(&folder, &name)?;
+                }
             }
         }
-        let folder = self.path.join(MANIFESTS);
-        for name in names(&folder)?.iter().filter(|name| name.ends_with(UNFINISHED)) {
-            fs::remove_file(folder.join(name)).context("removing files of interrupted backups")?;
+        let is_manifest = |name: &str| name.strip_suffix(MANIFEST_EXTENSION).is_some_and(is_backup);
+        for name in self.manifests.names()?.iter().filter(|name| is_unfinished(name, is_manifest)) {
+            remove(&self.manifests, name)?;
         }
         Ok(())
     }
 
-    /// The files of chunks by name, with unfinished ones.
-    fn chunk_files(&self) -> anyhow::Result<BTreeMap<String, PathBuf>> {
-        let chunks = self.path.join(CHUNKS);
-        let mut files = BTreeMap::new();
-        for folder in names(&chunks)? {
-            let folder = chunks.join(folder);
-            files.extend(names(&folder)?.into_iter().map(|name| (name.clone(), folder.join(name))));
-        }
-        Ok(files)
-    }
-
-    fn chunk_path(&self, name: &str) -> PathBuf {
-        self.path.join(CHUNKS).join(name.get(..2).unwrap_or_default()).join(name)
-    }
-
-    fn manifest_path(&self, id: &str) -> PathBuf {
-        self.path.join(MANIFESTS).join(format!("{id}{MANIFEST_EXTENSION}"))
-    }
-
-    /// Writes a file under a temporary name, syncs it, and renames it.
-    fn write(&self, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    fn write(&self, folder: &Folder, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
-        let name = path.file_name().context("a file without a name")?.to_string_lossy();
-        let temporary = path.with_file_name(unfinished(&format!("{name}.{}-{number}", std::process::id())));
-        let open = || File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
-        let mut file = match open() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let folder = path.parent().context("a file without a folder")?;
-                DirBuilder::new().mode(0o700).recursive(true).create(folder)?;
-                open()?
-            }
-            file => file?,
-        };
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        Ok(())
+        folder.write(name, &names::unfinished(&format!("{name}.{}-{number}", std::process::id())), bytes)
     }
 }
 
+/// The name of the folder that a chunk is in.
+fn chunk_folder(name: &str) -> &str {
+    name.get(..2).unwrap_or_default()
+}
+
+fn manifest_name(id: &str) -> String {
+    format!("{id}{MANIFEST_EXTENSION}")
+}
+
+/// Removes a file; returns its length.
+fn remove(folder: &Folder, name: &str) -> anyhow::Result<u64> {
+    folder.remove(name).with_context(|| format!("removing {}", folder.path_of(name).display()))
+}
+
 /// The length of the file of a chunk, if its header and length are right. Its content is not read.
-fn complete_chunk(path: &Path, content_bytes: u64) -> Option<u64> {
-    let mut file = File::open(path).ok()?;
+fn complete_chunk(folder: &Folder, name: &str, content_bytes: u64) -> Option<u64> {
+    let mut file = folder.file(name, OFlags::RDONLY).ok()?;
     let mut beginning = [0; chunk::HEADER_BYTES];
     file.read_exact(&mut beginning).ok()?;
     let header = ChunkHeader::decode(&beginning)?;
@@ -281,39 +289,21 @@ fn complete_chunk(path: &Path, content_bytes: u64) -> Option<u64> {
 
 /// Makes a repository in a missing or empty folder. The marker comes last.
 fn create(path: &Path) -> anyhow::Result<()> {
-    let folder = |path: &Path| DirBuilder::new().mode(0o700).recursive(true).create(path);
-    folder(path)?;
-    let file = |name: &str| File::options().write(true).create(true).truncate(true).mode(0o600).open(path.join(name));
-    let mut marker = file(&unfinished(MARKER))?;
+    DirBuilder::new().mode(0o700).recursive(true).create(path)?;
+    let root = Folder::open(path)?;
+    let unfinished = names::unfinished(MARKER);
+    let mut marker = root.file(&unfinished, OFlags::WRONLY | OFlags::CREATE)?;
+    marker.set_len(0)?;
     marker.write_all(MARKER_TEXT.as_bytes())?;
     marker.sync_all()?;
-    folder(&path.join(CHUNKS))?;
-    folder(&path.join(MANIFESTS))?;
-    file(LOCK)?.sync_all()?;
-    fs::rename(path.join(unfinished(MARKER)), path.join(MARKER))?;
-    sync_folder(path)?;
+    root.folder_or_new(CHUNKS)?;
+    root.folder_or_new(MANIFESTS)?;
+    root.file(LOCK, OFlags::WRONLY | OFlags::CREATE)?.sync_all()?;
+    root.rename(&unfinished, MARKER)?;
+    root.sync()?;
     match path.canonicalize()?.parent() {
-        Some(parent) => Ok(sync_folder(parent)?),
+        Some(parent) => Ok(File::open(parent)?.sync_all()?),
         None => Ok(()),
-    }
-}
-
-fn unfinished(name: &str) -> String {
-    format!("{name}{UNFINISHED}")
-}
-
-fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
-    let read = || -> std::io::Result<Vec<String>> {
-        fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
-    };
-    read().with_context(|| format!("reading {}", folder.display()))
-}
-
-fn sync_folder(path: &Path) -> std::io::Result<()> {
-    match File::open(path) {
-        // No chunk with this prefix was ever stored.
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        folder => folder?.sync_all(),
     }
 }
 
@@ -361,13 +351,75 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_removed_through_links_or_without_a_name_of_ours() {
+        use std::os::unix::fs::symlink;
+        let place = tempfile::tempdir().unwrap();
+        let (root, outside) = (place.path().join("backups"), place.path().join("outside"));
+        let chunk = "ab".repeat(32);
+        let repository = || Repository::create_or_open(&root).unwrap();
+        let (early, late) = ("2026-03-04T05:06:07.0000000Z", "2026-03-05T05:06:07.0000000Z");
+        let made = [add(&repository(), early), add(&repository(), late)];
+        fs::create_dir(&outside).unwrap();
+        for name in [&chunk, "foreign.new", "notes"] {
+            fs::write(outside.join(name), b"foreign").unwrap();
+        }
+        // A folder of chunks that is a link to one of somebody else.
+        let prefix = root.join(CHUNKS).join("ab");
+        symlink(&outside, &prefix).unwrap();
+        let error = repository().remove_old(1, &made[1]).unwrap_err().to_string();
+        assert!(error.contains("is not a folder") && error.contains("remove it"), "{error}");
+        fs::remove_file(&prefix).unwrap();
+        // A file that others keep in the repository, or a link with the name of a chunk.
+        fs::create_dir(&prefix).unwrap();
+        fs::write(root.join(MANIFESTS).join("my.json"), b"foreign").unwrap();
+        fs::write(prefix.join("my.new"), b"foreign").unwrap();
+        assert_eq!(repository().backups().unwrap(), made[1..], "the first was removed before the chunks");
+        symlink(outside.join(&chunk), prefix.join(&chunk)).unwrap();
+        assert!(repository().remove_old(1, &made[1]).is_err());
+        fs::remove_file(prefix.join(&chunk)).unwrap();
+        fs::write(prefix.join(&chunk), b"not needed").unwrap();
+        fs::write(prefix.join(format!("{chunk}.1-2.new")), b"interrupted").unwrap();
+        assert_eq!(repository().remove_old(1, &made[1]).unwrap().chunks, 1);
+        let names = fs::read_dir(&prefix).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["my.new"]);
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 3);
+        assert!(root.join(MANIFESTS).join("my.json").exists());
+    }
+
+    #[test]
+    fn a_chunk_or_a_manifest_without_end_is_not_read() {
+        use std::os::unix::fs::symlink;
+        let place = tempfile::tempdir().unwrap();
+        let repository = Repository::create_or_open(place.path()).unwrap();
+        let name = "ab".repeat(32);
+        let entry = ChunkEntry { sha256: name.clone(), bytes: 9, stored: 37, entities: 1 };
+        let folder = place.path().join(CHUNKS).join("ab");
+        fs::create_dir(&folder).unwrap();
+        symlink("/dev/zero", folder.join(&name)).unwrap();
+        let error = format!("{:#}", repository.chunk(&entry).unwrap_err());
+        assert!(error.contains("not a regular file"), "{error}");
+        fs::remove_file(folder.join(&name)).unwrap();
+        File::create(folder.join(&name)).unwrap().set_len(1 << 40).unwrap();
+        let error = format!("{:#}", repository.chunk(&entry).unwrap_err());
+        assert!(error.contains("such a file can have"), "{error}");
+        let id = "20260304T0506071234567Z-0123456789abcdef";
+        let manifest = place.path().join(MANIFESTS).join(manifest_name(id));
+        File::create(&manifest).unwrap().set_len(1 << 40).unwrap();
+        assert!(repository.manifest(id).is_err());
+        fs::remove_file(&manifest).unwrap();
+        symlink("/dev/zero", &manifest).unwrap();
+        assert!(repository.manifest(id).is_err());
+        assert!(repository.manifest("../../etc/passwd").unwrap_err().to_string().contains("there is no backup"));
+    }
+
+    #[test]
     fn damage_of_a_later_backup_hides_no_earlier_one() {
         use super::super::read::BackupChoice;
         let folder = tempfile::tempdir().unwrap();
         let repository = Repository::create_or_open(folder.path()).unwrap();
         let early = add(&repository, "2026-03-04T05:06:07.0000000Z");
         let late = add(&repository, "2026-03-05T05:06:07.0000000Z");
-        fs::write(repository.manifest_path(&late), "{}").unwrap();
+        fs::write(repository.manifests.path_of(&manifest_name(&late)), "{}").unwrap();
         let at = |text: &str| BackupChoice::At(DateTime::parse(text).unwrap()).find(&repository);
         assert_eq!(at("2026-03-04T05:06:07Z").unwrap().0, early);
         assert_eq!(at("2026-03-05T05:06:06.9999999Z").unwrap().0, early);

@@ -1,0 +1,198 @@
+//! Web pages against an account whose key everybody knows.
+//!
+//! A page that is open in a browser on the developer's machine can make requests to this machine and sign them with the
+//! public key. Two rules keep it from the data; neither exists in the service, whose keys are secret:
+//!
+//! - a request must name a host that only this machine has, since a page may let its own name resolve to the address of
+//!   this machine and then reads responses as if they were its own (DNS rebinding)
+//! - a request that a browser sends without asking first, because its credential is in the address, must not write unless
+//!   a CORS rule allows the page
+//!
+//! Both are checked once the credential is known to be valid, so that they tell nobody else which accounts there are. This
+//! module must not know operations.
+
+use crate::request::{Failure, IncomingRequest, Layer};
+use http::header::ORIGIN;
+use http::{HeaderName, HeaderValue, Method};
+use model::{CorsRule, CorsRules};
+use std::net::IpAddr;
+use wire::{ErrorCode, ServiceError};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The names by which containers reach the machine that they run on. No page can have them: the domain `internal` is
+/// reserved.
+const NAMES_IN_CONTAINERS: [&str; 2] = ["host.docker.internal", "host.containers.internal"];
+
+/// Refuses a request for an account with the well-known key whose host is not a name of this machine: neither a loopback
+/// address, `localhost` or a name under it, nor one of the configured domains or a name under it.
+///
+/// The server has such an account only on a loopback address, unless a flag allows it on the network, and then every host
+/// is allowed.
+pub(crate) fn check_host(host: &str, domains: &[String]) -> Result<(), Failure> {
+    let name = without_port(host);
+    let is_local = if let Ok(address) = name.parse::<IpAddr>() {
+        address.to_canonical().is_loopback()
+    } else {
+        let is_container = NAMES_IN_CONTAINERS.iter().any(|known| known.eq_ignore_ascii_case(name));
+        is_container || is_in_domain(name, "localhost") || domains.iter().any(|domain| is_in_domain(name, domain))
+    };
+    if is_local {
+        return Ok(());
+    }
+    let message = "The Host header does not name this machine. A server with the development account's key responds to \
+                   127.0.0.1, localhost and its configured domains only.";
+    let failure = Failure::at(Layer::Authentication, ServiceError::new(ErrorCode::AuthorizationFailure, message));
+    Err(failure.because(format!(
+        "a request signed with the development account's key names the host {host:?}: a web page could have let its own \
+         name resolve to this machine. Address the server as 127.0.0.1 or localhost, name the host's domain with --domain, \
+         or, if no browser runs here, add --allow-development-key-on-network"
+    )))
+}
+
+/// Refuses a write that a web page may have made without asking first (a "simple request"): its credential is in the
+/// address, it comes from another origin, and no CORS rule allows that origin and method.
+///
+/// Browsers ask before they send a request with an `Authorization` header.
+pub(crate) fn check_origin(incoming: &IncomingRequest<'_>, rules: Option<&CorsRules>) -> Result<(), Failure> {
+    let (method, headers) = (&incoming.parts.method, &incoming.parts.headers);
+    if matches!(*method, Method::GET | Method::HEAD) || incoming.head.authorization.is_some() {
+        return Ok(());
+    }
+    let origin = headers.get(ORIGIN);
+    if !is_of_other_page(incoming, origin) || allowing_rule(rules, origin, method).is_some() {
+        return Ok(());
+    }
+    let failure = Failure::at(Layer::Authentication, ErrorCode::AuthorizationFailure);
+    Err(failure.because(format!(
+        "a web page of the origin {:?} tried to write with the development account's key: if it may, allow the origin and \
+         the method {method} with a CORS rule of the account",
+        origin.unwrap_or(&HeaderValue::from_static(""))
+    )))
+}
+
+/// Whether the browser says that a page of another origin made the request. One that does not say where the page is from
+/// still names its origin.
+fn is_of_other_page(incoming: &IncomingRequest<'_>, origin: Option<&HeaderValue>) -> bool {
+    match incoming.parts.headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes) {
+        Some(b"same-origin" | b"none") => false,
+        Some(_) => true,
+        None => origin.is_some_and(|origin| {
+            let own = [incoming.connection.scheme(), "://", incoming.host].concat();
+            !origin.as_bytes().eq_ignore_ascii_case(own.as_bytes())
+        }),
+    }
+}
+
+fn allowing_rule<'r>(
+    rules: Option<&'r CorsRules>,
+    origin: Option<&HeaderValue>,
+    method: &Method,
+) -> Option<&'r CorsRule> {
+    rules?.select(origin.map(|origin| origin.to_str().unwrap_or_default()), method.as_str())
+}
+
+/// The name or address of a host, without its port and without the brackets around an IPv6 address.
+fn without_port(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    }
+}
+
+/// Whether a name is a domain or a name under it, in any letter case and with or without the dot of the root.
+fn is_in_domain(name: &str, domain: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let Some(start) = name.len().checked_sub(domain.len()) else { return false };
+    let (before, end) = name.split_at_checked(start).unwrap_or((name, ""));
+    end.eq_ignore_ascii_case(domain) && (before.is_empty() || before.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::ConnectionInfo;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn only_names_of_this_machine_reach_a_public_key() {
+        let domains = ["tables.example.net".to_owned()];
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:10002",
+            "127.8.9.1:1",
+            "[::1]",
+            "[::1]:10002",
+            "[::ffff:127.0.0.1]:1",
+            "localhost",
+            "LocalHost:10002",
+            "localhost.:10002",
+            "devstoreaccount1.table.localhost:10002",
+            "host.docker.internal:10002",
+            "tables.example.net",
+            "devstoreaccount1.Tables.example.net:10002",
+        ] {
+            assert!(check_host(host, &domains).is_ok(), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "evil.example:10002",
+            "devstoreaccount1.table.evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "127.0.0.1.nip.example:10002",
+            "evillocalhost",
+            "eviltables.example.net",
+            "10.1.2.3:10002",
+            "0.0.0.0:10002",
+            "[2001:db8::1]:10002",
+            "[evil.example]",
+            "::1",
+            "x.host.docker.internal",
+        ] {
+            let failure = check_host(host, &domains).unwrap_err();
+            assert_eq!(failure.error.code, ErrorCode::AuthorizationFailure, "{host}");
+            let reason = failure.source.unwrap().to_string();
+            assert!(reason.contains("--domain") && reason.contains(&format!("{host:?}")), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_origin_does_not_write_without_a_rule() {
+        let rule = CorsRule::new("https://app.example", "POST", "", "", 0).unwrap();
+        let rules = CorsRules::new(vec![rule]).unwrap();
+        let any = CorsRules::new(vec![CorsRule::new("*", "POST", "", "", 0).unwrap()]).unwrap();
+        let check = |method: Method, headers: &[(&str, &str)], rules| {
+            let request = http::Request::builder().method(method).uri("/acct/t").header("host", "127.0.0.1:10002");
+            let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
+            check_origin(&IncomingRequest::new(&parts, connection, crate::clock::instant(), &[]), rules).is_ok()
+        };
+        let (app, other) = (("origin", "https://app.example"), ("origin", "https://other.example"));
+        let cross = ("sec-fetch-site", "cross-site");
+        for (headers, rules, allowed) in [
+            (&[][..], None, true),
+            (&[other], None, false),
+            (&[other, cross], None, false),
+            (&[cross], None, false),
+            (&[("origin", "null")], None, false),
+            (&[("origin", "http://localhost:3000"), ("sec-fetch-site", "same-site")], None, false),
+            (&[other], Some(&rules), false),
+            (&[app], Some(&rules), true),
+            (&[app, cross], Some(&rules), true),
+            (&[other, cross], Some(&any), true),
+            // The page is from here, or there is none.
+            (&[("origin", "http://127.0.0.1:10002")], None, true),
+            (&[("origin", "http://localhost:5173"), ("sec-fetch-site", "same-origin")], None, true),
+            (&[("sec-fetch-site", "none")], None, true),
+            // The browser has asked first.
+            (&[other, cross, ("authorization", "SharedKey a:b")], None, true),
+        ] {
+            assert_eq!(check(Method::POST, headers, rules), allowed, "{headers:?} {rules:?}");
+            assert!(check(Method::GET, headers, rules), "{headers:?}");
+        }
+        assert!(!check(Method::DELETE, &[app], Some(&rules)), "the rule is for another method");
+    }
+}

@@ -1,0 +1,115 @@
+//! What is recorded of the journals when a database is closed in order, and how it is compared at the next start.
+//!
+//! The library takes a journal that is empty, or that ends early, for one to which nothing more was written. After a crash
+//! that may be so. After a stop in order it is a loss, and only a record from before shows it.
+//!
+//! This module must not know files: it makes and reads the text of the record.
+
+use std::fmt::Write as _;
+use xxhash_rust::xxh3::xxh3_64;
+
+const FIRST_LINE: &str = "rowhouse closed";
+
+/// A journal as it was when the database was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ClosedJournal {
+    /// The number in its name.
+    pub(super) number: u64,
+    /// The length of its complete batches.
+    pub(super) bytes: usize,
+    /// The XXH3 checksum of these bytes.
+    pub(super) checksum: u128,
+}
+
+/// What the journals held when the database was closed in order, from the oldest to the active one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ClosingRecord(pub(super) Vec<ClosedJournal>);
+
+impl ClosingRecord {
+    pub(super) fn to_text(&self) -> String {
+        let mut text = format!("{FIRST_LINE}\n");
+        for ClosedJournal { number, bytes, checksum } in &self.0 {
+            // Writing to a string never fails.
+            let _ = writeln!(text, "journal {number} {bytes} {checksum:032x}");
+        }
+        let checksum = xxh3_64(text.as_bytes());
+        text + &format!("checksum {checksum:016x}\n")
+    }
+
+    /// Reads what [`Self::to_text`] wrote, and nothing else.
+    pub(super) fn from_text(text: &str) -> Option<Self> {
+        let journals = text.strip_prefix(FIRST_LINE)?.lines().filter_map(|line| line.strip_prefix("journal "));
+        let record = Self(journals.map(journal).collect::<Option<_>>()?);
+        (record.to_text() == text).then_some(record)
+    }
+
+    /// What the journals miss that they held when the database was closed: the number of one, and the difference.
+    pub(super) fn difference(&self, found: &[ClosedJournal]) -> Option<(u64, String)> {
+        for closed in &self.0 {
+            let Some(found) = found.iter().find(|found| found.number == closed.number) else {
+                return Some((closed.number, "the file is missing".to_owned()));
+            };
+            if found.bytes != closed.bytes {
+                let what =
+                    format!("it held {} bytes of writes when it was closed, and holds {}", closed.bytes, found.bytes);
+                return Some((closed.number, what));
+            }
+            if found.checksum != closed.checksum {
+                return Some((closed.number, "it does not hold the writes that it held when it was closed".to_owned()));
+            }
+        }
+        let is_known = |number| self.0.iter().any(|closed| closed.number == number);
+        let unknown = found.iter().find(|found| !is_known(found.number))?;
+        Some((unknown.number, "it did not exist when the database was closed".to_owned()))
+    }
+}
+
+fn journal(line: &str) -> Option<ClosedJournal> {
+    let mut fields = line.split(' ');
+    let (number, bytes, checksum) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?, fields.next()?);
+    Some(ClosedJournal { number, bytes, checksum: u128::from_str_radix(checksum, 16).ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: ClosedJournal = ClosedJournal { number: 7, bytes: 0, checksum: 0 };
+    const SECOND: ClosedJournal = ClosedJournal { number: 8, bytes: 1234, checksum: 0xABC };
+
+    #[test]
+    fn the_record_is_pinned_and_a_changed_one_is_not_read() {
+        let record = ClosingRecord(vec![FIRST, SECOND]);
+        let text = record.to_text();
+        let pinned = "rowhouse closed\njournal 7 0 00000000000000000000000000000000\n\
+                      journal 8 1234 00000000000000000000000000000abc\nchecksum be6732b232a2177d\n";
+        assert_eq!(text, pinned);
+        assert_eq!(ClosingRecord::from_text(&text), Some(record));
+        for at in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            assert_eq!(ClosingRecord::from_text(&text[..at]), None, "cut at {at}");
+            bytes[at] ^= 1;
+            let changed = String::from_utf8(bytes).unwrap();
+            assert_eq!(ClosingRecord::from_text(&changed), None, "changed at {at}");
+        }
+        assert_eq!(ClosingRecord::from_text(&format!("{text}\n")), None);
+        assert_eq!(ClosingRecord::from_text("\0\0\0"), None);
+    }
+
+    #[test]
+    fn every_difference_is_found() {
+        let record = ClosingRecord(vec![FIRST, SECOND]);
+        assert_eq!(record.difference(&[FIRST, SECOND]), None);
+        let third = ClosedJournal { number: 9, ..SECOND };
+        for (found, number, expected) in [
+            (vec![SECOND], 7, "missing"),
+            (vec![FIRST], 8, "missing"),
+            (vec![FIRST, ClosedJournal { bytes: 0, ..SECOND }], 8, "held 1234 bytes"),
+            (vec![FIRST, ClosedJournal { checksum: 1, ..SECOND }], 8, "does not hold the writes"),
+            (vec![FIRST, SECOND, third], 9, "did not exist"),
+        ] {
+            let (found_in, what) = record.difference(&found).unwrap();
+            assert!(found_in == number && what.contains(expected), "{found_in}: {what}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The names of the files of a repository. A name from a folder or a manifest is used only if it is one of these.
+
+/// The suffix of files that are not complete yet.
+const UNFINISHED: &str = ".new";
+/// Digits of the SHA-256 that is the name of a chunk.
+const CHUNK_CHARS: usize = 64;
+/// A digit stands for any digit, and `x` for a hexadecimal one.
+const BACKUP: &[u8] = b"00000000T0000000000000Z-xxxxxxxxxxxxxxxx";
+
+pub(super) fn is_chunk(name: &str) -> bool {
+    name.len() == CHUNK_CHARS && name.bytes().all(is_hex)
+}
+
+/// Whether it is the name of a folder of chunks.
+pub(super) fn is_chunk_folder(name: &str) -> bool {
+    name.len() == 2 && name.bytes().all(is_hex)
+}
+
+/// Whether it is the name of a backup.
+pub(super) fn is_backup(id: &str) -> bool {
+    let fits = |(found, pattern): (u8, &u8)| match pattern {
+        b'0' => found.is_ascii_digit(),
+        b'x' => is_hex(found),
+        letter => found == *letter,
+    };
+    id.len() == BACKUP.len() && id.bytes().zip(BACKUP).all(fits)
+}
+
+/// The name of a file that is to get this name and is not complete.
+pub(super) fn unfinished(name: &str) -> String {
+    format!("{name}{UNFINISHED}")
+}
+
+/// Whether it is the name of a file that was to get such a name. Between the two, the process that wrote it has put its
+/// number and that of the file.
+pub(super) fn is_unfinished(name: &str, is_finished: impl Fn(&str) -> bool) -> bool {
+    let Some(name) = name.strip_suffix(UNFINISHED) else { return false };
+    let is_numbers = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    is_finished(name) || name.rsplit_once('.').is_some_and(|(name, numbers)| is_finished(name) && is_numbers(numbers))
+}
+
+fn is_hex(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_rowhouse_gives_are_accepted() {
+        let chunk = "0a".repeat(32);
+        let backup = "20260304T0506071234567Z-0123456789abcdef";
+        assert!(is_chunk(&chunk) && is_chunk_folder("0a") && is_backup(backup));
+        for name in
+            ["", "..", "0A", "0", "/dev/zero", &chunk.to_uppercase(), &format!("{chunk}0"), &"../".repeat(22)[..64]]
+        {
+            assert!(!is_chunk(name) && !is_chunk_folder(name) && !is_backup(name), "{name}");
+        }
+        for at in 0..backup.len() {
+            let mut other = backup.to_owned();
+            other.replace_range(at..=at, "/");
+            assert!(!is_backup(&other), "{other}");
+        }
+        for (name, expected) in [
+            (chunk.clone(), false),
+            (unfinished(&chunk), true),
+            (unfinished(&format!("{chunk}.17-3")), true),
+            (unfinished(&format!("{chunk}.own")), false),
+            (unfinished("notes"), false),
+        ] {
+            assert_eq!(is_unfinished(&name, is_chunk), expected, "{name}");
+        }
+    }
+}

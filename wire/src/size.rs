@@ -1,0 +1,112 @@
+//! How long an entity becomes when it is written: a bound that is known before anything is written, so that the memory can be
+//! acquired first.
+//!
+//! Invariant: what [`crate::payload`] writes of an entity, in any format and at any metadata level, together with the headers
+//! of a response that show its address, is not longer than [`EntityBounds`] says. A property test checks it.
+
+use crate::payload::EntityContext;
+use model::limits::CUSTOM_PROPERTIES_MAX;
+use model::record::{Properties, Property};
+use model::{EdmType, EntityKey, EntityView, RecordBuilder};
+
+/// An entity that is shorter than this is not measured, but taken to consist of the characters that grow most, in bytes.
+const MEASURED_BYTES_MIN: usize = 768;
+/// The longest escape of one byte, in bytes: `\u007f`, `&quot;`.
+const ESCAPE_BYTES_MAX: usize = 6;
+/// What is written of an entity besides its own text, in bytes: the elements of an Atom entry, headers, ETag, Timestamp.
+const ENTITY_FRAME_BYTES_MAX: usize = 1536;
+/// What is written of a property besides its name and its value, in bytes: quotes, the annotation or the element.
+const PROPERTY_FRAME_BYTES_MAX: usize = 80;
+/// The longest text of a value of fixed size, in bytes: a GUID, or a double.
+const FIXED_VALUE_BYTES_MAX: usize = 40;
+/// How often an entity's address, or that of the service, is written at most: twice in the entity, and in two headers.
+const ADDRESSES_MAX: usize = 4;
+/// The longest escape of a byte of a key in an address, in bytes: `%C3`.
+const ADDRESS_ESCAPE_BYTES_MAX: usize = 3;
+
+/// An entity before it is written.
+#[derive(Debug, Clone)]
+pub struct UnwrittenEntity<'a> {
+    key_bytes: usize,
+    properties: Properties<'a>,
+    record_bytes: usize,
+}
+
+impl<'a> UnwrittenEntity<'a> {
+    /// An entity that an engine has stored.
+    pub fn stored(entity: &EntityView<'a>) -> Self {
+        Self {
+            key_bytes: entity.key.partition.len() + entity.key.row.len(),
+            properties: entity.record.properties(),
+            record_bytes: entity.record.record_bytes(),
+        }
+    }
+
+    /// An entity that is going to be stored; without properties if only its address is written.
+    pub fn unstored(key: &EntityKey, record: Option<&'a RecordBuilder>) -> Self {
+        Self {
+            key_bytes: key.partition.as_str().len() + key.row.as_str().len(),
+            properties: record.map(RecordBuilder::properties).unwrap_or_default(),
+            record_bytes: record.map_or(0, RecordBuilder::record_bytes),
+        }
+    }
+}
+
+/// The bounds of entities that are written from one context.
+#[derive(Debug, Clone, Copy)]
+pub struct EntityBounds {
+    /// What is written of every entity, in bytes.
+    frame_bytes: usize,
+}
+
+impl EntityBounds {
+    /// The bounds for this context.
+    pub fn of(context: &EntityContext<'_>) -> Self {
+        let base = context.response.base.len() + context.table.len() + context.response.account.as_str().len();
+        let missing = context.select.map_or(0, |select| {
+            let names = select.names().iter().map(|name| ESCAPE_BYTES_MAX * name.len() + PROPERTY_FRAME_BYTES_MAX);
+            names.sum::<usize>() + ESCAPE_BYTES_MAX * select.metadata_text().len()
+        });
+        Self { frame_bytes: ENTITY_FRAME_BYTES_MAX + ADDRESSES_MAX * ESCAPE_BYTES_MAX * base + missing }
+    }
+
+    /// The bytes that an entity becomes at most, whatever its properties are: far above what most become, and known at once.
+    pub fn unmeasured(self, entity: &UnwrittenEntity<'_>) -> usize {
+        let count = entity.properties.size_hint().1.unwrap_or(CUSTOM_PROPERTIES_MAX);
+        // A name is written twice.
+        self.frame(entity)
+            + 2 * ESCAPE_BYTES_MAX * entity.record_bytes
+            + count * (PROPERTY_FRAME_BYTES_MAX + FIXED_VALUE_BYTES_MAX)
+    }
+
+    /// The bytes that an entity becomes at most; its texts are read, unless it is small.
+    pub fn measured(self, entity: &UnwrittenEntity<'_>) -> usize {
+        if entity.record_bytes < MEASURED_BYTES_MIN {
+            return self.unmeasured(entity);
+        }
+        self.frame(entity) + property_bytes_max(entity.properties.clone())
+    }
+
+    fn frame(self, entity: &UnwrittenEntity<'_>) -> usize {
+        self.frame_bytes + (ADDRESSES_MAX * ADDRESS_ESCAPE_BYTES_MAX + ESCAPE_BYTES_MAX) * entity.key_bytes
+    }
+}
+
+/// The bytes of properties that are measured one by one. Nothing is written of a damaged record.
+fn property_bytes_max(properties: Properties<'_>) -> usize {
+    let property_bytes = |property: Property<'_>| {
+        let value = match property.edm_type() {
+            EdmType::String => escaped(property.value_bytes()),
+            EdmType::Binary => property.value_bytes().len().div_ceil(3) * 4,
+            _ => FIXED_VALUE_BYTES_MAX,
+        };
+        PROPERTY_FRAME_BYTES_MAX + 2 * escaped(property.name_bytes()) + value
+    };
+    properties.filter_map(Result::ok).map(property_bytes).sum()
+}
+
+/// The length of a text with its escapes at most, in either format.
+fn escaped(text: &[u8]) -> usize {
+    let grows = |b: &&u8| !(b' '..=b'~').contains(*b) || matches!(**b, b'"' | b'\\' | b'<' | b'>' | b'&' | b'\'');
+    text.len() + (ESCAPE_BYTES_MAX - 1) * text.iter().filter(grows).count()
+}
