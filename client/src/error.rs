@@ -1,6 +1,7 @@
 //! The error of all operations.
 
 use crate::http::HttpError;
+use model::control_characters::is_control_character;
 use std::fmt;
 
 /// Why an operation failed, after all attempts.
@@ -57,7 +58,7 @@ impl fmt::Display for Error {
         match self {
             Self::Refused { what, status, code, message, attempts } => {
                 write!(f, "{what} was refused: {status}")?;
-                let details = [code.as_str(), message.as_str()];
+                let details = [code, message].map(|text| in_one_line(text));
                 details.iter().filter(|text| !text.is_empty()).try_for_each(|text| write!(f, " {text}"))?;
                 if *attempts > 1 { write!(f, " (after {attempts} attempts)") } else { Ok(()) }
             }
@@ -65,9 +66,28 @@ impl fmt::Display for Error {
                 write!(f, "{what} had no answer after {attempts} attempts: {source}")
             }
             Self::ResponseTooLarge { what } => write!(f, "the answer to {what} is too large"),
-            Self::Unreadable { what, why } => write!(f, "the answer to {what} cannot be read: {why}"),
+            Self::Unreadable { what, why } => write!(f, "the answer to {what} cannot be read: {}", in_one_line(why)),
         }
     }
 }
 
 impl std::error::Error for Error {}
+
+/// A text that a service sent, without what could look like another message or control a terminal.
+fn in_one_line(text: &str) -> String {
+    text.replace(is_control_character, " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_cannot_write_messages_of_its_own() {
+        let message = "no\r\nrowhouse: all is well\u{1b}[2J\u{9b}\u{2028}".to_owned();
+        let error = Error::Refused { what: "a query".into(), status: 400, code: "X\u{7}".into(), message, attempts: 1 };
+        assert_eq!(error.to_string(), "a query was refused: 400 X  no  rowhouse: all is well [2J  ");
+        let error = Error::Unreadable { what: "a query".into(), why: "a\nb".into() };
+        assert_eq!(error.to_string(), "the answer to a query cannot be read: a b");
+    }
+}

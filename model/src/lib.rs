@@ -8,6 +8,7 @@
 //! cannot fail for outside reasons: every error here is about the caller's data.
 
 pub mod clock;
+pub mod control_characters;
 pub mod cors;
 pub mod datetime;
 pub mod edm;

@@ -198,6 +198,17 @@ pub const METRICS_ACCOUNTS_MAX: usize = 200;
 pub const METRICS_TABLES_MAX: usize = 1000;
 /// How long metrics keep an unused table, in seconds: a day.
 pub const METRICS_TABLE_IDLE_SECONDS_MAX: u64 = 24 * 3600;
+/// Longest line of the log, in bytes, before control characters in it are escaped: the text to sign of a usual request
+/// several times over. In JSON a longer line has its texts cut instead.
+pub const LOG_LINE_BYTES_MAX: usize = 4 * 1024;
+/// Longest text in a line of the log in JSON that would be too long, in bytes.
+pub const LOG_TEXT_BYTES_MAX: usize = 1024;
+/// Most failures of requests without a valid credential that are logged in a second, in the long run.
+pub const DENIALS_LOGGED_PER_SECOND: u32 = 10;
+/// Most of them that are logged at once.
+pub const DENIALS_LOGGED_AT_ONCE_MAX: u32 = 100;
+/// After this time the log gets the number of those that were not logged, in seconds.
+pub const DENIALS_SUMMARY_SECONDS: u64 = 5;
 /// Default size of the queue of spans for the OpenTelemetry collector.
 pub const TRACE_QUEUE_SPANS_DEFAULT: usize = 2048;
 /// Largest size of the queue of spans that the environment may set.
@@ -221,6 +232,7 @@ pub const TRACE_STOP_SECONDS_MAX: u64 = 2;
 /// Size of one UTF-16 code unit, in bytes, as the size formula counts it.
 pub const UTF16_UNIT_BYTES: usize = 2;
 
+const _: () = assert!(LOG_TEXT_BYTES_MAX < LOG_LINE_BYTES_MAX);
 const _: () = assert!(READINESS_SECONDS_MAX < ADMIN_REQUEST_SECONDS_MAX);
 const _: () = assert!(KEY_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == 1024);
 const _: () = assert!(STRING_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == BINARY_BYTES_MAX);

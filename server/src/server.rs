@@ -117,6 +117,7 @@ impl<E: Engine> Server<E> {
             analytics,
             secondary: settings.secondary,
             stats_on_primary: settings.stats_on_primary,
+            failure_log: Arc::default(),
             metrics: observers.admin.as_ref().map(|(admin, _)| Arc::clone(&admin.metrics)),
             tracer: observers.tracer.clone(),
         });
@@ -162,6 +163,7 @@ impl<E: Engine> Server<E> {
             tracer.stop(Duration::from_secs(TRACE_STOP_SECONDS_MAX)).await;
         }
         closed?;
+        service.failure_log.count_left_out();
         info!("stopped");
         Ok(())
     }

@@ -22,6 +22,7 @@ use crate::settings::Secondary;
 use crate::tables::AccountTables;
 use crate::telemetry::access_log;
 use crate::telemetry::analytics::Analytics;
+use crate::telemetry::failure_log::FailureLog;
 use crate::telemetry::metrics::{InFlight, Metrics};
 use crate::telemetry::summary::{Outcome, RequestSummary};
 use crate::telemetry::traces::{self, Trace, Tracer};
@@ -34,7 +35,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Engine;
-use tracing::{debug, error, info};
 use wire::negotiation::{DataServiceVersion, FormatPreferences, Preference};
 use wire::target::{Resource, Target};
 use wire::{ErrorCode, Format, MetadataLevel, ServiceError, Version};
@@ -69,6 +69,7 @@ pub(crate) struct Service<E> {
     pub(crate) secondary: Secondary,
     /// Whether the primary endpoint serves statistics too, in path style.
     pub(crate) stats_on_primary: bool,
+    pub(crate) failure_log: Arc<FailureLog>,
     /// `None` if there is no admin listener.
     pub(crate) metrics: Option<Arc<Metrics>>,
     /// `None` if there is no collector for traces.
@@ -125,7 +126,7 @@ impl<E: Engine> Service<E> {
                 (Some(response::of_success(response, memory, &context)), outcome)
             }
             Err(BodyFailure::Failed(failure) | BodyFailure::FailedForGood(failure)) => {
-                log_failure(&failure, &context);
+                self.failure_log.write(&failure, &context);
                 let code = failure.error.code;
                 let now = DateTime::from_system_time(clock::now());
                 let outcome = Outcome::Responded { status: code.status(), code: Some(code) };
@@ -196,10 +197,10 @@ impl<E: Engine> Service<E> {
         let oauth = self.oauth.as_ref();
         context.challenge = oauth.and_then(OAuth::challenge).cloned();
         let grant = authenticate(&*self.engine, accounts, oauth, incoming, &mut context.credential).await?;
-        context.is_authenticated = true;
         if accounts.has_well_known_key(&grant.account) {
             self.refuse_web_pages(context)?;
         }
+        context.is_authenticated = true;
         let version = version?;
         context.version = version.filter(|version| *version >= Version::VERSION_HEADER);
         context.check_client_request_id()?;
@@ -398,14 +399,4 @@ fn preflight(context: &mut RequestContext<'_>) -> Result<OperationResponse, Fail
     let no_rules = CorsRules::default();
     let rules = properties.as_ref().map_or(&no_rules, |properties| &properties.cors);
     cors::preflight(rules, &context.incoming.parts.headers)
-}
-
-/// Logs the cause of a failure, which is not sent to the client.
-fn log_failure(failure: &Failure, context: &RequestContext<'_>) {
-    let (code, id) = (failure.error.code.as_str(), context.id.as_str());
-    match &failure.source {
-        Some(source) if failure.error.code.status() >= 500 => error!(code, request_id = id, "{source}"),
-        Some(source) => info!(code, request_id = id, "{source}"),
-        None => debug!(code, request_id = id, "{}", failure.error.message),
-    }
 }

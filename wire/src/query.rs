@@ -63,17 +63,8 @@ impl<'a> QueryOptions<'a> {
             "NextPartitionKey" => &mut self.next_partition_key,
             "NextRowKey" => &mut self.next_row_key,
             "NextTableName" => &mut self.next_table_name,
-            _ if name.eq_ignore_ascii_case("sig") => {
-                self.signature.get_or_insert(value);
-                return;
-            }
-            // The first one that is not empty counts, as for every field of a signature (08 §1).
-            _ if name.eq_ignore_ascii_case("sv") => {
-                if self.signed_version.as_deref().is_none_or(str::is_empty) {
-                    self.signed_version = Some(value);
-                }
-                return;
-            }
+            _ if name.eq_ignore_ascii_case("sig") => return set_field(&mut self.signature, value),
+            _ if name.eq_ignore_ascii_case("sv") => return set_field(&mut self.signed_version, value),
             _ if name.eq_ignore_ascii_case("api-version") => &mut self.api_version,
             _ if name.eq_ignore_ascii_case("comp") => &mut self.comp,
             _ if name.eq_ignore_ascii_case("restype") => &mut self.restype,
@@ -131,6 +122,13 @@ impl<'a> QueryOptions<'a> {
     }
 }
 
+/// Sets a field of a signature: the first one that is not empty counts (08 §1).
+fn set_field<'a>(field: &mut Option<Cow<'a, str>>, value: Cow<'a, str>) {
+    if field.as_deref().is_none_or(str::is_empty) {
+        *field = Some(value);
+    }
+}
+
 /// The names and values of a raw query string in their order: the names decoded, `None` if one is not UTF-8; the values as
 /// sent.
 pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (Option<Cow<'_, str>>, &str)> {
@@ -166,7 +164,7 @@ mod tests {
             assert_eq!(QueryOptions::parse(query).comp, None, "{query}");
         }
         for query in ["sig=x", "si%67=x", "%53IG"] {
-            assert!(QueryOptions::parse(query).has_signature, "{query}");
+            assert!(QueryOptions::parse(query).signature.is_some(), "{query}");
         }
     }
 

@@ -165,7 +165,7 @@ mod tests {
     async fn a_client_that_reads_some_bytes_now_and_then_is_too_slow_and_one_that_reads_steadily_is_not() {
         for (pause, is_too_slow) in [(Duration::from_secs(1), true), (Duration::from_millis(2), false)] {
             let (mut client, mut stream, monitor) = connection().await;
-            let writing = tokio::spawn(async move { stream.write_all(&[0; 1 << 20]).await });
+            let writing = tokio::spawn(async move { stream.write_all(&vec![0; 1 << 20]).await });
             let began = tokio::time::Instant::now();
             while began.elapsed() < 2 * PROGRESS_TIME && !monitor.is_too_slow() {
                 client.read_exact(&mut [0; 4]).await.unwrap();

@@ -112,7 +112,9 @@ impl BodyMemory {
         };
         let mut semaphores = vec![semaphore(None, of_account), Arc::clone(&self.all)];
         if let Some(credential) = credential {
-            semaphores.insert(0, semaphore(Some(self.hasher.hash_one(credential)), of_credential));
+            // A plus of a signature may have come as a blank.
+            let hash = self.hasher.hash_one(credential.replace(' ', "+"));
+            semaphores.insert(0, semaphore(Some(hash), of_credential));
         }
         let permits = semaphores.into_iter().filter_map(|semaphore| semaphore.try_acquire_many_owned(0).ok()).collect();
         MemoryPermit { permits, units_max: if credential.is_some() { of_credential } else { of_account } }

@@ -1,5 +1,6 @@
 //! The log on standard error: its form, its filter, and how the filter changes while the server runs.
 
+use super::log_lines::LogLines;
 use anyhow::{Context, anyhow, ensure};
 use std::fmt;
 use std::io::IsTerminal;
@@ -36,10 +37,12 @@ impl fmt::Debug for LogControl {
 
 /// Starts the log. May be called once in a process.
 pub fn start(format: LogFormat, levels: &str) -> anyhow::Result<LogControl> {
-    let log = tracing_subscriber::fmt().with_env_filter(filter(levels)?).with_writer(std::io::stderr);
+    let is_coloured = format == LogFormat::Text && std::io::stderr().is_terminal();
+    let lines = LogLines { format, is_coloured };
+    let log = tracing_subscriber::fmt().with_env_filter(filter(levels)?).with_writer(lines);
     let reload: Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync> = match format {
         LogFormat::Text => {
-            let log = log.with_ansi(std::io::stderr().is_terminal()).with_filter_reloading();
+            let log = log.with_ansi(is_coloured).with_filter_reloading();
             let handle = log.reload_handle();
             log.init();
             Box::new(move |filter| handle.reload(filter).context("changing the log"))

@@ -58,12 +58,13 @@ impl Settings {
         let mut config = config.map_err(|error| {
             // The reason of the library names the option at fault, not its value. But after a password, what looks like the
             // name of an option may be the end of the password.
-            StoreError::address(match query.contains(PASSWORD_OPTION) {
-                true => {
-                    "its port or one of its options is not understood; write an & in the password as %26".to_owned()
-                }
-                false => super::attempt::describe(&error),
-            })
+            if percent_decode_str(query).decode_utf8_lossy().contains(PASSWORD_OPTION) {
+                StoreError::address(
+                    "its port or one of its options is not understood; write an & in the password as %26",
+                )
+            } else {
+                StoreError::address(super::attempt::describe(&error))
+            }
         })?;
         if let (None, Some(password)) = (config.get_password(), password) {
             config.password(password);

@@ -184,7 +184,8 @@ fn restore_tables(
     let from_name = format!("backup {id}: {}", args.tables.join(" "));
     let restore = TableRestore { into, key_file: args.into_key_file.as_deref(), from_name, tables };
     if !block_on(restore.run(Arc::new(BackupSource::new(repository, manifest)?)))? {
-        bail!("{into} differs from the backup after the restore; perhaps another client writes to it");
+        // The address may hold a secret.
+        bail!("the target of --into differs from the backup after the restore; perhaps another client writes to it");
     }
     Ok(())
 }

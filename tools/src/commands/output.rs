@@ -2,10 +2,11 @@
 
 use super::entity_table::{EntityTable, one_entity};
 use crate::formats::{Columns, CsvSpool, write_line};
+use crate::terminal::LinesForPeople;
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use client::Entity;
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, StdoutLock, Write};
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -31,6 +32,12 @@ impl OutputFormat {
 pub(super) fn write_out(text: &[u8]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text).and_then(|()| out.flush()).context("writing to standard output")
+}
+
+/// Standard output for CSV, whose texts are not escaped.
+fn csv_out() -> LinesForPeople<StdoutLock<'static>> {
+    let out = std::io::stdout();
+    LinesForPeople { is_terminal: out.is_terminal(), out: out.lock() }
 }
 
 /// The width of the terminal, if the output is one.
@@ -94,7 +101,7 @@ impl EntityOutput {
             Self::Json { is_begun: true } => write_out(b"]\n"),
             Self::Json { is_begun: false } => write_out(b"[]\n"),
             Self::Jsonl => Ok(()),
-            Self::Csv(spool) => spool.write_to(&mut std::io::stdout().lock()),
+            Self::Csv(spool) => spool.write_to(&mut csv_out()),
         }
     }
 }
@@ -113,6 +120,7 @@ pub(super) fn write_one(format: OutputFormat, entity: &Entity) -> anyhow::Result
             columns.add(&entity.properties);
             columns.write_header(&mut text, true);
             columns.write_entity(&mut text, entity, true).map_err(|_| anyhow!("the entity is damaged"))?;
+            return csv_out().write_all(&text).context("writing to standard output");
         }
     }
     write_out(&text)

@@ -1,5 +1,6 @@
 //! Errors of a service as messages and exit codes.
 
+use crate::terminal::escaped;
 use anyhow::anyhow;
 use client::{Error, TableService};
 
@@ -55,7 +56,8 @@ impl std::fmt::Display for ServiceError {
         match &self.error {
             // Further lines of a message have the id and the time of the request.
             Error::Refused { what, status, code, message, .. } => {
-                write!(f, "{what} was refused: {status} {code}: {}", message.lines().next().unwrap_or_default())?;
+                let (code, message) = (escaped(code), message.lines().next().unwrap_or_default());
+                write!(f, "{what} was refused: {status} {code}: {message}")?;
             }
             other => write!(f, "{other}")?,
         }

@@ -7,6 +7,9 @@ use client::{ConnectionString, Credential, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY}
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+/// What begins a secret in the forms of addresses. No data folder has such a name, which would be shown.
+const SECRET_OPTIONS: [&str; 4] = ["password=", "accountkey=", "sharedaccesssignature=", "sig="];
+
 /// An option that names an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndpointOption {
@@ -87,6 +90,12 @@ impl Location {
                  address of a service, or the postgres address of a database"
             ),
             None => {
+                let compact = text.replace(' ', "").to_ascii_lowercase();
+                ensure!(
+                    !SECRET_OPTIONS.iter().any(|option| compact.contains(option)),
+                    "{option} has a password or a key in a form that is not known: name a data folder, the http or https \
+                     address of a service, its connection string, or the postgres:// address of a database"
+                );
                 ensure!(
                     secret.is_none(),
                     "{option} is a data folder, which needs no key: do not set {} or {}",
@@ -242,6 +251,8 @@ mod tests {
             ("http://h:1/orchard", Some("c2VjcmV0!"), "neither an account key"),
             ("http://h:1/Not_an_account", Some(KEY), "names no account"),
             ("ftp://h/orchard", None, "'ftp://'"),
+            ("host=db user=me Password = c2VjcmV0", None, "in a form that is not known"),
+            ("//h/orchard?sv=1&sig=c2VjcmV0", None, "in a form that is not known"),
             ("postgres://me:c2Vj?cmV0@db/tables", None, "reading --from"),
             ("postgres://me:c2Vj@cmV0@db/tables", None, "write @ as %40"),
             ("SharedAccessSignature=sig=c2VjcmV0", None, "names no account: it needs"),

@@ -9,6 +9,7 @@ pub(crate) use indicatif::HumanCount;
 pub(crate) use progress::Progress;
 
 use anyhow::Context;
+use model::control_characters::is_control_character;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -47,17 +48,40 @@ fn to_standard_error(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
+/// Writes text of several lines, such as CSV: as it is into a file or pipe, and line by line as [`escaped`] on a terminal.
+#[derive(Debug)]
+pub(crate) struct LinesForPeople<W> {
+    pub(crate) out: W,
+    pub(crate) is_terminal: bool,
+}
+
+impl<W: Write> Write for LinesForPeople<W> {
+    /// Writes all of a text. It must not end within a character.
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        if !self.is_terminal {
+            return self.out.write(text);
+        }
+        for line in String::from_utf8_lossy(text).split_inclusive('\n') {
+            let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+            let line = line.strip_suffix('\r').unwrap_or(line);
+            self.out.write_all(format!("{}{end}", escaped(line)).as_bytes())?;
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
 /// Text without the characters that control a terminal or reorder text: each is shown as its escape, such as `\u{1b}`.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
-    let is_control = |c: char| {
-        c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(is_control) {
+    if !text.contains(is_control_character) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_control(c) {
+        if is_control_character(c) {
             escaped.extend(c.escape_default());
         } else {
             escaped.push(c);
@@ -77,8 +101,19 @@ mod tests {
             ("a\u{1b}[31mb\r\n\t", "a\\u{1b}[31mb\\r\\n\\t"),
             ("\u{9b}2J\u{7f}\0", "\\u{9b}2J\\u{7f}\\u{0}"),
             ("user\u{202e}txt.exe\u{2069}", "user\\u{202e}txt.exe\\u{2069}"),
+            ("a\u{2028}b\u{2029}c\u{85}", "a\\u{2028}b\\u{2029}c\\u{85}"),
         ] {
             assert_eq!(escaped(text), expected);
+        }
+    }
+
+    #[test]
+    fn lines_control_no_terminal_and_are_exact_elsewhere() {
+        let text = "A,B\r\n\u{1b}[2J,\"\u{9b}x\ny\rz\"\r\n";
+        for (is_terminal, expected) in [(true, "A,B\n\\u{1b}[2J,\"\\u{9b}x\ny\\rz\"\n"), (false, text)] {
+            let mut lines = LinesForPeople { out: Vec::new(), is_terminal };
+            lines.write_all(text.as_bytes()).unwrap();
+            assert_eq!(String::from_utf8(lines.out).unwrap(), expected);
         }
     }
 }

@@ -125,7 +125,7 @@ fn no_level_shows_a_key_a_signature_or_a_token() {
             let query = signature("r", &AccountKey::parse(key).unwrap());
             let sig = query.split('&').find_map(|pair| pair.strip_prefix("sig=")).unwrap().to_owned();
             let request = format!(
-                "GET /{ACCOUNT}/Cars()?{query} HTTP/1.1\r\nHost: x\r\nx-ms-version: 2019-02-02\r\n\
+                "GET /{ACCOUNT}/Cars()?{query} HTTP/1.1\r\nHost: localhost\r\nx-ms-version: 2019-02-02\r\n\
                  Accept: application/json\r\n\r\n"
             );
             client.send(request.as_bytes()).unwrap();

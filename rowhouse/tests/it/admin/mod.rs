@@ -3,6 +3,7 @@
 mod collector;
 mod endpoints;
 mod log;
+mod log_lines;
 mod metrics;
 pub(crate) mod page;
 mod traces;

@@ -2,6 +2,7 @@
 
 mod connection;
 mod entity;
+mod hostile_service;
 mod table;
 
 use crate::PROGRAM;

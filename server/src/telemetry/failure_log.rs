@@ -1,0 +1,101 @@
+//! The log of failed requests.
+//!
+//! Invariant: requests without a valid credential, which anybody can send, cause a bounded number of events in a second, and
+//! each event that is left out is counted in a later one. Metrics count every request.
+
+use crate::clock;
+use crate::request::{Failure, RequestContext};
+use model::limits::{DENIALS_LOGGED_AT_ONCE_MAX, DENIALS_LOGGED_PER_SECOND, DENIALS_SUMMARY_SECONDS};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tracing::{debug, error, info};
+
+/// The time that one event takes of the rate.
+const INTERVAL: Duration = Duration::from_millis(1000 / DENIALS_LOGGED_PER_SECOND as u64);
+
+/// Writes the causes of failures, which are not sent to clients.
+#[derive(Debug, Default)]
+pub(crate) struct FailureLog {
+    /// When the events so far are paid for; `None` before the first one.
+    paid_until: Mutex<Option<Instant>>,
+    /// The events that were left out and not yet counted in the log.
+    left_out: AtomicU64,
+}
+
+impl FailureLog {
+    /// Writes a failure.
+    pub(crate) fn write(self: &Arc<Self>, failure: &Failure, context: &RequestContext<'_>) {
+        let (code, id) = (failure.error.code.as_str(), context.id.as_str());
+        let Some(source) = &failure.source else {
+            debug!(code, request_id = id, "{}", failure.error.message);
+            return;
+        };
+        if !context.is_authenticated && !self.admits(clock::instant()) {
+            self.leave_out();
+        } else if failure.error.code.status() >= 500 {
+            error!(code, request_id = id, "{source}");
+        } else {
+            info!(code, request_id = id, "{source}");
+        }
+    }
+
+    /// Whether the rate has room for an event of a request without a valid credential.
+    fn admits(&self, now: Instant) -> bool {
+        let mut paid_until = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = paid_until.unwrap_or(now).max(now);
+        if start.duration_since(now) > INTERVAL * (DENIALS_LOGGED_AT_ONCE_MAX - 1) {
+            return false;
+        }
+        *paid_until = Some(start + INTERVAL);
+        true
+    }
+
+    /// Counts an event that is not written. The first one of a while sees to it that the number is.
+    fn leave_out(self: &Arc<Self>) {
+        if self.left_out.fetch_add(1, Ordering::Relaxed) > 0 {
+            return;
+        }
+        let log = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(DENIALS_SUMMARY_SECONDS)).await;
+            log.count_left_out();
+        });
+    }
+
+    /// Writes how many events were left out since the last time.
+    pub(crate) fn count_left_out(&self) {
+        let count = self.left_out.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            info!(count, "{count} further denied requests were not logged; the metrics count all of them");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_written_and_then_the_rate() {
+        let (log, start) = (FailureLog::default(), clock::instant());
+        let admitted = |at: Duration, count: u32| (0..count).filter(|_| log.admits(start + at)).count();
+        let second = Duration::from_secs(1);
+        let (burst, rate) = (DENIALS_LOGGED_AT_ONCE_MAX as usize, DENIALS_LOGGED_PER_SECOND as usize);
+        assert_eq!(admitted(Duration::ZERO, 10_000), burst);
+        assert_eq!(admitted(second, 10_000), rate);
+        assert_eq!(admitted(second * 2, 10_000), rate);
+        assert_eq!(admitted(second * 3600, 10_000), burst, "what was not used adds up to one burst");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_left_out_is_counted_once() {
+        let log = Arc::new(FailureLog::default());
+        for _ in 0..3 {
+            log.leave_out();
+        }
+        assert_eq!(log.left_out.load(Ordering::Relaxed), 3);
+        tokio::time::sleep(Duration::from_secs(DENIALS_SUMMARY_SECONDS + 1)).await;
+        assert_eq!(log.left_out.load(Ordering::Relaxed), 0);
+    }
+}
