@@ -25,7 +25,9 @@ pub(crate) fn prepare(attacker: &Attacker) {
 /// Attacks in a way that chance chooses, also a server whose disk fails or that is gone. What the attack holds, such as
 /// connections, it holds until `wait` returns.
 pub(crate) fn attack(attacker: &Attacker, random: &mut Random, wait: impl FnOnce()) {
-    match random.below(14) {
+    let kind = random.below(14);
+    println!("attack {kind}");
+    match kind {
         0 => responses::read_with_a_long_host(attacker),
         1 => responses::read_long_keys(attacker),
         2 => responses::read_absent_properties(attacker),

@@ -2,7 +2,7 @@
 
 use super::attacker::{Attacker, longest_texts};
 use super::scene::Scene;
-use super::traffic::{AT_ONE_TIME, Ongoing, exchange_at_one_time};
+use super::traffic::{AT_ONE_TIME, Ongoing, exchange_at_one_time, send_on_each};
 use std::thread;
 use test_support::Account;
 
@@ -10,7 +10,11 @@ use test_support::Account;
 pub(super) type Named = (&'static str, Vec<u8>);
 
 /// Requests that a server for few requests has in work at one time.
-const REQUESTS_MAX: usize = 32;
+const REQUESTS_MAX: usize = 8;
+/// Scans at one time: more than end while a request waits.
+const SCANS: usize = 200;
+/// Connections that send the same request at one time.
+const EACH: usize = 4;
 /// Nearly the largest head, in bytes.
 const HEAD_BYTES: usize = 100_000;
 /// Nearly the largest body, in bytes.
@@ -149,23 +153,23 @@ pub(super) fn anonymous(attacker: &Attacker) -> Vec<Named> {
         .into()
 }
 
-/// Sends each request on several connections at one time.
+/// Sends each request on several connections at one time, and shows what comes of it.
 pub(super) fn exchange_each(attacker: &Attacker, requests: Vec<Named>) {
     for (name, request) in requests {
-        let (bytes, statuses) = exchange_at_one_time(&attacker.address, &vec![request; AT_ONE_TIME]);
+        let (bytes, statuses) = exchange_at_one_time(&attacker.address, &vec![request; EACH]);
         println!("{name}: {} KiB, {statuses:?}", bytes / 1024);
     }
 }
 
 /// Entities of nearly 1 MiB, faster than they can be written out.
 pub(super) fn write_large_entities(attacker: &Attacker) {
-    const EACH: usize = 40;
+    const ENTITIES: usize = 40;
     let body = format!("{{{}}}", longest_texts("x"));
     thread::scope(|scope| {
         for thread in 0..AT_ONE_TIME {
             let (body, mut client) = (&body, attacker.client());
             scope.spawn(move || {
-                for number in 0..EACH {
+                for number in 0..ENTITIES {
                     let path = format!("/tiny(PartitionKey='{thread}',RowKey='{number}')");
                     let answer = client.request("PUT", &path, &[], body.as_bytes());
                     assert!([204, 503].contains(&answer.status), "{answer:?}");
@@ -210,7 +214,7 @@ fn batches_that_are_hard_to_read() {
 #[test]
 fn anonymous_requests_with_long_paths() {
     with_table(0).withstand(|attacker| {
-        for _ in 0..5 {
+        for _ in 0..20 {
             exchange_each(attacker, anonymous(attacker));
         }
     });
@@ -231,6 +235,8 @@ fn scans_that_find_nothing() {
     let query = get(&scene.attacker, &format!("/large?$filter={filter}"), &[]);
     scene.withstand(|attacker| {
         let address = attacker.address.clone();
-        Ongoing::start(move || _ = exchange_at_one_time(&address, &vec![query.clone(); 2 * REQUESTS_MAX]))
+        let first = send_on_each(&address, SCANS, &query);
+        let next = Ongoing::start(move || _ = exchange_at_one_time(&address, &vec![query.clone(); SCANS]));
+        (first, next)
     });
 }

@@ -62,7 +62,10 @@ impl Scene {
             problems.extend(working.progress(REQUESTS));
             let peak = peak_bytes(self.server.id());
             let mib = [before, peak, MEMORY_BYTES_MAX].map(|bytes| bytes / MIB);
-            println!("{:?}: {mib:?} MiB resident before, at most, and allowed", thread::current().name());
+            println!(
+                "{}: {mib:?} MiB resident before, at most, and allowed",
+                thread::current().name().unwrap_or_default()
+            );
             if peak > MEMORY_BYTES_MAX {
                 problems.push(format!(
                     "{} MiB were resident, which is more than {} MiB",
