@@ -1,8 +1,9 @@
 //! The open connections of a listener: how many there may be, how much memory the heads of their requests may take, and which
 //! connection is closed when either is short.
 //!
-//! That is the connection that has waited longest without a request in progress. So clients that only hold connections cannot
-//! keep others out, and a request is never cut off for another connection.
+//! That is, of those without a request in progress, one on which no request has succeeded, or else one on which some have; of
+//! these the one that has waited longest. So clients that only hold connections cannot keep others out, those without a
+//! credential take no connection from those with one, and a request is never cut off for another connection.
 //!
 //! This module must not know HTTP.
 
@@ -50,10 +51,12 @@ pub(crate) struct ConnectionState {
     registry: Arc<ConnectionRegistry>,
     /// The number of requests in progress, and [`CLOSING`].
     requests: AtomicU32,
-    /// When the last request began, or the connection, in milliseconds after the registry.
+    /// When the last request began or ended, or the connection began, in milliseconds after the registry.
     since: AtomicU64,
     /// Whether the connection has had a request.
     is_used: AtomicBool,
+    /// Whether a request has succeeded.
+    is_served: AtomicBool,
     /// Bytes of the head that is being received, or whose request is in progress.
     head_bytes: AtomicUsize,
     task: Mutex<Option<AbortHandle>>,
@@ -114,6 +117,7 @@ impl ConnectionRegistry {
             requests: AtomicU32::new(0),
             since: AtomicU64::new(self.milliseconds(clock::instant())),
             is_used: AtomicBool::new(false),
+            is_served: AtomicBool::new(false),
             head_bytes: AtomicUsize::new(0),
             task: Mutex::default(),
         });
@@ -132,7 +136,7 @@ impl ConnectionRegistry {
             let waiting = {
                 let open = self.lock();
                 let waiting = open.states.values().filter(|state| state.is_waiting() && is_meant(state));
-                waiting.min_by_key(|state| state.since.load(Ordering::Relaxed)).cloned()
+                waiting.min_by_key(|state| state.rank()).cloned()
             };
             let Some(state) = waiting else { return false };
             // Otherwise a request has just begun on it.
@@ -188,6 +192,11 @@ impl ConnectionState {
         self.requests.load(Ordering::Relaxed) == 0
     }
 
+    /// The least is closed first.
+    fn rank(&self) -> (bool, u64) {
+        (self.is_served.load(Ordering::Relaxed), self.since.load(Ordering::Relaxed))
+    }
+
     /// If the connection waits for the head of its first request, or for the rest of one: since when.
     pub(crate) fn waiting_for_head(&self) -> Option<u64> {
         let has_begun = self.head_bytes.load(Ordering::Relaxed) > 0 || !self.is_used.load(Ordering::Relaxed);
@@ -217,6 +226,15 @@ impl ConnectionState {
             task.abort();
         }
         *current = Some(task);
+    }
+}
+
+impl RequestInProgress {
+    /// Notes that the request succeeded, which takes a credential.
+    pub(crate) fn succeed(&self) {
+        if !self.0.is_served.load(Ordering::Relaxed) {
+            self.0.is_served.store(true, Ordering::Relaxed);
+        }
     }
 }
 
