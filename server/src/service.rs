@@ -284,7 +284,7 @@ impl<E: Engine> Service<E> {
         let (body, body_format) =
             self.read_body(kind, context, (body, &memory), headers.content_type, &preferences).await?;
         // Acquired after the body was read, so that a client that sends slowly does not hold it.
-        let _permit = self.admission.request().await?;
+        let _permit = self.admission.request(kind.may_take_long().then_some(&grant.account)).await?;
         if info.throttle_unit == ThrottleUnit::Request {
             tables.admit_request()?;
         }

@@ -237,8 +237,8 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS_PER_ADDRESS", value_name = "COUNT")]
     pub max_connections_per_address: Option<usize>,
 
-    /// Most requests in work at one time [default: 1024]; further ones wait for up to a second, and are then refused with
-    /// 503 (server busy)
+    /// Most requests in work at one time [default: 1024], of which queries and batches of one account can be half; further ones
+    /// wait for up to a second, and are then refused with 503 (server busy)
     #[arg(long, env = "ROWHOUSE_MAX_REQUESTS", value_name = "COUNT")]
     pub max_requests: Option<usize>,
 

@@ -1,9 +1,13 @@
 //! How many requests the server works on at one time.
 //!
-//! Requests beyond the limit wait a little, in the order of their arrival, and are then refused as "server busy".
+//! Requests beyond the limit wait a little, in the order of their arrival, and are then refused as "server busy". Those that may
+//! take long, queries and batches, can have no more than half of the permits for one account, so that slow queries of one do
+//! not keep others out.
 
 use crate::request::Failure;
 use crate::request::memory::Usage;
+use model::AccountName;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,11 +16,16 @@ use wire::ErrorCode;
 
 /// How long a request waits for a permit before it is refused.
 const WAIT: Duration = Duration::from_secs(1);
+/// Accounts are counted in this many groups, which takes no lock. Two that are in one group have half of the permits together.
+const GROUPS: usize = 256;
 
 /// The permits for requests.
 #[derive(Debug)]
 pub(crate) struct Admission {
     requests: Arc<Semaphore>,
+    /// Those that the long requests of each group of accounts can still have.
+    groups: Vec<Arc<Semaphore>>,
+    hasher: RandomState,
     requests_max: usize,
     refused: AtomicU64,
 }
@@ -24,13 +33,21 @@ pub(crate) struct Admission {
 /// Permission for one request to be in work; released when dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPermit {
+    _of_group: Option<OwnedSemaphorePermit>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Admission {
     pub(crate) fn new(requests_max: usize) -> Self {
         let requests_max = requests_max.min(Semaphore::MAX_PERMITS);
-        Self { requests: Arc::new(Semaphore::new(requests_max)), requests_max, refused: AtomicU64::new(0) }
+        let of_group = requests_max.div_ceil(2);
+        Self {
+            requests: Arc::new(Semaphore::new(requests_max)),
+            groups: (0..GROUPS).map(|_| Arc::new(Semaphore::new(of_group))).collect(),
+            hasher: RandomState::new(),
+            requests_max,
+            refused: AtomicU64::new(0),
+        }
     }
 
     /// The requests in work.
@@ -39,17 +56,38 @@ impl Admission {
         Usage { used: used as u64, limit: self.requests_max as u64, refused: self.refused.load(Ordering::Relaxed) }
     }
 
-    /// A permit for a request.
-    pub(crate) async fn request(&self) -> Result<RequestPermit, Failure> {
-        if let Ok(permit) = Arc::clone(&self.requests).try_acquire_owned() {
-            return Ok(RequestPermit { _permit: permit });
+    /// A permit for a request; the account is that of a request which may take long.
+    pub(crate) async fn request(&self, account: Option<&AccountName>) -> Result<RequestPermit, Failure> {
+        let group = account.and_then(|account| self.group(account));
+        if group.is_none()
+            && let Ok(permit) = Arc::clone(&self.requests).try_acquire_owned()
+        {
+            return Ok(RequestPermit { _of_group: None, _permit: permit });
         }
-        if let Ok(Ok(permit)) = tokio::time::timeout(WAIT, Arc::clone(&self.requests).acquire_owned()).await {
-            return Ok(RequestPermit { _permit: permit });
+        let permit = async {
+            let of_group = match group {
+                Some(group) => Some(acquire(group).await),
+                None => None,
+            };
+            RequestPermit { _of_group: of_group, _permit: acquire(&self.requests).await }
+        };
+        if let Ok(permit) = tokio::time::timeout(WAIT, permit).await {
+            return Ok(permit);
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        Err(Failure::service(ErrorCode::ServerBusy).because("as many requests are in work as --max-requests allows"))
+        Err(Failure::service(ErrorCode::ServerBusy).because(
+            "as many requests are in work as --max-requests allows, or as many queries and batches of the account as half of that",
+        ))
     }
+
+    fn group(&self, account: &AccountName) -> Option<&Arc<Semaphore>> {
+        let group = usize::try_from(self.hasher.hash_one(account) % GROUPS as u64).unwrap_or_default();
+        self.groups.get(group)
+    }
+}
+
+async fn acquire(semaphore: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+    Arc::clone(semaphore).acquire_owned().await.expect("the semaphores are never closed")
 }
 
 #[cfg(test)]
@@ -59,10 +97,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_beyond_the_limit_wait_and_are_refused() {
         let admission = Admission::new(1);
-        let permit = admission.request().await.unwrap();
-        let refused = admission.request().await.unwrap_err();
+        let permit = admission.request(None).await.unwrap();
+        let refused = admission.request(None).await.unwrap_err();
         assert_eq!(refused.error.code, ErrorCode::ServerBusy);
-        let (next, ()) = tokio::join!(admission.request(), async {
+        let (next, ()) = tokio::join!(admission.request(None), async {
             tokio::time::sleep(WAIT / 2).await;
             drop(permit);
         });
@@ -70,5 +108,18 @@ mod tests {
         assert_eq!(admission.figures(), Usage { used: 1, limit: 1, refused: 1 });
         drop(next);
         assert_eq!(admission.figures(), Usage { used: 0, limit: 1, refused: 1 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn long_requests_of_an_account_leave_half_to_others() {
+        let admission = Admission::new(4);
+        let [one, other] = ["account1", "account2"].map(|name| AccountName::new(name).unwrap());
+        let held = [admission.request(Some(&one)).await.unwrap(), admission.request(Some(&one)).await.unwrap()];
+        assert!(admission.request(Some(&one)).await.is_err());
+        let is_same_group = Arc::ptr_eq(admission.group(&one).unwrap(), admission.group(&other).unwrap());
+        assert_eq!(admission.request(Some(&other)).await.is_ok(), !is_same_group);
+        assert!(admission.request(None).await.is_ok());
+        drop(held);
+        assert!(admission.request(Some(&one)).await.is_ok());
     }
 }

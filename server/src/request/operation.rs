@@ -269,6 +269,13 @@ impl OperationKind {
     }
 }
 
+impl OperationKind {
+    /// Whether the operation is about many entities or tables, so that it may take long.
+    pub(crate) fn may_take_long(self) -> bool {
+        matches!(self, Self::QueryTables | Self::QueryEntities | Self::EntityGroupTransaction)
+    }
+}
+
 impl OperationInfo {
     /// Whether a request has a body that matters.
     pub(crate) fn has_body(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The tests that `docs/security.md` names for its claims.
 
 use super::{read, root};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Whether there is such a test, or a module of tests: a crate, a blank, and the path of the test in it.
 fn exists(name: &str) -> bool {
@@ -9,11 +9,11 @@ fn exists(name: &str) -> bool {
     let parts: Vec<&str> = path.split("::").collect();
     [root().join(package).join("src"), root().join(package).join("tests/it")]
         .into_iter()
-        .any(|folder| is_in(folder, &parts))
+        .any(|folder| is_in(&folder, &parts))
 }
 
 /// Whether these modules, and the test if the last one is one, are in a folder.
-fn is_in(folder: PathBuf, parts: &[&str]) -> bool {
+fn is_in(folder: &Path, parts: &[&str]) -> bool {
     let Some((first, rest)) = parts.split_first() else { return true };
     let file = folder.join(format!("{first}.rs"));
     let is_found = |file: PathBuf, rest: &[&str]| {
@@ -22,7 +22,7 @@ fn is_in(folder: PathBuf, parts: &[&str]) -> bool {
         })
     };
     is_found(file, rest)
-        || folder.join(first).is_dir() && is_in(folder.join(first), rest)
+        || folder.join(first).is_dir() && is_in(&folder.join(first), rest)
         || is_found(folder.join("mod.rs"), parts)
 }
 
