@@ -154,8 +154,8 @@ impl Storage {
         if !db.keyspace_exists(layout::KEYSPACE) {
             return Err(OpenError::damaged(path, "its keyspace is missing"));
         }
-        let data = opened(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
-        let memtable_bytes = (cache_bytes / 4).clamp(*MEMTABLE_BYTES.start(), *MEMTABLE_BYTES.end());
+        let memtable_bytes = memtable_bytes(cache_bytes);
+        let data = opened(path, || db.keyspace(layout::KEYSPACE, || keyspace_options(memtable_bytes)))?;
         Ok(Self { db, data, memtable_bytes, retired: Cancellation::default(), closing: OnceLock::new() })
     }
 
@@ -172,7 +172,8 @@ impl Storage {
                 .open()
         })?;
         if folder.is_new() {
-            opened(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
+            let memtable_bytes = memtable_bytes(settings.cache_bytes);
+            opened(&path, || db.keyspace(layout::KEYSPACE, || keyspace_options(memtable_bytes)))?;
         }
         Self::with_keyspace(db, &path, settings.cache_bytes)
     }
@@ -186,7 +187,7 @@ impl Storage {
     ///
     /// The library's own wait never ends if writing out has failed. This one ends with a failure.
     pub(super) fn wait_for_room(&self) {
-        // The library keeps the size that a keyspace was created with.
+        // The library keeps the size that a keyspace was created with, which may be larger.
         if self.memtable_bytes < *MEMTABLE_BYTES.end() && self.data.tree.active_memtable().size() >= self.memtable_bytes
         {
             // If it fails, so does the write that follows.
@@ -247,16 +248,21 @@ impl Storage {
     }
 }
 
+/// The size of a memtable, by the size of the cache.
+fn memtable_bytes(cache_bytes: u64) -> u64 {
+    (cache_bytes / 4).clamp(*MEMTABLE_BYTES.start(), *MEMTABLE_BYTES.end())
+}
+
 /// The library keeps the block size of a keyspace for ever, and with it every other figure that is not set here.
 ///
 /// Measured with entities of 1 KiB: blocks of 16 KiB scan about as fast as larger ones, and a get that misses the
 /// cache reads four times less than with 64 KiB. Compression is the library's default: none in the two levels that
 /// are written most, LZ4 below. Filters stay on in the last level (`expect_point_read_hits` is off), because an
 /// insert asks for a key that is not there, and would have to read a block from disk to know.
-fn keyspace_options() -> KeyspaceCreateOptions {
+fn keyspace_options(memtable_bytes: u64) -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .data_block_size_policy(BlockSizePolicy::all(ENTITY_BLOCK_BYTES))
-        .max_memtable_size(*MEMTABLE_BYTES.end())
+        .max_memtable_size(memtable_bytes)
 }
 
 /// Runs a part of the opening of the database at a path.

@@ -57,12 +57,17 @@ impl Drop for End<'_> {
     }
 }
 
+/// What may be resident at most. A database that is opened again reads journals of up to 64 MiB, which happens after a full disk
+/// while readers still hold the one before.
+const PEAK_BYTES_MAX: u64 = MEMORY_BYTES_MAX + 64 * 1024 * 1024;
+
 impl Soak {
     fn start(&self) -> Server {
         let [cache, body] = [CACHE_MIB, BODY_MIB].map(|mib| mib.to_string());
         let memory = ["--cache-mib", &cache, "--body-mib", &body];
         let rest = ["--max-connections", "400", "--shutdown-seconds", "2", "--accounts", &self.accounts.file()];
-        self.bench.start_with(&[memory.as_slice(), &rest].concat())
+        // What is measured is the memory in use: by default the allocator keeps what was freed for another second.
+        self.bench.start_with(&[memory.as_slice(), &rest].concat(), &[("MIMALLOC_PURGE_DELAY", "0")])
     }
 
     fn attacker(&self, server: &Server) -> Attacker {
@@ -94,7 +99,7 @@ impl Soak {
             }
             self.pause();
             let peak = peak_bytes(server.id());
-            assert!(peak <= MEMORY_BYTES_MAX, "{peak} bytes were resident, which is more than {MEMORY_BYTES_MAX}");
+            assert!(peak <= PEAK_BYTES_MAX, "{peak} bytes were resident, which is more than {PEAK_BYTES_MAX}");
             self.figures.peak_mib = self.figures.peak_mib.max(peak / (1024 * 1024));
             self.end(server);
         });
