@@ -19,7 +19,9 @@ fuzz_target!(|query: &str| {
     let twice = format!("{query}&comp=acl");
     let repeated = QueryOptions::parse(&twice);
     match &options.comp {
-        Some(first) => assert_eq!(repeated.comp.as_ref(), Some(first), "the option that is signed is the one that counts"),
+        Some(first) => {
+            assert_eq!(repeated.comp.as_ref(), Some(first), "the option that is signed is the one that counts")
+        }
         None => assert_eq!(repeated.comp.as_deref(), Some("acl")),
     }
     for value in [&options.filter, &options.format, &options.next_partition_key].into_iter().flatten() {
