@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for some seconds, with the seeds in fuzz/seeds and the inputs that earlier runs found.
+# Runs every fuzz target for some seconds, with the seeds in fuzz/seeds and the inputs that earlier runs found, which are in
+# fuzz/corpus, and at first in fuzz/corpus.tar.gz (scripts/pack_corpus.py).
 #
 # usage: scripts/fuzz.sh [SECONDS [TARGET...]]
 #
@@ -31,6 +32,7 @@ unset CARGO_ENCODED_RUSTFLAGS CARGO_TARGET_DIR
 folder=${FUZZ_TARGET_DIR:-fuzz/target}
 RUSTFLAGS="${flags[*]}" cargo build --quiet --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir "$folder"
 
+[ -d fuzz/corpus ] || tar -xzf fuzz/corpus.tar.gz -C fuzz
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for target in "${targets[@]}"; do
