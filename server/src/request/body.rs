@@ -51,29 +51,21 @@ pub(crate) async fn read(mut body: Incoming, memory: &RequestMemory<'_>) -> Resu
     let mut buffer = BodyBuffer::of(&body, memory);
     let began = Instant::from(clock::instant());
     let (mut interval_end, mut received_before) = (began + PROGRESS_INTERVAL, 0);
-    loop {
-        match timeout_at(interval_end, receive(&mut body, &mut buffer)).await {
-            Ok(received) => {
-                received?;
-                return buffer.finish();
+    while buffer.received <= REQUEST_BODY_BYTES_MAX + DRAINED_BYTES_MAX {
+        // Only the wait for the client is ended by the interval, so that nothing is lost that has arrived.
+        match timeout_at(interval_end, body.frame()).await {
+            Ok(None) => break,
+            Ok(Some(frame)) => {
+                if let Ok(data) = frame.map_err(|error| unreadable(&error))?.into_data() {
+                    buffer.add(&data).await;
+                }
             }
             Err(_) if buffer.received - received_before < PROGRESS_BYTES_MIN => return Err(BodyFailure::Aborted),
             Err(_) if interval_end >= began + BODY_TIME => return Err(BodyFailure::Aborted),
             Err(_) => (interval_end, received_before) = (interval_end + PROGRESS_INTERVAL, buffer.received),
         }
     }
-}
-
-/// Receives a body to its end, or until it is known to be too large. May be dropped and called again.
-async fn receive(body: &mut Incoming, buffer: &mut BodyBuffer<'_>) -> Result<(), BodyFailure> {
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|error| unreadable(&error))?.into_data() else { continue };
-        buffer.add(&data).await;
-        if buffer.received > REQUEST_BODY_BYTES_MAX + DRAINED_BYTES_MAX {
-            break;
-        }
-    }
-    Ok(())
+    buffer.finish()
 }
 
 /// What arrived of a body.
