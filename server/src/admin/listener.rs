@@ -4,14 +4,11 @@
 
 use super::{Admin, routes};
 use crate::clock;
-use crate::connection::idle_timeout::{IdleTimeout, poll_in_intervals};
-use crate::connection::slow_reader::MonitoredStream;
-use crate::connection::watch::ConnectionWatch;
+use crate::connection::idle_timeout::poll_in_intervals;
+use crate::connection::watch::serve_watched;
 use crate::limits::connections::{ConnectionRegistry, OpenConnection};
 use crate::service::RequestAborted;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use model::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_HEAD_BYTES_MAX, ADMIN_IDLE_SECONDS_MAX};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,13 +51,7 @@ async fn serve_one(stream: TcpStream, place: OpenConnection, admin: Arc<Admin>, 
             Ok::<_, RequestAborted>(routes::handle(&admin, is_local, request).await)
         }
     });
-    let (stream, monitor) = MonitoredStream::new(stream, place.state());
-    let mut watch = ConnectionWatch::new(place.state(), monitor);
-    let connection = http1::Builder::new()
-        .timer(IdleTimeout)
-        .header_read_timeout(IDLE_TIME)
-        .max_buf_size(ADMIN_HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), handler);
+    let (connection, mut watch) = serve_watched(stream, place.state(), (IDLE_TIME, ADMIN_HEAD_BYTES_MAX), handler);
     match poll_in_intervals(connection, LOOK_INTERVAL, || watch.look()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => debug!("an admin connection ended: {error}"),

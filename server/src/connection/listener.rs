@@ -3,17 +3,14 @@
 //! A TLS handshake runs in a task of its own, so a client that is slow or fails delays no other. It counts as a connection
 //! from the first packet on.
 
-use super::idle_timeout::{IdleTimeout, poll_in_intervals};
-use super::slow_reader::MonitoredStream;
-use super::watch::{ConnectionWatch, GivenUp};
+use super::idle_timeout::poll_in_intervals;
+use super::watch::{GivenUp, serve_watched};
 use crate::clock;
 use crate::limits::connections::{ConnectionCounters, ConnectionRegistry, OpenConnection};
 use crate::reload::Live;
 use crate::request::ConnectionInfo;
 use crate::service::{RequestAborted, Service};
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use rustls::ServerConfig;
 use std::future::Future;
@@ -147,8 +144,6 @@ fn serve_one<S, E>(
     let AcceptedConnection { stream, peer, place } = accepted;
     let info = ConnectionInfo { peer, is_tls };
     let (service, state) = (Arc::clone(service), place.state());
-    let (stream, monitor) = MonitoredStream::new(stream, place.state());
-    let mut watch = ConnectionWatch::new(place.state(), monitor);
     // Boxed, because the HTTP library keeps room for the whole future in every connection, idle or not.
     let handler = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let started = clock::instant();
@@ -165,11 +160,7 @@ fn serve_one<S, E>(
             Ok::<_, RequestAborted>(response)
         })
     });
-    let connection = http1::Builder::new()
-        .timer(IdleTimeout)
-        .header_read_timeout(IDLE_TIME)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), handler);
+    let (connection, mut watch) = serve_watched(stream, place.state(), (IDLE_TIME, HEAD_BYTES_MAX), handler);
     // Boxed, because every function that passes a future on by value has room for all of it.
     let connection = Box::pin(graceful.watch(connection));
     let (state, counters) = (place.state(), Arc::clone(counters));

@@ -1,15 +1,25 @@
 //! Clients that keep a connection and do not go on: with the head of a request, or with reading a response.
 
-use super::slow_reader::SendMonitor;
+use super::idle_timeout::IdleTimeout;
+use super::slow_reader::{MonitoredStream, SendMonitor};
 use crate::limits::connections::ConnectionState;
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::HttpService;
+use hyper_util::rt::TokioIo;
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Looks at one connection in intervals.
 #[derive(Debug)]
 pub(crate) struct ConnectionWatch {
-    pub(crate) state: Arc<ConnectionState>,
-    pub(crate) monitor: Arc<SendMonitor>,
+    state: Arc<ConnectionState>,
+    monitor: Arc<SendMonitor>,
     /// Since when the connection waited for a head at the last look.
     waiting: Option<u64>,
 }
@@ -30,11 +40,28 @@ impl fmt::Display for GivenUp {
     }
 }
 
-impl ConnectionWatch {
-    pub(crate) fn new(state: Arc<ConnectionState>, monitor: Arc<SendMonitor>) -> Self {
-        Self { state, monitor, waiting: None }
-    }
+/// Serves HTTP on a stream once it is polled, and watches it. The time is how long it may be idle between two requests; the
+/// bytes are those of the longest head.
+pub(crate) fn serve_watched<S, H>(
+    stream: S,
+    state: Arc<ConnectionState>,
+    (idle_time, head_bytes_max): (Duration, usize),
+    handler: H,
+) -> (http1::Connection<TokioIo<MonitoredStream<S>>, H>, ConnectionWatch)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    H: HttpService<Incoming, Error: Into<BoxError>, ResBody: Body<Error: Into<BoxError>> + 'static>,
+{
+    let (stream, monitor) = MonitoredStream::new(stream, Arc::clone(&state));
+    let connection = http1::Builder::new()
+        .timer(IdleTimeout)
+        .header_read_timeout(idle_time)
+        .max_buf_size(head_bytes_max)
+        .serve_connection(TokioIo::new(stream), handler);
+    (connection, ConnectionWatch { state, monitor, waiting: None })
+}
 
+impl ConnectionWatch {
     /// Whether the connection is given up. A head that was awaited at two looks in a row is: the first of a connection, and
     /// one that has begun. A connection may be idle longer between two requests.
     pub(crate) fn look(&mut self) -> Option<GivenUp> {

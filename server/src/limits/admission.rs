@@ -5,17 +5,14 @@
 //! not keep others out.
 
 use crate::request::Failure;
-use crate::request::memory::Usage;
+use crate::request::memory::{Usage, WAIT};
 use model::AccountName;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::ErrorCode;
 
-/// How long a request waits for a permit before it is refused.
-const WAIT: Duration = Duration::from_secs(1);
 /// Accounts are counted in this many groups, which takes no lock. Two that are in one group have half of the permits together.
 const GROUPS: usize = 256;
 

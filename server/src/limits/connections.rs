@@ -51,7 +51,7 @@ pub(crate) struct ConnectionState {
     registry: Arc<ConnectionRegistry>,
     /// The number of requests in progress, and [`CLOSING`].
     requests: AtomicU32,
-    /// When the last request began or ended, or the connection began, in milliseconds after the registry.
+    /// When the last request began, or the connection, in milliseconds after the registry.
     since: AtomicU64,
     /// Whether the connection has had a request.
     is_used: AtomicBool,
@@ -101,15 +101,15 @@ impl ConnectionRegistry {
             self.counters.refuse();
             return None;
         }
-        if self.permits.available_permits() == 0 {
-            self.close_longest_waiting(|_| true);
-        }
         let permit = loop {
-            match timeout(PLACE_INTERVAL, Arc::clone(&self.permits).acquire_owned()).await {
-                Ok(permit) => break permit.expect("the semaphore is never closed"),
-                // Requests that were in progress may have ended, and their connections wait now.
-                Err(_) => self.close_longest_waiting(|_| true),
-            };
+            if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+                break permit;
+            }
+            // Again after each interval: requests that were in progress may have ended, and their connections wait now.
+            self.close_longest_waiting(|_| true);
+            if let Ok(permit) = timeout(PLACE_INTERVAL, Arc::clone(&self.permits).acquire_owned()).await {
+                break permit.expect("the semaphore is never closed");
+            }
         };
         self.counters.accept();
         let state = Arc::new(ConnectionState {

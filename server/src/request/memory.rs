@@ -20,8 +20,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::ErrorCode;
 
-/// How long a request waits for memory before it is refused.
-const WAIT: Duration = Duration::from_secs(1);
+/// How long a request waits for memory, or for a permit, before it is refused.
+pub(crate) const WAIT: Duration = Duration::from_secs(1);
 /// Amounts up to this size are not counted, in bytes. A request has a few at most.
 const UNCOUNTED_BYTES: usize = 16 * 1024;
 /// What the largest request needs, in bytes: its body and the records made of it. A page needs half of it.
