@@ -25,7 +25,7 @@ use std::collections::HashSet;
 /// Reads the body of an insert, update, merge or upsert.
 pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
     let entry = EntryProperties::read(body)?;
-    let (partition, row) = (entry.key(PARTITION_KEY)?, entry.key(ROW_KEY)?);
+    let (partition, row) = (entry.key(PARTITION_KEY, keys)?, entry.key(ROW_KEY, keys)?);
     if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
     }
@@ -47,7 +47,7 @@ pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyErr
 
 /// Reads the body of Create Table: the table's name, not checked; `None` if it is missing or null.
 pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
-    EntryProperties::read(body)?.key("TableName").map(|name| name.map(str::to_owned))
+    EntryProperties::read(body)?.key("TableName", KeyLocation::Body).map(|name| name.map(str::to_owned))
 }
 
 fn is_of_system(name: &str) -> bool {
@@ -94,11 +94,9 @@ impl EntryProperties {
     }
 
     /// The text of a key, or of a table's name; one that is null counts as missing.
-    fn key(&self, name: &str) -> Result<Option<&str>, BodyError> {
+    fn key(&self, name: &str, keys: KeyLocation) -> Result<Option<&str>, BodyError> {
         let Some(property) = self.0.iter().find(|property| property.name == name) else { return Ok(None) };
-        if property.edm_type()? != EdmType::String {
-            return Err(BodyError::Malformed);
-        }
+        keys.check_key_type(property.edm_type()?)?;
         Ok((!property.is_null).then_some(property.text.as_str()))
     }
 }
