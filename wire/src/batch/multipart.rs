@@ -71,7 +71,9 @@ impl<'a> Parts<'a> {
     }
 
     fn pass(&mut self, delimiter: &Delimiter) {
-        self.next = (!delimiter.is_last).then_some(delimiter.end);
+        // Nothing but white space after a delimiter is no part: one client ends its batches without the two hyphens.
+        let is_followed = self.body.get(delimiter.end..).is_some_and(|rest| !rest.trim_ascii().is_empty());
+        self.next = (is_followed && !delimiter.is_last).then_some(delimiter.end);
         self.is_closed = delimiter.is_last;
     }
 
@@ -232,7 +234,10 @@ mod tests {
             ("--b--", vec![], true),
             ("--b\r\none\r\n--b\0--b\r\n--b--", vec!["one\r\n--b\0--b"], true),
             ("--b\r\none", vec!["one"], false),
-            ("--b\r\none\r\n--b", vec!["one", ""], false),
+            ("--b\r\none\r\n--b", vec!["one"], false),
+            ("--b\none\n--b\n", vec!["one"], false),
+            ("--b\none\n--b\r\n\r\n", vec!["one"], false),
+            ("--b\n", vec![], false),
         ] {
             assert_eq!(parts(body), (expected, is_closed), "{body:?}");
         }
