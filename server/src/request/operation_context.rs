@@ -222,7 +222,11 @@ impl<'a> OperationContext<'a> {
 /// The table that a resource names.
 pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a, str>> {
     match resource {
-        Resource::Table(table) | Resource::Entities(table) | Resource::Entity { table, .. } => Some(table),
+        Resource::Table(table)
+        | Resource::Entities(table)
+        | Resource::Entity { table, .. }
+        | Resource::Partition { table, .. }
+        | Resource::Nested { table, .. } => Some(table),
         Resource::Service | Resource::Tables | Resource::Batch | Resource::Metadata => None,
     }
 }
