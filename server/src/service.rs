@@ -252,7 +252,7 @@ impl<E: Engine> Service<E> {
             context.preference = Preference::parse(data_service_version, headers.prefer);
         }
         authorize(grant, kind, &resource)?;
-        self.check_endpoint(kind, target).map_err(front_end)?;
+        self.check_endpoint(kind, target)?;
         let format = match info.response {
             PayloadKind::Parts => preferences.default_part_format(),
             // The client does not choose the format of XML documents.
@@ -374,21 +374,30 @@ impl<E: Engine> Service<E> {
 
     /// Refuses what the endpoint does not serve: writes, and perhaps reads, on the secondary one (07 §7), and
     /// statistics on the primary one (10 §6).
-    fn check_endpoint(&self, kind: OperationKind, target: &Target<'_>) -> Result<(), ServiceError> {
+    fn check_endpoint(&self, kind: OperationKind, target: &Target<'_>) -> Result<(), Failure> {
         let is_stats = kind == OperationKind::GetServiceStats;
         if target.secondary && kind.info().is_write {
-            return Err(ErrorCode::InsufficientAccountPermissions.into());
+            return Err(Failure::at(secondary_write_layer(kind), ErrorCode::InsufficientAccountPermissions));
         }
         let is_path_style = !target.base_path.is_empty();
         if is_stats && !target.secondary && !(self.stats_on_primary && is_path_style) {
-            return Err(ErrorCode::InvalidQueryParameterValue.into());
+            return Err(Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
         }
         if (target.secondary || is_stats) && self.secondary == Secondary::Off {
             let message = "Read operations are currently disabled.";
-            return Err(ServiceError::new(ErrorCode::InsufficientAccountPermissions, message));
+            let error = ServiceError::new(ErrorCode::InsufficientAccountPermissions, message);
+            return Err(Failure::at(Layer::FrontEnd, error));
         }
         Ok(())
     }
+}
+
+/// Which part of the service refuses a write on the secondary endpoint: for an insert of an entity the reason phrase is
+/// that of the status, for other writes the message (07 §7).
+///
+/// UNVERIFIED (07 §7): the headers and the form of the body, which follow from the layer.
+fn secondary_write_layer(kind: OperationKind) -> Layer {
+    if kind == OperationKind::InsertEntity { Layer::Service } else { Layer::FrontEnd }
 }
 
 /// Responds to a preflight request.

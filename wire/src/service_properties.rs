@@ -11,7 +11,7 @@ use model::service_properties::{AnalyticsVersion, Logging, Metrics, MetricsLevel
 use model::{CorsRule, CorsRules, ServiceProperties, ServicePropertiesUpdate};
 use std::fmt;
 
-/// Why a document is refused. This is for the log; the client always gets `InvalidXmlDocument`.
+/// Why a document is refused. The text is for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServicePropertiesError {
     /// The text is not XML as this service reads it.
