@@ -260,8 +260,9 @@ def rows(outcomes, features=FEATURES, asserted=ASSERTED):
     owners = owners_of([*features, OTHER])
     names = {case: owning_name(case, owners) for case in outcomes}
     unused = set(owners) - set(names.values()) - set(OTHER_CASES)
+    unused |= set(asserted) - {longest_fit(asserted, case) for case in outcomes}
     if unused:
-        raise LookupError(f"features.py has names without cases: {', '.join(sorted(unused))}")
+        raise LookupError(f"features.py or expected_differences.py has names without cases: {', '.join(sorted(unused))}")
     table = []
     for feature in features:
         own = {case: judged(case, outcomes[case], asserted) for case, name in names.items() if owners[name] is feature}

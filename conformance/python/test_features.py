@@ -48,7 +48,7 @@ def test_a_case_that_asserts_a_difference_counts_as_one():
 
 def test_a_case_without_a_feature_is_an_error():
     with pytest.raises(LookupError, match="test_c::test_new belongs to no feature"):
-        rows({"test_c::test_new": Outcome(PASSED)}, [READ, ERRORS])
+        rows({"test_c::test_new": Outcome(PASSED)}, [READ, ERRORS], {})
 
 
 @pytest.mark.parametrize("features, message", [
@@ -58,7 +58,12 @@ def test_a_case_without_a_feature_is_an_error():
 ])
 def test_a_wrong_list_is_an_error(features, message):
     with pytest.raises(LookupError, match=message):
-        rows({case: Outcome(PASSED) for case in CASES}, features)
+        rows({case: Outcome(PASSED) for case in CASES}, features, {})
+
+
+def test_an_asserted_difference_without_a_case_is_an_error():
+    with pytest.raises(LookupError, match="names without cases: test_a::test_gone"):
+        table_of(PASSED, PASSED, PASSED, PASSED, asserted={"test_a::test_gone": "on purpose"})
 
 
 def test_names_end_where_a_module_a_function_or_a_parameter_ends():
