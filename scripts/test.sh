@@ -199,13 +199,14 @@ python_environment() {
     fi
 }
 
-# Runs a folder of Python cases against a fresh server with these options. An expected failure counts as skipped.
+# Runs a folder of Python cases against a fresh server with these options, and writes their outcomes into a file named after the
+# step. An expected failure counts as skipped.
 python_cases() {
     local status=0 log=$scratch/python.log cases=$1
     shift
     start_server "$@"
-    ROWHOUSE_BINARY=$server TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider "$cases" \
-        >"$log" 2>&1 || status=$?
+    ROWHOUSE_BINARY=$server TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider \
+        --junitxml="$scratch/$step.xml" "$cases" >"$log" 2>&1 || status=$?
     tail -n 1 "$log" | tr ',' '\n' >"$scratch/python.count"
     passed=$((passed + $(count "$scratch/python.count" '^[= ]*([0-9]+) passed.*')))
     failed=$((failed + $(count "$scratch/python.count" '^[= ]*([0-9]+) (failed|error|xpassed).*')))
@@ -231,6 +232,10 @@ if [ -n "$python" ]; then
     else
         skip "PostgreSQL (on Debian the package postgresql), for the cases with a database"
     fi
+
+    begin "table of features in docs/compatibility.md"
+    "$python" conformance/run.py --results "$scratch/Python client and raw HTTP, "*.xml --document docs/compatibility.md \
+        --column Rowhouse --check
 fi
 
 # ---- recorded exchanges ----------------------------------------------------------------------------------------------

@@ -204,12 +204,17 @@ def test_anonymous_since_2020_12_06(wire):
 
 
 VERSIONS = ["2013-08-15", "2014-02-14", "2015-02-21", "2015-04-05", "2015-12-11", "2016-05-31", "2017-07-29", "2018-11-09",
-            "2019-02-02", "2020-12-06", "2021-12-02", "2022-11-02", "2023-11-03", "2024-11-04", "2025-11-05", "2026-06-06",
-            "2027-03-04", "2030-01-01", "2099-12-31"]
+            "2019-02-02", "2020-12-06", "2021-12-02", "2022-11-02", "2023-11-03", "2024-11-04", "2025-11-05", "2026-06-06"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_known_and_newer_versions(shared, version):
+def test_known_versions(shared, version):
+    assert check_status(shared.query(version=version), 200).json()["value"] is not None
+
+
+@pytest.mark.parametrize("version", ["2027-03-04", "2030-01-01", "2099-12-31"])
+def test_newer_versions(shared, version):
+    """The service refuses what is newer than itself; Rowhouse accepts it on purpose (`expected_differences`)."""
     assert check_status(shared.query(version=version), 200).json()["value"] is not None
 
 

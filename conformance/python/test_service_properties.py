@@ -13,7 +13,7 @@ from service_document import (
     BYTE_ORDER_MARK, DECLARATION, LOGGING, NO_METRICS, NO_RETENTION, PROPERTIES, STATS, cors, document, read_properties,
     restored, retention, rule, set_properties, set_sections,
 )
-from wire import NONE, Wire
+from wire import NONE
 
 BAD_XML = "XML specified is not syntactically valid."
 BAD_NODE_VALUE = "The value provided for one of the XML nodes in the request body was not in the correct format."
@@ -27,16 +27,6 @@ def untouched(wire):
         set_sections(wire, LOGGING, f"<HourMetrics>{NO_METRICS}</HourMetrics>", f"<MinuteMetrics>{NO_METRICS}</MinuteMetrics>",
                      cors())
         yield
-
-
-@pytest.fixture(scope="module")
-def secondary(wire):
-    """The secondary endpoint, which shows the account name with a suffix."""
-    if wire.path_style:
-        base = f"{wire.base}-secondary"
-    else:
-        base = wire.base.replace(f"//{wire.account}.", f"//{wire.account}-secondary.", 1)
-    return Wire(base, wire.account, wire.key)
 
 
 def section(text, name):
