@@ -315,6 +315,10 @@ fi
 begin "programs that keep their state in tables, embedded engine"
 javascript_cases conformance/programs --data "$scratch/data-programs"
 
+begin "programs that keep their state in tables, PostgreSQL"
+new_store programs
+if [ -n "$store" ]; then javascript_cases conformance/programs --store "$store"; fi
+
 # ---- fuzz targets ----------------------------------------------------------------------------------------------------
 
 begin "fuzz targets"
