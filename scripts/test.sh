@@ -4,7 +4,7 @@
 # usage: scripts/test.sh
 #
 # Stops at the first step that fails, and ends with a line that counts the tests. A step whose tool is not installed
-# (cargo-deny, Python, Node.js, PostgreSQL, a C++ compiler) is reported as skipped; with CI=true that is a failure.
+# (cargo-deny, Python, Node.js, Chromium, PostgreSQL, a C++ compiler) is reported as skipped; with CI=true that is a failure.
 # FUZZ_SECONDS is the time for each fuzz target, 3 if not set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -309,6 +309,20 @@ if [ -n "$store" ]; then javascript_cases conformance/javascript --store "$store
 
 begin "legacy JavaScript clients, embedded engine"
 javascript_cases conformance/legacy_javascript --data "$scratch/data-legacy-javascript"
+
+begin "JavaScript client on a page in Chromium, embedded engine"
+if has chromium || has chromium-browser || has google-chrome; then
+    javascript_cases conformance/browser --data "$scratch/data-browser"
+else
+    skip "Chromium (on Debian the package chromium), for the cases in a browser"
+fi
+
+begin "programs that keep their state in tables, embedded engine"
+javascript_cases conformance/programs --data "$scratch/data-programs"
+
+begin "programs that keep their state in tables, PostgreSQL"
+new_store programs
+if [ -n "$store" ]; then javascript_cases conformance/programs --store "$store"; fi
 
 # ---- fuzz targets ----------------------------------------------------------------------------------------------------
 
