@@ -158,6 +158,7 @@ TYPED_KEYS = {
     "date": ("Edm.DateTime", "2003-09-27T09:52:43.000000Z"),
     "guid": ("Edm.Guid", "0B0C0D0E-1111-4222-8333-444455556666"),
     "binary": ("Edm.Binary", "YmluYXJ5ZGF0YQ=="),
+    "number": ("Edm.Int64", "0123"),
     "string": ("Edm.String", "text"),
 }
 

@@ -35,7 +35,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Engine;
-use wire::negotiation::{DataServiceVersion, FormatPreferences, Preference};
+use wire::negotiation::{DataServiceVersion, FormatPreferences};
 use wire::target::{Resource, Target};
 use wire::{ErrorCode, Format, MetadataLevel, ServiceError, Version};
 
@@ -110,16 +110,20 @@ impl<E: Engine> Service<E> {
         started: Instant,
     ) -> Result<Response<Segments>, RequestAborted> {
         let in_flight = self.metrics.as_deref().map(Metrics::begin);
-        let (parts, body) = request.into_parts();
+        let (parts, mut body) = request.into_parts();
         let incoming = IncomingRequest::new(&parts, connection, started, &self.domains);
         let accounts = self.accounts.current();
         let mut context = RequestContext::new(&incoming);
         let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, incoming.started));
         let result = {
-            let work = pin!(self.process(&mut context, body, &accounts));
+            let work = pin!(self.process(&mut context, &mut body, &accounts));
             Trace::follow(trace.as_ref(), work).await
         };
         let is_last = matches!(result, Err(BodyFailure::FailedForGood(_)));
+        // A client that expects a word before it sends its body does not send it after a refusal.
+        if matches!(result, Err(BodyFailure::Failed(_))) && !parts.headers.contains_key(http::header::EXPECT) {
+            body::discard(&mut body).await;
+        }
         let (response, outcome) = match result {
             Ok((response, memory)) => {
                 let outcome = Outcome::Responded { status: response.status, code: response.failed_by };
@@ -182,7 +186,7 @@ impl<E: Engine> Service<E> {
     async fn process(
         &self,
         context: &mut RequestContext<'_>,
-        body: Incoming,
+        body: &mut Incoming,
         accounts: &Accounts,
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
         let incoming = context.incoming;
@@ -248,9 +252,7 @@ impl<E: Engine> Service<E> {
         context.operation = kind;
         context.table = table_of(&resource).cloned();
         let info = kind.info();
-        if info.has_preference {
-            context.preference = Preference::parse(data_service_version, headers.prefer);
-        }
+        context.preference = info.preference(data_service_version, headers.prefer);
         authorize(grant, kind, &resource)?;
         self.check_endpoint(kind, target)?;
         let format = match info.response {
@@ -274,7 +276,7 @@ impl<E: Engine> Service<E> {
         requested: RequestedOperation<'_>,
         grant: &Grant,
         tables: &AccountTables<'_, E>,
-        body: Incoming,
+        body: &mut Incoming,
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
         let RequestedOperation { kind, resource, headers, version, preferences, format, timeout } = requested;
         let info = kind.info();
@@ -323,7 +325,7 @@ impl<E: Engine> Service<E> {
         &self,
         kind: OperationKind,
         context: &mut RequestContext<'_>,
-        (body, memory): (Incoming, &RequestMemory<'_>),
+        (body, memory): (&mut Incoming, &RequestMemory<'_>),
         content_type: Option<&str>,
         preferences: &FormatPreferences<'_>,
     ) -> Result<(Bytes, Format), BodyFailure> {

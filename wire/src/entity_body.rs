@@ -22,7 +22,7 @@ impl KeyLocation {
     pub(crate) fn check_key_type(self, declared: EdmType) -> Result<(), BodyError> {
         match declared {
             EdmType::String => Ok(()),
-            EdmType::Binary | EdmType::DateTime | EdmType::Guid if self == Self::Address => Ok(()),
+            EdmType::Binary | EdmType::DateTime | EdmType::Guid | EdmType::Int64 if self == Self::Address => Ok(()),
             _ => Err(BodyError::Malformed),
         }
     }

@@ -138,39 +138,16 @@ enum ResourceParts<'a> {
     Keyed(Cow<'a, str>),
     Partition(&'a str, Cow<'a, str>),
     Entity(&'a str, Cow<'a, str>, Cow<'a, str>),
+    Nested { table: &'a str, has_key: bool },
 }
 
 impl<'a> Resource<'a> {
     /// Reads a percent-encoded path after the endpoint, without the slash between the two.
     pub fn parse(path: &'a str) -> Result<Self, ServiceError> {
-        match path.split_once('/') {
-            Some((name, below)) if is_name(name) => {
-                let below = below.trim_end_matches('/');
-                if below.is_empty() { Self::parse_segment(name) } else { Self::nested(name, below) }
-            }
-            // Any other slash stands in a key.
-            _ => Self::parse_segment(path),
-        }
-    }
-
-    fn parse_segment(segment: &'a str) -> Result<Self, ServiceError> {
-        match decoded(segment)? {
-            Cow::Borrowed(text) => parse_resource(text).map(Self::from_parts),
-            Cow::Owned(text) => parse_resource(&text).map(|r| Resource::from_parts(r).into_owned()),
-        }
-    }
-
-    fn nested(name: &'a str, below: &'a str) -> Result<Self, ServiceError> {
-        let (table, child) = (Self::parse_segment(name)?, Self::parse_segment(below)?);
-        let has_one_segment = below.split_once('/').is_none_or(|(segment, _)| !is_name(segment));
-        match (table, child) {
-            (Self::Entities(table), Self::Table(_)) => Ok(Self::Nested { table, has_key: true }),
-            (Self::Entities(table), Self::Tables | Self::Entities(_) | Self::Batch | Self::Metadata)
-                if has_one_segment =>
-            {
-                Ok(Self::Nested { table, has_key: false })
-            }
-            _ => Err(ServiceError::malformed_address()),
+        let decoded = percent_decode(path).ok_or_else(ServiceError::malformed_address)?;
+        match decoded {
+            Cow::Borrowed(text) => parse_path(text).map(Self::from_parts),
+            Cow::Owned(text) => parse_path(&text).map(|r| Resource::from_parts(r).into_owned()),
         }
     }
 
@@ -183,6 +160,7 @@ impl<'a> Resource<'a> {
             ResourceParts::Named(table) | ResourceParts::Set(table) => Self::Entities(Cow::Borrowed(table)),
             ResourceParts::Keyed(name) => Self::Table(name),
             ResourceParts::Partition(table, partition) => Self::Partition { table: Cow::Borrowed(table), partition },
+            ResourceParts::Nested { table, has_key } => Self::Nested { table: Cow::Borrowed(table), has_key },
             ResourceParts::Entity(table, partition, row) => {
                 Self::Entity { table: Cow::Borrowed(table), partition, row }
             }
@@ -209,18 +187,30 @@ impl<'a> Resource<'a> {
     }
 }
 
-fn decoded(path: &str) -> Result<Cow<'_, str>, ServiceError> {
-    percent_decode(path).ok_or_else(ServiceError::malformed_address)
+/// Reads a decoded path: one segment, or a table and what lies below it. Slashes that nothing follows do not count, so that
+/// `a//` and `a//(…)` are `a` and `a(…)`: the service decodes a path before it looks for segments (recorded).
+fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
+    let names_end = path.find('(').unwrap_or(path.len());
+    let (names, arguments) = path.split_at_checked(names_end).unwrap_or((path, ""));
+    let Some((name, below)) = names.split_once('/') else { return parse_segment(names, arguments) };
+    let below = below.trim_matches('/');
+    if below.is_empty() {
+        return parse_segment(name, arguments);
+    }
+    match (parse_segment(name, "")?, parse_segment(below, arguments)?) {
+        (ResourceParts::Named("" | "Tables" | "$batch" | "$metadata"), _) => Err(ServiceError::malformed_address()),
+        (_, ResourceParts::Keyed(_)) => Ok(ResourceParts::Nested { table: name, has_key: true }),
+        (_, ResourceParts::Named(_) | ResourceParts::Set(_)) if !below.contains('/') => {
+            Ok(ResourceParts::Nested { table: name, has_key: false })
+        }
+        _ => Err(ServiceError::malformed_address()),
+    }
 }
 
-/// Whether a percent-encoded segment has no arguments.
-fn is_name(segment: &str) -> bool {
-    !segment.contains('(') && !segment.contains("%28")
-}
-
-/// Reads `name`, `name()`, `Tables('x')`, `name(PartitionKey='p')` and `name(PartitionKey='p',RowKey='r')`.
-fn parse_resource(text: &str) -> Result<ResourceParts<'_>, ServiceError> {
-    let Some((name, arguments)) = text.split_once('(') else { return Ok(ResourceParts::Named(text)) };
+/// Reads `name`, `name()`, `Tables('x')`, `name(PartitionKey='p')` and `name(PartitionKey='p',RowKey='r')`, split before the
+/// parenthesis.
+fn parse_segment<'a>(name: &'a str, arguments: &'a str) -> Result<ResourceParts<'a>, ServiceError> {
+    let Some(arguments) = arguments.strip_prefix('(') else { return Ok(ResourceParts::Named(name)) };
     let mut reader = Arguments { rest: arguments };
     reader.skip_spaces();
     if reader.take(')') {
@@ -390,11 +380,10 @@ mod tests {
         ] {
             assert_eq!(resource(path), Resource::Nested { table: "t".into(), has_key }, "{path}");
         }
-        for path in ["/a/t/", "/a/t//", "/a/t"] {
+        for path in ["/a/t/", "/a/t//", "/a/t", "/a/t%2F%2f"] {
             assert_eq!(resource(path), Resource::Entities("t".into()), "{path}");
         }
-        assert_eq!(resource("/a/t%2F%2f"), Resource::Entities("t//".into()));
-        assert_eq!(resource("/a/t%2F(PartitionKey='a/b',RowKey='c/')"), entity("t/", "a/b", "c/"));
+        assert_eq!(resource("/a/t%2F%2F(PartitionKey='a/b',RowKey='c/')"), entity("t", "a/b", "c/"));
         let partition = Resource::Partition { table: "t".into(), partition: "O'Neil".into() };
         assert_eq!(resource("/a/t(PartitionKey='O%27%27Neil')"), partition);
     }
@@ -415,6 +404,7 @@ mod tests {
             "/a/$batch/b",
             "/a//b",
             "/a/b()/c",
+            "/a/b/c/Tables('x')/d",
             "/a/b/c(PartitionKey='x')",
             "/a/b/c(PartitionKey='x',RowKey='y')",
             "/a/b/Tables('x'",

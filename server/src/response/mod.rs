@@ -78,7 +78,7 @@ pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: D
     let mut headers = common_headers(context);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(X_MS_ERROR_CODE, HeaderValue::from_static(failure.error.code.as_str()));
-    if matches!(layer, Layer::Query | Layer::Service) {
+    if layer != Layer::Authentication && form != ErrorBodyFormat::PrefixedXml {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     if layer == Layer::Authentication {

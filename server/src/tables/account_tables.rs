@@ -88,7 +88,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         match TableName::new(name) {
             Ok(name) => Ok(self.key_of(name)),
             Err(TableNameError::Reserved) => Err(Failure::query(ErrorCode::TableNotFound)),
-            Err(error @ (TableNameError::Length | TableNameError::Characters)) => Err(Failure::service(error)),
+            Err(error @ (TableNameError::Length | TableNameError::Characters)) => Err(Failure::query(error)),
         }
     }
 

@@ -176,7 +176,8 @@ impl DecodedOperation<'_> {
         match (self.inserted, written) {
             (Some(inserted), Written::Stored(timestamp)) => inserted.response(&self.context, timestamp),
             (None, Written::Stored(timestamp)) => {
-                Ok(OperationResponse { etag: Some(timestamp), ..OperationResponse::no_content() })
+                let (etag, preference) = (Some(timestamp), self.context.preference);
+                Ok(OperationResponse { etag, preference, ..OperationResponse::no_content() })
             }
             (_, Written::Deleted) => Ok(OperationResponse::no_content()),
         }
