@@ -4,7 +4,7 @@ import urllib.parse
 
 import pytest
 
-from expect import check_problem, check_status
+from expect import INPUT_NOT_VALID, check_problem, check_status
 from wire import NONE, encode_key
 
 KEYS = {
@@ -182,4 +182,5 @@ def test_inserted_keys_are_strings(shared, key, name):
     if edm_type == "Edm.String":
         check_status(answer, 201)
     else:
-        check_problem(answer, 400, "InvalidInput", form="json")
+        check_problem(answer, 400, "InvalidInput", INPUT_NOT_VALID, form="json")
+        assert answer.header("Cache-Control") is None

@@ -379,7 +379,7 @@ impl<E: Engine> Service<E> {
     fn check_endpoint(&self, kind: OperationKind, target: &Target<'_>) -> Result<(), Failure> {
         let is_stats = kind == OperationKind::GetServiceStats;
         if target.secondary && kind.info().is_write {
-            return Err(Failure::at(secondary_write_layer(kind), ErrorCode::InsufficientAccountPermissions));
+            return Err(Failure::service(ErrorCode::InsufficientAccountPermissions));
         }
         let is_path_style = !target.base_path.is_empty();
         if is_stats && !target.secondary && !(self.stats_on_primary && is_path_style) {
@@ -392,14 +392,6 @@ impl<E: Engine> Service<E> {
         }
         Ok(())
     }
-}
-
-/// Which part of the service refuses a write on the secondary endpoint: for an insert of an entity the reason phrase is
-/// that of the status, for other writes the message (07 §7).
-///
-/// UNVERIFIED (07 §7): the headers and the form of the body, which follow from the layer.
-fn secondary_write_layer(kind: OperationKind) -> Layer {
-    if kind == OperationKind::InsertEntity { Layer::Service } else { Layer::FrontEnd }
 }
 
 /// Responds to a preflight request.

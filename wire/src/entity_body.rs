@@ -23,7 +23,7 @@ impl KeyLocation {
         match declared {
             EdmType::String => Ok(()),
             EdmType::Binary | EdmType::DateTime | EdmType::Guid | EdmType::Int64 if self == Self::Address => Ok(()),
-            _ => Err(BodyError::Malformed),
+            _ => Err(BodyError::KeyNotText),
         }
     }
 }
@@ -57,6 +57,8 @@ pub enum BodyError {
     Malformed,
     /// A key is missing or null.
     KeyMissing,
+    /// A key is no string, or is declared with another type.
+    KeyNotText,
     /// There are more properties than any entity has, so many that they were not read.
     TooManyProperties,
     /// A property name is longer than 255 characters.
@@ -74,6 +76,7 @@ impl From<BodyError> for ServiceError {
         match error {
             BodyError::Malformed => Self::malformed_body(),
             BodyError::KeyMissing => ErrorCode::PropertiesNeedValue.into(),
+            BodyError::KeyNotText => ErrorCode::InvalidInput.into(),
             BodyError::TooManyProperties => ErrorCode::TooManyProperties.into(),
             BodyError::PropertyNameTooLong => ErrorCode::PropertyNameTooLong.into(),
             BodyError::PropertyNameInvalid => ErrorCode::PropertyNameInvalid.into(),

@@ -372,7 +372,6 @@ mod tests {
             &entry("<d:a>x<d:b/></d:a>"),
             &entry("<d:a>1</d:a><d:a>2</d:a>"),
             &entry("<d:PartitionKey>1</d:PartitionKey><d:PartitionKey>2</d:PartitionKey>"),
-            &entry("<d:PartitionKey m:type=\"Edm.Int32\">1</d:PartitionKey>"),
             &entry("<e:a>x</e:a>"),
             &entry("</m:properties><m:properties><d:a>x</d:a>"),
             &entry("").replace("</content>", "</content><content><m:properties /></content>"),
@@ -411,6 +410,7 @@ mod tests {
         let keys = "<d:PartitionKey>p</d:PartitionKey><d:RowKey>r</d:RowKey>";
         for (properties, expected) in [
             ("<d:RowKey>r</d:RowKey>".to_owned(), BodyError::KeyMissing),
+            ("<d:PartitionKey m:type=\"Edm.Guid\">1</d:PartitionKey>".to_owned(), BodyError::KeyNotText),
             (keys.replace("<d:RowKey>r</d:RowKey>", "<d:RowKey m:null=\"true\" />"), BodyError::KeyMissing),
             (format!("{keys}<d:a-b>1</d:a-b>"), BodyError::PropertyNameInvalid),
             (format!("{keys}<d:{0}>1</d:{0}>", "n".repeat(256)), BodyError::PropertyNameTooLong),

@@ -70,7 +70,11 @@ fn key_text(key: Key<'_>, keys: KeyLocation) -> Result<Option<Cow<'_, str>>, Bod
     if let Some(declared) = key.declared_type {
         keys.check_key_type(annotated_type(declared)?)?;
     }
-    key.value.filter(|value| *value != NULL).map(string).transpose()
+    match key.value {
+        None | Some(NULL) => Ok(None),
+        Some(value) if value.starts_with('"') => string(value).map(Some),
+        Some(_) => Err(BodyError::KeyNotText),
+    }
 }
 
 fn annotated_type(value: &str) -> Result<EdmType, BodyError> {
@@ -266,8 +270,6 @@ mod tests {
             r#"{"a@odata.type":"Edm.DateTime","a":"2024"}"#,
             r#"{"a@odata.type":"Edm.Binary","a":"AQ"}"#,
             r#"{"a@odata.type":"Edm.String","a":5}"#,
-            r#"{"PartitionKey":5,"RowKey":"r"}"#,
-            r#"{"PartitionKey@odata.type":"Edm.Int32","PartitionKey":"p","RowKey":"r"}"#,
         ] {
             let got = read_entity(body.as_bytes(), KeyLocation::Address);
             assert_eq!(got, Err(BodyError::Malformed), "{body}");
@@ -283,6 +285,8 @@ mod tests {
         let key = "k".repeat(513);
         for (body, expected) in [
             (r#"{"RowKey":"r"}"#.to_owned(), BodyError::KeyMissing),
+            (r#"{"PartitionKey":"p","RowKey":1234}"#.to_owned(), BodyError::KeyNotText),
+            (r#"{"PartitionKey":"p","PartitionKey@odata.type":"Edm.Int32"}"#.to_owned(), BodyError::KeyNotText),
             (r#"{"PartitionKey":null,"RowKey":"r","a-b":1}"#.to_owned(), BodyError::KeyMissing),
             (format!(r#"{{"PartitionKey":"/","RowKey":"r","{long}":1}}"#), BodyError::PropertyNameTooLong),
             (r#"{"PartitionKey":"/","RowKey":"r","a-b":1}"#.to_owned(), BodyError::PropertyNameInvalid),
