@@ -89,6 +89,9 @@ func TestDoublesThatJSONDoesNotHave(t *testing.T) {
 	equal(t, raw["Nan@odata.type"], any("Edm.Double"))
 	equal(t, raw["Up"], any("Infinity"))
 	equal(t, raw["Down"], any("-Infinity"))
+
+	add(t, table, "p", "untyped", properties{"Whole": 5.0})
+	equal(t, get(t, table, "p", "untyped").Properties["Whole"], any(int32(5)))
 }
 
 func TestAPropertyThatIsNullIsNotKept(t *testing.T) {
