@@ -20,6 +20,8 @@ ci:
 format:
     cargo fmt --all
     cargo fmt --manifest-path fuzz/Cargo.toml
+    cargo fmt --manifest-path conformance/rust/Cargo.toml
+    gofmt -w conformance/go conformance/legacy_go
 
 # Run a server on port 10002 with its data in ./rowhouse-data; further options follow.
 serve *options:

@@ -4,7 +4,8 @@
 # usage: scripts/test.sh
 #
 # Stops at the first step that fails, and ends with a line that counts the tests. A step whose tool is not installed
-# (cargo-deny, Python, Node.js, Chromium, PostgreSQL, a C++ compiler) is reported as skipped; with CI=true that is a failure.
+# (cargo-deny, Python, Node.js, Chromium, Go, Java with Maven, PostgreSQL, a C++ compiler) is reported as skipped; with CI=true
+# that is a failure.
 # FUZZ_SECONDS is the time for each fuzz target, 3 if not set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -152,6 +153,7 @@ new_store() {
 begin "format"
 cargo fmt --all -- --check
 cargo fmt --manifest-path fuzz/Cargo.toml -- --check
+cargo fmt --manifest-path conformance/rust/Cargo.toml -- --check
 
 begin "lints"
 cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
@@ -323,6 +325,62 @@ javascript_cases conformance/programs --data "$scratch/data-programs"
 begin "programs that keep their state in tables, PostgreSQL"
 new_store programs
 if [ -n "$store" ]; then javascript_cases conformance/programs --store "$store"; fi
+
+# ---- Go --------------------------------------------------------------------------------------------------------------
+
+# The oldest version of Go that the clients can be built with. From 1.21 on, the go command fetches what it needs.
+go_oldest=1.23
+
+# Runs a folder of Go cases against a fresh server with these options.
+go_cases() {
+    local status=0 log=$scratch/go.log folder=$1 version=
+    shift
+    if has go; then version=$(cd "$folder" && go env GOVERSION 2>/dev/null || cd / && go env GOVERSION); fi
+    if [ "$(printf '%s\n' "go$go_oldest" "$version" | sort -V | head -n 1)" != "go$go_oldest" ]; then
+        skip "Go $go_oldest or later (on Debian the package golang-go; Go 1.21 fetches a later one), for the cases of $folder; found: ${version:-none}"
+        return
+    fi
+    start_server "$@"
+    # Without the result of an earlier run, which Go keeps if the files and the environment are the same.
+    (
+        cd "$folder"
+        unformatted=$(gofmt -l .)
+        if [ -n "$unformatted" ]; then
+            echo "not formatted as gofmt does it: $unformatted"
+            exit 1
+        fi
+        go vet ./...
+        TABLES_ENDPOINT=$endpoint go test -count=1 -v ./...
+    ) >"$log" 2>&1 || status=$?
+    passed=$((passed + $(grep -c '^--- PASS: ' "$log" || true)))
+    failed=$((failed + $(grep -c '^--- FAIL: ' "$log" || true)))
+    skipped=$((skipped + $(grep -c '^--- SKIP: ' "$log" || true)))
+    if [ "$status" -ne 0 ]; then grep -v '^=== RUN\|^--- PASS: ' "$log" | head -n 200; fi
+    echo "$(grep -c '^--- PASS: ' "$log" || true) cases passed"
+    [ "$status" -eq 0 ]
+    end_server
+}
+
+begin "Go client, embedded engine"
+go_cases conformance/go --data "$scratch/data-go"
+
+begin "legacy Go clients, embedded engine"
+go_cases conformance/legacy_go --data "$scratch/data-legacy-go"
+
+# ---- Rust client -----------------------------------------------------------------------------------------------------
+
+begin "Rust client, embedded engine"
+status=0
+# Built first, so that the server does not wait for the compiler.
+cargo build --quiet --locked --tests --manifest-path conformance/rust/Cargo.toml --target-dir conformance/rust/target
+start_server --data "$scratch/data-rust"
+TABLES_ENDPOINT=$endpoint cargo test --quiet --locked --manifest-path conformance/rust/Cargo.toml \
+    --target-dir conformance/rust/target 2>&1 | tee "$scratch/rust-client.log" || status=$?
+passed=$((passed + $(count "$scratch/rust-client.log" '^test result: .* ([0-9]+) passed; .*')))
+failed=$((failed + $(count "$scratch/rust-client.log" '^test result: .* ([0-9]+) failed; .*')))
+skipped=$((skipped + $(count "$scratch/rust-client.log" '^test result: .* ([0-9]+) ignored; .*')))
+[ "$status" -eq 0 ]
+end_server
 
 # ---- fuzz targets ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,45 @@
+package conformance
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"testing"
+)
+
+// Clients send the head of a request and its body apart, and keep the connection after the answer. A server that closes it, because
+// it refused the request before it had the body, must say so; otherwise the next request on it fails for no reason.
+func TestARefusalBeforeTheBodyLeavesTheConnectionUsable(t *testing.T) {
+	address, err := url.Parse(endpoint)
+	check(t, err)
+	for range 20 {
+		var connection net.Conn
+		if address.Scheme == "https" {
+			connection, err = tls.Dial("tcp", address.Host, nil)
+		} else {
+			connection, err = net.Dial("tcp", address.Host)
+		}
+		check(t, err)
+		defer connection.Close()
+		reader := bufio.NewReader(connection)
+		head := "POST " + address.Path + "Tables HTTP/1.1\r\nHost: " + address.Host + "\r\n" +
+			"Content-Type: application/json\r\nx-ms-version: 2019-02-02\r\nContent-Length: 19\r\n\r\n"
+		for range 2 {
+			for _, part := range []string{head, `{"TableName":"one"}`} {
+				_, err = io.WriteString(connection, part)
+				check(t, err)
+			}
+			answer, err := http.ReadResponse(reader, nil)
+			check(t, err)
+			_, err = io.Copy(io.Discard, answer.Body)
+			check(t, err)
+			equal(t, answer.StatusCode, 403)
+			if answer.Close {
+				break
+			}
+		}
+	}
+}
