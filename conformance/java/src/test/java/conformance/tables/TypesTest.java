@@ -96,7 +96,7 @@ class TypesTest {
     }
 
     @Test
-    void nanosecondsAreCut() {
+    void nanosecondsBecomeTicks() {
         TableEntity found = thereAndBack(newEntity().addProperty("V", OffsetDateTime.parse("2023-04-11T21:16:40.331047814Z")));
         assertEquals(OffsetDateTime.parse("2023-04-11T21:16:40.3310478Z"), found.getProperty("V"));
     }
