@@ -4,7 +4,7 @@
 # usage: scripts/test.sh
 #
 # Stops at the first step that fails, and ends with a line that counts the tests. A step whose tool is not installed
-# (cargo-deny, Python, Node.js, a JDK, PostgreSQL, a C++ compiler) is reported as skipped; with CI=true that is a failure.
+# (cargo-deny, Python, Node.js, Chromium, a JDK, PostgreSQL, a C++ compiler) is reported as skipped; with CI=true that is a failure.
 # FUZZ_SECONDS is the time for each fuzz target, 3 if not set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -199,13 +199,14 @@ python_environment() {
     fi
 }
 
-# Runs a folder of Python cases against a fresh server with these options. An expected failure counts as skipped.
+# Runs a folder of Python cases against a fresh server with these options, and writes their outcomes into a file named after the
+# step. An expected failure counts as skipped.
 python_cases() {
     local status=0 log=$scratch/python.log cases=$1
     shift
     start_server "$@"
-    ROWHOUSE_BINARY=$server TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider "$cases" \
-        >"$log" 2>&1 || status=$?
+    ROWHOUSE_BINARY=$server TABLES_SERVER=rowhouse TABLES_ENDPOINT=$endpoint "$python" -m pytest --quiet --color=no --maxfail=20 -p no:cacheprovider \
+        --junitxml="$scratch/$step.xml" "$cases" >"$log" 2>&1 || status=$?
     tail -n 1 "$log" | tr ',' '\n' >"$scratch/python.count"
     passed=$((passed + $(count "$scratch/python.count" '^[= ]*([0-9]+) passed.*')))
     failed=$((failed + $(count "$scratch/python.count" '^[= ]*([0-9]+) (failed|error|xpassed).*')))
@@ -231,6 +232,10 @@ if [ -n "$python" ]; then
     else
         skip "PostgreSQL (on Debian the package postgresql), for the cases with a database"
     fi
+
+    begin "table of features in docs/compatibility.md"
+    "$python" conformance/run.py --results "$scratch/Python client and raw HTTP, "*.xml --document docs/compatibility.md \
+        --column Rowhouse --check
 fi
 
 # ---- recorded exchanges ----------------------------------------------------------------------------------------------
@@ -304,6 +309,20 @@ if [ -n "$store" ]; then javascript_cases conformance/javascript --store "$store
 
 begin "legacy JavaScript clients, embedded engine"
 javascript_cases conformance/legacy_javascript --data "$scratch/data-legacy-javascript"
+
+begin "JavaScript client on a page in Chromium, embedded engine"
+if has chromium || has chromium-browser || has google-chrome; then
+    javascript_cases conformance/browser --data "$scratch/data-browser"
+else
+    skip "Chromium (on Debian the package chromium), for the cases in a browser"
+fi
+
+begin "programs that keep their state in tables, embedded engine"
+javascript_cases conformance/programs --data "$scratch/data-programs"
+
+begin "programs that keep their state in tables, PostgreSQL"
+new_store programs
+if [ -n "$store" ]; then javascript_cases conformance/programs --store "$store"; fi
 
 # ---- Java ------------------------------------------------------------------------------------------------------------
 

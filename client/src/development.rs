@@ -1,7 +1,7 @@
 //! The well-known development account (07 §12).
 
-/// The name of the development account.
-pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+pub use wire::signing::DEVELOPMENT_ACCOUNT;
+
 /// The key of the development account. It is public and protects nothing.
 pub const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";

@@ -8,14 +8,17 @@ from azure.core.credentials import AzureNamedKeyCredential
 from azure.data.tables import TableServiceClient
 
 from expected_differences import EXPECTED
+from features import case_of_node, longest_fit, owning_name
 from wire import TableWire, Wire
 
 
 def pytest_collection_modifyitems(items):
-    """Marks the cases that this endpoint is known to fail."""
+    """Checks that every case belongs to a feature, and marks those that this endpoint is known to fail."""
     expected = EXPECTED.get(os.environ.get("TABLES_SERVER"), {})
     for item in items:
-        reason = expected.get(item.nodeid.rpartition("/")[2])
+        case = case_of_node(item.nodeid)
+        owning_name(case)
+        reason = expected.get(longest_fit(expected, case))
         if reason:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
@@ -47,6 +50,16 @@ def service(wire):
     credential = AzureNamedKeyCredential(wire.account, wire.key)
     with TableServiceClient(endpoint=wire.base, credential=credential, retry_total=0, read_timeout=20) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def secondary(wire):
+    """The secondary endpoint, which shows the account name with a suffix."""
+    if wire.path_style:
+        base = f"{wire.base}-secondary"
+    else:
+        base = wire.base.replace(f"//{wire.account}.", f"//{wire.account}-secondary.", 1)
+    return Wire(base, wire.account, wire.key)
 
 
 @pytest.fixture

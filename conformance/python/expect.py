@@ -57,6 +57,7 @@ MESSAGE = {
 INPUT_NOT_VALID = "One of the request inputs is not valid."
 INPUT_OUT_OF_RANGE = "One of the request inputs is out of range."
 PROCESSING = "An error occurred while processing this request."
+WRITES_REFUSED = "Write operations are not allowed."
 QUERY_SYNTAX = "Bad Request - Error in query syntax."
 NAME_LENGTH = "The specified resource name length is not within the permissible limits."
 TOO_MANY_CHANGES = "The batch request operation exceeds the maximum 100 changes per change set."

@@ -9,7 +9,7 @@ from azure.core.exceptions import ClientAuthenticationError
 from azure.data.tables import TableServiceClient
 
 from expect import check_problem, check_refused, check_status
-from wire import NONE, VERSION, Wire, now_text, signature, string_to_sign
+from wire import DEVELOPMENT_ACCOUNT, NONE, VERSION, Wire, now_text, signature, string_to_sign
 
 SCHEMES = ["SharedKey", "SharedKeyLite"]
 WRONG_KEY = base64.b64encode(bytes(64)).decode("ascii")
@@ -42,6 +42,24 @@ def test_every_verb(wire, shared, key, scheme):
     check_status(wire.send("GET", f"/{shared.name}?comp=acl", scheme=scheme), 200)
     check_status(wire.send("GET", "/?restype=service&comp=properties", scheme=scheme), 200)
     check_status(shared.delete(key, "r", scheme=scheme), 204)
+
+
+def signed_with_the_account_once(wire, method, target, scheme):
+    """Authorization as go-autorest makes it for the emulator's account: the path already has the account."""
+    headers = {"x-ms-date": now_text()}
+    text = string_to_sign(scheme, wire.account, method, wire.prefix + target, headers).replace(f"/{wire.account}", "", 1)
+    return {**headers, "Authorization": f"{scheme} {wire.account}:{signature(wire.key, text)}"}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("target", ["/Tables?$top=1", "?restype=service&comp=properties"])
+def test_the_emulators_account_may_be_signed_once(wire, scheme, target):
+    if not wire.path_style or wire.account != DEVELOPMENT_ACCOUNT:
+        pytest.skip("another account, or host style")
+    headers = signed_with_the_account_once(wire, "GET", target, scheme)
+    check_status(wire.send("GET", target, headers=headers), 200)
+    elsewhere = signed_with_the_account_once(wire, "GET", "/Tables('x')", scheme)
+    check_failed(wire.send("GET", target, headers={**elsewhere, "Accept": None}), "front")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -186,12 +204,17 @@ def test_anonymous_since_2020_12_06(wire):
 
 
 VERSIONS = ["2013-08-15", "2014-02-14", "2015-02-21", "2015-04-05", "2015-12-11", "2016-05-31", "2017-07-29", "2018-11-09",
-            "2019-02-02", "2020-12-06", "2021-12-02", "2022-11-02", "2023-11-03", "2024-11-04", "2025-11-05", "2026-06-06",
-            "2027-03-04", "2030-01-01", "2099-12-31"]
+            "2019-02-02", "2020-12-06", "2021-12-02", "2022-11-02", "2023-11-03", "2024-11-04", "2025-11-05", "2026-06-06"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_known_and_newer_versions(shared, version):
+def test_known_versions(shared, version):
+    assert check_status(shared.query(version=version), 200).json()["value"] is not None
+
+
+@pytest.mark.parametrize("version", ["2027-03-04", "2030-01-01", "2099-12-31"])
+def test_newer_versions(shared, version):
+    """The service refuses what is newer than itself; Rowhouse accepts it on purpose (`expected_differences`)."""
     assert check_status(shared.query(version=version), 200).json()["value"] is not None
 
 

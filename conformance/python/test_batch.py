@@ -143,6 +143,12 @@ SPELLINGS = {
     "lf": lf,
     "no-final-delimiter": lambda o: changeset_body(o, final=False),
     "lf-no-final-delimiter": lambda o: lf(o, final=False),
+    # As the Rust client `azure_data_tables` 0.21 ends its batches.
+    "lf-final-delimiter-without-hyphens": lambda o: lf(o, final=False).rstrip() + f"\n--{BATCH}\n".encode(),
+    # As the C++ client `azure-data-tables-cpp` writes: nothing between a body and the next delimiter.
+    "delimiter-after-a-body": lambda o: lf(o).replace(b"}\n--changeset_77", b"}--changeset_77"),
+    # As the Go client `aztables` writes the headers of every part.
+    "empty-headers": lambda o: changeset_body(o).replace(b"Accept:", b"DataServiceVersion: \r\nx-ms-version: \r\nAccept:"),
     "preamble": lambda o: b"\r\n\r\nThis is a multipart message.\r\n" + changeset_body(o),
     "leading-blank-lines": lambda o: b"\r\n\r\n" + changeset_body(o),
     "epilogue": lambda o: changeset_body(o) + b"\r\nnothing to see\r\n",

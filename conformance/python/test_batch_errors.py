@@ -104,6 +104,27 @@ def test_error_part_headers(wire, shared, key):
     assert part.header("Content-Type") == f"{MINIMAL};streaming=true;charset=utf-8"
 
 
+def test_content_id_of_a_refusal_by_storage_is_that_of_the_last_operation(wire, shared, key):
+    """Recorded; the index in the message is that of the operation at fault."""
+    operations = [entity_operation(shared, "PUT", key, "no", {"A": 1}, If_Match="*", Content_ID="1"),
+                  insert_operation(shared, entity(key, "1"), Content_ID="2")]
+    part = check_part(post_changeset(wire, operations), 404, "ResourceNotFound", None, 0)
+    assert part.header("Content-ID") == "2"
+    duplicates = [insert_operation(shared, entity(key, "1"), Content_ID=str(n)) for n in range(3)]
+    part = check_part(post_changeset(wire, duplicates), 400, "InvalidDuplicateRow", None, 1)
+    assert part.header("Content-ID") == "1"
+
+
+def test_a_change_set_that_cannot_be_read(wire, shared, key):
+    """Recorded with a broken header line of the C++ client: the error stands in the response to the change set."""
+    body = changeset_body([insert_operation(shared, entity(key, "1"))]).replace(b"Accept:", b"Content-Length: 69Accept:")
+    answer = check_status(post_batch(wire, body), 202)
+    assert b"Content-Type: multipart/mixed; boundary=changesetresponse_" in answer.body
+    [part] = read_parts(answer)
+    assert (part.status, part.names) == (400, ["DataServiceVersion", "Content-Type"])
+    assert present(shared, key) == []
+
+
 @pytest.mark.parametrize("level", [NONE, MINIMAL, FULL])
 def test_error_in_the_level_of_the_failing_part(wire, shared, key, level):
     operation = entity_operation(shared, "PUT", key, "no", {"A": 1}, If_Match="*", Accept=level)

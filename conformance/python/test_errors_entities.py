@@ -244,7 +244,7 @@ def test_upsert_with_long_key(shared, verb):
 
 
 BAD_ADDRESSES = ["(PartitionKey='p',RowKey='r)", "(PartitionKey='p'RowKey='r')", "(PartitionKey='p',RowKey=r)",
-                 "(PartitionKey='p',RowKey='a'b')", "(PartitionKey='p')", "('p')", "('p','r')",
+                 "(PartitionKey='p',RowKey='a'b')", "(RowKey='r')", "('p')", "('p','r')",
                  "(PartitionKey='p',RowKey='r'", "(PartitionKey='p',RowKey='r',X='y')"]
 
 

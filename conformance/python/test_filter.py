@@ -4,7 +4,7 @@ import pytest
 
 from batch_body import fill
 from conftest import create_table, delete_table, unique_name
-from expect import check_status
+from expect import check_refused, check_status
 from wire import NONE
 
 GUID_LOW = "0b0c0d0e-1111-4222-8333-444455556666"
@@ -243,9 +243,30 @@ def test_mismatch_counts_as_smaller(types, pair, operator, selected):
     assert types.row_keys(f"{name} {operator} {LITERAL_OF[literal_type]}") == wanted
 
 
-def test_string_against_key_of_other_type(types):
-    assert types.row_keys("PartitionKey eq 5") == []
-    assert len(types.row_keys("PartitionKey ne 5")) == len(types.row_keys("PartitionKey eq 'types'"))
+@pytest.mark.parametrize("word, value", [("true", True), ("True", True), ("TRUE", True), ("False", False), ("fALSE", False)])
+def test_boolean_literals_in_any_case(shared, key, word, value):
+    shared.insert({"PartitionKey": key, "RowKey": "1", "A": value})
+    shared.insert({"PartitionKey": key, "RowKey": "2", "A": not value})
+    found = shared.query({"$filter": f"PartitionKey eq '{key}' and A eq {word}"}).json()["value"]
+    assert [entity["RowKey"] for entity in found] == ["1"]
+
+
+def test_the_entities_of_a_partition_by_its_address(wire, shared, key):
+    """The log tail pattern of the table design guide: `table(PartitionKey='…')?$top=…`."""
+    for row_key in ("1", "2", "3"):
+        shared.insert({"PartitionKey": f"{key}'s", "RowKey": row_key, "A": int(row_key)})
+    shared.insert({"PartitionKey": f"{key}'s more", "RowKey": "4", "A": 4})
+    address = f"/{shared.name}(PartitionKey='{key}''s')"
+    rows = lambda answer: [entity["RowKey"] for entity in check_status(answer, 200).json()["value"]]
+    assert rows(wire.send("GET", address)) == ["1", "2", "3"]
+    assert rows(wire.send("GET", f"{address}?$filter=A%20gt%201&$select=RowKey")) == ["2", "3"]
+    assert rows(wire.send("GET", f"{address}?$filter=PartitionKey%20eq%20'other'")) == []
+    page = wire.send("GET", f"{address}?$top=2")
+    assert rows(page) == ["1", "2"]
+    tokens = "&".join(f"{name}={page.header(f'x-ms-continuation-{name}')}" for name in ("NextPartitionKey", "NextRowKey"))
+    assert rows(wire.send("GET", f"{address}?$top=2&{tokens}")) == ["3"]
+    for method in ("POST", "PUT", "DELETE"):
+        check_refused(wire.send(method, address, {} if method != "DELETE" else None))
 
 
 def test_nan_is_equal_to_nothing(types):

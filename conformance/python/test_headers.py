@@ -246,3 +246,19 @@ def test_method_override_given_twice(place):
 def test_method_override_delete(place):
     check_status(place.wire.send("POST", place.entity, headers={"X-HTTP-Method": "DELETE", **ANY}), 204)
     assert place.wire.send("GET", place.entity).status == 404
+
+
+@pytest.mark.parametrize("verb, if_match", [("PUT", "*"), ("PUT", None), ("MERGE", "*"), ("PATCH", None)])
+@pytest.mark.parametrize("prefer, applied", [("return-no-content", "return-no-content"), ("return-content", None), (None, None)])
+def test_preference_of_a_replacement_or_merge(shared, key, verb, if_match, prefer, applied):
+    """Recorded for `return-no-content`; such a response never has a body."""
+    check_status(shared.insert({"PartitionKey": key, "RowKey": "r"}), 201)
+    answer = shared.write(verb, key, "r", {"A": 1}, if_match=if_match, headers={"Prefer": prefer})
+    check_status(answer, 204)
+    assert answer.header("Preference-Applied") == applied
+
+
+def test_a_deletion_has_no_preference(shared, key):
+    check_status(shared.insert({"PartitionKey": key, "RowKey": "r"}), 201)
+    answer = check_status(shared.delete(key, "r", headers={"Prefer": "return-no-content"}), 204)
+    assert answer.header("Preference-Applied") is None

@@ -4,7 +4,7 @@ import urllib.parse
 
 import pytest
 
-from expect import check_status
+from expect import INPUT_NOT_VALID, check_problem, check_status
 from wire import NONE, encode_key
 
 KEYS = {
@@ -152,3 +152,35 @@ def test_range_follows_the_same_order(table, bound):
     below = [k for k in keys if utf16(k) < utf16(bound)]
     assert table.row_keys(f"PartitionKey eq 'p' and RowKey lt '{literal}'") == below
     assert table.row_keys(f"PartitionKey eq 'p' and RowKey ge '{literal}'") == keys[len(below):]
+
+
+TYPED_KEYS = {
+    "date": ("Edm.DateTime", "2003-09-27T09:52:43.000000Z"),
+    "guid": ("Edm.Guid", "0B0C0D0E-1111-4222-8333-444455556666"),
+    "binary": ("Edm.Binary", "YmluYXJ5ZGF0YQ=="),
+    "number": ("Edm.Int64", "0123"),
+    "string": ("Edm.String", "text"),
+}
+
+
+@pytest.mark.parametrize("name", TYPED_KEYS)
+@pytest.mark.parametrize("verb, if_match", [("PUT", None), ("PUT", "*"), ("MERGE", None), ("PATCH", "*")])
+def test_keys_that_the_body_declares_with_a_type(shared, key, verb, if_match, name):
+    """The text is taken as it stands, which is that of the address; the Python client declares such keys so."""
+    edm_type, text = TYPED_KEYS[name]
+    check_status(shared.write("PUT", key, text, {"A": 0}), 204)
+    body = {"PartitionKey": key, "RowKey": text, "RowKey@odata.type": edm_type, "A": 1}
+    check_status(shared.write(verb, key, text, body, if_match=if_match), 204)
+    entity = check_status(shared.point(key, text), 200).json()
+    assert (entity["RowKey"], entity["A"]) == (text, 1)
+
+
+@pytest.mark.parametrize("name", TYPED_KEYS)
+def test_inserted_keys_are_strings(shared, key, name):
+    edm_type, text = TYPED_KEYS[name]
+    answer = shared.insert({"PartitionKey": key, "RowKey": text, "RowKey@odata.type": edm_type})
+    if edm_type == "Edm.String":
+        check_status(answer, 201)
+    else:
+        check_problem(answer, 400, "InvalidInput", INPUT_NOT_VALID, form="json")
+        assert answer.header("Cache-Control") is None

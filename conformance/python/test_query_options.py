@@ -7,7 +7,7 @@ import pytest
 
 from batch_body import fill
 from conftest import create_table, delete_table, unique_name
-from expect import check_status
+from expect import INPUT_NOT_VALID, check_problem, check_status
 from wire import FULL, MINIMAL, NONE
 
 NEXT_PARTITION_KEY = "x-ms-continuation-NextPartitionKey"
@@ -244,3 +244,18 @@ def test_select_on_a_point_read_keeps_the_etag_header(many):
 
 def test_filter_on_a_point_read_is_no_error(many):
     check_status(many.point("a", "0007", {"$filter": "N eq 7"}), 200)
+
+
+def test_a_token_in_plain_text_is_the_key_itself(many, wire):
+    found = check_status(many.query({"NextPartitionKey": "b", "NextRowKey": "0290"}, accept=NONE), 200).json()["value"]
+    assert [(e["PartitionKey"], e["RowKey"]) for e in found] == ALL[ALL.index(("b", "0290")):][:len(found)]
+    found = check_status(many.query({"NextPartitionKey": "bX", "NextRowKey": "0290X"}, accept=NONE), 200).json()["value"]
+    assert (found[0]["PartitionKey"], found[0]["RowKey"]) == ("c", "0000")
+    listed = check_status(wire.send("GET", f"/Tables?NextTableName={many.name}&$top=1", accept=NONE), 200).json()["value"]
+    assert listed == [{"TableName": many.name}]
+
+
+@pytest.mark.parametrize("token", [{"NextPartitionKey": "1!4!Yg--", "NextRowKey": ""}, {"NextRowKey": "1!4!Yg--"},
+                                   {"NextPartitionKey": "1!5!Yg--"}], ids=["empty-row", "row-alone", "wrong-length"])
+def test_tokens_that_are_refused(many, token):
+    check_problem(many.query(token), 400, "InvalidInput", INPUT_NOT_VALID)

@@ -42,15 +42,31 @@ pub enum Condition {
     Matches(Box<str>),
 }
 
+/// Why an `If-Match` value is not a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConditionError {
+    /// It is neither `*` nor one weak ETag.
+    Malformed,
+    /// It is a weak ETag in another form than this service gives, which no entity can have.
+    Foreign,
+}
+
 impl Condition {
-    /// Reads an `If-Match` value; `None` if it is neither `*` nor one weak ETag (01 §8).
-    pub fn parse(header: &str) -> Option<Self> {
+    /// Reads an `If-Match` value (01 §8).
+    pub fn parse(header: &str) -> Result<Self, ConditionError> {
         if header == "*" {
-            return Some(Self::Any);
+            return Ok(Self::Any);
         }
-        let quoted = header.strip_prefix("W/").or_else(|| header.strip_prefix("w/"))?;
-        let inner = quoted.strip_prefix('"')?.strip_suffix('"')?;
-        (!inner.contains('"')).then(|| Self::Matches(Box::from(quoted)))
+        let quoted = header.strip_prefix("W/").or_else(|| header.strip_prefix("w/"));
+        let inner = quoted.and_then(|quoted| quoted.strip_prefix('"')?.strip_suffix('"'));
+        let (Some(quoted), Some(inner)) = (quoted, inner.filter(|inner| !inner.contains('"'))) else {
+            return Err(ConditionError::Malformed);
+        };
+        let instant = inner.strip_prefix("datetime'").and_then(|rest| rest.strip_suffix('\''));
+        if instant.is_none_or(|instant| instant.contains('\'')) {
+            return Err(ConditionError::Foreign);
+        }
+        Ok(Self::Matches(Box::from(quoted)))
     }
 
     /// Whether an entity that was last written at this instant fulfils the condition.
@@ -86,9 +102,11 @@ mod tests {
         assert!(Condition::parse(&current).unwrap().holds_for(timestamp));
         assert!(Condition::parse(&current.replace("W/", "w/")).unwrap().holds_for(timestamp));
         assert!(!Condition::parse(&current).unwrap().holds_for(timestamp.next()));
-        assert!(!Condition::parse("W/\"other\"").unwrap().holds_for(timestamp));
+        for foreign in ["W/\"other\"", "W/\"datetime''2021-03-04T05%3A06%3A07.0801Z''\"", "W/\"\""] {
+            assert_eq!(Condition::parse(foreign), Err(ConditionError::Foreign), "{foreign}");
+        }
         for malformed in ["", "\"strong\"", "plain", "W/", "W/\"", "W/\"a\", W/\"b\"", "**", "W/\"a\"b\""] {
-            assert_eq!(Condition::parse(malformed), None, "{malformed}");
+            assert_eq!(Condition::parse(malformed), Err(ConditionError::Malformed), "{malformed}");
         }
     }
 }

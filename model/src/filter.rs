@@ -107,6 +107,15 @@ impl PropertyName {
         }
     }
 
+    /// The type of a system property; that of a custom one is not known before there is an entity.
+    pub fn declared_type(&self) -> Option<EdmType> {
+        match self {
+            Self::PartitionKey | Self::RowKey => Some(EdmType::String),
+            Self::Timestamp => Some(EdmType::DateTime),
+            Self::Custom(_) => None,
+        }
+    }
+
     /// The name as it is written in a filter.
     pub fn as_str(&self) -> &str {
         match self {

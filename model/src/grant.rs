@@ -210,14 +210,12 @@ fn check_table(own: &str, permissions: Permissions, range: &KeyRange, action: Ac
 }
 
 /// The matrix of 08 §3.
-///
-/// UNVERIFIED (08 §3): that `s` allows to list tables as `c` does.
 fn check_account(resources: ResourceTypes, permissions: Permissions, action: Action<'_>) -> Result<(), Denial> {
     let ResourceTypes { service, container, object } = resources;
     let (covers, permits) = match action {
         Action::GetServiceProperties | Action::GetServiceStats => (service, permissions.contains(Permissions::READ)),
         Action::SetServiceProperties => (service, permissions.contains(Permissions::WRITE)),
-        Action::QueryTables => (container || service, permissions.contains(Permissions::LIST)),
+        Action::QueryTables => (container, permissions.contains(Permissions::LIST)),
         Action::CreateTable => (container, permissions.intersects(Permissions::CREATE.union(Permissions::WRITE))),
         Action::DeleteTable { .. } => (container, permissions.contains(Permissions::DELETE)),
         Action::GetPolicies { .. } | Action::SetPolicies { .. } => return Err(Denial::Operation),

@@ -35,7 +35,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Engine;
-use wire::negotiation::{DataServiceVersion, FormatPreferences, Preference};
+use wire::negotiation::{DataServiceVersion, FormatPreferences};
 use wire::target::{Resource, Target};
 use wire::{ErrorCode, Format, MetadataLevel, ServiceError, Version};
 
@@ -110,16 +110,20 @@ impl<E: Engine> Service<E> {
         started: Instant,
     ) -> Result<Response<Segments>, RequestAborted> {
         let in_flight = self.metrics.as_deref().map(Metrics::begin);
-        let (parts, body) = request.into_parts();
+        let (parts, mut body) = request.into_parts();
         let incoming = IncomingRequest::new(&parts, connection, started, &self.domains);
         let accounts = self.accounts.current();
         let mut context = RequestContext::new(&incoming);
         let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, incoming.started));
         let result = {
-            let work = pin!(self.process(&mut context, body, &accounts));
+            let work = pin!(self.process(&mut context, &mut body, &accounts));
             Trace::follow(trace.as_ref(), work).await
         };
         let is_last = matches!(result, Err(BodyFailure::FailedForGood(_)));
+        // A client that expects a word before it sends its body does not send it after a refusal.
+        if matches!(result, Err(BodyFailure::Failed(_))) && !parts.headers.contains_key(http::header::EXPECT) {
+            body::discard(&mut body).await;
+        }
         let (response, outcome) = match result {
             Ok((response, memory)) => {
                 let outcome = Outcome::Responded { status: response.status, code: response.failed_by };
@@ -182,7 +186,7 @@ impl<E: Engine> Service<E> {
     async fn process(
         &self,
         context: &mut RequestContext<'_>,
-        body: Incoming,
+        body: &mut Incoming,
         accounts: &Accounts,
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
         let incoming = context.incoming;
@@ -248,11 +252,9 @@ impl<E: Engine> Service<E> {
         context.operation = kind;
         context.table = table_of(&resource).cloned();
         let info = kind.info();
-        if info.has_preference {
-            context.preference = Preference::parse(data_service_version, headers.prefer);
-        }
+        context.preference = info.preference(data_service_version, headers.prefer);
         authorize(grant, kind, &resource)?;
-        self.check_endpoint(kind, target).map_err(front_end)?;
+        self.check_endpoint(kind, target)?;
         let format = match info.response {
             PayloadKind::Parts => preferences.default_part_format(),
             // The client does not choose the format of XML documents.
@@ -274,7 +276,7 @@ impl<E: Engine> Service<E> {
         requested: RequestedOperation<'_>,
         grant: &Grant,
         tables: &AccountTables<'_, E>,
-        body: Incoming,
+        body: &mut Incoming,
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
         let RequestedOperation { kind, resource, headers, version, preferences, format, timeout } = requested;
         let info = kind.info();
@@ -323,7 +325,7 @@ impl<E: Engine> Service<E> {
         &self,
         kind: OperationKind,
         context: &mut RequestContext<'_>,
-        (body, memory): (Incoming, &RequestMemory<'_>),
+        (body, memory): (&mut Incoming, &RequestMemory<'_>),
         content_type: Option<&str>,
         preferences: &FormatPreferences<'_>,
     ) -> Result<(Bytes, Format), BodyFailure> {
@@ -374,18 +376,19 @@ impl<E: Engine> Service<E> {
 
     /// Refuses what the endpoint does not serve: writes, and perhaps reads, on the secondary one (07 §7), and
     /// statistics on the primary one (10 §6).
-    fn check_endpoint(&self, kind: OperationKind, target: &Target<'_>) -> Result<(), ServiceError> {
+    fn check_endpoint(&self, kind: OperationKind, target: &Target<'_>) -> Result<(), Failure> {
         let is_stats = kind == OperationKind::GetServiceStats;
         if target.secondary && kind.info().is_write {
-            return Err(ErrorCode::InsufficientAccountPermissions.into());
+            return Err(Failure::service(ErrorCode::InsufficientAccountPermissions));
         }
         let is_path_style = !target.base_path.is_empty();
         if is_stats && !target.secondary && !(self.stats_on_primary && is_path_style) {
-            return Err(ErrorCode::InvalidQueryParameterValue.into());
+            return Err(Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
         }
         if (target.secondary || is_stats) && self.secondary == Secondary::Off {
             let message = "Read operations are currently disabled.";
-            return Err(ServiceError::new(ErrorCode::InsufficientAccountPermissions, message));
+            let error = ServiceError::new(ErrorCode::InsufficientAccountPermissions, message);
+            return Err(Failure::at(Layer::FrontEnd, error));
         }
         Ok(())
     }

@@ -22,9 +22,10 @@ pub fn encode(text: &str) -> String {
     format!("1!{}!{base64}", base64.len())
 }
 
-/// The text that a token encodes; `None` if it is malformed.
+/// The text that a token encodes; `None` if it is malformed. A token of another form is that text itself.
 pub fn decode(token: &str) -> Option<String> {
-    let (length, encoded) = token.strip_prefix("1!")?.split_once('!')?;
+    let Some(rest) = token.strip_prefix("1!") else { return Some(token.to_owned()) };
+    let (length, encoded) = rest.split_once('!')?;
     if length.parse() != Ok(encoded.len()) {
         return None;
     }
@@ -50,8 +51,11 @@ mod tests {
         assert_eq!(encode("Smith"), "1!8!U21pdGg-");
         assert_eq!(encode("pk"), "1!4!cGs-");
         assert_eq!(encode(""), "1!0!");
-        for malformed in ["", "x", "1!", "1!4!cGs", "1!5!cGs-", "2!4!cGs-", "1!4!????", "1!4!____"] {
+        for malformed in ["1!", "1!4!cGs", "1!5!cGs-", "1!4!????", "1!4!____"] {
             assert_eq!(decode(malformed), None, "{malformed}");
+        }
+        for plain in ["", "x", "1", "2!4!cGs-"] {
+            assert_eq!(decode(plain).as_deref(), Some(plain));
         }
     }
 

@@ -5,7 +5,7 @@
 use crate::error::{ErrorCode, ServiceError};
 use model::key::KeyError;
 use model::name::{PropertyNameError, check_property_name};
-use model::{KeyText, RecordBuilder};
+use model::{EdmType, KeyText, RecordBuilder};
 
 /// Where the keys of an entity are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,18 @@ pub enum KeyLocation {
     Body,
     /// In the address; the body may repeat them.
     Address,
+}
+
+impl KeyLocation {
+    /// Checks the type that a key in the body is declared with (01 §3). A key is a string; where the address has it, the
+    /// service takes the text of a key of any type that JSON writes as a string.
+    pub(crate) fn check_key_type(self, declared: EdmType) -> Result<(), BodyError> {
+        match declared {
+            EdmType::String => Ok(()),
+            EdmType::Binary | EdmType::DateTime | EdmType::Guid | EdmType::Int64 if self == Self::Address => Ok(()),
+            _ => Err(BodyError::KeyNotText),
+        }
+    }
 }
 
 /// An entity as a request body describes it.
@@ -45,6 +57,8 @@ pub enum BodyError {
     Malformed,
     /// A key is missing or null.
     KeyMissing,
+    /// A key is no string, or is declared with another type.
+    KeyNotText,
     /// There are more properties than any entity has, so many that they were not read.
     TooManyProperties,
     /// A property name is longer than 255 characters.
@@ -62,6 +76,7 @@ impl From<BodyError> for ServiceError {
         match error {
             BodyError::Malformed => Self::malformed_body(),
             BodyError::KeyMissing => ErrorCode::PropertiesNeedValue.into(),
+            BodyError::KeyNotText => ErrorCode::InvalidInput.into(),
             BodyError::TooManyProperties => ErrorCode::TooManyProperties.into(),
             BodyError::PropertyNameTooLong => ErrorCode::PropertyNameTooLong.into(),
             BodyError::PropertyNameInvalid => ErrorCode::PropertyNameInvalid.into(),

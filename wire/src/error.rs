@@ -8,6 +8,7 @@
 use crate::json_string::write_json_string;
 use crate::xml::{DECLARATION, escape};
 use model::DateTime;
+use model::name::TableNameError;
 use std::borrow::Cow;
 
 macro_rules! error_codes {
@@ -73,6 +74,8 @@ error_codes! {
     AuthorizationSourceIPMismatch 403 "This request is not authorized to perform this operation using this source IP."
     /// A transaction names two partitions.
     CommandsInBatchActOnDifferentPartitions 400 "All commands in a batch must operate on same entity group."
+    /// `If-Match` with a weak `ETag` that is none of this service.
+    ConditionNotMet 412 "The condition specified using HTTP conditional header(s) is not met."
     /// No CORS rule matches a preflight request.
     CorsPreflightFailure 403 "CORS not enabled or no matching rule found for this request."
     /// Insert of an existing key.
@@ -105,6 +108,8 @@ error_codes! {
     InvalidUri 400 "The requested URI does not represent any resource on the server."
     /// A malformed XML body.
     InvalidXmlDocument 400 "XML specified is not syntactically valid."
+    /// A value in an XML body that its element cannot have.
+    InvalidXmlNodeValue 400 "The value provided for one of the XML nodes in the request body was not in the correct format."
     /// JSON before version 2013-08-15 or with a data service version below 3.0.
     JsonFormatNotSupported 415 "JSON format is not supported."
     /// `odata=verbose`.
@@ -207,6 +212,20 @@ impl ServiceError {
     pub fn out_of_range(name: &str, value: &str) -> Self {
         let message = format!("The '{name}' parameter of value '{value}' is out of range.");
         Self::new(ErrorCode::OutOfRangeInput, message)
+    }
+}
+
+/// The errors of 01 §2.
+impl From<TableNameError> for ServiceError {
+    fn from(error: TableNameError) -> Self {
+        match error {
+            TableNameError::Length => Self::new(
+                ErrorCode::OutOfRangeInput,
+                "The specified resource name length is not within the permissible limits.",
+            ),
+            TableNameError::Characters => ErrorCode::InvalidResourceName.into(),
+            TableNameError::Reserved => ErrorCode::InvalidInput.into(),
+        }
     }
 }
 

@@ -76,6 +76,8 @@ impl DataServiceVersion {
     /// The effective version of a request: `MaxDataServiceVersion` decides if both headers are present;
     /// without either it is the highest that the service version has, and it is never above that (02 §8).
     ///
+    /// An empty header counts as none: a client of Go sends one in every part of a batch.
+    ///
     /// UNVERIFIED (02 §8): the code for a header that cannot be read.
     pub fn effective(
         version: Version,
@@ -87,7 +89,8 @@ impl DataServiceVersion {
             version if version >= Version::UPSERT => Self::V2,
             _ => Self::V1,
         };
-        match max_data_service_version.or(data_service_version) {
+        let mut headers = [max_data_service_version, data_service_version].into_iter().flatten();
+        match headers.find(|text| !text.trim().is_empty()) {
             Some(text) => Self::parse(text).map(|named| named.min(highest)).ok_or(ErrorCode::InvalidHeaderValue),
             None => Ok(highest),
         }

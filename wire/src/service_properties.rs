@@ -11,7 +11,7 @@ use model::service_properties::{AnalyticsVersion, Logging, Metrics, MetricsLevel
 use model::{CorsRule, CorsRules, ServiceProperties, ServicePropertiesUpdate};
 use std::fmt;
 
-/// Why a document is refused. This is for the log; the client always gets `InvalidXmlDocument`.
+/// Why a document is refused. The text is for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServicePropertiesError {
     /// The text is not XML as this service reads it.
@@ -87,9 +87,9 @@ pub fn read(body: &[u8], version: Version) -> Result<ServicePropertiesUpdate, Se
 fn read_logging(section: &Element) -> Result<Logging, ServicePropertiesError> {
     let [version, read, write, delete, retention] =
         children(section, ["Version", "Read", "Write", "Delete", "RetentionPolicy"])?;
+    check_version(version)?;
     Ok(Logging {
-        version: logging_version(value(required(version, "Version")?)?)
-            .ok_or(ServicePropertiesError::Value("Version"))?,
+        version: AnalyticsVersion::V1,
         read: boolean(read, "Read")?,
         write: boolean(write, "Write")?,
         delete: boolean(delete, "Delete")?,
@@ -97,21 +97,10 @@ fn read_logging(section: &Element) -> Result<Logging, ServicePropertiesError> {
     })
 }
 
-/// UNVERIFIED (10 §1): that version 2.0 is accepted for logging, and only there.
-fn logging_version(text: &str) -> Option<AnalyticsVersion> {
-    match text {
-        "1.0" => Some(AnalyticsVersion::V1),
-        "2.0" => Some(AnalyticsVersion::V2),
-        _ => None,
-    }
-}
-
 fn read_metrics(section: &Element) -> Result<Metrics, ServicePropertiesError> {
     let [version, enabled, apis, retention] =
         children(section, ["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"])?;
-    if value(required(version, "Version")?)? != "1.0" {
-        return Err(ServicePropertiesError::Value("Version"));
-    }
+    check_version(version)?;
     // Without metrics the element may be missing; if it is present, it is checked.
     let level = match (boolean(enabled, "Enabled")?, apis) {
         (false, None) => MetricsLevel::Off,
@@ -122,6 +111,12 @@ fn read_metrics(section: &Element) -> Result<Metrics, ServicePropertiesError> {
         },
     };
     Ok(Metrics { level, retention: read_retention(required(retention, "RetentionPolicy")?)? })
+}
+
+/// The table service has version 1.0 only; other services log in version 2.0 too (reported).
+fn check_version(element: Option<&Element>) -> Result<(), ServicePropertiesError> {
+    let version = value(required(element, "Version")?)?;
+    if version == "1.0" { Ok(()) } else { Err(ServicePropertiesError::Value("Version")) }
 }
 
 fn read_retention(policy: &Element) -> Result<Option<RetentionDays>, ServicePropertiesError> {

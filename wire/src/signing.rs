@@ -13,6 +13,9 @@ use std::fmt;
 use std::time::SystemTime;
 use subtle::{Choice, ConstantTimeEq};
 
+/// The name of the development account, which every client of the emulator knows (07 §12).
+pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+
 /// The bytes of an HMAC-SHA256 signature.
 const SIGNATURE_BYTES: usize = 32;
 

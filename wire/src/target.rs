@@ -5,6 +5,7 @@
 //! This module must not know whether what a path names exists.
 
 use crate::error::ServiceError;
+use crate::signing::DEVELOPMENT_ACCOUNT;
 use crate::uri::percent_decode;
 use model::AccountName;
 use std::borrow::Cow;
@@ -35,6 +36,20 @@ pub enum Resource<'a> {
     Table(Cow<'a, str>),
     /// The set of entities of a table; any text.
     Entities(Cow<'a, str>),
+    /// The entities of one partition, as the table design guide addresses them; any parts.
+    Partition {
+        /// The table.
+        table: Cow<'a, str>,
+        /// The partition key.
+        partition: Cow<'a, str>,
+    },
+    /// Something below a table, as clients address it whose endpoint ends in the name of a table.
+    Nested {
+        /// The table; any text.
+        table: Cow<'a, str>,
+        /// Whether what follows has one key, like `Tables('x')`.
+        has_key: bool,
+    },
     /// One entity; any parts.
     Entity {
         /// The table.
@@ -89,14 +104,12 @@ impl<'a> Target<'a> {
 
     /// The paths over which a signature may have been made; the first is the path as sent (07 §6, §7).
     pub fn signed_paths(&self) -> impl Iterator<Item = Cow<'a, str>> {
-        let primary = match &self.account {
-            Some(account) if self.secondary && !self.base_path.is_empty() => {
-                let rest = self.raw_path.get(self.base_path.len()..).unwrap_or_default();
-                Some(Cow::Owned(format!("/{account}{rest}")))
-            }
-            _ => None,
-        };
-        std::iter::once(Cow::Borrowed(self.raw_path)).chain(primary)
+        let account = self.account.as_ref().filter(|_| !self.base_path.is_empty());
+        let rest = self.raw_path.get(self.base_path.len()..).unwrap_or_default();
+        let primary = account.filter(|_| self.secondary).map(|account| Cow::Owned(format!("/{account}{rest}")));
+        // One client writes the account only once for the emulator, whose account it knows by its name.
+        let without_account = account.filter(|account| account.as_str() == DEVELOPMENT_ACCOUNT);
+        std::iter::once(Cow::Borrowed(self.raw_path)).chain(primary).chain(without_account.map(|_| Cow::Borrowed(rest)))
     }
 }
 
@@ -123,7 +136,9 @@ enum ResourceParts<'a> {
     Named(&'a str),
     Set(&'a str),
     Keyed(Cow<'a, str>),
+    Partition(&'a str, Cow<'a, str>),
     Entity(&'a str, Cow<'a, str>, Cow<'a, str>),
+    Nested { table: &'a str, has_key: bool },
 }
 
 impl<'a> Resource<'a> {
@@ -131,8 +146,8 @@ impl<'a> Resource<'a> {
     pub fn parse(path: &'a str) -> Result<Self, ServiceError> {
         let decoded = percent_decode(path).ok_or_else(ServiceError::malformed_address)?;
         match decoded {
-            Cow::Borrowed(text) => parse_resource(text).map(Self::from_parts),
-            Cow::Owned(text) => parse_resource(&text).map(|r| Resource::from_parts(r).into_owned()),
+            Cow::Borrowed(text) => parse_path(text).map(Self::from_parts),
+            Cow::Owned(text) => parse_path(&text).map(|r| Resource::from_parts(r).into_owned()),
         }
     }
 
@@ -144,6 +159,8 @@ impl<'a> Resource<'a> {
             ResourceParts::Named("Tables") | ResourceParts::Set("Tables") => Self::Tables,
             ResourceParts::Named(table) | ResourceParts::Set(table) => Self::Entities(Cow::Borrowed(table)),
             ResourceParts::Keyed(name) => Self::Table(name),
+            ResourceParts::Partition(table, partition) => Self::Partition { table: Cow::Borrowed(table), partition },
+            ResourceParts::Nested { table, has_key } => Self::Nested { table: Cow::Borrowed(table), has_key },
             ResourceParts::Entity(table, partition, row) => {
                 Self::Entity { table: Cow::Borrowed(table), partition, row }
             }
@@ -157,6 +174,10 @@ impl<'a> Resource<'a> {
             Self::Tables => Resource::Tables,
             Self::Table(name) => Resource::Table(own(name)),
             Self::Entities(table) => Resource::Entities(own(table)),
+            Self::Partition { table, partition } => {
+                Resource::Partition { table: own(table), partition: own(partition) }
+            }
+            Self::Nested { table, has_key } => Resource::Nested { table: own(table), has_key },
             Self::Entity { table, partition, row } => {
                 Resource::Entity { table: own(table), partition: own(partition), row: own(row) }
             }
@@ -166,17 +187,30 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// Reads `name`, `name()`, `Tables('x')` and `name(PartitionKey='p',RowKey='r')`.
-fn parse_resource(text: &str) -> Result<ResourceParts<'_>, ServiceError> {
-    let Some((name, arguments)) = text.split_once('(') else {
-        if text.trim_end_matches('/').contains('/') {
-            return Err(ServiceError::malformed_address());
-        }
-        return Ok(ResourceParts::Named(text.trim_end_matches('/')));
-    };
-    if name.contains('/') {
-        return Err(ServiceError::malformed_address());
+/// Reads a decoded path: one segment, or a table and what lies below it. Slashes that nothing follows do not count, so that
+/// `a//` and `a//(…)` are `a` and `a(…)`: the service decodes a path before it looks for segments (recorded).
+fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
+    let names_end = path.find('(').unwrap_or(path.len());
+    let (names, arguments) = path.split_at_checked(names_end).unwrap_or((path, ""));
+    let Some((name, below)) = names.split_once('/') else { return parse_segment(names, arguments) };
+    let below = below.trim_matches('/');
+    if below.is_empty() {
+        return parse_segment(name, arguments);
     }
+    match (parse_segment(name, "")?, parse_segment(below, arguments)?) {
+        (ResourceParts::Named("" | "Tables" | "$batch" | "$metadata"), _) => Err(ServiceError::malformed_address()),
+        (_, ResourceParts::Keyed(_)) => Ok(ResourceParts::Nested { table: name, has_key: true }),
+        (_, ResourceParts::Named(_) | ResourceParts::Set(_)) if !below.contains('/') => {
+            Ok(ResourceParts::Nested { table: name, has_key: false })
+        }
+        _ => Err(ServiceError::malformed_address()),
+    }
+}
+
+/// Reads `name`, `name()`, `Tables('x')`, `name(PartitionKey='p')` and `name(PartitionKey='p',RowKey='r')`, split before the
+/// parenthesis.
+fn parse_segment<'a>(name: &'a str, arguments: &'a str) -> Result<ResourceParts<'a>, ServiceError> {
+    let Some(arguments) = arguments.strip_prefix('(') else { return Ok(ResourceParts::Named(name)) };
     let mut reader = Arguments { rest: arguments };
     reader.skip_spaces();
     if reader.take(')') {
@@ -212,6 +246,7 @@ fn parse_resource(text: &str) -> Result<ResourceParts<'_>, ServiceError> {
     reader.close()?;
     match (partition, row) {
         (Some(partition), Some(row)) => Ok(ResourceParts::Entity(name, partition, row)),
+        (Some(partition), None) => Ok(ResourceParts::Partition(name, partition)),
         _ => Err(ServiceError::malformed_address()),
     }
 }
@@ -333,17 +368,46 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_below_a_table_is_told_apart_from_slashes_in_names_and_keys() {
+        let resource = |path: &'static str| Target::parse("127.0.0.1", path, &[]).resource().unwrap();
+        for (path, has_key) in [
+            ("/a/t/Tables", false),
+            ("/a/t/Tables()", false),
+            ("/a/t/%24batch", false),
+            ("/a/t/u/", false),
+            ("/a/t/Tables('x')", true),
+            ("/a/t/Tables%28'x/y'%29", true),
+        ] {
+            assert_eq!(resource(path), Resource::Nested { table: "t".into(), has_key }, "{path}");
+        }
+        for path in ["/a/t/", "/a/t//", "/a/t", "/a/t%2F%2f"] {
+            assert_eq!(resource(path), Resource::Entities("t".into()), "{path}");
+        }
+        assert_eq!(resource("/a/t%2F%2F(PartitionKey='a/b',RowKey='c/')"), entity("t", "a/b", "c/"));
+        let partition = Resource::Partition { table: "t".into(), partition: "O'Neil".into() };
+        assert_eq!(resource("/a/t(PartitionKey='O%27%27Neil')"), partition);
+    }
+
+    #[test]
     fn malformed_addresses_are_refused() {
         for path in [
             "/a/t('x')",
-            "/a/t(PartitionKey='x')",
+            "/a/t(RowKey='x')",
             "/a/t(PartitionKey='x',RowKey='y'",
             "/a/t(PartitionKey='x',RowKey='y')z",
             "/a/t(PartitionKey=x,RowKey='y')",
             "/a/t(PartitionKey='x',PartitionKey='y')",
             "/a/t(partitionkey='x',rowkey='y')",
             "/a/t(PartitionKey='x'y',RowKey='z')",
-            "/a/b/c",
+            "/a/b/c/d",
+            "/a/Tables/b",
+            "/a/$batch/b",
+            "/a//b",
+            "/a/b()/c",
+            "/a/b/c/Tables('x')/d",
+            "/a/b/c(PartitionKey='x')",
+            "/a/b/c(PartitionKey='x',RowKey='y')",
+            "/a/b/Tables('x'",
             "/a/t%FF",
             "/a/Tables('x'",
             "/a/Tables(x)",

@@ -263,3 +263,24 @@ fn slow_senders() {
     drop(stalled);
     assert_unharmed(server);
 }
+
+/// The body of a refused request is received, so that the connection can go on.
+#[test]
+fn a_refused_request_whose_body_comes_later() {
+    let server = server();
+    let body = br#"{"PartitionKey":"p","RowKey":"r"}"#;
+    let length = body.len().to_string();
+    let head = head("POST", "/tab", &[("Content-Length", &length)])
+        .replace("SharedKey devstoreaccount1:", "SharedKey devstoreaccount1:x");
+    let mut client = server.client();
+    client.send(head.as_bytes()).unwrap();
+    client.set_read_timeout(Duration::from_millis(200));
+    let early = client.receive().map_err(|error| error.kind());
+    assert!(matches!(early, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "before the body: {early:?}");
+    client.set_read_timeout(TIMEOUT);
+    client.send(body).unwrap();
+    assert_eq!(answer(&mut client), Some(403));
+    assert_eq!(client.request("GET", "/Tables", JSON, b"").status, 200, "on the same connection");
+    drop(client);
+    assert_unharmed(server);
+}

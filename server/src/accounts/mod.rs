@@ -14,10 +14,8 @@ use anyhow::{Context, anyhow, bail, ensure};
 use model::AccountName;
 use serde::Deserialize;
 use std::collections::HashMap;
-use wire::signing::AccountKey;
+use wire::signing::{AccountKey, DEVELOPMENT_ACCOUNT};
 
-/// The name of the well-known development account (07 §12).
-pub(crate) const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 /// The key of the well-known development account. It is public and protects nothing.
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";

@@ -74,13 +74,12 @@ fn is_signed(
     date: &str,
     incoming: &IncomingRequest<'_>,
 ) -> bool {
-    let signature = authorization.signature.unwrap_or_default();
-    let mut verified = false;
-    for path in incoming.target.signed_paths() {
+    let is_known = keys.is_some() && authorization.signature.is_some();
+    let (keys, signature) = (keys.unwrap_or(nobodys_keys()), authorization.signature.unwrap_or_default());
+    incoming.target.signed_paths().any(|path| {
         let text = signed(&path, date, incoming).string_to_sign(authorization.scheme);
-        verified |= any_verifies(keys.unwrap_or(nobodys_keys()), &text, &signature);
-    }
-    verified && keys.is_some() && authorization.signature.is_some()
+        any_verifies(keys, &text, &signature) && is_known
+    })
 }
 
 /// The keys that replace the two of an unknown account. What they sign is refused too.

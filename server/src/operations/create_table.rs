@@ -4,12 +4,11 @@ use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::TableName;
-use model::name::TableNameError;
 use store::Engine;
+use wire::ErrorCode;
 use wire::negotiation::ContentKind;
 use wire::payload::{read_table, write_single_table};
 use wire::uri::write_table_address;
-use wire::{ErrorCode, ServiceError};
 
 /// Creates a table.
 pub(super) async fn run<E: Engine>(
@@ -19,7 +18,7 @@ pub(super) async fn run<E: Engine>(
     let name = read_table(context.body_format, context.body)?;
     // UNVERIFIED (01 §2): the code for a body without a name.
     let name = name.ok_or_else(|| Failure::service(ErrorCode::PropertiesNeedValue))?;
-    let name = TableName::new(&name).map_err(|error| Failure::service(name_error(error)))?;
+    let name = TableName::new(&name).map_err(Failure::service)?;
     context.note_table_in_body(name.clone());
     tables.create(name.clone()).await?;
     let mut location = format!("{}/", context.base).into_bytes();
@@ -29,16 +28,4 @@ pub(super) async fn run<E: Engine>(
         write_single_table(&mut body, context.response_context(), name.as_str());
         body
     }))
-}
-
-/// The errors of 01 §2.
-fn name_error(error: TableNameError) -> ServiceError {
-    match error {
-        TableNameError::Length => ServiceError::new(
-            ErrorCode::OutOfRangeInput,
-            "The specified resource name length is not within the permissible limits.",
-        ),
-        TableNameError::Characters => ErrorCode::InvalidResourceName.into(),
-        TableNameError::Reserved => ErrorCode::InvalidInput.into(),
-    }
 }

@@ -20,7 +20,7 @@ pub(super) async fn run<E: Engine>(
 /// The mutation that the request describes.
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
     let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
-    let condition = context.condition("DELETE").map_err(Failure::service)?;
+    let condition = context.condition("DELETE").map_err(Failure::query)?;
     // UNVERIFIED (01 §8): the code without `If-Match`.
     let condition = condition.ok_or_else(|| Failure::service(ErrorCode::MissingRequiredHeader))?;
     Ok(Mutation::Delete { key, condition })

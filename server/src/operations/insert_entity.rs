@@ -18,7 +18,13 @@ pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    let (mutation, inserted) = decode(context)?;
+    let (mutation, inserted) = match decode(context) {
+        // The service misses the keys only after it found the table.
+        Err(failure) if failure.error.code == ErrorCode::PropertiesNeedValue => {
+            return Err(tables.require(context.table()).await.err().unwrap_or(failure));
+        }
+        decoded => decoded?,
+    };
     context.memory.acquire(inserted.response_bytes_max(context)).await?;
     let timestamp = commit(tables, context, mutation).await?.unwrap_or(DateTime::MIN);
     inserted.response(context, timestamp)

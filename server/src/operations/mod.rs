@@ -25,7 +25,8 @@ use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::{Action, DateTime, Mutation, Transaction, Written};
 use store::Engine;
-use wire::ErrorCode;
+use wire::target::Resource;
+use wire::{ErrorCode, ServiceError};
 
 macro_rules! define_run {
     ($($kind:ident $name:literal $module:ident { $($row:tt)* })+) => {
@@ -34,6 +35,7 @@ macro_rules! define_run {
             tables: &AccountTables<'_, E>,
             context: &OperationContext<'_>,
         ) -> Result<OperationResponse, Failure> {
+            refuse_nested(tables, context).await?;
             match context.kind {
                 $(OperationKind::$kind => $module::run(tables, context).await,)+
                 OperationKind::Unknown | OperationKind::PreflightRequest => {
@@ -45,6 +47,29 @@ macro_rules! define_run {
 }
 
 operation_table!(define_run);
+
+/// Refuses what an address below a table does not offer (02 §1): all but an insert, which is one into that table.
+///
+/// UNVERIFIED (02 §1): that any name below a table counts like `Tables`, and what other methods get.
+async fn refuse_nested<E: Engine>(
+    tables: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<(), Failure> {
+    let Resource::Nested { has_key, .. } = context.resource else { return Ok(()) };
+    if context.kind == OperationKind::InsertEntity {
+        return Ok(());
+    }
+    tables.require(context.table()).await?;
+    Err(if has_key {
+        Failure::query(ServiceError::invalid_input(format!(
+            "The number of keys specified in the URI does not match number of key properties for the resource '{}.{}'.",
+            context.account(),
+            context.table(),
+        )))
+    } else {
+        Failure::service(ErrorCode::NotImplemented)
+    })
+}
 
 /// Commits one mutation if it is allowed; returns the Timestamp of the entity if it was stored.
 async fn commit<E: Engine>(

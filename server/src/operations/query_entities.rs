@@ -11,7 +11,7 @@ use bytes::Bytes;
 use model::limits::{PAGE_BODY_BYTES_MAX, PAGE_ENTITY_BYTES_MAX};
 use model::plan::plan;
 use model::record::DamagedRecord;
-use model::{AccountName, DateTime, EntityView, Position};
+use model::{AccountName, DateTime, EntityView, KeyRange, Position};
 use store::{Engine, EntitySink, Intake, Scan};
 use tracing::debug;
 use wire::negotiation::ContentKind;
@@ -19,6 +19,7 @@ use wire::payload::{
     EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_entity_set,
 };
 use wire::size::{EntityBounds, UnwrittenEntity};
+use wire::target::Resource;
 use wire::{ErrorCode, Format, QueryOptions, Select, Version, continuation, filter};
 
 /// Responds with one page of the entities that match.
@@ -35,7 +36,7 @@ pub(super) async fn run<E: Engine>(
     let from = position(options)?;
     let plan = plan(filter.as_ref());
     let kind = plan.kind;
-    let ranges = context.grant.confine(plan.ranges);
+    let ranges = context.grant.confine(addressed(&context.resource, plan.ranges));
     let range_count = ranges.len();
     let deadline = context.query_deadline;
     let scan = Scan { ranges, from, filter, limit, byte_budget: PAGE_ENTITY_BYTES_MAX, deadline };
@@ -54,6 +55,14 @@ pub(super) async fn run<E: Engine>(
     })
 }
 
+/// The parts of ranges that the address names: those in its partition, if it names one (02 §1).
+fn addressed(resource: &Resource<'_>, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+    let Resource::Partition { partition, .. } = resource else { return ranges };
+    let bound = Some((partition.as_ref(), None));
+    let own = KeyRange::pairs(bound, bound);
+    ranges.iter().map(|range| range.intersect(&own)).filter(|range| !range.is_empty()).collect()
+}
+
 /// A filter with a function that the service does not have is refused where operations are executed.
 fn filter_failure(error: filter::FilterError) -> Failure {
     match error.code {
@@ -64,15 +73,17 @@ fn filter_failure(error: filter::FilterError) -> Failure {
 
 /// The position at which the client continues.
 ///
-/// UNVERIFIED (04 §6): the code for a row key without a partition key and for a malformed token.
+/// A token that is not in the service's form is the key itself.
+///
+/// UNVERIFIED (04 §6): the code for a row key without a partition key, and for a token that is malformed in the service's form.
 fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, Failure> {
     let malformed = || Failure::query(ErrorCode::InvalidInput);
-    let row = options.next_row_key.as_deref().filter(|token| !token.is_empty());
+    let key = |token: &str| continuation::decode(token).filter(|_| !token.is_empty()).ok_or_else(malformed);
+    let row = options.next_row_key.as_deref();
     let Some(partition) = options.next_partition_key.as_deref() else {
         return if row.is_some() { Err(malformed()) } else { Ok(None) };
     };
-    let partition = continuation::decode(partition).ok_or_else(malformed)?;
-    let row = row.map(|token| continuation::decode(token).ok_or_else(malformed)).transpose()?;
+    let (partition, row) = (key(partition)?, row.map(key).transpose()?);
     Ok(Some(Position::new(&partition, row.as_deref().unwrap_or_default())))
 }
 

@@ -3,8 +3,10 @@
 use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
+use model::cors::CorsError;
 use store::Engine;
-use wire::{ErrorCode, service_properties};
+use wire::ErrorCode;
+use wire::service_properties::{self, ServicePropertiesError};
 
 /// Replaces the sections that the body has.
 pub(super) async fn run<E: Engine>(
@@ -16,10 +18,16 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse::accepted())
 }
 
-/// Every error of the document has the same code; the log shows the cause.
+/// The code for a document that is refused; the log shows the cause.
 ///
-/// UNVERIFIED (10 §1): recorded are too many rules, bad `Days`, missing elements and an empty root; that every other
-/// error, and an empty body, has this code too.
-fn refusal(refusal: service_properties::ServicePropertiesError) -> Failure {
-    Failure { source: Some(Box::new(refusal)), ..Failure::service(ErrorCode::InvalidXmlDocument) }
+/// UNVERIFIED (10 §1): recorded are too many rules, bad `Days`, missing elements and an empty root, and tested is a rule with
+/// too many origins or headers; the code of every other error, and of an empty body, follows from these.
+fn refusal(refusal: ServicePropertiesError) -> Failure {
+    let code = match refusal {
+        ServicePropertiesError::Cors(
+            CorsError::Origins | CorsError::Methods | CorsError::Headers | CorsError::Item | CorsError::MaxAge,
+        ) => ErrorCode::InvalidXmlNodeValue,
+        _ => ErrorCode::InvalidXmlDocument,
+    };
+    Failure { source: Some(Box::new(refusal)), ..Failure::service(code) }
 }

@@ -16,7 +16,7 @@ pub(super) async fn run<E: Engine>(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let etag = commit(tables, context, decode(context)?).await?;
-    Ok(OperationResponse { etag, ..OperationResponse::no_content() })
+    Ok(OperationResponse { etag, preference: context.preference, ..OperationResponse::no_content() })
 }
 
 /// The mutation that the request describes.
@@ -30,7 +30,7 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure
     let entity = read_entity(context.body_format, context.body, KeyLocation::Address)?;
     check_body_keys(&key, &entity).map_err(Failure::service)?;
     let is_merge = matches!(context.kind, OperationKind::MergeEntity | OperationKind::InsertOrMergeEntity);
-    let condition = context.condition(if is_merge { "MERGE" } else { "PUT" }).map_err(Failure::service)?;
+    let condition = context.condition(if is_merge { "MERGE" } else { "PUT" }).map_err(Failure::query)?;
     if condition.is_none() && context.version < Version::UPSERT {
         // UNVERIFIED (01 §8): the code before upserts existed.
         return Err(Failure::service(ErrorCode::MissingRequiredHeader));

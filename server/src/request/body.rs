@@ -24,6 +24,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(REQUEST_BODY_PROGRESS_SE
 const PROGRESS_BYTES_MIN: usize = REQUEST_BODY_BYTES_PER_SECOND_MIN * REQUEST_BODY_PROGRESS_SECONDS;
 /// How much of a refused body is read and dropped beyond the largest one, in bytes.
 const DRAINED_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
+/// How long a body may be that is read although its request was refused, in bytes.
+const DISCARDED_BYTES_MAX: u64 = 64 * 1024;
 /// What each byte of a body takes: its own memory, and that of the records that are made of it.
 const MEMORY_FACTOR: usize = 2;
 /// The smallest buffer for a body that is longer, in bytes.
@@ -46,9 +48,18 @@ impl From<Failure> for BodyFailure {
     }
 }
 
+/// Reads and drops a body that nobody read because its request was refused, if it is short and arrives soon. The HTTP library
+/// closes the connection of one that is left, without a word, and a client that has just sent its next request there fails.
+pub(crate) async fn discard(body: &mut Incoming) {
+    if body.size_hint().upper().is_some_and(|bytes| bytes <= DISCARDED_BYTES_MAX) {
+        let deadline = Instant::from(clock::instant()) + PROGRESS_INTERVAL;
+        while matches!(timeout_at(deadline, body.frame()).await, Ok(Some(Ok(_)))) {}
+    }
+}
+
 /// Reads a body of at most 4 MiB. The memory for it is acquired as it arrives.
-pub(crate) async fn read(mut body: Incoming, memory: &RequestMemory<'_>) -> Result<Bytes, BodyFailure> {
-    let mut buffer = BodyBuffer::of(&body, memory);
+pub(crate) async fn read(body: &mut Incoming, memory: &RequestMemory<'_>) -> Result<Bytes, BodyFailure> {
+    let mut buffer = BodyBuffer::of(body, memory);
     let began = Instant::from(clock::instant());
     let (mut interval_end, mut received_before) = (began + PROGRESS_INTERVAL, 0);
     while buffer.received <= REQUEST_BODY_BYTES_MAX + DRAINED_BYTES_MAX {

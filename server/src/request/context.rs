@@ -92,6 +92,8 @@ impl<'r> RequestContext<'r> {
 /// Whether the front end responds, in XML: operations on the account and on policies.
 pub(crate) fn is_of_front_end(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> bool {
     match resource {
+        // Service properties below a table, which a client asks for whose endpoint ends in the name of a table (recorded).
+        Resource::Entities(_) | Resource::Nested { .. } if restype == Some("service") => true,
         Resource::Service => restype.is_some() || comp.is_some(),
         Resource::Entities(_) => comp == Some("acl"),
         _ => false,

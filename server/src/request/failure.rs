@@ -120,7 +120,7 @@ impl From<BodyError> for Failure {
     fn from(error: BodyError) -> Self {
         match error {
             // Recorded without `Cache-Control`, as errors are that are found before the storage (02 §3).
-            BodyError::OutOfRange(..) => Self::query(error),
+            BodyError::OutOfRange(..) | BodyError::KeyNotText => Self::query(error),
             _ => Self::service(error),
         }
     }

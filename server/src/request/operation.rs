@@ -6,6 +6,7 @@
 use http::Method;
 use model::Action;
 use model::grant::EntityAccess;
+use wire::negotiation::{DataServiceVersion, Preference};
 
 /// The form of the address that an operation has, query options included (specification 02 §1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +85,7 @@ pub(crate) struct OperationInfo {
     pub(crate) request: PayloadKind,
     /// The body of a successful response.
     pub(crate) response: PayloadKind,
-    /// Whether `Prefer` says if the response shows what was made (02 §2).
+    /// Whether the response follows `Prefer` and says so (02 §2).
     pub(crate) has_preference: bool,
     pub(crate) throttle_unit: ThrottleUnit,
 }
@@ -134,19 +135,19 @@ macro_rules! operation_table {
             }
             UpdateEntity "UpdateEntity" update_entity {
                 route: ["PUT"] Entity Present, action: |table| Some(entities(table, EntityAccess::Update)), is_write: true,
-                request: Negotiated, response: Nothing, has_preference: false, unit: Entity,
+                request: Negotiated, response: Nothing, has_preference: true, unit: Entity,
             }
             MergeEntity "MergeEntity" update_entity {
                 route: ["MERGE", "PATCH"] Entity Present, action: |table| Some(entities(table, EntityAccess::Update)), is_write: true,
-                request: Negotiated, response: Nothing, has_preference: false, unit: Entity,
+                request: Negotiated, response: Nothing, has_preference: true, unit: Entity,
             }
             InsertOrReplaceEntity "InsertOrReplaceEntity" update_entity {
                 route: ["PUT"] Entity Absent, action: |table| Some(entities(table, EntityAccess::Upsert)), is_write: true,
-                request: Negotiated, response: Nothing, has_preference: false, unit: Entity,
+                request: Negotiated, response: Nothing, has_preference: true, unit: Entity,
             }
             InsertOrMergeEntity "InsertOrMergeEntity" update_entity {
                 route: ["MERGE", "PATCH"] Entity Absent, action: |table| Some(entities(table, EntityAccess::Upsert)), is_write: true,
-                request: Negotiated, response: Nothing, has_preference: false, unit: Entity,
+                request: Negotiated, response: Nothing, has_preference: true, unit: Entity,
             }
             DeleteEntity "DeleteEntity" delete_entity {
                 route: ["DELETE"] Entity Any, action: |table| Some(entities(table, EntityAccess::Delete)), is_write: true,
@@ -280,6 +281,12 @@ impl OperationInfo {
     /// Whether a request has a body that matters.
     pub(crate) fn has_body(&self) -> bool {
         self.request != PayloadKind::Nothing
+    }
+
+    /// What a `Prefer` header asks for. A response that never has a body follows only the wish for none (recorded).
+    pub(crate) fn preference(&self, version: DataServiceVersion, prefer: Option<&str>) -> Option<Preference> {
+        let preference = Preference::parse(version, prefer.filter(|_| self.has_preference))?;
+        (self.responds_with_body() || preference == Preference::NoContent).then_some(preference)
     }
 
     /// Whether bodies and errors are XML whatever the client accepts (10).

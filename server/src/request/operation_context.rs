@@ -2,6 +2,7 @@
 
 use super::memory::RequestMemory;
 use super::{Failure, Headers, Layer, OperationKind, RequestContext};
+use model::etag::ConditionError;
 use model::key::KeyError;
 use model::{AccountName, Action, Condition, DateTime, EntityKey, Grant, KeyText, TableName};
 use std::borrow::Cow;
@@ -120,10 +121,11 @@ impl<'a> OperationContext<'a> {
                 "The `If-None-Match` HTTP header cannot be specified for {method} operations."
             ))),
             (None, None) => Ok(None),
-            (Some(value), None) => Condition::parse(value).map(Some).ok_or_else(|| {
-                ServiceError::invalid_input(format!(
+            (Some(value), None) => Condition::parse(value).map(Some).map_err(|error| match error {
+                ConditionError::Malformed => ServiceError::invalid_input(format!(
                     "The etag value '{value}' specified in one of the request headers is not valid. Please make sure only one etag value is specified and is valid."
-                ))
+                )),
+                ConditionError::Foreign => ErrorCode::ConditionNotMet.into(),
             }),
         }
     }
@@ -174,11 +176,15 @@ impl<'a> OperationContext<'a> {
         resolved(preferences.response_format())
     }
 
-    /// What the `Prefer` header of a part asks for; operations other than inserts have no preference.
+    /// What the `Prefer` header of a part asks for, by the operation that its method on an entity is.
     pub(crate) fn part_preference(&self, part: &PartRequest<'_>) -> Option<Preference> {
-        let prefer = part.prefer.filter(|_| part.method == "POST" && part.method_overrides.is_empty());
+        let info = match part.method_overrides.first().unwrap_or(&part.method) {
+            &"POST" => OperationKind::InsertEntity.info(),
+            &("PUT" | "MERGE" | "PATCH") => OperationKind::InsertOrMergeEntity.info(),
+            _ => return None,
+        };
         let version = self.part_data_service_version(&self.part_headers(part)).ok()?;
-        Preference::parse(version, prefer)
+        info.preference(version, part.prefer)
     }
 
     /// The headers of a part, with the data service version of the batch where the part has none.
@@ -222,7 +228,11 @@ impl<'a> OperationContext<'a> {
 /// The table that a resource names.
 pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a, str>> {
     match resource {
-        Resource::Table(table) | Resource::Entities(table) | Resource::Entity { table, .. } => Some(table),
+        Resource::Table(table)
+        | Resource::Entities(table)
+        | Resource::Entity { table, .. }
+        | Resource::Partition { table, .. }
+        | Resource::Nested { table, .. } => Some(table),
         Resource::Service | Resource::Tables | Resource::Batch | Resource::Metadata => None,
     }
 }

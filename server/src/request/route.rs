@@ -37,6 +37,9 @@ pub(crate) fn route(
         return Err(ErrorCode::InvalidHttpVerb.into());
     }
     let address = address(resource, restype, comp)?;
+    if matches!(resource, Resource::Partition { .. }) && method != Method::GET {
+        return Err(ServiceError::malformed_address());
+    }
     OperationKind::find(method, address, has_if_match).ok_or_else(|| {
         let code = match address {
             Address::TablePolicies | Address::ServiceProperties | Address::ServiceStats => {
@@ -68,8 +71,9 @@ fn address(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -
         (Resource::Metadata, ..) => Err(ErrorCode::NotImplemented),
         (Resource::Tables, ..) => Ok(Address::Tables),
         (Resource::Table(_), ..) => Ok(Address::Table),
-        (Resource::Entities(_), ..) => Ok(Address::Entities),
+        (Resource::Entities(_) | Resource::Partition { .. }, ..) => Ok(Address::Entities),
         (Resource::Entity { .. }, ..) => Ok(Address::Entity),
+        (Resource::Nested { has_key, .. }, ..) => Ok(if *has_key { Address::Entity } else { Address::Entities }),
         (Resource::Batch, ..) => Ok(Address::Batch),
     }
 }
@@ -130,6 +134,14 @@ mod tests {
             assert_eq!(name(verb, entity(), true), Ok(expected), "{verb}");
         }
         assert_eq!(name("DELETE", entity(), true), Ok("DeleteEntity"));
+        let partition = || Resource::Partition { table: "t".into(), partition: "p".into() };
+        assert_eq!(name("GET", partition(), false), Ok("QueryEntities"));
+        assert_eq!(name("POST", partition(), false), Err(ErrorCode::InvalidInput));
+        let nested = |has_key| Resource::Nested { table: "t".into(), has_key };
+        assert_eq!(name("POST", nested(false), false), Ok("InsertEntity"));
+        assert_eq!(name("GET", nested(false), false), Ok("QueryEntities"));
+        assert_eq!(name("DELETE", nested(false), false), Err(ErrorCode::MethodNotAllowed));
+        assert_eq!(name("DELETE", nested(true), false), Ok("DeleteEntity"));
         let service = |verb, restype, comp| {
             let kind = route(&method(verb), &Resource::Service, (restype, comp), false);
             kind.map(OperationKind::name).map_err(|error| error.code)

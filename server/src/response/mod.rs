@@ -78,7 +78,7 @@ pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: D
     let mut headers = common_headers(context);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(X_MS_ERROR_CODE, HeaderValue::from_static(failure.error.code.as_str()));
-    if matches!(layer, Layer::Query | Layer::Service) {
+    if layer != Layer::Authentication && form != ErrorBodyFormat::PrefixedXml {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     if layer == Layer::Authentication {
@@ -99,10 +99,10 @@ pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: D
     }
     let mut response =
         respond(failure.error.code.status(), headers, Segments::new(vec![Bytes::from(body)], MemoryPermit::default()));
-    if matches!(layer, Layer::Authentication | Layer::FrontEnd)
-        && let Ok(reason) = ReasonPhrase::try_from(failure.error.message.as_bytes())
-    {
-        // The front end of the service repeats its message here (06 §1).
+    // The front end of the service repeats its message here (06 §1), and one client reads the address from it (08 §9).
+    let repeats_message = matches!(layer, Layer::Authentication | Layer::FrontEnd)
+        || failure.error.code == ErrorCode::AuthorizationSourceIPMismatch;
+    if repeats_message && let Ok(reason) = ReasonPhrase::try_from(failure.error.message.as_bytes()) {
         response.extensions_mut().insert(reason);
     }
     response

@@ -81,16 +81,24 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         TableKey { account: self.account.clone(), name }
     }
 
-    /// The table of an operation on entities. A name that no table can have is that of a table that does not exist.
+    /// The table of an operation on entities or policies.
     ///
-    /// UNVERIFIED (01 §2): the code for a malformed name in an entity operation.
+    /// UNVERIFIED (01 §2): the code for the reserved name, which is here that of a table that does not exist.
     fn table(&self, name: &str) -> Result<TableKey, Failure> {
         match TableName::new(name) {
             Ok(name) => Ok(self.key_of(name)),
-            Err(TableNameError::Length | TableNameError::Characters | TableNameError::Reserved) => {
-                Err(Failure::query(ErrorCode::TableNotFound))
-            }
+            Err(TableNameError::Reserved) => Err(Failure::query(ErrorCode::TableNotFound)),
+            Err(error @ (TableNameError::Length | TableNameError::Characters)) => Err(Failure::query(error)),
         }
+    }
+
+    /// Checks that a table exists, for an operation that fails in any case but would find this first.
+    pub(crate) async fn require(&self, name: &str) -> Result<(), Failure> {
+        let table = self.table_or_metrics(name)?;
+        if table.name.is_of_metrics() || step("look up table", pin!(self.engine.table(&table))).await?.is_some() {
+            return Ok(());
+        }
+        Err(Failure::query(ErrorCode::TableNotFound))
     }
 
     /// The table whose entities are read or deleted, which may be one of metrics.

@@ -248,7 +248,7 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
 
 fn check_condition(etag: &str) -> anyhow::Result<()> {
     ensure!(
-        Condition::parse(etag).is_some(),
+        Condition::parse(etag).is_ok(),
         "'{etag}' is not an ETag: one looks like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", and * stands for any"
     );
     Ok(())

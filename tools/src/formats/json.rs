@@ -97,7 +97,7 @@ fn diagnose(line: &[u8], error: &BodyError) -> LineError {
             LineError::at(column(name), format!("'{name}' is not the name of a property"))
         }
         BodyError::TooManyProperties => LineError::at(1, "there are more properties than an entity has"),
-        BodyError::Malformed => malformed(&members, column),
+        BodyError::Malformed | BodyError::KeyNotText => malformed(&members, column),
     }
 }
 

@@ -25,7 +25,7 @@ use std::collections::HashSet;
 /// Reads the body of an insert, update, merge or upsert.
 pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
     let entry = EntryProperties::read(body)?;
-    let (partition, row) = (entry.key(PARTITION_KEY)?, entry.key(ROW_KEY)?);
+    let (partition, row) = (entry.key(PARTITION_KEY, keys)?, entry.key(ROW_KEY, keys)?);
     if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
     }
@@ -47,7 +47,7 @@ pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyErr
 
 /// Reads the body of Create Table: the table's name, not checked; `None` if it is missing or null.
 pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
-    EntryProperties::read(body)?.key("TableName").map(|name| name.map(str::to_owned))
+    EntryProperties::read(body)?.key("TableName", KeyLocation::Body).map(|name| name.map(str::to_owned))
 }
 
 fn is_of_system(name: &str) -> bool {
@@ -94,11 +94,9 @@ impl EntryProperties {
     }
 
     /// The text of a key, or of a table's name; one that is null counts as missing.
-    fn key(&self, name: &str) -> Result<Option<&str>, BodyError> {
+    fn key(&self, name: &str, keys: KeyLocation) -> Result<Option<&str>, BodyError> {
         let Some(property) = self.0.iter().find(|property| property.name == name) else { return Ok(None) };
-        if property.edm_type()? != EdmType::String {
-            return Err(BodyError::Malformed);
-        }
+        keys.check_key_type(property.edm_type()?)?;
         Ok((!property.is_null).then_some(property.text.as_str()))
     }
 }
@@ -374,7 +372,6 @@ mod tests {
             &entry("<d:a>x<d:b/></d:a>"),
             &entry("<d:a>1</d:a><d:a>2</d:a>"),
             &entry("<d:PartitionKey>1</d:PartitionKey><d:PartitionKey>2</d:PartitionKey>"),
-            &entry("<d:PartitionKey m:type=\"Edm.Int32\">1</d:PartitionKey>"),
             &entry("<e:a>x</e:a>"),
             &entry("</m:properties><m:properties><d:a>x</d:a>"),
             &entry("").replace("</content>", "</content><content><m:properties /></content>"),
@@ -413,6 +410,7 @@ mod tests {
         let keys = "<d:PartitionKey>p</d:PartitionKey><d:RowKey>r</d:RowKey>";
         for (properties, expected) in [
             ("<d:RowKey>r</d:RowKey>".to_owned(), BodyError::KeyMissing),
+            ("<d:PartitionKey m:type=\"Edm.Guid\">1</d:PartitionKey>".to_owned(), BodyError::KeyNotText),
             (keys.replace("<d:RowKey>r</d:RowKey>", "<d:RowKey m:null=\"true\" />"), BodyError::KeyMissing),
             (format!("{keys}<d:a-b>1</d:a-b>"), BodyError::PropertyNameInvalid),
             (format!("{keys}<d:{0}>1</d:{0}>", "n".repeat(256)), BodyError::PropertyNameTooLong),

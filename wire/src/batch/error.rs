@@ -9,4 +9,6 @@ pub enum BatchError {
     ContentType,
     /// The body is not a batch; the text says why, for the log.
     Malformed(&'static str),
+    /// The body has a change set that cannot be read.
+    MalformedChangeset(&'static str),
 }

@@ -71,19 +71,20 @@ impl<'a> Parts<'a> {
     }
 
     fn pass(&mut self, delimiter: &Delimiter) {
-        self.next = (!delimiter.is_last).then_some(delimiter.end);
+        // Nothing but white space after a delimiter is no part: one client ends its batches without the two hyphens.
+        let is_followed = self.body.get(delimiter.end..).is_some_and(|rest| !rest.trim_ascii().is_empty());
+        self.next = (is_followed && !delimiter.is_last).then_some(delimiter.end);
         self.is_closed = delimiter.is_last;
     }
 
-    /// The first delimiter line from here on.
+    /// The first delimiter from here on, which ends a line but need not begin one: a client of C++ writes no line break
+    /// between a JSON body and the delimiter after it.
     fn delimiter_from(&self, mut from: usize) -> Option<Delimiter> {
         loop {
             let found = from + self.delimiter.find(self.body.get(from..)?)?;
             let after = found + self.delimiter.needle().len();
-            let before = self.body.get(..found)?;
-            if (before.is_empty() || before.ends_with(b"\n"))
-                && let Some((end, is_last)) = self.end_of_line(after)
-            {
+            if let Some((end, is_last)) = self.end_of_line(after) {
+                let before = self.body.get(..found)?;
                 let before = before.strip_suffix(b"\n").unwrap_or(before);
                 let before = before.strip_suffix(b"\r").unwrap_or(before);
                 return Some(Delimiter { start: before.len(), end, is_last });
@@ -228,15 +229,19 @@ mod tests {
             ("--b\none\n--b\r\ntwo\n--b--", vec!["one", "two"], true),
             ("text\r\n\r\n--b \t\r\none\r\n\r\n--b--  \r\nepilogue\r\n--b\r\n", vec!["one\r\n"], true),
             ("--b\r\n--b\r\n--b--", vec!["", ""], true),
-            ("--b\r\n --b\r\n--bc\r\n-- b\r\nx--b\r\n--b--", vec![" --b\r\n--bc\r\n-- b\r\nx--b"], true),
+            ("--b\r\n--bc\r\n-- b\r\n--b x\r\n--b--", vec!["--bc\r\n-- b\r\n--b x"], true),
+            ("--b\n{}--b\nx--b--", vec!["{}", "x"], true),
             ("--b--", vec![], true),
-            ("--b\r\none\r\n--b\0--b\r\n--b--", vec!["one\r\n--b\0--b"], true),
+            ("--b\r\none\r\n--b\0--b \0\r\n--b--", vec!["one\r\n--b\0--b \0"], true),
             ("--b\r\none", vec!["one"], false),
-            ("--b\r\none\r\n--b", vec!["one", ""], false),
+            ("--b\r\none\r\n--b", vec!["one"], false),
+            ("--b\none\n--b\n", vec!["one"], false),
+            ("--b\none\n--b\r\n\r\n", vec!["one"], false),
+            ("--b\n", vec![], false),
         ] {
             assert_eq!(parts(body), (expected, is_closed), "{body:?}");
         }
-        assert!(Parts::new("b", b"text --b\r\n").is_err());
+        assert!(Parts::new("b", b"text --b text\r\n").is_err());
     }
 
     #[test]

@@ -74,7 +74,10 @@ pub fn read<'a>(content_type: &str, body: &'a [u8]) -> Result<Batch<'a>, BatchEr
                     PartContent::Operation(_) => return Ok(Batch::Mixed),
                 }
             }
-            let (operations, is_too_long) = read_changeset(boundary, body)?;
+            let (operations, is_too_long) = read_changeset(boundary, body).map_err(|error| match error {
+                BatchError::Malformed(why) => BatchError::MalformedChangeset(why),
+                error => error,
+            })?;
             Ok(Batch::Changeset(Changeset { operations, is_too_long, is_followed }))
         }
         PartContent::Operation(_) if parts.next().is_some() => Ok(Batch::Mixed),

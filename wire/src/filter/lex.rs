@@ -175,12 +175,17 @@ impl<'t> Lexer<'t> {
         }
         let kind = match word {
             "null" => TokenKind::Literal(LiteralKind::Null),
-            "true" | "false" => TokenKind::Literal(LiteralKind::Boolean),
+            _ if boolean(word).is_some() => TokenKind::Literal(LiteralKind::Boolean),
             NOT_A_NUMBER | INFINITY => TokenKind::Literal(LiteralKind::Double),
             _ => TokenKind::Identifier,
         };
         Ok((kind, length))
     }
+}
+
+/// The value of a Boolean literal, in any letter case (04 §2.1).
+pub(super) fn boolean(word: &str) -> Option<bool> {
+    [true, false].into_iter().find(|value| word.eq_ignore_ascii_case(if *value { "true" } else { "false" }))
 }
 
 /// The literal that is no number (UNVERIFIED, 04 §2.1).

@@ -6,7 +6,7 @@
 //! This module must not know characters: it works on tokens.
 
 use super::FilterError;
-use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind};
+use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind, boolean};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::limits::FILTER_DEPTH_MAX;
 use model::{DateTime, EdmType, Filter, Guid};
@@ -94,14 +94,13 @@ enum Operand {
 }
 
 impl Operand {
-    /// The type, as errors name it. That of a custom property is not known before there is an entity.
+    /// The type, as errors name it.
     fn type_name(&self) -> &'static str {
         match self {
             Self::Condition(_) => EdmType::Boolean.name(),
-            Self::Property(PropertyName::PartitionKey | PropertyName::RowKey) => EdmType::String.name(),
-            Self::Property(PropertyName::Timestamp) => EdmType::DateTime.name(),
+            Self::Property(property) => property.declared_type().map_or("<null>", EdmType::name),
             Self::Literal(literal) => literal.edm_type().name(),
-            Self::Property(PropertyName::Custom(_)) | Self::Null | Self::Refused => "<null>",
+            Self::Null | Self::Refused => "<null>",
         }
     }
 
@@ -313,7 +312,7 @@ impl<'t> Parser<'t> {
         let (edm_type, literal) = match kind {
             LiteralKind::Null => return Ok(Operand::Null),
             LiteralKind::Foreign => return Ok(self.refuse(foreign_literal())),
-            LiteralKind::Boolean => (EdmType::Boolean, Some(Literal::Boolean(text == "true"))),
+            LiteralKind::Boolean => (EdmType::Boolean, boolean(text).map(Literal::Boolean)),
             LiteralKind::String => (EdmType::String, Some(string(text))),
             LiteralKind::Binary => (EdmType::Binary, binary(quoted(text))),
             LiteralKind::DateTime => (EdmType::DateTime, DateTime::parse(quoted(text)).ok().map(Literal::DateTime)),
@@ -366,8 +365,13 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Exactly one side must be a property and the other a literal (04 §2).
+    /// Exactly one side must be a property and the other a literal (04 §2), of the property's type if that is known.
+    ///
+    /// UNVERIFIED (04 §3.6): the text for a literal of another type than a system property has, and for the Timestamp the
+    /// refusal.
     fn comparison(&mut self, operator: Operator, left: Operand, right: Operand) -> Operand {
+        let types = (left.type_name(), right.type_name());
+        let name = operator_name(operator);
         let (property, operator, literal) = match (left, right) {
             (Operand::Property(property), Operand::Literal(literal)) => (property, operator, literal),
             (Operand::Literal(literal), Operand::Property(property)) => (property, operator.mirrored(), literal),
@@ -375,6 +379,9 @@ impl<'t> Parser<'t> {
             (Operand::Null, _) | (_, Operand::Null) => return self.refuse(null_comparison(operator)),
             _ => return self.refuse(FilterError::not_implemented()),
         };
+        if property.declared_type().is_some_and(|declared| declared != literal.edm_type()) {
+            return self.refuse(incompatible_operands(types.0, types.1, name));
+        }
         Operand::Condition(Filter::Compare(Comparison { property, operator, literal }))
     }
 }
@@ -443,14 +450,23 @@ fn incompatible_operand(operand: &str) -> FilterError {
 
 /// Entities have no null values, so a comparison with null is refused (04 §7).
 fn null_comparison(operator: Operator) -> FilterError {
-    let name = match operator {
-        Operator::Equal | Operator::NotEqual => return FilterError::invalid_input(),
+    if matches!(operator, Operator::Equal | Operator::NotEqual) {
+        return FilterError::invalid_input();
+    }
+    let name = operator_name(operator);
+    FilterError::because(format!(
+        "The operator '{name}' is not supported for the 'null' literal; only equality checks are supported."
+    ))
+}
+
+/// The operator as errors name it.
+fn operator_name(operator: Operator) -> &'static str {
+    match operator {
+        Operator::Equal => "Equal",
+        Operator::NotEqual => "NotEqual",
         Operator::LessThan => "LessThan",
         Operator::LessThanOrEqual => "LessThanOrEqual",
         Operator::GreaterThan => "GreaterThan",
         Operator::GreaterThanOrEqual => "GreaterThanOrEqual",
-    };
-    FilterError::because(format!(
-        "The operator '{name}' is not supported for the 'null' literal; only equality checks are supported."
-    ))
+    }
 }

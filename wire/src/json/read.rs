@@ -29,7 +29,7 @@ pub fn read_stored_entity(text: &[u8]) -> Result<StoredEntity, BodyError> {
 }
 
 fn entity(members: &Members<'_>, capacity: usize, keys: KeyLocation, zero: Zero) -> Result<EntityBody, BodyError> {
-    let (partition, row) = (key_text(members.partition)?, key_text(members.row)?);
+    let (partition, row) = (key_text(members.partition, keys)?, key_text(members.row, keys)?);
     if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
     }
@@ -66,12 +66,15 @@ enum Zero {
 const NULL: &str = "null";
 
 /// The text of a key; a null key counts as missing.
-fn key_text(key: Key<'_>) -> Result<Option<Cow<'_, str>>, BodyError> {
-    let declared = key.declared_type.map(annotated_type).transpose()?;
-    if declared.is_some_and(|edm_type| edm_type != EdmType::String) {
-        return Err(BodyError::Malformed);
+fn key_text(key: Key<'_>, keys: KeyLocation) -> Result<Option<Cow<'_, str>>, BodyError> {
+    if let Some(declared) = key.declared_type {
+        keys.check_key_type(annotated_type(declared)?)?;
     }
-    key.value.filter(|value| *value != NULL).map(string).transpose()
+    match key.value {
+        None | Some(NULL) => Ok(None),
+        Some(value) if value.starts_with('"') => string(value).map(Some),
+        Some(_) => Err(BodyError::KeyNotText),
+    }
 }
 
 fn annotated_type(value: &str) -> Result<EdmType, BodyError> {
@@ -267,8 +270,6 @@ mod tests {
             r#"{"a@odata.type":"Edm.DateTime","a":"2024"}"#,
             r#"{"a@odata.type":"Edm.Binary","a":"AQ"}"#,
             r#"{"a@odata.type":"Edm.String","a":5}"#,
-            r#"{"PartitionKey":5,"RowKey":"r"}"#,
-            r#"{"PartitionKey@odata.type":"Edm.Int32","PartitionKey":"p","RowKey":"r"}"#,
         ] {
             let got = read_entity(body.as_bytes(), KeyLocation::Address);
             assert_eq!(got, Err(BodyError::Malformed), "{body}");
@@ -284,6 +285,8 @@ mod tests {
         let key = "k".repeat(513);
         for (body, expected) in [
             (r#"{"RowKey":"r"}"#.to_owned(), BodyError::KeyMissing),
+            (r#"{"PartitionKey":"p","RowKey":1234}"#.to_owned(), BodyError::KeyNotText),
+            (r#"{"PartitionKey":"p","PartitionKey@odata.type":"Edm.Int32"}"#.to_owned(), BodyError::KeyNotText),
             (r#"{"PartitionKey":null,"RowKey":"r","a-b":1}"#.to_owned(), BodyError::KeyMissing),
             (format!(r#"{{"PartitionKey":"/","RowKey":"r","{long}":1}}"#), BodyError::PropertyNameTooLong),
             (r#"{"PartitionKey":"/","RowKey":"r","a-b":1}"#.to_owned(), BodyError::PropertyNameInvalid),
@@ -300,6 +303,19 @@ mod tests {
             ),
         ] {
             assert_eq!(error(&body), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_the_address_has_may_be_declared_with_another_type_that_json_writes_as_a_string() {
+        for (edm_type, is_taken) in
+            [("String", true), ("DateTime", true), ("Guid", true), ("Binary", true), ("Int64", true), ("Int32", false)]
+        {
+            let body = format!(r#"{{"PartitionKey":"p","PartitionKey@odata.type":"Edm.{edm_type}","RowKey":"r"}}"#);
+            let read = read_entity(body.as_bytes(), KeyLocation::Address);
+            assert_eq!(read.map(|entity| entity.partition.unwrap().as_str() == "p").is_ok(), is_taken, "{edm_type}");
+            let is_inserted = read_entity(body.as_bytes(), KeyLocation::Body).is_ok();
+            assert_eq!(is_inserted, edm_type == "String", "{edm_type}");
         }
     }
 

@@ -140,7 +140,7 @@ fn what_is_incomplete_or_out_of_bounds_is_refused() {
             Err(ServicePropertiesError::Unexpected("DefaultServiceVersion".into())),
         ),
         (logging("1.0"), Ok(())),
-        (logging("2.0"), Ok(())),
+        (logging("2.0"), value("Version")),
         (logging("3.0"), value("Version")),
         (section("Logging", ""), Err(ServicePropertiesError::Missing("Version"))),
         (

@@ -4,7 +4,7 @@ use super::part::{note_table, open, options};
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm};
 use crate::operations::insert_entity::{self, Inserted};
 use crate::operations::{delete_entity, update_entity};
-use crate::request::{Failure, Layer, OperationContext, OperationKind};
+use crate::request::{Failure, OperationContext, OperationKind};
 use crate::response::OperationResponse;
 use crate::tables::{AccountTables, CommitFailure};
 use model::limits::TRANSACTION_OPERATIONS_MAX;
@@ -30,6 +30,8 @@ struct RefusedOperation {
     failure: Failure,
     /// Whether the operation was decoded and its table found, so that the transaction decided.
     was_executed: bool,
+    /// Whether the entities that are stored decided.
+    is_of_storage: bool,
 }
 
 impl RefusedOperation {
@@ -37,12 +39,12 @@ impl RefusedOperation {
     fn early(index: usize, failure: Failure) -> Self {
         // The length of a key is judged with the operation, but counts as an error of the transaction (05 §5.1).
         let was_executed = is_of_execution(failure.error.code);
-        Self { index, failure, was_executed }
+        Self { index, failure, was_executed, is_of_storage: false }
     }
 
     /// An operation that the transaction cannot hold.
     fn late(index: usize, error: impl Into<ServiceError>) -> Self {
-        Self { index, failure: Failure::service(error), was_executed: true }
+        Self { index, failure: Failure::service(error), was_executed: true, is_of_storage: false }
     }
 }
 
@@ -67,7 +69,7 @@ pub(super) async fn run<'a, E: Engine>(
     response: &mut BatchResponse<'_>,
 ) -> Result<(), Failure> {
     if batch.request.incoming.target.secondary {
-        return Err(Failure::at(Layer::FrontEnd, ErrorCode::InsufficientAccountPermissions));
+        return Err(Failure::service(ErrorCode::InsufficientAccountPermissions));
     }
     response.start_changeset(changeset.operations.len());
     match execute(tables, batch, changeset, response).await {
@@ -86,12 +88,14 @@ fn respond_refused(
     refused: &RefusedOperation,
     response: &mut BatchResponse<'_>,
 ) {
-    let RefusedOperation { index, failure, was_executed } = refused;
+    let RefusedOperation { index, failure, was_executed, is_of_storage } = refused;
     debug!(target: "rowhouse::batch", operations = parts.len(), index, code = failure.error.code.as_str(), "refused");
     let is_indexed = parts.len() > 1 || !(*was_executed && is_of_execution(failure.error.code));
     let error = if is_indexed { failure.error.at_index(*index) } else { failure.error.clone() };
     let form = parts.get(*index).map_or_else(FailureForm::default, |part| FailureForm::of(batch, part));
-    response.failure(&error, failure.layer, FailureForm { was_executed: *was_executed, ..form });
+    // Where storage refuses an operation, the service echoes the Content-ID of the last one (recorded; 05 §5).
+    let content_id = if *is_of_storage { parts.last().and_then(|part| part.content_id) } else { form.content_id };
+    response.failure(&error, failure.layer, FailureForm { was_executed: *was_executed, content_id, ..form });
 }
 
 /// Executes a change set as one transaction, and writes the responses if it was committed.
@@ -134,7 +138,7 @@ async fn execute<'a, E: Engine>(
     let written = tables.commit(first.context.table(), transaction).await.map_err(|failure| match failure {
         CommitFailure::Fault(failure) => ChangesetFailure::Fault(failure),
         CommitFailure::Refused { index, failure, was_executed: true } => {
-            ChangesetFailure::Refused(RefusedOperation { index, failure, was_executed: true })
+            ChangesetFailure::Refused(RefusedOperation { index, failure, was_executed: true, is_of_storage: true })
         }
         CommitFailure::Refused { index, failure, was_executed: false } => {
             ChangesetFailure::Refused(RefusedOperation::early(index, failure))
@@ -176,7 +180,8 @@ impl DecodedOperation<'_> {
         match (self.inserted, written) {
             (Some(inserted), Written::Stored(timestamp)) => inserted.response(&self.context, timestamp),
             (None, Written::Stored(timestamp)) => {
-                Ok(OperationResponse { etag: Some(timestamp), ..OperationResponse::no_content() })
+                let (etag, preference) = (Some(timestamp), self.context.preference);
+                Ok(OperationResponse { etag, preference, ..OperationResponse::no_content() })
             }
             (_, Written::Deleted) => Ok(OperationResponse::no_content()),
         }

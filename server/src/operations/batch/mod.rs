@@ -48,8 +48,11 @@ async fn execute<E: Engine>(
         }
         Ok(Batch::Mixed) => refuse(context, &mut response),
         Err(BatchError::ContentType) => return Err(Failure::service(ServiceError::malformed_body())),
-        Err(BatchError::Malformed(why)) => {
+        Err(error @ (BatchError::Malformed(why) | BatchError::MalformedChangeset(why))) => {
             debug!(target: "rowhouse::batch", why, "the batch is malformed");
+            if matches!(error, BatchError::MalformedChangeset(_)) {
+                response.start_changeset(1);
+            }
             response.unreadable();
         }
     }

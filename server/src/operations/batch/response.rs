@@ -99,8 +99,8 @@ impl<'a> BatchResponse<'a> {
         version: DataServiceVersion,
         response: OperationResponse,
     ) {
-        // Updates and deletes keep the version of the first release (05 §4).
-        let is_of_version = response.content.is_some() || response.location.is_some();
+        // Updates and deletes keep the version of the first release, unless they follow a preference (05 §4).
+        let is_of_version = response.content.is_some() || response.location.is_some() || response.preference.is_some();
         let continuation: Vec<_> =
             response.continuation.into_iter().map(|(name, token)| (spelled(name), token)).collect();
         let (content_type, segments) = response.content.map_or((None, Vec::new()), |(t, segments)| (Some(t), segments));

@@ -1,0 +1,117 @@
+// What keeps pages from an account whose key everybody knows: Rowhouse's own rules for the development account, beside an
+// account with a key of its own, which has none of them, as in the service. Each case has a server of its own.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { openAddress, openPage, originOf } from "../support/browser.js";
+import { skip, startServer } from "../support/server.js";
+import { rule } from "../support/target.js";
+
+async function rowKeysOf(table) {
+  const rowKeys = [];
+  for await (const { rowKey } of table.listEntities()) {
+    rowKeys.push(rowKey);
+  }
+  return rowKeys;
+}
+
+function addressOf(target, table) {
+  return `${target.endpoint}/${table.tableName}?${target.tableSas(table)}`;
+}
+
+// Inserts an entity as a page can without the browser asking first: nothing in the request needs a preflight request. A page
+// that asks for no more than this cannot see what came of it.
+function insertUnasked(page, address, rowKey) {
+  return page.evaluate(
+    async ([address, body]) => {
+      const { type } = await fetch(address, { method: "POST", mode: "no-cors", body: new Blob([body]) });
+      return type;
+    },
+    [address, JSON.stringify({ PartitionKey: "p", RowKey: rowKey })],
+  );
+}
+
+test("a write that the browser does not ask for needs a rule in the development account alone", { skip }, async (context) => {
+  const { development, own } = await startServer(context);
+  const page = await openPage(context);
+  const results = {};
+  for (const [name, target] of Object.entries({ development, own })) {
+    const table = await target.createTable();
+    const insert = async (rowKey) => assert.equal(await insertUnasked(page, addressOf(target, table), rowKey), "opaque");
+    await insert("no rule");
+    await target.setRules(rule(originOf("other")));
+    await insert("a rule for another origin");
+    await target.setRules(rule(originOf("app"), { allowedMethods: "GET" }));
+    await insert("a rule for another method");
+    await target.setRules(rule(originOf("app"), { allowedMethods: "POST", allowedHeaders: "" }));
+    await insert("a rule");
+    results[name] = await rowKeysOf(table);
+  }
+  const rowKeys = ["a rule", "a rule for another method", "a rule for another origin", "no rule"];
+  assert.deepEqual(results, { development: ["a rule"], own: rowKeys });
+});
+
+test("a page reads why its write was refused, if a rule lets it read", { skip }, async (context) => {
+  const { development } = await startServer(context);
+  const page = await openPage(context);
+  const table = await development.createTable();
+  const insert = () =>
+    page.evaluate(async (address) => {
+      try {
+        const response = await fetch(address, { method: "POST", body: new Blob(["{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}"]) });
+        return [response.status, response.headers.get("x-ms-error-code")];
+      } catch (error) {
+        return error.message;
+      }
+    }, addressOf(development, table));
+  assert.equal(await insert(), "Failed to fetch");
+  await development.setRules(rule(originOf("app"), { allowedMethods: "POST" }));
+  assert.deepEqual(await insert(), [201, null]);
+  assert.deepEqual(await insert(), [409, "EntityAlreadyExists"]);
+});
+
+test("a page that no rule allows reads nothing", { skip }, async (context) => {
+  const { development, own } = await startServer(context);
+  const page = await openPage(context);
+  for (const target of [development, own]) {
+    const table = await target.createTable();
+    await table.createEntity({ partitionKey: "p", rowKey: "r" });
+    const seen = await page.evaluate(async (address) => {
+      const read = async (mode) => {
+        const response = await fetch(address, { mode });
+        return [response.type, response.status, await response.text()];
+      };
+      return [await read("no-cors"), await read("cors").catch(({ message }) => message)];
+    }, addressOf(target, table));
+    assert.deepEqual(seen, [["opaque", 0, ""], "Failed to fetch"]);
+  }
+});
+
+// A page whose name resolves to this machine has the origin of the server, so the browser asks for nothing and hides nothing.
+test("a page whose name resolves to this machine does not reach the development account", { skip }, async (context) => {
+  const { port, development, own } = await startServer(context);
+  const results = {};
+  for (const host of ["rebound.example", "localhost", "127.0.0.1"]) {
+    const origin = `http://${host}:${port}`;
+    const page = await openAddress(context, `${origin}/`);
+    results[host] = [];
+    for (const target of [development, own]) {
+      const table = await target.createTable();
+      const address = addressOf(target, table).replace(/^http:\/\/[^/]*/, origin);
+      const seen = await page.evaluate(async (address) => {
+        const headers = { Accept: "application/json;odata=nometadata", "Content-Type": "application/json" };
+        const write = { method: "POST", headers, body: JSON.stringify({ PartitionKey: "p", RowKey: "r" }) };
+        const requests = [await fetch(address, write), await fetch(address, { headers })];
+        return requests.map(({ status, headers }) => headers.get("x-ms-error-code") ?? status);
+      }, address);
+      results[host].push([seen, await rowKeysOf(table)]);
+    }
+  }
+  const served = [[201, 200], ["r"]];
+  const refused = [["AuthorizationFailure", "AuthorizationFailure"], []];
+  assert.deepEqual(results, {
+    "rebound.example": [refused, served],
+    localhost: [served, served],
+    "127.0.0.1": [served, served],
+  });
+});

@@ -1,0 +1,101 @@
+// Chromium, and the web server whose pages it opens.
+
+import assert from "node:assert/strict";
+import { EventEmitter, once } from "node:events";
+import { existsSync } from "node:fs";
+import { createServer } from "node:http";
+import { delimiter, join } from "node:path";
+import { after, before } from "node:test";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { chromium } from "playwright-core";
+
+const PROGRAMS = ["chromium", "chromium-browser", "google-chrome"];
+
+let browser;
+let pages;
+
+before(async () => {
+  pages = await servePages();
+  browser = await chromium.launch({
+    executablePath: findChromium(),
+    // The sandbox of Chromium refuses to run as root, which is who runs everything in a container.
+    chromiumSandbox: process.getuid?.() !== 0,
+    // A name of the domain `example` that an attacker has let resolve to this machine.
+    args: ["--host-resolver-rules=MAP *.example 127.0.0.1"],
+  });
+});
+
+after(async () => {
+  await browser?.close();
+  pages?.closeAllConnections();
+  pages?.close();
+});
+
+function findChromium() {
+  const folders = (process.env.PATH ?? "").split(delimiter);
+  const paths = PROGRAMS.flatMap((program) => folders.map((folder) => join(folder, program)));
+  const found = paths.find(existsSync);
+  assert.ok(found, `none of ${PROGRAMS.join(", ")} is installed (on Debian the package chromium)`);
+  return found;
+}
+
+// Serves one page and its script under every name, on a free port.
+async function servePages() {
+  const { outputFiles } = await build({
+    entryPoints: [fileURLToPath(new URL("page.js", import.meta.url))],
+    bundle: true,
+    platform: "browser",
+    format: "iife",
+    write: false,
+  });
+  const html = '<!doctype html><title>cases</title><link rel="icon" href="data:,"><script src="/page.js"></script>';
+  const server = createServer((request, response) => {
+    const isScript = request.url === "/page.js";
+    response.setHeader("Content-Type", isScript ? "text/javascript" : "text/html");
+    response.end(isScript ? outputFiles[0].contents : html);
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return server;
+}
+
+// The origin of a site. Each name under `localhost` is a site of its own for a browser.
+export function originOf(site) {
+  return `http://${site}.localhost:${pages.address().port}`;
+}
+
+// Opens an address in a browser of its own, with empty caches, for one case.
+export async function openAddress(context, address) {
+  const browserContext = await browser.newContext();
+  context.after(() => browserContext.close());
+  const page = await browserContext.newPage();
+  await page.goto(address);
+  return page;
+}
+
+// Opens the page of a site.
+export async function openPage(context, site = "app") {
+  return openAddress(context, originOf(site));
+}
+
+// Records which requests the browser asks for before it sends them. Playwright does not show these preflight requests, so
+// they come from the browser's own protocol, on which they may arrive after what the page returns. Returns a function that
+// waits for as many as are expected, and returns the methods that were asked for.
+export async function recordPreflights(page) {
+  const asked = [];
+  const arrivals = new EventEmitter();
+  const session = await page.context().newCDPSession(page);
+  session.on("Network.requestWillBeSent", ({ request }) => {
+    if (request.method === "OPTIONS") {
+      asked.push(request.headers["Access-Control-Request-Method"]);
+      arrivals.emit("arrival");
+    }
+  });
+  await session.send("Network.enable");
+  return async (count) => {
+    while (asked.length < count) {
+      await once(arrivals, "arrival");
+    }
+    return asked;
+  };
+}

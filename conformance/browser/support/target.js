@@ -1,0 +1,94 @@
+// The server under test, from the environment, its clients in Node.js, and the signatures that pages get from them.
+
+import { randomBytes } from "node:crypto";
+import {
+  AzureNamedKeyCredential,
+  TableClient,
+  TableServiceClient,
+  generateAccountSas,
+  generateTableSas,
+} from "@azure/data-tables";
+
+const HOUR_MS = 60 * 60 * 1000;
+
+export const DEVELOPMENT_ACCOUNT = {
+  account: "devstoreaccount1",
+  key: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+};
+
+// One account of a server. A page cannot sign with a key, so what it does is authorized by the signatures made here.
+export class Target {
+  constructor({ endpoint, account, key }) {
+    this.endpoint = endpoint.replace(/\/$/, "");
+    this.credential = new AzureNamedKeyCredential(account, key);
+    this.options = { allowInsecureConnection: this.endpoint.startsWith("http:"), retryOptions: { maxRetries: 0 } };
+    this.service = new TableServiceClient(this.endpoint, this.credential, this.options);
+  }
+
+  table(name) {
+    return new TableClient(this.endpoint, name, this.credential, this.options);
+  }
+
+  async createTable() {
+    const table = this.table(uniqueName());
+    await table.createTable();
+    return table;
+  }
+
+  // A table for one case, deleted after it.
+  async newTable(context) {
+    const table = await this.createTable();
+    context.after(() => table.deleteTable());
+    return table;
+  }
+
+  // Sets the CORS rules of the account.
+  async setRules(...rules) {
+    await this.service.setProperties({ cors: rules });
+  }
+
+  // `permissions` is a list such as ["query", "add"].
+  accountSas(permissions, resourceTypes = "sco") {
+    return generateAccountSas(this.credential, { permissions: granted(permissions), resourceTypes, expiresOn: inAnHour() });
+  }
+
+  tableSas(table, permissions = ["query", "add", "update", "delete"]) {
+    return generateTableSas(table.tableName, this.credential, { permissions: granted(permissions), expiresOn: inAnHour() });
+  }
+
+  // A signature whose permissions and times are those of a stored access policy.
+  policySas(table, identifier) {
+    return generateTableSas(table.tableName, this.credential, { identifier, permissions: undefined });
+  }
+}
+
+function granted(permissions) {
+  return Object.fromEntries(permissions.map((permission) => [permission, true]));
+}
+
+function inAnHour() {
+  return new Date(Date.now() + HOUR_MS);
+}
+
+export const target = new Target({
+  endpoint: process.env.TABLES_ENDPOINT ?? `http://127.0.0.1:10002/${DEVELOPMENT_ACCOUNT.account}`,
+  account: process.env.TABLES_ACCOUNT ?? DEVELOPMENT_ACCOUNT.account,
+  key: process.env.TABLES_KEY ?? DEVELOPMENT_ACCOUNT.key,
+});
+
+export function uniqueName() {
+  return `web${randomBytes(8).toString("hex")}`;
+}
+
+// A CORS rule that allows an origin everything. A browser that kept the answer to a preflight request would not notice the
+// rules of the next case, so nothing is kept.
+export function rule(allowedOrigins, more = {}) {
+  return {
+    allowedOrigins,
+    allowedMethods: "DELETE,GET,HEAD,MERGE,OPTIONS,PATCH,POST,PUT",
+    allowedHeaders: "*",
+    exposedHeaders: "*",
+    maxAgeInSeconds: 0,
+    ...more,
+  };
+}

@@ -1,0 +1,8 @@
+// How a program says where it listens.
+
+// Listens on a free port of this machine, and prints the address.
+export function listen(server) {
+  const listener = server.listen(0, "127.0.0.1", () => {
+    console.log(`listening on http://127.0.0.1:${listener.address().port}`);
+  });
+}

@@ -1,0 +1,36 @@
+// The server under test, from the environment, as programs and cases address it.
+
+import { randomBytes } from "node:crypto";
+import { AzureNamedKeyCredential, TableClient } from "@azure/data-tables";
+
+export const ENDPOINT = (process.env.TABLES_ENDPOINT ?? "http://127.0.0.1:10002/devstoreaccount1").replace(/\/$/, "");
+export const ACCOUNT = process.env.TABLES_ACCOUNT ?? "devstoreaccount1";
+export const KEY =
+  process.env.TABLES_KEY ??
+  "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+export function connectionString(endpoint) {
+  const protocol = new URL(endpoint).protocol.slice(0, -1);
+  return `DefaultEndpointsProtocol=${protocol};AccountName=${ACCOUNT};AccountKey=${KEY};TableEndpoint=${endpoint}`;
+}
+
+export function tableClient(name) {
+  const allowInsecureConnection = ENDPOINT.startsWith("http:");
+  return new TableClient(ENDPOINT, name, new AzureNamedKeyCredential(ACCOUNT, KEY), { allowInsecureConnection });
+}
+
+// The table of a case, which the program may have to create, deleted after it.
+export function newTable(context) {
+  const table = tableClient(`prog${randomBytes(8).toString("hex")}`);
+  context.after(() => table.deleteTable());
+  return table;
+}
+
+// All entities, without what the server adds.
+export async function entitiesOf(table) {
+  const entities = [];
+  for await (const { etag, timestamp, ...entity } of table.listEntities()) {
+    entities.push(entity);
+  }
+  return entities;
+}
