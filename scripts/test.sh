@@ -382,6 +382,32 @@ skipped=$((skipped + $(count "$scratch/rust-client.log" '^test result: .* ([0-9]
 [ "$status" -eq 0 ]
 end_server
 
+# ---- Java ------------------------------------------------------------------------------------------------------------
+
+# Runs the Java cases against a fresh server with these options.
+java_cases() {
+    local status=0 log=$scratch/java.log reports=conformance/java/target/surefire-reports run faults omitted
+    if ! has javac || ! has mvn; then
+        skip "a JDK and Maven, for the cases of conformance/java"
+        return
+    fi
+    rm -rf "$reports"
+    start_server "$@"
+    (cd conformance/java && TABLES_ENDPOINT=$endpoint mvn --quiet --batch-mode -Dstyle.color=never test) >"$log" 2>&1 || status=$?
+    # Surefire's line for each class, which it does not print when Maven is quiet.
+    read -r run faults omitted < <(cat "$reports"/*.txt 2>/dev/null | awk -F '[:,]' \
+        '/^Tests run:/ { run += $2; faults += $4 + $6; omitted += $8 } END { print run + 0, faults + 0, omitted + 0 }')
+    passed=$((passed + run - faults - omitted)) failed=$((failed + faults)) skipped=$((skipped + omitted))
+    if [ "$status" -ne 0 ]; then grep -v '^[[:space:]]*at ' "$log" | head -n 200; fi
+    echo "$((run - faults - omitted)) cases passed"
+    [ "$status" -eq 0 ]
+    [ "$run" -gt 0 ]
+    end_server
+}
+
+begin "Java clients, embedded engine"
+java_cases --data "$scratch/data-java"
+
 # ---- fuzz targets ----------------------------------------------------------------------------------------------------
 
 begin "fuzz targets"
