@@ -14,9 +14,10 @@
 use crate::error::ErrorCode;
 use crate::sas::parse_time;
 use crate::signing::AccountKey;
+use crate::version::Version;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, escape};
-use model::DateTime;
 use model::limits::USER_DELEGATION_KEY_SECONDS_MAX;
+use model::{AccountName, DateTime};
 use std::borrow::Cow;
 
 /// The text with which an account key makes the key of all user delegation keys. A string to sign begins with a method, a
@@ -64,6 +65,40 @@ pub struct KeyOwner<'a> {
     pub issuer: &'a str,
     /// The claim that has the delegator's id.
     pub claim: SubjectClaim,
+}
+
+/// A principal that asks for a key, and the account key of which the key will be made.
+#[derive(Debug, Clone)]
+pub struct Delegator {
+    /// The key of the account.
+    pub account_key: AccountKey,
+    /// The account.
+    pub account: AccountName,
+    /// The issuer of the principal's token.
+    pub issuer: String,
+    /// The claim that has the principal's id.
+    pub claim: SubjectClaim,
+    /// The principal's id.
+    pub id: String,
+    /// The principal's tenant.
+    pub tenant: String,
+}
+
+impl Delegator {
+    /// Makes the key that the principal asks for in a request of a version, and writes it as the service does.
+    pub fn issue(&self, info: &KeyInfo, version: Version) -> Vec<u8> {
+        let owner = KeyOwner { account: self.account.as_str(), issuer: &self.issuer, claim: self.claim };
+        let terms = KeyTerms {
+            delegator: self.id.as_str().into(),
+            tenant: self.tenant.as_str().into(),
+            start: info.start,
+            expiry: info.expiry,
+            service: SERVICE.into(),
+            version: version.to_string().into(),
+            delegated_tenant: info.delegated_tenant.as_str().into(),
+        };
+        terms.write(&self.account_key, owner)
+    }
 }
 
 /// The claim of a token that says who its principal is (09 §6).
@@ -120,19 +155,6 @@ impl KeyInfo {
             && (1..=TICKS_MAX).contains(&from_now(self.expiry))
             && from_now(self.start) >= -(TICKS_MAX + TICKS_PER_SECOND)
     }
-
-    /// What the key is bound to that a delegator of a tenant asks for, in a request of a version.
-    pub fn terms<'a>(&'a self, delegator: &'a str, tenant: &'a str, version: String) -> KeyTerms<'a> {
-        KeyTerms {
-            delegator: delegator.into(),
-            tenant: tenant.into(),
-            start: self.start,
-            expiry: self.expiry,
-            service: SERVICE.into(),
-            version: version.into(),
-            delegated_tenant: self.delegated_tenant.as_str().into(),
-        }
-    }
 }
 
 const TICKS_PER_SECOND: i64 = 10_000_000;
@@ -180,7 +202,7 @@ impl KeyTerms<'_> {
     }
 
     /// Writes the key as the service does, made of a key of the account.
-    pub fn write(&self, account_key: &AccountKey, owner: KeyOwner<'_>) -> Vec<u8> {
+    fn write(&self, account_key: &AccountKey, owner: KeyOwner<'_>) -> Vec<u8> {
         let mut out = format!("{BYTE_ORDER_MARK}{DECLARATION}<UserDelegationKey>");
         let mut element = |name: &str, value: &str| out.extend(["<", name, ">", &escape(value), "</", name, ">"]);
         element("SignedOid", &self.delegator);
