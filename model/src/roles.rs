@@ -64,9 +64,7 @@ impl DataActions {
     ///
     /// UNVERIFIED (09 §5): that it lists tables as well as entities.
     pub const READER: Self = Self::READ_TABLES.union(Self::READ_ENTITIES);
-    /// The role Storage Table Data Contributor.
-    ///
-    /// UNVERIFIED (09 §5): that it creates and deletes tables.
+    /// The role Storage Table Data Contributor (09 §5).
     pub const CONTRIBUTOR: Self = Self::READER
         .union(Self::WRITE_TABLES)
         .union(Self::DELETE_TABLES)

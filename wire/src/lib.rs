@@ -29,7 +29,6 @@ pub mod signing;
 pub mod size;
 pub mod target;
 pub mod uri;
-pub mod user_delegation;
 pub mod version;
 pub mod xml;
 

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use model::limits::USER_DELEGATION_KEY_SECONDS_MAX;
 use wire::sas::parse_time;
-use wire::user_delegation::KeyInfo;
+use wire::sas::user_delegation::KeyInfo;
 
 fuzz_target!(|document: &[u8]| {
     let now = parse_time("2031-03-14").expect("a date");

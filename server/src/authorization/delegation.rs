@@ -10,8 +10,8 @@ use crate::accounts::Accounts;
 use crate::request::{Failure, IncomingRequest};
 use model::AccountName;
 use wire::sas::Delegation;
+use wire::sas::user_delegation::{Delegator, KeyOwner, KeyTerms, SubjectClaim};
 use wire::signing::AccountKey;
-use wire::user_delegation::{Delegator, KeyOwner, KeyTerms, SubjectClaim};
 
 /// The principal of a token and what its user delegation key is made of; `None` if the request does not ask for one.
 ///
@@ -24,7 +24,7 @@ pub(crate) fn delegator(
     incoming: &IncomingRequest<'_>,
 ) -> Option<Delegator> {
     incoming.options.comp.as_deref().filter(|comp| *comp == "userdelegationkey")?;
-    let Subject { issuer, claim, id, tenant } = oauth.subject(token)?;
+    let Subject { issuer, claim, id, tenant } = token.subject()?;
     Some(Delegator {
         account_key: accounts.keys(account)?.first()?.clone(),
         account: account.clone(),
@@ -81,7 +81,7 @@ pub(crate) async fn check_user(
         Failure::authentication("the signature is bound to a user, whose token the request does not have")
     })?;
     let token = bearer::verify(oauth, credential, incoming).await?;
-    if oauth.subject(&token).is_some_and(|subject| is_bound_user(oauth, signer, delegation, subject)) {
+    if token.subject().is_some_and(|subject| is_bound_user(oauth, signer, delegation, subject)) {
         return Ok(());
     }
     Err(Failure::authentication("the token is not that of the user to whom the signature is bound"))

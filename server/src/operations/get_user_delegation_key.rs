@@ -4,7 +4,7 @@ use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use store::Engine;
-use wire::user_delegation::KeyInfo;
+use wire::sas::user_delegation::KeyInfo;
 use wire::{ErrorCode, Version};
 
 /// Responds with a key for the principal of the token.

@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wire::negotiation::Preference;
+use wire::sas::user_delegation::Delegator;
 use wire::target::Resource;
-use wire::user_delegation::Delegator;
 use wire::{ErrorCode, Format, Version};
 
 /// A request, and what the steps of the request path have found out about it.

@@ -2,11 +2,11 @@
 //!
 //! This module must not know what the fields mean.
 
+use super::user_delegation::KeyTerms;
 use super::{SasError, parse_time};
 use crate::query::pairs;
 use crate::signing::AccountKey;
 use crate::uri::{encode_component, form_decode, percent_decode};
-use crate::user_delegation::KeyTerms;
 use crate::version::Version;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

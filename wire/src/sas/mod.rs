@@ -15,13 +15,14 @@ mod fields;
 mod terms;
 #[cfg(test)]
 mod tests;
+pub mod user_delegation;
 
 pub use fields::{Fields, Kind};
 pub use terms::{Delegation, Sas, SasContext, parse_time};
 
 use crate::signing::{AccountKey, any_verifies};
-use crate::user_delegation::KeyTerms;
 use std::fmt;
+use user_delegation::KeyTerms;
 
 /// Why a token is not accepted. This is for the log and never sent to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //!
 //! This module must not know signatures.
 
+use super::user_delegation::KeyTerms;
 use super::{Fields, Kind, SasError};
-use crate::user_delegation::KeyTerms;
 use crate::version::Version;
 use model::grant::ResourceTypes;
 use model::roles::RoleScope;

@@ -1,6 +1,5 @@
 use super::*;
 use crate::uri::encode_component;
-use crate::user_delegation::KeyTerms;
 use model::grant::ResourceTypes;
 use model::roles::RoleScope;
 use model::{DateTime, Denial, KeyRange, Permissions, Scope, StoredAccessPolicies, StoredAccessPolicy};

@@ -53,6 +53,14 @@ fn section(switches: &str, issuer: &Issuer, other: &Issuer) -> String {
         scopes = ["orchard"]
         values = {{ "tables.write" = "contributor", "delegate" = "delegator" }}
         {}{}{}{}{}{}{}{}
+        [[oauth.assignments]]
+        principal = {{ issuer = "{one}", sub = "subject" }}
+        role = "delegator"
+        scope = "orchard"
+        [[oauth.assignments]]
+        principal = {{ issuer = "{one}", sub = "subject" }}
+        role = "reader"
+        scope = "orchard"
         "#,
         assign("reader", "reader", "orchard"),
         assign("writer", "contributor", "orchard"),

@@ -18,6 +18,9 @@ const PATH: &str = "/orchard/?restype=service&comp=userdelegationkey";
 const TENANT: &str = "66666666-7777-8888-9999-000000000000";
 const ABROAD: &str = "77777777-7777-8888-9999-000000000000";
 
+/// A change of the fields of a signature.
+type Change = fn(&mut Fields<'static>);
+
 /// A user delegation key, as the server wrote it.
 struct Key(Element);
 
@@ -137,7 +140,6 @@ fn signatures_that_are_refused() {
         let changed = format!("{added}&{good}");
         assert_eq!(get(&changed), failed(), "{added}");
     }
-    type Change = fn(&mut Fields<'static>);
     let wrong: [(&str, Change); 10] = [
         ("expired", |fields| fields.expiry = time(-1).into()),
         ("not yet valid", |fields| fields.start = time(600).into()),
@@ -275,6 +277,21 @@ fn a_signature_allows_what_the_delegator_may_do() {
     let signature = key.sign("r", |_| {});
     assert_eq!(world.ask(&token, "GET", "/orchard/harvest()", "").0, 200);
     assert_eq!(ask(&world, "GET", "/orchard/harvest()", &signature, ""), denied());
+}
+
+#[test]
+fn a_delegator_without_an_object_id_is_known_by_its_subject() {
+    let world = World::start();
+    world.create_tables();
+    let get = |token: &str| world.send(token, VERSION, "POST", PATH, &key_info(""));
+    let key = key_of(&get(&world.token("subject", &json!({ "oid": null }))));
+    assert_eq!(key.text("SignedOid"), "subject");
+    let signature = key.sign("raud", |_| {});
+    assert_eq!(ask(&world, "GET", "/orchard/harvest()", &signature, ""), fine(200));
+    assert_eq!(ask(&world, "PUT", ENTITY, &signature, "{}"), denied());
+    // A principal with this object id has another key, which the roles of the subject do not reach.
+    let other = world.token("subject", &json!({ "sub": "writer" }));
+    assert_eq!(outcome(&get(&other)), denied());
 }
 
 #[test]

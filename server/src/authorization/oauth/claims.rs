@@ -6,7 +6,7 @@ use super::token_error::TokenError;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use wire::user_delegation::SubjectClaim;
+use wire::sas::user_delegation::SubjectClaim;
 
 /// The rules for an issuer's tokens besides the signature.
 #[derive(Debug, Clone)]

@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use token_cache::{CachedToken, TokenCache, digest_of};
 use tracing::warn;
-use wire::user_delegation::SubjectClaim;
+use wire::sas::user_delegation::SubjectClaim;
 
 /// The issuers, their keys, and the roles of principals.
 pub(crate) struct OAuth {
@@ -84,6 +84,16 @@ pub(crate) struct Subject<'a> {
 
 /// The tenant of principals whose tokens name none. Clients expect a UUID.
 const NO_TENANT: &str = "00000000-0000-0000-0000-000000000000";
+
+impl VerifiedToken {
+    /// The principal of the token by its id.
+    pub(crate) fn subject(&self) -> Option<Subject<'_>> {
+        let principal = &self.claims.principal;
+        let (claim, id) = principal.subject()?;
+        let tenant = principal.tenant.as_deref().unwrap_or(NO_TENANT);
+        Some(Subject { issuer: self.issuer, claim, id, tenant })
+    }
+}
 
 impl fmt::Debug for OAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,14 +193,6 @@ impl OAuth {
         let principal =
             Principal { description: description.into(), ..Principal::of_subject(subject.claim, subject.id) };
         self.roles_of(subject.issuer, &principal, account)
-    }
-
-    /// The principal of a token by its id; `None` if it has none.
-    pub(crate) fn subject<'t>(&self, verified: &'t VerifiedToken) -> Option<Subject<'t>> {
-        let principal = &verified.claims.principal;
-        let (claim, id) = principal.subject()?;
-        let tenant = principal.tenant.as_deref().unwrap_or(NO_TENANT);
-        Some(Subject { issuer: verified.issuer, claim, id, tenant })
     }
 
     /// The number of issuers; their indices are below it.

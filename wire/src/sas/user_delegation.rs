@@ -11,8 +11,8 @@
 //!
 //! This module must not know tokens, roles or accounts.
 
+use super::parse_time;
 use crate::error::ErrorCode;
-use crate::sas::parse_time;
 use crate::signing::AccountKey;
 use crate::version::Version;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, escape};
