@@ -113,12 +113,13 @@ fn a_key_and_signatures_made_with_it() {
     let read = key.sign("r", |_| {});
     assert_eq!(ask(&world, "GET", ENTITY, &read, ""), fine(200));
     assert_eq!(ask(&world, "PUT", ENTITY, &read, "{}"), denied());
-    assert_eq!(ask(&world, "GET", "/orchard/winter()", &all, ""), failed());
+    let elsewhere = (403, "AuthorizationFailure".to_owned());
+    assert_eq!(ask(&world, "GET", "/orchard/winter()", &all, ""), elsewhere);
     assert_eq!(ask(&world, "GET", "/orchard/Tables", &all, "").0, 403);
     assert_eq!(ask(&world, "GET", "/orchard/harvest?comp=acl", &all, "").0, 403);
-    let elsewhere = key.sign("raud", |fields| fields.start_partition = "q".into());
-    assert_eq!(ask(&world, "GET", ENTITY, &elsewhere, ""), (404, "ResourceNotFound".into()));
-    assert_eq!(ask(&world, "PUT", ENTITY, &elsewhere, "{}"), (403, "AuthorizationFailure".into()));
+    let other_range = key.sign("raud", |fields| fields.start_partition = "q".into());
+    assert_eq!(ask(&world, "GET", ENTITY, &other_range, ""), (404, "ResourceNotFound".into()));
+    assert_eq!(ask(&world, "PUT", ENTITY, &other_range, "{}"), elsewhere);
     let delete = |signature: &str| request("If-Match: *\r\n", NEW, "DELETE", &format!("{ENTITY}?{signature}"), "");
     let delete = |signature: &str| outcome(&Client::plain(world.server.address).send_text(&delete(signature)));
     assert_eq!((delete(&read), delete(&all)), (denied(), fine(204)));
