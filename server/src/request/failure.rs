@@ -59,7 +59,9 @@ impl Failure {
     }
 
     /// The failure of an operation that only principals may ask for, with a credential that names none. The text is that of
-    /// the service for blobs (08 §11).
+    /// the service for blobs.
+    ///
+    /// UNVERIFIED (08 §11.1): that signatures in the address get it as account keys do.
     pub(crate) fn needs_bearer() -> Self {
         Self::authentication("Only authentication scheme Bearer is supported")
     }
