@@ -66,7 +66,7 @@ fn owners(oauth: &OAuth) -> impl Iterator<Item = (usize, SubjectClaim)> {
 
 /// Checks that the user to whom a signature is bound has sent a token, if it is bound to one.
 ///
-/// UNVERIFIED (08 §11): the codes where the token is missing, or is another user's.
+/// UNVERIFIED (08 §11.4): the codes where the token is missing, or is another user's; that the user needs no role.
 pub(crate) async fn check_user(
     oauth: &OAuth,
     signer: Subject<'_>,
