@@ -74,6 +74,14 @@ def table_string_to_sign(account, fields):
     return "\n".join([*lines, field("sv"), field("spk"), field("srk"), field("epk"), field("erk")])
 
 
+def delegated_string_to_sign(account, fields):
+    """The string to sign of a user delegation SAS (08 §11.3)."""
+    names = ["skoid", "sktid", "skt", "ske", "sks", "skv", "skdutid", "sduoid", "sip", "spr", "sv", "spk", "srk", "epk", "erk"]
+    resource = f"/table/{account}/{fields['tn'].lower()}"
+    first = [fields.get("sp", ""), fields.get("st", ""), fields.get("se", ""), resource]
+    return "\n".join([*first, *(fields.get(name, "") for name in names)])
+
+
 def account_string_to_sign(account, fields):
     """The string to sign of an account SAS (08 §8)."""
     names = ["sp", "ss", "srt", "st", "se", "sip", "spr", "sv"] + (["ses"] if fields["sv"] >= "2020-12-06" else [])

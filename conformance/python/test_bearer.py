@@ -1,13 +1,19 @@
 """Bearer tokens through the official client, with an issuer and a server that the suite starts."""
 
+import http.client
 import os
+import ssl
 import time
+import urllib.parse
 import uuid
+import xml.etree.ElementTree
 
 import pytest
-from azure.core.credentials import AccessToken
+from azure.core.credentials import AccessToken, AzureSasCredential
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
 from azure.data.tables import TableServiceClient
+from sas import delegated_string_to_sign, encode_token, time_text
+from wire import signature
 
 pytest.importorskip("cryptography", reason="the package cryptography makes the keys of the issuer")
 from issuer import AUDIENCE, TENANT, Issuer, Server  # noqa: E402
@@ -34,6 +40,14 @@ scope = "{account}"
 principal = {{ oid = "local" }}
 role = "contributor"
 scope = "{account}/local*"
+[[oauth.assignments]]
+principal = {{ oid = "local" }}
+role = "delegator"
+scope = "{account}"
+[[oauth.assignments]]
+principal = {{ oid = "writer" }}
+role = "delegator"
+scope = "{account}"
 """
 
 
@@ -167,3 +181,55 @@ def test_the_challenge_names_tenant_and_scope(connect, issuer):
     credential = StaticCredential(issuer.token("reader", exp=1), issuer.token("reader"))
     list(connect(credential, api_version="2020-12-06").list_tables())
     assert credential.asked[-1] == ((f"{AUDIENCE}/.default",), TENANT)
+
+
+class DelegationKey:
+    """A user delegation key, and the signatures of its holder. The official client has neither."""
+
+    def __init__(self, server, token, expiry=1, version="2025-07-05"):
+        address = urllib.parse.urlsplit(server.endpoint)
+        context = ssl.create_default_context(cafile=str(server.certificate))
+        connection = http.client.HTTPSConnection(address.hostname, address.port, timeout=20, context=context)
+        body = f"<KeyInfo><Start>{time_text(-1)}</Start><Expiry>{time_text(expiry)}</Expiry></KeyInfo>"
+        headers = {"Authorization": f"Bearer {token}", "x-ms-version": version, "Content-Type": "application/xml"}
+        connection.request("POST", f"/{ACCOUNT}/?restype=service&comp=userdelegationkey", body, headers)
+        response = connection.getresponse()
+        self.status, self.code, content = response.status, response.getheader("x-ms-error-code"), response.read()
+        connection.close()
+        self.fields = {element.tag: element.text for element in xml.etree.ElementTree.fromstring(content)}
+
+    def sign(self, table, permission, **fields):
+        names = {"skoid": "Oid", "sktid": "Tid", "skt": "Start", "ske": "Expiry", "sks": "Service", "skv": "Version"}
+        fields = {name: self.fields[f"Signed{tag}"] for name, tag in names.items()} | {
+            "sv": "2025-07-05", "tn": table, "sp": permission, "se": self.fields["SignedExpiry"], **fields,
+        }
+        fields["sig"] = signature(self.fields["Value"], delegated_string_to_sign(ACCOUNT, fields))
+        return AzureSasCredential(encode_token(fields))
+
+
+def test_signatures_with_a_user_delegation_key(connect, server, issuer, table):
+    key = DelegationKey(server, issuer.token("writer"))
+    assert key.status == 200
+    assert (key.fields["SignedOid"], key.fields["SignedService"]) == ("writer", "t")
+    client = connect(key.sign(table, "raud")).get_table_client(table)
+    client.create_entity(ENTITY)
+    client.upsert_entity({**ENTITY, "n": 2})
+    client.submit_transaction([("create", {"PartitionKey": "p", "RowKey": str(i)}) for i in range(3)])
+    assert [entity["n"] for entity in client.query_entities("n eq 2")] == [2]
+    reader = connect(key.sign(table, "r", spk="p", srk="1", epk="p", erk="2")).get_table_client(table)
+    assert [entity["RowKey"] for entity in reader.list_entities()] == ["1", "2"]
+    denied(reader.delete_entity, "p", "1")
+
+
+def test_a_signature_allows_no_more_than_its_maker_may_do(connect, server, issuer, table):
+    key = DelegationKey(server, issuer.token("local"))
+    denied(connect(key.sign(table, "raud")).get_table_client(table).get_entity, "p", "r")
+
+
+def test_who_gets_no_user_delegation_key(server, issuer):
+    refused = DelegationKey(server, issuer.token("reader"))
+    assert (refused.status, refused.code) == (403, "AuthorizationPermissionMismatch")
+    too_long = DelegationKey(server, issuer.token("writer"), expiry=24 * 8)
+    assert (too_long.status, too_long.code) == (400, "InvalidXmlNodeValue")
+    too_old = DelegationKey(server, issuer.token("writer"), version="2020-12-06")
+    assert (too_old.status, too_old.code) == (400, "InvalidQueryParameterValue")

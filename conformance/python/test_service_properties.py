@@ -16,7 +16,7 @@ from service_document import (
 from wire import NONE
 
 BAD_XML = "XML specified is not syntactically valid."
-BAD_NODE_VALUE = "The value provided for one of the XML nodes in the request body was not in the correct format."
+BAD_NODE_VALUE = "The value for one of the XML nodes is not in the correct format."
 METRICS = f"<Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>{retention(7)}"
 
 

@@ -48,6 +48,17 @@ pub enum Scope {
     },
     /// A bearer token: what the roles of its principal allow.
     Roles(RoleScope),
+    /// A user delegation SAS: entities of one table, as far as the delegator may reach them too.
+    Delegated {
+        /// The table, in any letter case.
+        table: Box<str>,
+        /// What may be done with the entities.
+        permissions: Permissions,
+        /// Which entities.
+        range: KeyRange,
+        /// The roles of the delegator; what they do not allow, the signature does not allow.
+        roles: RoleScope,
+    },
     /// A genuine credential that may not be used for this request at all.
     Nothing(Denial),
 }
@@ -72,6 +83,8 @@ pub enum Action<'a> {
     SetServiceProperties,
     /// Get Table Service Stats.
     GetServiceStats,
+    /// Get User Delegation Key, which needs a bearer token.
+    GetUserDelegationKey,
     /// Query Tables, or one entry of the list.
     QueryTables,
     /// Create Table.
@@ -175,10 +188,16 @@ impl Grant {
     /// Checks whether an action is allowed; the error is the first reason against it, in the order of 08 §9.
     pub fn check(&self, action: Action<'_>) -> Result<(), Denial> {
         match &self.scope {
+            // A delegation is one of a principal, and account keys have none.
+            Scope::Owner if action == Action::GetUserDelegationKey => Err(Denial::Operation),
             Scope::Owner => Ok(()),
             Scope::Table { table, permissions, range } => check_table(table, *permissions, range, action),
             Scope::Account { resources, permissions } => check_account(*resources, *permissions, action),
             Scope::Roles(roles) => check_roles(roles, action),
+            Scope::Delegated { table, permissions, range, roles } => {
+                check_table(table, *permissions, range, action)?;
+                check_roles(roles, action)
+            }
             Scope::Nothing(denial) => Err(*denial),
         }
     }
@@ -187,7 +206,7 @@ impl Grant {
     pub fn confine(&self, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
         match &self.scope {
             Scope::Owner | Scope::Account { .. } | Scope::Roles(_) => ranges,
-            Scope::Table { range: own, .. } => {
+            Scope::Table { range: own, .. } | Scope::Delegated { range: own, .. } => {
                 ranges.iter().map(|range| range.intersect(own)).filter(|range| !range.is_empty()).collect()
             }
             Scope::Nothing(_) => Vec::new(),
@@ -218,7 +237,9 @@ fn check_account(resources: ResourceTypes, permissions: Permissions, action: Act
         Action::QueryTables => (container, permissions.contains(Permissions::LIST)),
         Action::CreateTable => (container, permissions.intersects(Permissions::CREATE.union(Permissions::WRITE))),
         Action::DeleteTable { .. } => (container, permissions.contains(Permissions::DELETE)),
-        Action::GetPolicies { .. } | Action::SetPolicies { .. } => return Err(Denial::Operation),
+        Action::GetPolicies { .. } | Action::SetPolicies { .. } | Action::GetUserDelegationKey => {
+            return Err(Denial::Operation);
+        }
         Action::Entities { access, .. } => (object, permissions.contains(access.required_permissions())),
     };
     match (covers, permits) {
@@ -237,6 +258,7 @@ fn check_roles(roles: &RoleScope, action: Action<'_>) -> Result<(), Denial> {
     let (required, table) = match action {
         Action::GetServiceProperties | Action::GetServiceStats => (RequiredActions::READ_SERVICE, None),
         Action::SetServiceProperties => (RequiredActions::WRITE_SERVICE, None),
+        Action::GetUserDelegationKey => (RequiredActions::DELEGATE, None),
         Action::QueryTables => (RequiredActions::READ_TABLES, None),
         Action::CreateTable => (RequiredActions::CREATE_TABLE, None),
         Action::DeleteTable { table } => (RequiredActions::DELETE_TABLE, Some(table)),
@@ -266,7 +288,8 @@ mod tests {
         (EntityAccess::Upsert, "au"),
         (EntityAccess::Delete, "d"),
     ];
-    const OTHER_ACTIONS: [Action<'static>; 8] = [
+    const OTHER_ACTIONS: [Action<'static>; 9] = [
+        Action::GetUserDelegationKey,
         Action::GetServiceProperties,
         Action::SetServiceProperties,
         Action::GetServiceStats,
@@ -283,6 +306,14 @@ mod tests {
 
     fn on_table(letters: &str, range: KeyRange) -> Grant {
         grant(Scope::Table { table: "harvest".into(), permissions: Permissions::of_table(letters).unwrap(), range })
+    }
+
+    /// The same grant, signed with the key of a delegator who may do everything.
+    fn delegated(grant: Grant) -> Grant {
+        let Scope::Table { table, permissions, range } = grant.scope else { return grant };
+        let mut roles = RoleScope::of("someone".into());
+        roles.allow(None, crate::roles::DataActions::ALL);
+        Grant { scope: Scope::Delegated { table, permissions, range, roles }, ..grant }
     }
 
     fn on_account(resources: &str, letters: &str) -> Grant {
@@ -319,6 +350,26 @@ mod tests {
     }
 
     #[test]
+    fn a_delegated_sas_allows_what_its_letters_and_the_roles_of_the_delegator_both_allow() {
+        use crate::roles::DataActions;
+        for actions in [DataActions::NONE, DataActions::READER, DataActions::ADD_ENTITIES, DataActions::ALL] {
+            let mut roles = RoleScope::of("someone".into());
+            roles.allow(crate::roles::TablePattern::parse("harvest").as_ref(), actions);
+            for letters in ["", "r", "a", "raud"] {
+                let permissions = Permissions::of_table(letters).unwrap();
+                let (table, range) = (Box::from("harvest"), KeyRange::all());
+                let delegated =
+                    grant(Scope::Delegated { table, permissions, range: range.clone(), roles: roles.clone() });
+                let (sas, token) = (on_table(letters, range), grant(Scope::Roles(roles.clone())));
+                for action in OTHER_ACTIONS.into_iter().chain(ACCESSES.map(|(access, _)| entities(access))) {
+                    let both = sas.check(action).is_ok() && token.check(action).is_ok();
+                    assert_eq!(delegated.check(action).is_ok(), both, "{action:?} with '{letters}' and {actions:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_matrix_of_an_account_sas() {
         use Denial::{Operation, Permission, ResourceType};
         for (action, resources, letters) in [
@@ -347,14 +398,17 @@ mod tests {
                 }
             }
         }
-        assert_eq!(on_account("sco", "rwdlacu").check(Action::GetPolicies { table: "harvest" }), Err(Operation));
+        for action in [Action::GetPolicies { table: "harvest" }, Action::GetUserDelegationKey] {
+            assert_eq!(on_account("sco", "rwdlacu").check(action), Err(Operation), "{action:?}");
+        }
     }
 
     #[test]
     fn an_owner_may_do_everything_and_a_refused_credential_nothing() {
         let (owner, refused) = (grant(Scope::Owner), grant(Scope::Nothing(Denial::Protocol)));
         for action in OTHER_ACTIONS.into_iter().chain(ACCESSES.map(|(access, _)| entities(access))) {
-            assert_eq!(owner.check(action), Ok(()));
+            let is_for_principals = action == Action::GetUserDelegationKey;
+            assert_eq!(owner.check(action), if is_for_principals { Err(Denial::Operation) } else { Ok(()) });
             assert_eq!(refused.check(action), Err(Denial::Protocol));
         }
         assert!(refused.confine(vec![KeyRange::all()]).is_empty());
@@ -386,12 +440,14 @@ mod tests {
         #[test]
         fn a_key_range_confines_every_action(
             keys in (text(), text()), from in bound(), to in bound(), bits in 0usize..16, page in (text(), text()),
+            is_delegated: bool,
         ) {
             fn pair(bound: Option<&(String, Option<String>)>) -> Option<(&str, Option<&str>)> {
                 bound.map(|(partition, row)| (partition.as_str(), row.as_deref()))
             }
             let letters: String = "raud".chars().enumerate().filter(|(i, _)| bits >> i & 1 == 1).map(|(_, c)| c).collect();
             let grant = on_table(&letters, KeyRange::pairs(pair(from.as_ref()), pair(to.as_ref())));
+            let grant = if is_delegated { delegated(grant) } else { grant };
             let key = key(&keys.0, &keys.1);
             let inside = is_inside(&key, pair(from.as_ref()), pair(to.as_ref()));
             let (properties, condition) = (RecordBuilder::default, Condition::Any);

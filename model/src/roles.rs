@@ -64,9 +64,7 @@ impl DataActions {
     ///
     /// UNVERIFIED (09 §5): that it lists tables as well as entities.
     pub const READER: Self = Self::READ_TABLES.union(Self::READ_ENTITIES);
-    /// The role Storage Table Data Contributor.
-    ///
-    /// UNVERIFIED (09 §5): that it creates and deletes tables.
+    /// The role Storage Table Data Contributor (09 §5).
     pub const CONTRIBUTOR: Self = Self::READER
         .union(Self::WRITE_TABLES)
         .union(Self::DELETE_TABLES)
@@ -136,6 +134,8 @@ impl RequiredActions {
     pub const UPDATE: Self = Self(&[DataActions::WRITE_ENTITIES, DataActions::UPDATE_ENTITIES]);
     /// Delete Entity.
     pub const DELETE: Self = Self(&[DataActions::DELETE_ENTITIES]);
+    /// Get User Delegation Key.
+    pub const DELEGATE: Self = Self(&[DataActions::DELEGATE]);
 
     fn is_met_by(self, granted: DataActions) -> bool {
         self.0.iter().any(|set| granted.contains(*set))
@@ -201,7 +201,7 @@ impl RoleScope {
 mod tests {
     use super::*;
 
-    const ALL_REQUIRED: [RequiredActions; 12] = [
+    const ALL_REQUIRED: [RequiredActions; 13] = [
         RequiredActions::READ_SERVICE,
         RequiredActions::WRITE_SERVICE,
         RequiredActions::READ_TABLES,
@@ -214,6 +214,7 @@ mod tests {
         RequiredActions::UPSERT,
         RequiredActions::UPDATE,
         RequiredActions::DELETE,
+        RequiredActions::DELEGATE,
     ];
 
     fn on_account(actions: DataActions) -> RoleScope {
@@ -238,16 +239,16 @@ mod tests {
     fn what_each_role_allows() {
         let allowed =
             |actions| ALL_REQUIRED.map(|required| u8::from(on_account(actions).permits(required, Some("harvest"))));
-        assert_eq!(allowed(DataActions::NONE), [0; 12]);
-        assert_eq!(allowed(DataActions::DELEGATE), [0; 12]);
-        assert_eq!(allowed(DataActions::READER), [0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
-        assert_eq!(allowed(DataActions::CONTRIBUTOR), [0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1]);
-        assert_eq!(allowed(DataActions::ALL), [1; 12]);
-        assert_eq!(allowed(DataActions::ADD_ENTITIES), [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
-        assert_eq!(allowed(DataActions::UPDATE_ENTITIES), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
+        assert_eq!(allowed(DataActions::NONE), [0; 13]);
+        assert_eq!(allowed(DataActions::DELEGATE), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(allowed(DataActions::READER), [0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
+        assert_eq!(allowed(DataActions::CONTRIBUTOR), [0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 0]);
+        assert_eq!(allowed(DataActions::ALL), [1; 13]);
+        assert_eq!(allowed(DataActions::ADD_ENTITIES), [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+        assert_eq!(allowed(DataActions::UPDATE_ENTITIES), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0]);
         let both = DataActions::ADD_ENTITIES.union(DataActions::UPDATE_ENTITIES);
-        assert_eq!(allowed(both), [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0]);
-        assert_eq!(allowed(DataActions::WRITE_ENTITIES), [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0]);
+        assert_eq!(allowed(both), [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0]);
+        assert_eq!(allowed(DataActions::WRITE_ENTITIES), [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0]);
     }
 
     #[test]

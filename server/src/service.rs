@@ -200,7 +200,7 @@ impl<E: Engine> Service<E> {
         let version = incoming.version();
         let oauth = self.oauth.as_ref();
         context.challenge = oauth.and_then(OAuth::challenge).cloned();
-        let grant = authenticate(&*self.engine, accounts, oauth, incoming, &mut context.credential).await?;
+        let grant = authenticate(&*self.engine, accounts, oauth, context).await?;
         if accounts.has_well_known_key(&grant.account) {
             self.refuse_web_pages(context)?;
         }

@@ -25,30 +25,15 @@ fn read_identifier(identifier: &Element) -> Result<StoredAccessPolicy, Malformed
     if &*identifier.name != "SignedIdentifier" {
         return Err(MalformedXml);
     }
-    let [id, content] = fields(identifier, ["Id", "AccessPolicy"])?;
+    let [id, content] = identifier.children_by_name(["Id", "AccessPolicy"])?;
     let id = id.filter(|id| id.children.is_empty()).ok_or(MalformedXml)?;
     let mut policy = StoredAccessPolicy::new(&id.text).ok_or(MalformedXml)?;
     let Some(content) = content else { return Ok(policy) };
-    let [start, expiry, permission] = fields(content, ["Start", "Expiry", "Permission"])?;
+    let [start, expiry, permission] = content.children_by_name(["Start", "Expiry", "Permission"])?;
     policy.start = read_value(start, parse_time)?;
     policy.expiry = read_value(expiry, parse_time)?;
     policy.permissions = read_value(permission, Permissions::of_table)?;
     Ok(policy)
-}
-
-/// The children of an element by name; each may be there once, and no other.
-fn fields<'e, const N: usize>(
-    element: &'e Element,
-    names: [&str; N],
-) -> Result<[Option<&'e Element>; N], MalformedXml> {
-    let mut found = [None; N];
-    for child in &element.children {
-        let at = names.iter().position(|name| *name == &*child.name).ok_or(MalformedXml)?;
-        if found.get_mut(at).is_none_or(|slot| slot.replace(child).is_some()) {
-            return Err(MalformedXml);
-        }
-    }
-    Ok(found)
 }
 
 /// The value of an element; `None` if it has no text.

@@ -108,8 +108,8 @@ error_codes! {
     InvalidUri 400 "The requested URI does not represent any resource on the server."
     /// A malformed XML body.
     InvalidXmlDocument 400 "XML specified is not syntactically valid."
-    /// A value in an XML body that its element cannot have.
-    InvalidXmlNodeValue 400 "The value provided for one of the XML nodes in the request body was not in the correct format."
+    /// A value in an XML body that its element cannot have; the message is the one that users report (08 §11.1).
+    InvalidXmlNodeValue 400 "The value for one of the XML nodes is not in the correct format."
     /// JSON before version 2013-08-15 or with a data service version below 3.0.
     JsonFormatNotSupported 415 "JSON format is not supported."
     /// `odata=verbose`.
@@ -122,6 +122,8 @@ error_codes! {
     MethodNotAllowed 405 "The requested method is not allowed on the specified resource."
     /// A body without a length.
     MissingContentLengthHeader 411 "The Content-Length header was not specified."
+    /// An XML body without an element that the operation needs.
+    MissingRequiredXmlNode 400 "A required XML node was not specified in the request body."
     /// A query parameter that the operation needs.
     MissingRequiredQueryParameter 400 "A required query parameter was not specified for this request."
     /// A header that the operation needs.

@@ -1,7 +1,7 @@
 //! The wire protocol of the Table service: bytes to model and back, as pure functions.
 //!
 //! Server and client share this crate. It knows request targets, query options, filter text, JSON,
-//! Atom, batches, continuation tokens, signatures, policies, service properties, versions, media types, error codes and
+//! Atom, batches, continuation tokens, signatures, user delegation keys, policies, service properties, versions, media types, error codes and
 //! their bodies.
 //!
 //! It must not know sockets, HTTP libraries, storage or configuration.

@@ -32,6 +32,8 @@ pub struct QueryOptions<'a> {
     pub signature: Option<Cow<'a, str>>,
     /// `sv`: the version of a shared access signature.
     pub signed_version: Option<Cow<'a, str>>,
+    /// `sduoid`: the user to whom a shared access signature is bound.
+    pub signed_user: Option<Cow<'a, str>>,
     /// `api-version`: the version of a request with a shared access signature.
     pub api_version: Option<Cow<'a, str>>,
     top: Option<Cow<'a, str>>,
@@ -65,6 +67,7 @@ impl<'a> QueryOptions<'a> {
             "NextTableName" => &mut self.next_table_name,
             _ if name.eq_ignore_ascii_case("sig") => return set_field(&mut self.signature, value),
             _ if name.eq_ignore_ascii_case("sv") => return set_field(&mut self.signed_version, value),
+            _ if name.eq_ignore_ascii_case("sduoid") => return set_field(&mut self.signed_user, value),
             _ if name.eq_ignore_ascii_case("api-version") => &mut self.api_version,
             _ if name.eq_ignore_ascii_case("comp") => &mut self.comp,
             _ if name.eq_ignore_ascii_case("restype") => &mut self.restype,

@@ -40,6 +40,11 @@ impl AccountKey {
         STANDARD.encode(self.mac(text))
     }
 
+    /// Another key, made of this one and a text: the signature of the text, as a key.
+    pub fn derived(&self, text: &str) -> Self {
+        Self { keyed: Hmac::new_from_slice(&self.mac(text)).expect("HMAC takes keys of any length") }
+    }
+
     /// Whether a signature belongs to the text, in constant time.
     fn verifies(&self, text: &str, signature: &[u8; SIGNATURE_BYTES]) -> Choice {
         self.mac(text).ct_eq(signature)

@@ -37,6 +37,8 @@ impl Version {
     pub const ENCRYPTION_SCOPE: Self = Self::of(2020, 12, 6);
     /// Anonymous requests are challenged with 401.
     pub const CHALLENGE: Self = Self::of(2020, 12, 6);
+    /// User delegation keys, and signatures made with them.
+    pub const USER_DELEGATION: Self = Self::of(2025, 7, 5);
 
     const fn of(year: u16, month: u8, day: u8) -> Self {
         Self { year, month, day }
@@ -129,7 +131,7 @@ const KNOWN: &[Version] = &[
     Version::of(2024, 11, 4),
     Version::of(2025, 1, 5),
     Version::of(2025, 5, 5),
-    Version::of(2025, 7, 5),
+    Version::USER_DELEGATION,
     Version::of(2025, 11, 5),
     Version::of(2026, 2, 6),
     Version::of(2026, 4, 6),

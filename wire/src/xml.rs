@@ -82,6 +82,18 @@ impl Element {
         Self::root(open)
     }
 
+    /// The children by name; each may be there once, and no other.
+    pub fn children_by_name<const N: usize>(&self, names: [&str; N]) -> Result<[Option<&Self>; N], MalformedXml> {
+        let mut found = [None; N];
+        for child in &self.children {
+            let at = names.iter().position(|name| *name == &*child.name).ok_or(MalformedXml)?;
+            if found.get_mut(at).is_none_or(|slot| slot.replace(child).is_some()) {
+                return Err(MalformedXml);
+            }
+        }
+        Ok(found)
+    }
+
     /// The root element, with only white space around it.
     fn root(mut open: Vec<Self>) -> Result<Self, MalformedXml> {
         let mut frame = open.pop().filter(|_| open.is_empty()).ok_or(MalformedXml)?;

@@ -3,9 +3,9 @@
 //! Runs before the body is read, and before a response could show whether an account or a table exists.
 
 use super::oauth::OAuth;
-use super::{bearer, shared_access};
+use super::{bearer, delegation, shared_access};
 use crate::accounts::Accounts;
-use crate::request::{CredentialKind, Failure, IncomingRequest, Layer};
+use crate::request::{CredentialKind, Failure, IncomingRequest, Layer, RequestContext};
 use http::HeaderValue;
 use model::Grant;
 use model::limits::CLOCK_SKEW_SECONDS_MAX;
@@ -15,35 +15,42 @@ use store::Engine;
 use wire::ErrorCode;
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, parse_date};
 
-/// Checks the credential of a request and returns what it allows. Sets `kind`, whether the credential is valid or not.
+/// Checks the credential of a request and returns what it allows. Sets the kind of the credential, whether it is valid or
+/// not, and who asks for a user delegation key.
 ///
-/// UNVERIFIED (07 §2): that the header counts where the address carries a signature too.
+/// UNVERIFIED (07 §2): that the header counts where the address carries a signature too, unless that is bound to a user.
 pub(crate) async fn authenticate(
     engine: &impl Engine,
     accounts: &Accounts,
     oauth: Option<&OAuth>,
-    incoming: &IncomingRequest<'_>,
-    kind: &mut CredentialKind,
+    context: &mut RequestContext<'_>,
 ) -> Result<Grant, Failure> {
+    let incoming = context.incoming;
     let header = incoming.head.authorization;
     if let Some(oauth) = oauth
         && let Some(credential) = header.and_then(bearer::credential)
     {
-        *kind = CredentialKind::Bearer;
-        return bearer::authenticate(accounts, oauth, credential, incoming).await;
+        if incoming.is_bound_to_user() {
+            context.credential = CredentialKind::SharedAccessSignature;
+            return shared_access::authenticate(engine, accounts, Some(oauth), incoming).await;
+        }
+        context.credential = CredentialKind::Bearer;
+        let (token, grant) = bearer::authenticate(accounts, oauth, credential, incoming).await?;
+        context.delegator = delegation::delegator(accounts, oauth, &token, &grant.account, incoming);
+        return Ok(grant);
     }
     match header {
         // Without an issuer, Bearer is an unknown scheme.
         Some(header) => {
-            *kind = CredentialKind::SharedKey;
+            context.credential = CredentialKind::SharedKey;
             shared_key(accounts, incoming, header)
         }
         None if incoming.options.signature.is_some() => {
-            *kind = CredentialKind::SharedAccessSignature;
-            shared_access::authenticate(engine, accounts, incoming).await
+            context.credential = CredentialKind::SharedAccessSignature;
+            shared_access::authenticate(engine, accounts, oauth, incoming).await
         }
         None => {
-            *kind = CredentialKind::Anonymous;
+            context.credential = CredentialKind::Anonymous;
             Err(bearer::anonymous(oauth, incoming))
         }
     }

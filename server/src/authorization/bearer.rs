@@ -1,7 +1,7 @@
 //! Requests with `Authorization: Bearer`: the grant of a valid token, and the error for an invalid or missing one
 //! (specification 09 §1, §4).
 
-use super::oauth::{OAuth, TokenError};
+use super::oauth::{OAuth, TokenError, VerifiedToken};
 use crate::accounts::Accounts;
 use crate::request::{Failure, IncomingRequest, Layer};
 use http::HeaderValue;
@@ -16,28 +16,36 @@ pub(crate) fn credential(header: &HeaderValue) -> Option<&str> {
     scheme.eq_ignore_ascii_case("Bearer").then(|| rest.trim())
 }
 
-/// Checks the token of a request and returns what its principal may do.
-///
-/// UNVERIFIED (09 §9): that the date of the request is not checked.
+/// Checks the token of a request and returns it with what its principal may do.
 pub(crate) async fn authenticate(
     accounts: &Accounts,
     oauth: &OAuth,
     credential: &str,
     incoming: &IncomingRequest<'_>,
-) -> Result<Grant, Failure> {
+) -> Result<(VerifiedToken, Grant), Failure> {
+    let verified = verify(oauth, credential, incoming).await?;
+    // Checked after the token, so that only the owner of a valid token learns whether an account exists.
+    let account = incoming.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
+    let account = account.ok_or_else(|| Failure::authentication("there is no such account"))?;
+    let roles = oauth.roles(&verified, account);
+    debug!("a token was accepted for {account}: {}", roles.caller);
+    Ok((verified, Grant { account: account.clone(), scope: Scope::Roles(roles) }))
+}
+
+/// Checks the token of a request.
+///
+/// UNVERIFIED (09 §9): that the date of the request is not checked.
+pub(crate) async fn verify(
+    oauth: &OAuth,
+    credential: &str,
+    incoming: &IncomingRequest<'_>,
+) -> Result<VerifiedToken, Failure> {
     let token = token(credential).ok_or_else(malformed)?;
     if !incoming.connection.is_tls && !oauth.allows_plain_http() {
         return Err(Failure::authentication("Authentication scheme Bearer is not allowed with HTTP."));
     }
-    let account = incoming.target.account.as_ref();
-    let addressed = account.map_or("", |account| account.as_str());
-    let verified = oauth.verify(token, addressed, incoming.now).await.map_err(|error| refusal(error, incoming))?;
-    // Checked after the token, so that only the owner of a valid token learns whether an account exists.
-    let account = account.filter(|account| accounts.keys(account).is_some());
-    let account = account.ok_or_else(|| Failure::authentication("there is no such account"))?;
-    let roles = oauth.roles(&verified, account);
-    debug!("a token was accepted for {account}: {}", roles.caller);
-    Ok(Grant { account: account.clone(), scope: Scope::Roles(roles) })
+    let addressed = incoming.target.account.as_ref().map_or("", |account| account.as_str());
+    oauth.verify(token, addressed, incoming.now).await.map_err(|error| refusal(error, incoming))
 }
 
 /// The error for a request without any credential (07 §9), which says where to get a token if there is an issuer.

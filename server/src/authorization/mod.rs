@@ -8,6 +8,7 @@
 
 mod authentication;
 mod bearer;
+mod delegation;
 pub(crate) mod oauth;
 mod shared_access;
 pub(crate) mod web_page;
@@ -21,7 +22,10 @@ use wire::target::Resource;
 
 /// Checks that an operation that comes alone is allowed.
 pub(crate) fn authorize(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<(), Failure> {
-    check(grant, kind, resource).map_err(|denial| denied(grant, kind, denial))
+    check(grant, kind, resource).map_err(|denial| match denial {
+        Denial::Operation if kind == OperationKind::GetUserDelegationKey => Failure::needs_bearer(),
+        denial => denied(grant, kind, denial),
+    })
 }
 
 /// Checks that a part of a batch is allowed.
@@ -48,7 +52,7 @@ fn check(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<
 fn denied(grant: &Grant, kind: OperationKind, denial: Denial) -> Failure {
     let failure = Failure::denied(denial);
     match &grant.scope {
-        Scope::Roles(roles) => {
+        Scope::Roles(roles) | Scope::Delegated { roles, .. } => {
             failure.because(format!("{} on {} is denied to {}", kind.name(), grant.account, roles.caller))
         }
         Scope::Owner | Scope::Table { .. } | Scope::Account { .. } | Scope::Nothing(_) => failure,

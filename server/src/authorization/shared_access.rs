@@ -1,15 +1,19 @@
 //! Shared access signatures: credentials in the address of a request (specification 08).
 //!
-//! `wire::sas` checks them; this module supplies the account's keys, the table's policies, the time and the connection.
+//! `wire::sas` checks them; this module supplies the account's keys, the table's policies, the roles of a delegator, the time
+//! and the connection.
 
 use super::authentication::nobodys_keys;
+use super::delegation;
+use super::oauth::OAuth;
 use crate::accounts::Accounts;
 use crate::request::{Failure, IncomingRequest};
 use crate::telemetry::traces::step;
-use model::{AccountName, DateTime, Grant, StoredAccessPolicies, TableName};
+use model::{AccountName, DateTime, Grant, Scope, StoredAccessPolicies, TableName};
 use std::pin::pin;
 use store::{Engine, ReadError, TableKey};
-use wire::sas::{SasContext, verify};
+use wire::sas::{SasContext, verify_delegated};
+use wire::signing::AccountKey;
 
 /// Checks the token of a request and returns what it allows.
 ///
@@ -17,13 +21,15 @@ use wire::sas::{SasContext, verify};
 pub(crate) async fn authenticate(
     engine: &impl Engine,
     accounts: &Accounts,
+    oauth: Option<&OAuth>,
     incoming: &IncomingRequest<'_>,
 ) -> Result<Grant, Failure> {
     let account = incoming.target.account.as_ref();
     let keys = account.and_then(|account| accounts.keys(account));
     let name = account.map_or("", AccountName::as_str);
-    let sas = verify(incoming.raw_query, name, keys.unwrap_or(nobodys_keys()));
-    let (Ok(sas), Some(account), Some(_)) = (&sas, account, keys) else {
+    let tried: &[AccountKey] = keys.unwrap_or(nobodys_keys());
+    let sas = verify_delegated(incoming.raw_query, name, tried, |terms| delegation::keys(oauth, name, tried, terms));
+    let (Ok(sas), Some(account), Some(keys)) = (&sas, account, keys) else {
         return Err(Failure::authentication(match sas {
             Err(error) => error.to_string(),
             Ok(_) => "there is no such account".to_owned(),
@@ -38,7 +44,15 @@ pub(crate) async fn authenticate(
         source: incoming.connection.peer.ip(),
         is_https: incoming.connection.is_tls,
     };
-    let scope = sas.clone().scope(&policies, used).map_err(|error| Failure::authentication(error.to_string()))?;
+    let mut scope = sas.clone().scope(&policies, used).map_err(|error| Failure::authentication(error.to_string()))?;
+    if let Some((oauth, delegation)) = oauth.zip(sas.delegation()) {
+        let signer = delegation::signer(oauth, keys, delegation);
+        let signer = signer.ok_or_else(|| Failure::authentication("the signature has no principal"))?;
+        delegation::check_user(oauth, signer, delegation, incoming).await?;
+        if let Scope::Delegated { roles, .. } = &mut scope {
+            *roles = oauth.roles_by_id(signer, account);
+        }
+    }
     Ok(Grant { account: account.clone(), scope })
 }
 
@@ -56,12 +70,11 @@ async fn policies(engine: &impl Engine, account: &AccountName, table: &str) -> R
 mod tests {
     use super::*;
     use crate::request::ConnectionInfo;
+    use model::StoredAccessPolicy;
     use model::clock::SystemClock;
-    use model::{Scope, StoredAccessPolicy};
     use std::net::Ipv4Addr;
     use store::Memory;
     use wire::sas::{Fields, parse_time};
-    use wire::signing::AccountKey;
 
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
 
@@ -88,7 +101,7 @@ mod tests {
             http::Request::get(format!("{path}?{query}")).header("host", "127.0.0.1").body(()).unwrap().into_parts();
         let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
         let incoming = IncomingRequest::new(&parts, connection, crate::clock::instant(), &[]);
-        let grant = authenticate(engine, &accounts, &incoming).await;
+        let grant = authenticate(engine, &accounts, None, &incoming).await;
         grant.map(|grant| grant.scope).map_err(|failure| failure.source.unwrap().to_string())
     }
 

@@ -13,6 +13,7 @@ mod get_service_properties;
 mod get_service_stats;
 mod get_table;
 mod get_table_acl;
+mod get_user_delegation_key;
 mod insert_entity;
 mod query_entities;
 mod query_tables;

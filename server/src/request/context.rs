@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wire::negotiation::Preference;
+use wire::sas::user_delegation::Delegator;
 use wire::target::Resource;
 use wire::{ErrorCode, Format, Version};
 
@@ -26,6 +27,8 @@ pub(crate) struct RequestContext<'r> {
     /// The properties of the addressed account, if it has CORS rules, which every response follows.
     pub(crate) cors: Option<Arc<ServiceProperties>>,
     pub(crate) credential: CredentialKind,
+    /// The principal of the token and what its user delegation key is made of, if the request asks for one.
+    pub(crate) delegator: Option<Delegator>,
     /// Whether the credential is valid. What it allows is another matter.
     pub(crate) is_authenticated: bool,
     /// Where clients get tokens: the value of `WWW-Authenticate`.
@@ -59,6 +62,7 @@ impl<'r> RequestContext<'r> {
             client_request_id: echoed_request_id(incoming.head.client_request_id),
             cors: None,
             credential: CredentialKind::default(),
+            delegator: None,
             is_authenticated: false,
             challenge: None,
             version: None,

@@ -58,6 +58,14 @@ impl Failure {
         }
     }
 
+    /// The failure of an operation that only principals may ask for, with a credential that names none. The text is that of
+    /// the service for blobs.
+    ///
+    /// UNVERIFIED (08 §11.1): that signatures in the address get it as account keys do.
+    pub(crate) fn needs_bearer() -> Self {
+        Self::authentication("Only authentication scheme Bearer is supported")
+    }
+
     /// The same failure, with a reason for the log only.
     pub(crate) fn because(self, reason: impl Into<String>) -> Self {
         Self { source: Some(Box::new(Reason(reason.into()))), ..self }

@@ -63,7 +63,7 @@ impl<'r> IncomingRequest<'r> {
     /// (08 §10, which goes before 02 §7: no signature binds a request to its own version).
     pub(crate) fn version(&self) -> Result<Option<Version>, Failure> {
         let (head, options) = (&self.head, &self.options);
-        let is_signed = options.signature.is_some() && head.authorization.is_none();
+        let is_signed = options.signature.is_some() && (head.authorization.is_none() || self.is_bound_to_user());
         if let Some(text) = options.api_version.as_deref().filter(|_| is_signed) {
             let version = Version::parse(text).map(Some);
             return version.ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
@@ -76,11 +76,17 @@ impl<'r> IncomingRequest<'r> {
         version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))
     }
 
+    /// Whether the address has a signature that is bound to a user, so that the token in the header is not what allows the
+    /// request (08 §11).
+    pub(crate) fn is_bound_to_user(&self) -> bool {
+        self.options.signature.is_some() && self.options.signed_user.as_deref().is_some_and(|user| !user.is_empty())
+    }
+
     /// The signature or the principal of a token that granted this; `None` for the keys of the account.
     pub(crate) fn credential<'g>(&'g self, grant: &'g Grant) -> Option<&'g str> {
         match &grant.scope {
             Scope::Owner | Scope::Nothing(_) => None,
-            Scope::Table { .. } | Scope::Account { .. } => self.options.signature.as_deref(),
+            Scope::Table { .. } | Scope::Account { .. } | Scope::Delegated { .. } => self.options.signature.as_deref(),
             Scope::Roles(roles) => Some(&roles.caller),
         }
     }

@@ -27,6 +27,8 @@ pub(crate) enum Address {
     ServiceProperties,
     /// `/?restype=service&comp=stats`
     ServiceStats,
+    /// `/?restype=service&comp=userdelegationkey`
+    UserDelegationKey,
 }
 
 /// What a body holds.
@@ -169,6 +171,10 @@ macro_rules! operation_table {
             GetServiceStats "GetTableServiceStats" get_service_stats {
                 route: ["GET"] ServiceStats Any, action: |_| Some(Action::GetServiceStats), is_write: false,
                 request: Nothing, response: Xml, has_preference: false, unit: Request,
+            }
+            GetUserDelegationKey "GetUserDelegationKey" get_user_delegation_key {
+                route: ["POST"] UserDelegationKey Any, action: |_| Some(Action::GetUserDelegationKey), is_write: false,
+                request: Xml, response: Xml, has_preference: false, unit: Request,
             }
         }
     };
@@ -334,6 +340,7 @@ mod tests {
                 Address::Batch => "/$batch",
                 Address::ServiceProperties => "/?restype=service&comp=properties",
                 Address::ServiceStats => "/?restype=service&comp=stats",
+                Address::UserDelegationKey => "/?restype=service&comp=userdelegationkey",
             };
             let body = |payload| match payload {
                 PayloadKind::Nothing => "none",

@@ -42,9 +42,10 @@ pub(crate) fn route(
     }
     OperationKind::find(method, address, has_if_match).ok_or_else(|| {
         let code = match address {
-            Address::TablePolicies | Address::ServiceProperties | Address::ServiceStats => {
-                ErrorCode::UnsupportedHttpVerb
-            }
+            Address::TablePolicies
+            | Address::ServiceProperties
+            | Address::ServiceStats
+            | Address::UserDelegationKey => ErrorCode::UnsupportedHttpVerb,
             _ => ErrorCode::MethodNotAllowed,
         };
         code.into()
@@ -61,9 +62,11 @@ fn address(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -
     match (resource, restype, comp) {
         (Resource::Service, Some("service"), Some("properties")) => Ok(Address::ServiceProperties),
         (Resource::Service, Some("service"), Some("stats")) => Ok(Address::ServiceStats),
+        (Resource::Service, Some("service"), Some("userdelegationkey")) => Ok(Address::UserDelegationKey),
         // The OData service document.
         (Resource::Service, None, None) => Err(ErrorCode::NotImplemented),
-        (Resource::Service, Some("service"), None) | (Resource::Service, None, Some("properties" | "stats")) => {
+        (Resource::Service, Some("service"), None)
+        | (Resource::Service, None, Some("properties" | "stats" | "userdelegationkey")) => {
             Err(ErrorCode::MissingRequiredQueryParameter)
         }
         (Resource::Entities(_), _, Some("acl")) => Ok(Address::TablePolicies),
@@ -153,6 +156,9 @@ mod tests {
             ("POST", Some("service"), Some("properties"), Err(ErrorCode::UnsupportedHttpVerb)),
             ("HEAD", Some("service"), Some("stats"), Err(ErrorCode::UnsupportedHttpVerb)),
             ("PUT", Some("service"), Some("stats"), Err(ErrorCode::UnsupportedHttpVerb)),
+            ("POST", Some("service"), Some("userdelegationkey"), Ok("GetUserDelegationKey")),
+            ("GET", Some("service"), Some("userdelegationkey"), Err(ErrorCode::UnsupportedHttpVerb)),
+            ("POST", None, Some("userdelegationkey"), Err(ErrorCode::MissingRequiredQueryParameter)),
             ("GET", Some("service"), Some("acl"), Err(ErrorCode::InvalidQueryParameterValue)),
             ("GET", Some("account"), Some("properties"), Err(ErrorCode::InvalidQueryParameterValue)),
             ("GET", None, Some("properties"), Err(ErrorCode::MissingRequiredQueryParameter)),

@@ -1,8 +1,9 @@
-//! The fields of a token as texts, and the strings to sign that are made of them (specification 08 §1, §2, §8).
+//! The fields of a token as texts, and the strings to sign that are made of them (specification 08 §1, §2, §8, §11).
 //!
 //! This module must not know what the fields mean.
 
-use super::SasError;
+use super::user_delegation::KeyTerms;
+use super::{SasError, parse_time};
 use crate::query::pairs;
 use crate::signing::AccountKey;
 use crate::uri::{encode_component, form_decode, percent_decode};
@@ -44,8 +45,22 @@ pub struct Fields<'a> {
     pub resources: Cow<'a, str>,
     /// `ses`: the encryption scope, which means nothing to tables.
     pub encryption_scope: Cow<'a, str>,
-    /// `skoid`: the delegating user; present in a user delegation SAS only.
+    /// `skoid`: the delegator; this and the fields after it are those of a user delegation SAS.
     pub delegator: Cow<'a, str>,
+    /// `sktid`: the tenant of the delegator.
+    pub delegator_tenant: Cow<'a, str>,
+    /// `skt`: when the user delegation key begins.
+    pub key_start: Cow<'a, str>,
+    /// `ske`: when the user delegation key ends.
+    pub key_expiry: Cow<'a, str>,
+    /// `sks`: the service that the user delegation key is for.
+    pub key_service: Cow<'a, str>,
+    /// `skv`: the version that made the user delegation key.
+    pub key_version: Cow<'a, str>,
+    /// `skdutid`: the tenant of the user to whom the token is bound.
+    pub user_tenant: Cow<'a, str>,
+    /// `sduoid`: the user to whom the token is bound, whose bearer token the request must have too.
+    pub user: Cow<'a, str>,
     /// `sig`: the signature.
     pub signature: Cow<'a, str>,
 }
@@ -57,6 +72,8 @@ pub enum Kind {
     Table,
     /// For kinds of resources of the account.
     Account,
+    /// For the entities of one table, signed with a user delegation key.
+    UserDelegation,
 }
 
 impl<'a> Fields<'a> {
@@ -103,7 +120,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Every field with its name, in the order in which a token is written.
-    fn named(&mut self) -> [(&'static str, &mut Cow<'a, str>); 17] {
+    fn named(&mut self) -> [(&'static str, &mut Cow<'a, str>); 24] {
         [
             ("st", &mut self.start),
             ("se", &mut self.expiry),
@@ -121,13 +138,20 @@ impl<'a> Fields<'a> {
             ("epk", &mut self.end_partition),
             ("erk", &mut self.end_row),
             ("skoid", &mut self.delegator),
+            ("sktid", &mut self.delegator_tenant),
+            ("skt", &mut self.key_start),
+            ("ske", &mut self.key_expiry),
+            ("sks", &mut self.key_service),
+            ("skv", &mut self.key_version),
+            ("skdutid", &mut self.user_tenant),
+            ("sduoid", &mut self.user),
             ("sig", &mut self.signature),
         ]
     }
 
-    /// The kind of the token; `None` if nothing fits, as for a user delegation SAS, which this service does not have.
+    /// The kind of the token; `None` if nothing fits.
     ///
-    /// UNVERIFIED (08 §1): that a token with the marks of both kinds is an account SAS.
+    /// UNVERIFIED (08 §1): that a token with the marks of an account SAS and of another kind is an account SAS.
     pub fn kind(&self) -> Option<Kind> {
         if self.version.is_empty() || self.signature.is_empty() {
             return None;
@@ -135,6 +159,7 @@ impl<'a> Fields<'a> {
         match (self.services.is_empty(), self.resources.is_empty(), self.table.is_empty()) {
             (false, false, _) => Some(Kind::Account),
             (true, true, false) if self.delegator.is_empty() => Some(Kind::Table),
+            (true, true, false) => Some(Kind::UserDelegation),
             _ => None,
         }
     }
@@ -151,6 +176,7 @@ impl<'a> Fields<'a> {
         let oldest = match kind {
             Kind::Table => Version::TABLE_SAS,
             Kind::Account => Version::ACCOUNT_SAS,
+            Kind::UserDelegation => Version::USER_DELEGATION,
         };
         Version::parse(&self.version).filter(|version| *version >= oldest).ok_or(SasError::Field("sv"))
     }
@@ -162,6 +188,20 @@ impl<'a> Fields<'a> {
         Ok(match kind {
             Kind::Table => vec![self.table_string(account, version)],
             Kind::Account => self.account_strings(account, version),
+            Kind::UserDelegation => vec![self.delegated_string(account)],
+        })
+    }
+
+    /// What the user delegation key of the token is bound to; `None` if it has no interval.
+    pub(super) fn key_terms(&self) -> Option<KeyTerms<'a>> {
+        Some(KeyTerms {
+            delegator: self.delegator.clone(),
+            tenant: self.delegator_tenant.clone(),
+            start: parse_time(&self.key_start)?,
+            expiry: parse_time(&self.key_expiry)?,
+            service: self.key_service.clone(),
+            version: self.key_version.clone(),
+            delegated_tenant: self.user_tenant.clone(),
         })
     }
 
@@ -170,13 +210,44 @@ impl<'a> Fields<'a> {
     /// UNVERIFIED (08 §2): the form at 2012-02-12.
     fn table_string(&self, account: &str, version: Version) -> String {
         let prefix = if version >= Version::SERVICE_IN_SAS { "/table" } else { "" };
-        let resource = format!("{prefix}/{account}/{}", self.table.to_ascii_lowercase());
+        let resource = self.resource(prefix, account);
         let mut lines: Vec<&str> = vec![&self.permissions, &self.start, &self.expiry, &resource, &self.policy];
         if version >= Version::ACCOUNT_SAS {
             lines.extend([&*self.sources, &*self.protocols]);
         }
         lines.extend([&*self.version, &*self.start_partition, &*self.start_row, &*self.end_partition, &*self.end_row]);
         lines.join("\n")
+    }
+
+    /// The string to sign of a user delegation SAS (08 §11).
+    fn delegated_string(&self, account: &str) -> String {
+        let lines: [&str; 19] = [
+            &self.permissions,
+            &self.start,
+            &self.expiry,
+            &self.resource("/table", account),
+            &self.delegator,
+            &self.delegator_tenant,
+            &self.key_start,
+            &self.key_expiry,
+            &self.key_service,
+            &self.key_version,
+            &self.user_tenant,
+            &self.user,
+            &self.sources,
+            &self.protocols,
+            &self.version,
+            &self.start_partition,
+            &self.start_row,
+            &self.end_partition,
+            &self.end_row,
+        ];
+        lines.join("\n")
+    }
+
+    /// The canonicalized resource (08 §2.2).
+    fn resource(&self, prefix: &str, account: &str) -> String {
+        format!("{prefix}/{account}/{}", self.table.to_ascii_lowercase())
     }
 
     /// The strings to sign of an account SAS (08 §8), the documented one first.
@@ -204,7 +275,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Signs the fields and writes the token, the query string of an address.
+    /// Signs the fields with a key of the account, or a user delegation key, and writes the token, the query string of an
+    /// address.
     pub fn sign(mut self, account: &str, key: &AccountKey) -> Result<String, SasError> {
         self.refuse_control_characters()?;
         // A token without a signature has no kind.

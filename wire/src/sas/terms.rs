@@ -2,9 +2,11 @@
 //!
 //! This module must not know signatures.
 
+use super::user_delegation::KeyTerms;
 use super::{Fields, Kind, SasError};
 use crate::version::Version;
 use model::grant::ResourceTypes;
+use model::roles::RoleScope;
 use model::{DateTime, Denial, KeyRange, Permissions, Scope, StoredAccessPolicies};
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -16,7 +18,7 @@ pub struct Sas<'a> {
     coverage: Coverage<'a>,
 }
 
-/// The terms that tokens of both kinds have.
+/// The terms that tokens of all kinds have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Terms {
     start: Option<DateTime>,
@@ -31,6 +33,18 @@ struct Terms {
 enum Coverage<'a> {
     Table { table: Cow<'a, str>, policy: Cow<'a, str>, range: KeyRange },
     Account { covers_tables: bool, resources: ResourceTypes },
+    Delegated { table: Cow<'a, str>, range: KeyRange, delegation: Delegation<'a> },
+}
+
+/// What a user delegation SAS says about its key, and about the user to whom it is bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delegation<'a> {
+    /// What the key is bound to.
+    pub key: KeyTerms<'a>,
+    /// The index of the key that made the signature, among those that were made for its terms.
+    pub signer: usize,
+    /// The user whose bearer token the request must have too; empty if anybody may use the signature.
+    pub user: Cow<'a, str>,
 }
 
 /// When, from where and over which protocol a token is used.
@@ -53,7 +67,7 @@ struct AddressRange {
 
 impl<'a> Sas<'a> {
     /// Interprets the fields of a token.
-    pub(super) fn read(fields: Fields<'a>) -> Result<Self, SasError> {
+    pub(super) fn read(fields: Fields<'a>, signer: usize) -> Result<Self, SasError> {
         let kind = fields.kind().ok_or(SasError::Kind)?;
         let version = fields.signed_version(kind)?;
         // Older versions do not sign these two, so they may have been added by anyone.
@@ -61,7 +75,7 @@ impl<'a> Sas<'a> {
             return Err(SasError::Field(if fields.sources.is_empty() { "spr" } else { "sip" }));
         }
         let permissions = match kind {
-            Kind::Table => Permissions::of_table,
+            Kind::Table | Kind::UserDelegation => Permissions::of_table,
             Kind::Account => Permissions::of_account,
         };
         let terms = Terms {
@@ -84,6 +98,16 @@ impl<'a> Sas<'a> {
                 let resources = ResourceTypes { service: has('s'), container: has('c'), object: has('o') };
                 Coverage::Account { covers_tables, resources }
             }
+            Kind::UserDelegation => {
+                refuse_policy(&fields)?;
+                let range = key_range(&fields)?;
+                let key = fields.key_terms().ok_or(SasError::Field("ske"))?;
+                Coverage::Delegated {
+                    table: fields.table,
+                    range,
+                    delegation: Delegation { key, signer, user: fields.user },
+                }
+            }
         };
         Ok(Self { terms, coverage })
     }
@@ -96,7 +120,17 @@ impl<'a> Sas<'a> {
         }
     }
 
+    /// The delegation, if the token is a user delegation SAS.
+    pub fn delegation(&self) -> Option<&Delegation<'a>> {
+        match &self.coverage {
+            Coverage::Delegated { delegation, .. } => Some(delegation),
+            Coverage::Table { .. } | Coverage::Account { .. } => None,
+        }
+    }
+
     /// What the token allows in this context, with the policies of its table.
+    ///
+    /// The scope of a user delegation SAS has no roles yet, so it allows nothing until it gets those of the delegator.
     ///
     /// A genuine token that may not be used in this context allows nothing; the scope has the reason.
     pub fn scope(mut self, policies: &StoredAccessPolicies, used: SasContext) -> Result<Scope, SasError> {
@@ -112,6 +146,9 @@ impl<'a> Sas<'a> {
         let expiry = expiry.ok_or(SasError::Missing("se"))?;
         let permissions = permissions.ok_or(SasError::Missing("sp"))?;
         check_time(start, expiry, used.now)?;
+        if let Coverage::Delegated { delegation, .. } = &self.coverage {
+            check_key_time(&delegation.key, used.now)?;
+        }
         if sources.is_some_and(|sources| !sources.hold(used.source)) {
             return Ok(Scope::Nothing(Denial::Source(used.source.to_canonical())));
         }
@@ -122,6 +159,9 @@ impl<'a> Sas<'a> {
             Coverage::Table { table, range, .. } => Scope::Table { table: table.into(), permissions, range },
             Coverage::Account { covers_tables: false, .. } => Scope::Nothing(Denial::Service),
             Coverage::Account { resources, .. } => Scope::Account { resources, permissions },
+            Coverage::Delegated { table, range, .. } => {
+                Scope::Delegated { table: table.into(), permissions, range, roles: RoleScope::default() }
+            }
         })
     }
 }
@@ -150,6 +190,17 @@ fn check_time(start: Option<DateTime>, expiry: DateTime, now: DateTime) -> Resul
     Err(SasError::Time { start, expiry: expiry.to_string(), now: now.to_string() })
 }
 
+/// Checks the interval of a user delegation key; both ends are included, as those of a token are.
+///
+/// UNVERIFIED (08 §11): that they are.
+fn check_key_time(key: &KeyTerms<'_>, now: DateTime) -> Result<(), SasError> {
+    if key.start <= now && now <= key.expiry {
+        return Ok(());
+    }
+    let (start, expiry) = (key.start.to_string(), key.expiry.to_string());
+    Err(SasError::KeyTime { start, expiry, now: now.to_string() })
+}
+
 /// The key range of a table SAS (08 §6).
 ///
 /// UNVERIFIED (08 §6): the code for a row key without its partition key.
@@ -170,13 +221,16 @@ fn key_range(fields: &Fields<'_>) -> Result<KeyRange, SasError> {
     Ok(KeyRange::pairs(from, to))
 }
 
-/// Fields that an account SAS cannot have.
+/// Refuses the id of a policy where the kind of the token has none.
 ///
-/// UNVERIFIED (08 §7): that an account SAS with the id of a policy is refused.
+/// UNVERIFIED (08 §7): that the service refuses such a token, instead of ignoring the id.
+fn refuse_policy(fields: &Fields<'_>) -> Result<(), SasError> {
+    if fields.policy.is_empty() { Ok(()) } else { Err(SasError::Field("si")) }
+}
+
+/// Fields that an account SAS cannot have.
 fn refuse_in_account_sas(fields: &Fields<'_>, version: Version) -> Result<(), SasError> {
-    if !fields.policy.is_empty() {
-        return Err(SasError::Field("si"));
-    }
+    refuse_policy(fields)?;
     if version < Version::ENCRYPTION_SCOPE && !fields.encryption_scope.is_empty() {
         return Err(SasError::Field("ses"));
     }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::uri::encode_component;
 use model::grant::ResourceTypes;
+use model::roles::RoleScope;
 use model::{DateTime, Denial, KeyRange, Permissions, Scope, StoredAccessPolicies, StoredAccessPolicy};
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -205,7 +206,9 @@ fn tokens_that_are_signed_and_wrong() {
         ("tn=t1t&sp=r&se=2032-01-01", SasError::Kind),
         ("sv=2019-02-02&sp=r&se=2032-01-01", SasError::Kind),
         ("sv=2019-02-02&tn=t1t&ss=t&sp=r&se=2032-01-01", SasError::Kind),
-        ("sv=2019-02-02&tn=t1t&skoid=x&sp=r&se=2032-01-01", SasError::Kind),
+        ("sv=2019-02-02&tn=t1t&skoid=x&sp=r&se=2032-01-01", SasError::Field("sv")),
+        ("sv=2025-05-05&tn=t1t&skoid=x&sp=r&se=2032-01-01", SasError::Field("sv")),
+        ("sv=2025-07-05&skoid=x&sp=r&se=2032-01-01", SasError::Kind),
         ("sv=2009-09-19&tn=t1t&sp=r&se=2032-01-01", SasError::Field("sv")),
         ("sv=2013-01-01&tn=t1t&sp=r&se=2032-01-01", SasError::Field("sv")),
         ("sv=2014-02-14&ss=t&srt=o&sp=r&se=2032-01-01", SasError::Field("sv")),
@@ -315,8 +318,8 @@ fn addresses_and_protocols() {
 
 proptest! {
     #[test]
-    fn no_query_string_causes_a_panic(query in "((sv|tn|sig|ss|srt|sp|se|spk|sip|x)=(2019-02-02|[%+a-zé0-9]{0,6})&?){0,8}") {
-        let _ = verify(&query, ACCOUNT, &keys());
+    fn no_query_string_causes_a_panic(query in "((sv|tn|sig|ss|srt|sp|se|spk|sip|skoid|skt|ske|x)=(2019-02-02|2025-07-05|[%+a-zé0-9]{0,6})&?){0,10}") {
+        let _ = verify_delegated(&query, ACCOUNT, &keys(), |_| keys().to_vec());
     }
 
     #[test]
@@ -365,8 +368,10 @@ fn one_signature_is_not_for_two_ranges() {
 
 #[test]
 fn control_characters_are_refused_in_every_field() {
-    let names =
-        ["st", "se", "sp", "sip", "spr", "sv", "ss", "srt", "ses", "si", "tn", "spk", "srk", "epk", "erk", "skoid"];
+    let names = [
+        "st", "se", "sp", "sip", "spr", "sv", "ss", "srt", "ses", "si", "tn", "spk", "srk", "epk", "erk", "skoid",
+        "sktid", "skt", "ske", "sks", "skv", "skdutid", "sduoid",
+    ];
     for name in names {
         for escaped in ["%00", "%09", "%0A", "%0d", "%1f", "%7F", "%C2%80", "%C2%9f"] {
             let query = format!("{name}=a{escaped}b&sig=x");
@@ -378,4 +383,118 @@ fn control_characters_are_refused_in_every_field() {
     // A separator of lines in texts is none in a string to sign.
     let shown = token("sv=2019-02-02&tn=Harvest&sp=r&se=2031-04-01&spk=a%E2%80%A8b");
     assert!(verify(&shown, ACCOUNT, &keys()).is_ok());
+}
+
+/// S12 of 08 §13: a user delegation SAS, whose key is the bytes 0x00 to 0x3F.
+const DELEGATED: &str = "sp=ra&st=2031-03-01T00:00:00Z&se=2031-03-02T00:00:00Z&spr=https&sv=2025-07-05&tn=Harvest&spk=north&epk=north&skoid=11111111-2222-3333-4444-555555555555&sktid=66666666-7777-8888-9999-000000000000&skt=2031-03-01T00:00:00Z&ske=2031-03-02T00:00:00Z&sks=t&skv=2025-07-05&sig=5mun6BZ0iq7aJbhKJ7CeNJnQ%2BmTU6pEQP5nsKbW4IfQ=";
+
+/// Verifies a token for which the account has two keys, of which the second is that of S12.
+fn delegated(query: &str) -> Result<Sas<'_>, SasError> {
+    verify_delegated(query, ACCOUNT, &[], |_| keys().to_vec())
+}
+
+/// Makes a token of fields that are given as a query string, with the key of S12 and its terms.
+fn delegated_token(fields: &str) -> String {
+    let terms = "sv=2025-07-05&tn=Harvest&skoid=o&sktid=t&skt=2031-03-01&ske=2031-03-02&sks=t&skv=2025-07-05";
+    token(&format!("{fields}&{terms}"))
+}
+
+fn delegated_scope(fields: &str, now: &str) -> Result<Scope, SasError> {
+    delegated(&delegated_token(fields))?.scope(&StoredAccessPolicies::default(), used(now))
+}
+
+#[test]
+fn a_user_delegation_sas() {
+    let (fields, _) = Fields::parse(DELEGATED, true).unwrap();
+    let text = "ra\n2031-03-01T00:00:00Z\n2031-03-02T00:00:00Z\n/table/orchardacct/harvest\n\
+        11111111-2222-3333-4444-555555555555\n66666666-7777-8888-9999-000000000000\n2031-03-01T00:00:00Z\n\
+        2031-03-02T00:00:00Z\nt\n2025-07-05\n\n\n\nhttps\n2025-07-05\nnorth\n\nnorth\n";
+    assert_eq!(fields.strings_to_sign(ACCOUNT).unwrap(), [text]);
+    let made = fields.sign(ACCOUNT, &keys()[1]).unwrap();
+    assert_eq!(Fields::parse(&made, true), Fields::parse(DELEGATED, true));
+    let sas = delegated(DELEGATED).unwrap();
+    let delegation = sas.delegation().unwrap();
+    assert_eq!((delegation.signer, &*delegation.user), (1, ""));
+    assert_eq!(delegation.key.delegator, "11111111-2222-3333-4444-555555555555");
+    let used = SasContext { is_https: true, ..used("2031-03-01T06:30:00Z") };
+    let range = KeyRange::pairs(Some(("north", None)), Some(("north", None)));
+    let permissions = Permissions::of_table("ra").unwrap();
+    let expected = Scope::Delegated { table: "Harvest".into(), permissions, range, roles: RoleScope::default() };
+    assert_eq!(sas.scope(&StoredAccessPolicies::default(), used), Ok(expected));
+}
+
+#[test]
+fn keys_sign_tokens_of_their_own_kinds() {
+    assert!(verify(DELEGATED, ACCOUNT, &keys()).is_err(), "an account key signs no user delegation SAS");
+    for (name, token, _) in WORKED_EXAMPLES {
+        assert!(delegated(token).is_err(), "{name}: a user delegation key signs nothing else");
+        assert!(verify_delegated(token, ACCOUNT, &keys(), |_| Vec::new()).unwrap().delegation().is_none(), "{name}");
+    }
+}
+
+#[test]
+fn every_changed_or_added_field_of_a_user_delegation_sas_is_noticed() {
+    for pair in DELEGATED.split('&') {
+        let changed = DELEGATED.replacen(pair, &pair.replacen('=', "=1", 1), 1);
+        assert!(delegated(&changed).is_err(), "{pair}");
+        let removed = DELEGATED.replacen(pair, "x=y", 1);
+        assert!(delegated(&removed).is_err(), "without {pair}");
+    }
+    for added in ["srk=a", "erk=a", "sip=203.0.113.5", "skdutid=t", "sduoid=u"] {
+        assert!(delegated(&format!("{DELEGATED}&{added}")).is_err(), "{added}");
+    }
+}
+
+/// The server makes the key of these, so each must reach it, and times by their value.
+#[test]
+fn the_terms_of_a_key_are_those_of_the_token() {
+    let seen = std::cell::RefCell::new(Vec::new());
+    let fields = "sp=r&se=2031-03-02&skdutid=d&skt=2031-03-01T01:00%2B01:00";
+    let token = delegated_token(fields);
+    let verified = verify_delegated(&token, ACCOUNT, &[], |terms| {
+        seen.borrow_mut().push(format!("{terms:?}"));
+        keys().to_vec()
+    });
+    let expected = KeyTerms {
+        delegator: "o".into(),
+        tenant: "t".into(),
+        start: parse_time("2031-03-01").unwrap(),
+        expiry: parse_time("2031-03-02").unwrap(),
+        service: "t".into(),
+        version: "2025-07-05".into(),
+        delegated_tenant: "d".into(),
+    };
+    assert_eq!(verified.unwrap().delegation().unwrap().key, expected);
+    assert_eq!(seen.into_inner(), [format!("{expected:?}")]);
+}
+
+#[test]
+fn a_user_delegation_sas_is_valid_while_it_and_its_key_are() {
+    let scope = |fields: &str, now: &str| delegated_scope(fields, now).map(drop);
+    assert_eq!(scope("sp=r&se=2032-01-01", "2031-03-02"), Ok(()));
+    let refused = scope("sp=r&se=2032-01-01", "2031-03-02T00:00:01Z").unwrap_err();
+    assert!(matches!(refused, SasError::KeyTime { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("Key expiry [2031-03-02T00:00:00Z]"), "{refused}");
+    assert!(matches!(scope("sp=r&se=2032-01-01", "2031-02-28"), Err(SasError::KeyTime { .. })));
+    assert!(matches!(scope("sp=r&se=2031-03-01T01:00Z", "2031-03-01T02:00Z"), Err(SasError::Time { .. })));
+    assert!(matches!(
+        scope("sp=r&se=2031-03-02&st=2031-03-01T03:00Z", "2031-03-01T02:00Z"),
+        Err(SasError::Time { .. })
+    ));
+    let now = "2031-03-01T06:30Z";
+    for (fields, expected) in [
+        ("sp=r", SasError::Missing("se")),
+        ("se=2032-01-01", SasError::Missing("sp")),
+        ("sp=rl&se=2032-01-01", SasError::Field("sp")),
+        ("sp=r&se=2032-01-01&srk=a", SasError::Field("srk")),
+        ("sp=r&se=2032-01-01&si=pol", SasError::Field("si")),
+    ] {
+        assert_eq!(scope(fields, now), Err(expected), "{fields}");
+    }
+    assert_eq!(delegated_scope("sp=r&se=2032-01-01&spr=https", now), Ok(Scope::Nothing(Denial::Protocol)));
+    let elsewhere = "203.0.113.5".parse().unwrap();
+    assert_eq!(
+        delegated_scope("sp=r&se=2032-01-01&sip=203.0.113.4", now),
+        Ok(Scope::Nothing(Denial::Source(elsewhere)))
+    );
 }

@@ -10,18 +10,18 @@ use test_support::TIMEOUT;
 use test_support::minting::{KeyPair, encode, header};
 
 const CHALLENGE: &str = "Bearer authorization_uri=https://login.example.net/66666666-7777-8888-9999-000000000000/oauth2/authorize resource_id=https://storage.azure.com";
-const NEW: &str = "2020-12-06";
+pub(super) const NEW: &str = "2020-12-06";
 const OLD: &str = "2019-02-02";
 
 /// A server that trusts two issuers, and principals with every kind of role.
-struct World {
-    server: Server,
-    issuer: Issuer,
-    other: Issuer,
-    rsa: KeyPair,
-    ec: KeyPair,
-    /// Kept, because the server looks at its files again.
-    _folder: Folder,
+pub(super) struct World {
+    pub(super) server: Server,
+    pub(super) issuer: Issuer,
+    pub(super) other: Issuer,
+    pub(super) rsa: KeyPair,
+    pub(super) ec: KeyPair,
+    /// Kept, because the server looks at its files again: `rowhouse.toml` and `accounts`.
+    pub(super) folder: Folder,
 }
 
 /// The switches of a section, and the issuers and assignments of all tests.
@@ -51,23 +51,34 @@ fn section(switches: &str, issuer: &Issuer, other: &Issuer) -> String {
         [oauth.issuers.role-claim]
         path = "realm.roles"
         scopes = ["orchard"]
-        values = {{ "tables.write" = "contributor" }}
-        {}{}{}{}{}
+        values = {{ "tables.write" = "contributor", "delegate" = "delegator" }}
+        {}{}{}{}{}{}{}{}
+        [[oauth.assignments]]
+        principal = {{ issuer = "{one}", sub = "subject" }}
+        role = "delegator"
+        scope = "orchard"
+        [[oauth.assignments]]
+        principal = {{ issuer = "{one}", sub = "subject" }}
+        role = "reader"
+        scope = "orchard"
         "#,
         assign("reader", "reader", "orchard"),
         assign("writer", "contributor", "orchard"),
         assign("owner", "owner", "orchard"),
         assign("local", "contributor", "orchard/harvest"),
         assign("appender", "appender", "orchard/harvest"),
+        assign("writer", "delegator", "orchard"),
+        assign("local", "delegator", "orchard"),
+        assign("keymaker", "Storage Table Delegator", "orchard"),
     )
 }
 
 impl World {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self::with("allow-bearer-over-plain-http = true", &[])
     }
 
-    fn with(switches: &str, arguments: &[&str]) -> Self {
+    pub(super) fn with(switches: &str, arguments: &[&str]) -> Self {
         let (rsa, ec) = (KeyPair::rsa("rsa-1"), KeyPair::p256("ec-1"));
         let (issuer, other) = (Issuer::start(&[&rsa]), Issuer::start(&[&ec]));
         let folder = Folder::new();
@@ -75,25 +86,25 @@ impl World {
         let accounts = folder.write("accounts", &account_file("orchard", &key(1), &key(2)));
         let fixed = ["--listen", "127.0.0.1:0", "--config", &config, "--accounts", &accounts, "--log", "debug"];
         let server = Server::start(&[&fixed[..], arguments].concat(), &[]);
-        Self { server, issuer, other, rsa, ec, _folder: folder }
+        Self { server, issuer, other, rsa, ec, folder }
     }
 
     /// A token of the first issuer for a principal, with some claims changed.
-    fn token(&self, oid: &str, change: &Value) -> String {
+    pub(super) fn token(&self, oid: &str, change: &Value) -> String {
         self.rsa.sign(&header("RS256", &self.rsa), &self.issuer.claims(oid, change))
     }
 
-    fn good(&self, oid: &str) -> String {
+    pub(super) fn good(&self, oid: &str) -> String {
         self.token(oid, &json!({}))
     }
 
-    fn send(&self, token: &str, version: &str, method: &str, path: &str, body: &str) -> Answer {
+    pub(super) fn send(&self, token: &str, version: &str, method: &str, path: &str, body: &str) -> Answer {
         let authorization = format!("Authorization: Bearer {token}\r\n");
         Client::plain(self.server.address).send_text(&request(&authorization, version, method, path, body))
     }
 
     /// The status and the code of the answer to a request with a token.
-    fn ask(&self, token: &str, method: &str, path: &str, body: &str) -> (u16, String) {
+    pub(super) fn ask(&self, token: &str, method: &str, path: &str, body: &str) -> (u16, String) {
         outcome(&self.send(token, NEW, method, path, body))
     }
 
@@ -101,7 +112,7 @@ impl World {
         self.ask(token, "GET", "/orchard/Tables", "")
     }
 
-    fn create_tables(&self) {
+    pub(super) fn create_tables(&self) {
         for table in ["harvest", "winter"] {
             let body = format!(r#"{{"TableName":"{table}"}}"#);
             assert_eq!(self.ask(&self.good("writer"), "POST", "/orchard/Tables", &body).0, 201);
@@ -109,8 +120,8 @@ impl World {
     }
 }
 
-fn request(authorization: &str, version: &str, method: &str, path: &str, body: &str) -> String {
-    let content_type = if path.ends_with("$batch") { "multipart/mixed; boundary=batch_b" } else { "application/json" };
+pub(super) fn request(authorization: &str, version: &str, method: &str, path: &str, body: &str) -> String {
+    let content_type = if path.contains("$batch") { "multipart/mixed; boundary=batch_b" } else { "application/json" };
     format!(
         "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-version: {version}\r\nAccept: application/json\r\n\
          {authorization}Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n{body}",
@@ -118,23 +129,23 @@ fn request(authorization: &str, version: &str, method: &str, path: &str, body: &
     )
 }
 
-fn outcome(answer: &Answer) -> (u16, String) {
+pub(super) fn outcome(answer: &Answer) -> (u16, String) {
     (answer.status, answer.header("x-ms-error-code").unwrap_or_default().to_owned())
 }
 
-fn refused() -> (u16, String) {
+pub(super) fn refused() -> (u16, String) {
     (401, "InvalidAuthenticationInfo".to_owned())
 }
 
-fn denied() -> (u16, String) {
+pub(super) fn denied() -> (u16, String) {
     (403, "AuthorizationPermissionMismatch".to_owned())
 }
 
-fn fine(status: u16) -> (u16, String) {
+pub(super) fn fine(status: u16) -> (u16, String) {
     (status, String::new())
 }
 
-const ENTITY: &str = "/orchard/harvest(PartitionKey='p',RowKey='r')";
+pub(super) const ENTITY: &str = "/orchard/harvest(PartitionKey='p',RowKey='r')";
 
 #[test]
 fn accepted_and_refused_tokens() {

@@ -3,6 +3,7 @@
 mod accounts;
 mod bearer;
 pub(crate) mod client;
+mod delegation;
 mod issuer;
 pub(crate) mod process;
 mod settings;

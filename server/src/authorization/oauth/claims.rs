@@ -6,6 +6,7 @@ use super::token_error::TokenError;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use wire::sas::user_delegation::SubjectClaim;
 
 /// The rules for an issuer's tokens besides the signature.
 #[derive(Debug, Clone)]
@@ -36,11 +37,29 @@ pub(crate) struct Claims {
 pub(crate) struct Principal {
     pub(crate) oid: Option<String>,
     pub(crate) sub: Option<String>,
+    /// The directory (`tid`).
+    pub(crate) tenant: Option<String>,
     pub(crate) client: Option<String>,
     pub(crate) groups: Vec<String>,
     pub(crate) roles: Vec<String>,
     /// The principal as text, for the log.
     pub(crate) description: Arc<str>,
+}
+
+impl Principal {
+    /// The claim that says who the principal is, and its value: `oid`, or `sub` in tokens without it (09 §6).
+    pub(crate) fn subject(&self) -> Option<(SubjectClaim, &str)> {
+        let oid = self.oid.as_deref().map(|oid| (SubjectClaim::Oid, oid));
+        oid.or_else(|| self.sub.as_deref().map(|sub| (SubjectClaim::Sub, sub)))
+    }
+
+    /// A principal of which no more is known than its id.
+    pub(crate) fn of_subject(claim: SubjectClaim, id: &str) -> Self {
+        match claim {
+            SubjectClaim::Oid => Self { oid: Some(id.to_owned()), ..Self::default() },
+            SubjectClaim::Sub => Self { sub: Some(id.to_owned()), ..Self::default() },
+        }
+    }
 }
 
 impl ClaimRules {
@@ -51,7 +70,8 @@ impl ClaimRules {
         let is_listed = |list: &[String], value: Option<&String>| {
             list.is_empty() || value.is_some_and(|value| list.iter().any(|listed| listed == value))
         };
-        if !is_listed(&self.directories, text("tid").as_ref()) {
+        let tenant = text("tid");
+        if !is_listed(&self.directories, tenant.as_ref()) {
             return Err(TokenError::Directory);
         }
         let client = text("appid").or_else(|| text("azp")).or_else(|| text("client_id"));
@@ -72,7 +92,7 @@ impl ClaimRules {
         let groups = if claims.contains_key("_claim_names") { Vec::new() } else { texts(claims.get("groups")) };
         let roles = texts(at_path(claims, &self.role_claim));
         let audiences = texts(claims.get("aud"));
-        let principal = Principal { oid, sub, client, groups, roles, description: description.into() };
+        let principal = Principal { oid, sub, tenant, client, groups, roles, description: description.into() };
         Ok(Claims { principal, audiences, expires })
     }
 

@@ -33,7 +33,7 @@ pub(crate) use token_error::TokenError;
 use crate::reload::{self, Files, Live};
 use anyhow::{Context, bail};
 use assignments::Assignments;
-use claims::Claims;
+use claims::{Claims, Principal};
 use fetch::IssuerClient;
 use http::HeaderValue;
 use jws::Jws;
@@ -46,6 +46,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use token_cache::{CachedToken, TokenCache, digest_of};
 use tracing::warn;
+use wire::sas::user_delegation::SubjectClaim;
 
 /// The issuers, their keys, and the roles of principals.
 pub(crate) struct OAuth {
@@ -68,6 +69,30 @@ struct Issuer {
 pub(crate) struct VerifiedToken {
     issuer: usize,
     claims: Arc<Claims>,
+}
+
+/// A principal by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Subject<'a> {
+    /// The index of the issuer in the configuration.
+    pub(crate) issuer: usize,
+    /// The claim that has the id.
+    pub(crate) claim: SubjectClaim,
+    pub(crate) id: &'a str,
+    pub(crate) tenant: &'a str,
+}
+
+/// The tenant of principals whose tokens name none. Clients expect a UUID.
+const NO_TENANT: &str = "00000000-0000-0000-0000-000000000000";
+
+impl VerifiedToken {
+    /// The principal of the token by its id.
+    pub(crate) fn subject(&self) -> Option<Subject<'_>> {
+        let principal = &self.claims.principal;
+        let (claim, id) = principal.subject()?;
+        let tenant = principal.tenant.as_deref().unwrap_or(NO_TENANT);
+        Some(Subject { issuer: self.issuer, claim, id, tenant })
+    }
 }
 
 impl fmt::Debug for OAuth {
@@ -150,11 +175,40 @@ impl OAuth {
 
     /// What the principal of a token may do on an account.
     pub(crate) fn roles(&self, verified: &VerifiedToken, account: &AccountName) -> RoleScope {
-        let principal = &verified.claims.principal;
+        self.roles_of(verified.issuer, &verified.claims.principal, account)
+    }
+
+    fn roles_of(&self, issuer: usize, principal: &Principal, account: &AccountName) -> RoleScope {
         let mut scope = RoleScope::of(Arc::clone(&principal.description));
-        self.assignments.allow(&mut scope, verified.issuer, principal, account);
-        self.live_assignments.current().allow(&mut scope, verified.issuer, principal, account);
+        self.assignments.allow(&mut scope, issuer, principal, account);
+        self.live_assignments.current().allow(&mut scope, issuer, principal, account);
         scope
+    }
+
+    /// What a principal may do on an account by its id alone: roles of groups, client applications and app roles are in no
+    /// signature, so they do not count.
+    pub(crate) fn roles_by_id(&self, subject: Subject<'_>, account: &AccountName) -> RoleScope {
+        let description =
+            format!("principal {:?} of {:?} by a user delegation key", subject.id, self.name(subject.issuer));
+        let principal =
+            Principal { description: description.into(), ..Principal::of_subject(subject.claim, subject.id) };
+        self.roles_of(subject.issuer, &principal, account)
+    }
+
+    /// The number of issuers; their indices are below it.
+    pub(crate) fn issuers(&self) -> usize {
+        self.issuers.len()
+    }
+
+    /// The first name of an issuer in the configuration.
+    pub(crate) fn name(&self, issuer: usize) -> &str {
+        self.issuers.get(issuer).and_then(|issuer| issuer.config.names.first()).map_or("", String::as_str)
+    }
+
+    /// Whether the configuration lists a tenant as one of the issuer's.
+    pub(crate) fn has_tenant(&self, issuer: usize, tenant: &str) -> bool {
+        let listed = self.issuers.get(issuer).map(|issuer| &issuer.config.rules.directories);
+        listed.is_some_and(|listed| listed.iter().any(|listed| listed == tenant))
     }
 
     /// Checks everything about a token that does not depend on the account.

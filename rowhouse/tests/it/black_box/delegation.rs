@@ -1,0 +1,464 @@
+//! User delegation keys, and the signatures that their holders make (specification 08 §11).
+
+use super::bearer::{ENTITY, NEW, World, denied, fine, outcome, refused, request};
+use super::client::{Answer, Client, account_file, key as account_key};
+use super::issuer::now;
+use super::process::{Folder, Server};
+use model::DateTime;
+use serde_json::json;
+use std::time::{Duration, UNIX_EPOCH};
+use test_support::minting::header;
+use wire::sas::Fields;
+use wire::signing::AccountKey;
+use wire::xml::Element;
+
+/// The oldest version that has user delegation.
+const VERSION: &str = "2025-07-05";
+const PATH: &str = "/orchard/?restype=service&comp=userdelegationkey";
+const TENANT: &str = "66666666-7777-8888-9999-000000000000";
+const ABROAD: &str = "77777777-7777-8888-9999-000000000000";
+
+/// A change of the fields of a signature.
+type Change = fn(&mut Fields<'static>);
+
+/// A user delegation key, as the server wrote it.
+struct Key(Element);
+
+impl Key {
+    fn text(&self, name: &str) -> &str {
+        self.0.children.iter().find(|child| &*child.name == name).map_or("", |child| &child.text)
+    }
+
+    /// A signature for the table `harvest` with this key, valid until the key ends, with some fields set by the caller.
+    fn sign(&self, permissions: &str, set: impl FnOnce(&mut Fields<'static>)) -> String {
+        let owned = |name: &str| self.text(name).to_owned().into();
+        let mut fields = Fields {
+            version: VERSION.into(),
+            table: "Harvest".into(),
+            permissions: permissions.to_owned().into(),
+            expiry: owned("SignedExpiry"),
+            delegator: owned("SignedOid"),
+            delegator_tenant: owned("SignedTid"),
+            key_start: owned("SignedStart"),
+            key_expiry: owned("SignedExpiry"),
+            key_service: owned("SignedService"),
+            key_version: owned("SignedVersion"),
+            user_tenant: owned("SignedDelegatedUserTid"),
+            ..Fields::default()
+        };
+        set(&mut fields);
+        fields.sign("orchard", &AccountKey::parse(self.text("Value")).unwrap()).unwrap()
+    }
+}
+
+/// A time in the form of the protocol, some seconds from now.
+fn time(seconds_from_now: i64) -> String {
+    let seconds = now().checked_add_signed(seconds_from_now).unwrap();
+    DateTime::from_system_time(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
+}
+
+fn key_info(more: &str) -> String {
+    format!("<KeyInfo><Start>{}</Start><Expiry>{}</Expiry>{more}</KeyInfo>", time(-900), time(3600))
+}
+
+fn key_of(answer: &Answer) -> Key {
+    assert_eq!(outcome(answer), fine(200), "{}", answer.body);
+    Key(Element::parse(answer.body.as_bytes()).unwrap())
+}
+
+/// A key for a principal of the first issuer.
+fn key_for(world: &World, oid: &str) -> Key {
+    let token = world.token(oid, &json!({ "tid": TENANT }));
+    key_of(&world.send(&token, VERSION, "POST", PATH, &key_info("")))
+}
+
+/// Sends a request that has a signature in its address and perhaps a token.
+fn send(server: &Server, token: Option<&str>, method: &str, path: &str, signature: &str, body: &str) -> (u16, String) {
+    let authorization = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
+    let path = format!("{path}{}{signature}", if path.contains('?') { '&' } else { '?' });
+    outcome(&Client::plain(server.address).send_text(&request(&authorization, NEW, method, &path, body)))
+}
+
+fn ask(world: &World, method: &str, path: &str, signature: &str, body: &str) -> (u16, String) {
+    send(&world.server, None, method, path, signature, body)
+}
+
+fn failed() -> (u16, String) {
+    (403, "AuthenticationFailed".to_owned())
+}
+
+fn bad(code: &str) -> (u16, String) {
+    (400, code.to_owned())
+}
+
+const INSERTED: &str = r#"{"PartitionKey":"p","RowKey":"r","n":1}"#;
+
+#[test]
+fn a_key_and_signatures_made_with_it() {
+    let world = World::start();
+    world.create_tables();
+    let key = key_for(&world, "writer");
+    for (name, expected) in
+        [("SignedOid", "writer"), ("SignedTid", TENANT), ("SignedService", "t"), ("SignedVersion", VERSION)]
+    {
+        assert_eq!(key.text(name), expected);
+    }
+    assert_eq!(key.text("SignedDelegatedUserTid"), "");
+    let all = key.sign("raud", |_| {});
+    assert_eq!(ask(&world, "POST", "/orchard/harvest", &all, INSERTED), fine(201));
+    assert_eq!(ask(&world, "GET", ENTITY, &all, ""), fine(200));
+    assert_eq!(ask(&world, "GET", "/orchard/HARVEST()?$top=1", &all, ""), fine(200));
+    assert_eq!(ask(&world, "PUT", ENTITY, &all, "{}"), fine(204));
+    // No more than its letters, its table and its range.
+    let read = key.sign("r", |_| {});
+    assert_eq!(ask(&world, "GET", ENTITY, &read, ""), fine(200));
+    assert_eq!(ask(&world, "PUT", ENTITY, &read, "{}"), denied());
+    let elsewhere = (403, "AuthorizationFailure".to_owned());
+    assert_eq!(ask(&world, "GET", "/orchard/winter()", &all, ""), elsewhere);
+    assert_eq!(ask(&world, "GET", "/orchard/Tables", &all, "").0, 403);
+    assert_eq!(ask(&world, "GET", "/orchard/harvest?comp=acl", &all, "").0, 403);
+    let other_range = key.sign("raud", |fields| fields.start_partition = "q".into());
+    assert_eq!(ask(&world, "GET", ENTITY, &other_range, ""), (404, "ResourceNotFound".into()));
+    assert_eq!(ask(&world, "PUT", ENTITY, &other_range, "{}"), elsewhere);
+    let delete = |signature: &str| request("If-Match: *\r\n", NEW, "DELETE", &format!("{ENTITY}?{signature}"), "");
+    let delete = |signature: &str| outcome(&Client::plain(world.server.address).send_text(&delete(signature)));
+    assert_eq!((delete(&read), delete(&all)), (denied(), fine(204)));
+}
+
+#[test]
+fn signatures_that_are_refused() {
+    let world = World::start();
+    world.create_tables();
+    let key = key_for(&world, "writer");
+    let get = |signature: &str| ask(&world, "GET", "/orchard/harvest()", signature, "");
+    let good = key.sign("r", |_| {});
+    assert_eq!(get(&good), fine(200));
+    for pair in good.split('&') {
+        let changed = good.replacen(pair, &pair.replacen('=', "=1", 1), 1);
+        assert_eq!(get(&changed), failed(), "{pair}");
+    }
+    for added in ["spk=a", "sduoid=u", "skdutid=t", "si=pol", "sp=raud"] {
+        let changed = format!("{added}&{good}");
+        assert_eq!(get(&changed), failed(), "{added}");
+    }
+    let wrong: [(&str, Change); 10] = [
+        ("expired", |fields| fields.expiry = time(-1).into()),
+        ("not yet valid", |fields| fields.start = time(600).into()),
+        ("a stored access policy", |fields| fields.policy = "pol".into()),
+        ("another principal", |fields| fields.delegator = "owner".into()),
+        ("another tenant", |fields| fields.delegator_tenant = ABROAD.into()),
+        ("an older start", |fields| fields.key_start = time(-7200).into()),
+        ("a later expiry", |fields| fields.key_expiry = time(7200).into()),
+        ("another service", |fields| fields.key_service = "q".into()),
+        ("another version", |fields| fields.key_version = "2026-02-06".into()),
+        ("another tenant of users", |fields| fields.user_tenant = ABROAD.into()),
+    ];
+    for (what, change) in wrong {
+        assert_eq!(get(&key.sign("r", change)), failed(), "{what}");
+    }
+    let https = key.sign("r", |fields| fields.protocols = "https".into());
+    assert_eq!(get(&https), (403, "AuthorizationProtocolMismatch".into()));
+    let address = key.sign("r", |fields| fields.sources = "203.0.113.4".into());
+    assert_eq!(get(&address), (403, "AuthorizationSourceIPMismatch".into()));
+    // The same terms, signed with a key of the account.
+    let mut fields = Fields::default();
+    key.sign("r", |made| fields = made.clone());
+    let by_account_key = fields.sign("orchard", &AccountKey::parse(&account_key(1)).unwrap()).unwrap();
+    assert_eq!(get(&by_account_key), failed());
+}
+
+#[test]
+fn who_gets_a_key() {
+    let world = World::start();
+    let get = |oid: &str| world.send(&world.good(oid), VERSION, "POST", PATH, &key_info(""));
+    for oid in ["writer", "local", "keymaker", "owner"] {
+        let key = key_of(&get(oid));
+        assert_eq!((key.text("SignedOid"), key.text("SignedTid")), (oid, "00000000-0000-0000-0000-000000000000"));
+    }
+    for oid in ["reader", "appender", "nobody"] {
+        assert_eq!(outcome(&get(oid)), denied(), "{oid}");
+    }
+    // An address without a slash, and a token without an object id.
+    let path = "/orchard?restype=service&comp=userdelegationkey";
+    assert_eq!(world.send(&world.good("owner"), VERSION, "POST", path, &key_info("")).status, 200);
+    let pathless = world.token("owner", &json!({ "oid": null }));
+    assert_eq!(outcome(&world.send(&pathless, VERSION, "POST", PATH, &key_info(""))), denied());
+    // Nothing but a token will do.
+    let plain = |authorization: &str, path: &str| {
+        let text = request(authorization, VERSION, "POST", path, &key_info(""));
+        outcome(&Client::plain(world.server.address).send_text(&text))
+    };
+    assert_eq!(plain("", PATH), refused());
+    let fields = Fields {
+        version: "2019-02-02".into(),
+        services: "t".into(),
+        resources: "sco".into(),
+        permissions: "rwdlacu".into(),
+        expiry: time(600).into(),
+        ..Fields::default()
+    };
+    let sas = fields.sign("orchard", &AccountKey::parse(&account_key(1)).unwrap()).unwrap();
+    assert_eq!(plain("", &format!("{PATH}&{sas}")), failed());
+    let by_key = shared_key_request(&key_info(""));
+    let answer = Client::plain(world.server.address).send_text(&by_key);
+    assert_eq!(outcome(&answer), failed());
+    world.server.wait_for_log(0, "Only authentication scheme Bearer is supported");
+}
+
+/// A request for a user delegation key that an account key signs.
+fn shared_key_request(body: &str) -> String {
+    use wire::signing::{Scheme, SignedRequest};
+    let date = httpdate::fmt_http_date(std::time::SystemTime::now());
+    let signed = SignedRequest {
+        method: "POST",
+        content_md5: "",
+        content_type: "application/json",
+        date: &date,
+        account: "orchard",
+        path: "/orchard/",
+        comp: Some("userdelegationkey"),
+    };
+    let signature = AccountKey::parse(&account_key(1)).unwrap().sign(&signed.string_to_sign(Scheme::SharedKeyLite));
+    let headers = format!("x-ms-date: {date}\r\nAuthorization: SharedKeyLite orchard:{signature}\r\n");
+    request(&headers, VERSION, "POST", PATH, body)
+}
+
+#[test]
+fn requests_for_a_key_that_are_refused() {
+    let world = World::start();
+    let token = world.good("owner");
+    let get = |version: &str, body: &str| world.send(&token, version, "POST", PATH, body);
+    for version in ["2020-12-06", "2025-05-05"] {
+        assert_eq!(outcome(&get(version, &key_info(""))), bad("InvalidQueryParameterValue"), "{version}");
+    }
+    assert_eq!(key_of(&get("2026-04-06", &key_info(""))).text("SignedVersion"), "2026-04-06");
+    let interval = |start: i64, expiry: i64| {
+        format!("<KeyInfo><Start>{}</Start><Expiry>{}</Expiry></KeyInfo>", time(start), time(expiry))
+    };
+    let week = 7 * 24 * 3600;
+    for (body, code) in [
+        (String::new(), "InvalidXmlDocument"),
+        ("<KeyInfo>".to_owned(), "InvalidXmlDocument"),
+        ("<Other/>".to_owned(), "InvalidXmlDocument"),
+        (format!("<KeyInfo><Start>{}</Start></KeyInfo>", time(0)), "MissingRequiredXmlNode"),
+        ("<KeyInfo><Expiry>tomorrow</Expiry></KeyInfo>".to_owned(), "InvalidXmlNodeValue"),
+        (interval(0, week + 3600), "InvalidXmlNodeValue"),
+        (interval(3600, 1800), "InvalidXmlNodeValue"),
+        (interval(-3600, -1800), "InvalidXmlNodeValue"),
+    ] {
+        let answer = get(VERSION, &body);
+        assert_eq!(outcome(&answer), bad(code), "{body}");
+        assert_eq!(answer.header("content-type"), Some("application/xml"));
+    }
+    let key = key_of(&get(VERSION, &interval(-900, week - 60)));
+    assert_eq!(key.text("Value").len(), 44, "the key has 32 bytes");
+    for method in ["GET", "PUT", "DELETE"] {
+        let answer = world.send(&token, VERSION, method, PATH, "");
+        assert_eq!(answer.header("x-ms-error-code"), Some("UnsupportedHttpVerb"), "{method}");
+    }
+}
+
+#[test]
+fn a_signature_allows_what_the_delegator_may_do() {
+    let world = World::start();
+    world.create_tables();
+    let read = |oid: &str, table: &str| {
+        let signature = key_for(&world, oid).sign("raud", |fields| fields.table = table.to_owned().into());
+        ask(&world, "GET", &format!("/orchard/{table}()"), &signature, "")
+    };
+    assert_eq!(read("writer", "winter"), fine(200));
+    assert_eq!(read("local", "harvest"), fine(200));
+    assert_eq!(read("local", "winter"), denied(), "the delegator has no role on this table");
+    assert_eq!(read("keymaker", "harvest"), denied(), "a key is no role");
+    world.server.wait_for_log(0, "QueryEntities on orchard is denied to principal \"keymaker\" of");
+    // The same id at another issuer is somebody else, whose roles are in tokens, and so not in signatures.
+    let claims = world.other.claims("writer", &json!({ "realm": { "roles": ["delegate", "tables.write"] } }));
+    let token = world.ec.sign(&header("ES256", &world.ec), &claims);
+    let key = key_of(&world.send(&token, VERSION, "POST", PATH, &key_info("")));
+    let signature = key.sign("r", |_| {});
+    assert_eq!(world.ask(&token, "GET", "/orchard/harvest()", "").0, 200);
+    assert_eq!(ask(&world, "GET", "/orchard/harvest()", &signature, ""), denied());
+}
+
+#[test]
+fn a_delegator_without_an_object_id_is_known_by_its_subject() {
+    let world = World::start();
+    world.create_tables();
+    let get = |token: &str| world.send(token, VERSION, "POST", PATH, &key_info(""));
+    let key = key_of(&get(&world.token("subject", &json!({ "oid": null }))));
+    assert_eq!(key.text("SignedOid"), "subject");
+    let signature = key.sign("raud", |_| {});
+    assert_eq!(ask(&world, "GET", "/orchard/harvest()", &signature, ""), fine(200));
+    assert_eq!(ask(&world, "PUT", ENTITY, &signature, "{}"), denied());
+    // A principal with this object id has another key, which the roles of the subject do not reach.
+    let other = world.token("subject", &json!({ "sub": "writer" }));
+    assert_eq!(outcome(&get(&other)), denied());
+}
+
+#[test]
+fn each_operation_of_a_batch_is_delegated() {
+    let world = World::start();
+    world.create_tables();
+    let batch = |table: &str| {
+        format!(
+            "--batch_b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\nContent-Type: application/http\r\n\
+             Content-Transfer-Encoding: binary\r\n\r\nPOST http://127.0.0.1/orchard/{table} HTTP/1.1\r\n\
+             Content-Type: application/json\r\nAccept: application/json\r\n\r\n{INSERTED}\r\n--c--\r\n--batch_b--\r\n"
+        )
+    };
+    let send = |signature: &str, table: &str| {
+        let text = request("", NEW, "POST", &format!("/orchard/$batch?{signature}"), &batch(table));
+        Client::plain(world.server.address).send_text(&text)
+    };
+    let local = key_for(&world, "local");
+    let both = |table: &'static str| local.sign("raud", move |fields| fields.table = table.into());
+    let answer = send(&both("winter"), "winter");
+    assert!(answer.body.contains("AuthorizationPermissionMismatch"), "{answer:?}");
+    let answer = send(&both("harvest"), "winter");
+    assert!(answer.body.contains("AuthorizationFailure"), "{answer:?}");
+    let answer = send(&both("harvest"), "harvest");
+    assert!(answer.body.contains("HTTP/1.1 201"), "{answer:?}");
+}
+
+#[test]
+fn a_role_that_is_taken_away_is_missing_from_signatures_that_exist() {
+    let folder = Folder::new();
+    let file = folder.write("roles.toml", "");
+    let world = World::with(&format!("allow-bearer-over-plain-http = true\nassignments-file = {file:?}"), &[]);
+    world.create_tables();
+    let assigned = |role: &str| {
+        let start = world.server.log().len();
+        let name = &world.issuer.name;
+        folder.replace(
+            "roles.toml",
+            &format!("[[assignments]]\nprincipal = {{ issuer = \"{name}\", oid = \"keymaker\" }}\nrole = \"{role}\"\nscope = \"orchard\"\n"),
+        );
+        world.server.wait_for_log(start, "role assignments: read again");
+    };
+    let signature = key_for(&world, "keymaker").sign("raud", |_| {});
+    let (read, write) =
+        (|| ask(&world, "GET", "/orchard/harvest()", &signature, ""), || ask(&world, "PUT", ENTITY, &signature, "{}"));
+    assert_eq!((read(), write()), (denied(), denied()));
+    assigned("contributor");
+    assert_eq!((read(), write()), (fine(200), fine(204)));
+    assigned("reader");
+    assert_eq!((read(), write()), (fine(200), denied()));
+    assigned("delegator");
+    assert_eq!((read(), write()), (denied(), denied()));
+}
+
+#[test]
+fn keys_end_with_the_account_key_that_they_are_made_of() {
+    let world = World::start();
+    world.create_tables();
+    let signature = key_for(&world, "writer").sign("r", |_| {});
+    let read = || ask(&world, "GET", "/orchard/harvest()", &signature, "");
+    let replaced = |first: u8, second: u8| {
+        let start = world.server.log().len();
+        world.folder.replace("accounts", &account_file("orchard", &account_key(first), &account_key(second)));
+        world.server.wait_for_log(start, "accounts: read again");
+    };
+    assert_eq!(read(), fine(200));
+    replaced(1, 3);
+    assert_eq!(read(), fine(200), "the second key signs no user delegation key");
+    replaced(4, 1);
+    assert_eq!(read(), fine(200), "the key is still one of the account's");
+    replaced(4, 5);
+    assert_eq!(read(), failed());
+    // Keys that are issued now are made of the new key.
+    let signature = key_for(&world, "writer").sign("r", |_| {});
+    assert_eq!(ask(&world, "GET", "/orchard/harvest()", &signature, ""), fine(200));
+}
+
+#[test]
+fn another_server_with_the_same_files_knows_the_key() {
+    let world = World::start();
+    let signature = key_for(&world, "writer").sign("r", |_| {});
+    let (config, accounts) = (world.folder.path("rowhouse.toml"), world.folder.path("accounts"));
+    let server = Server::start(&["--listen", "127.0.0.1:0", "--config", &config, "--accounts", &accounts], &[]);
+    // It has no tables, which shows only to those who may know.
+    let missing = (404, "TableNotFound".to_owned());
+    assert_eq!(send(&server, None, "GET", "/orchard/harvest()", &signature, ""), missing);
+    let other = key_for(&world, "writer").sign("r", |fields| fields.permissions = "ra".into()) + "x";
+    assert_eq!(send(&server, None, "GET", "/orchard/harvest()", &other, ""), failed());
+    let folder = Folder::new();
+    let without = folder.write("accounts", &account_file("orchard", &account_key(1), &account_key(2)));
+    let server = Server::start(&["--listen", "127.0.0.1:0", "--accounts", &without], &[]);
+    assert_eq!(send(&server, None, "GET", "/orchard/harvest()", &signature, ""), failed(), "nobody has roles here");
+}
+
+#[test]
+fn a_signature_that_is_bound_to_a_user_needs_the_users_token() {
+    let world = World::start();
+    world.create_tables();
+    let bound = key_for(&world, "writer").sign("r", |fields| fields.user = "guest".into());
+    let read = |token: Option<&str>| send(&world.server, token, "GET", "/orchard/harvest()", &bound, "");
+    let of = |oid: &str, change: serde_json::Value| world.token(oid, &change);
+    let guest = of("guest", json!({ "tid": TENANT }));
+    assert_eq!(world.ask(&guest, "GET", "/orchard/harvest()", ""), denied(), "the user has no role");
+    assert_eq!(read(Some(&guest)), fine(200));
+    assert_eq!(send(&world.server, Some(&guest), "PUT", ENTITY, &bound, "{}"), denied());
+    assert_eq!(read(None), failed());
+    for (what, token) in [
+        ("another user", of("writer", json!({ "tid": TENANT }))),
+        ("another tenant", of("guest", json!({ "tid": ABROAD }))),
+        ("no tenant", of("guest", json!({}))),
+        ("the id in another claim", of("guest", json!({ "tid": TENANT, "oid": null }))),
+    ] {
+        assert_eq!(read(Some(&token)), failed(), "{what}");
+    }
+    let stranger = world.ec.sign(&header("ES256", &world.ec), &world.other.claims("guest", &json!({ "tid": TENANT })));
+    assert_eq!(read(Some(&stranger)), failed(), "a user of another issuer");
+    assert_eq!(read(Some(&of("guest", json!({ "tid": TENANT, "exp": 1 })))), refused());
+    assert_eq!(read(Some("nonsense")), refused());
+    // The signature of nobody does not make a token more than it is.
+    let forged = bound.replace("sig=", "sig=A");
+    assert_eq!(send(&world.server, Some(&world.good("owner")), "GET", "/orchard/harvest()", &forged, ""), failed());
+    // A signature that is bound to nobody: the token counts.
+    let free = key_for(&world, "writer").sign("r", |_| {});
+    assert_eq!(send(&world.server, Some(&guest), "GET", "/orchard/harvest()", &free, ""), denied());
+}
+
+#[test]
+fn users_of_another_tenant_are_of_an_issuer_that_is_known_to_have_it() {
+    let world = World::start();
+    world.create_tables();
+    let token = world.token("writer", &json!({ "tid": TENANT }));
+    let body = key_info(&format!("<DelegatedUserTid>{ABROAD}</DelegatedUserTid>"));
+    let key = key_of(&world.send(&token, VERSION, "POST", PATH, &body));
+    assert_eq!(key.text("SignedDelegatedUserTid"), ABROAD);
+    let bound = key.sign("r", |fields| fields.user = "guest".into());
+    let sign = |tenant: &str| {
+        let claims = world.other.claims("guest", &json!({ "tid": tenant }));
+        world.ec.sign(&header("ES256", &world.ec), &claims)
+    };
+    let read = |server: &Server, token: &str| send(server, Some(token), "GET", "/orchard/harvest()", &bound, "");
+    assert_eq!(read(&world.server, &world.token("guest", &json!({ "tid": ABROAD }))), fine(200));
+    assert_eq!(read(&world.server, &world.token("guest", &json!({ "tid": TENANT }))), failed());
+    assert_eq!(read(&world.server, &sign(ABROAD)), failed(), "any issuer could write this tenant");
+    // Another server, whose configuration says that the tenant is that issuer's.
+    let config = std::fs::read_to_string(world.folder.path("rowhouse.toml")).unwrap();
+    let listed =
+        config.replace("algorithms = [\"ES256\"]", &format!("algorithms = [\"ES256\"]\ntenant-ids = [\"{ABROAD}\"]"));
+    assert_ne!(config, listed);
+    let config = world.folder.write("listed.toml", &listed);
+    let accounts = world.folder.path("accounts");
+    let server = Server::start(&["--listen", "127.0.0.1:0", "--config", &config, "--accounts", &accounts], &[]);
+    assert_eq!(read(&server, &sign(ABROAD)), (404, "TableNotFound".into()));
+    assert_eq!(read(&server, &sign(TENANT)), refused());
+}
+
+#[test]
+fn the_log_shows_no_key_and_no_signature() {
+    let world = World::start();
+    let key = key_for(&world, "keymaker");
+    let signature = key.sign("r", |_| {});
+    let (_, value) = signature.rsplit_once("sig=").unwrap();
+    assert_eq!(ask(&world, "GET", "/orchard/harvest()", &signature, ""), denied());
+    let wrong = signature.replace("sp=r", "sp=ra");
+    assert_eq!(ask(&world, "GET", "/orchard/harvest()", &wrong, ""), failed());
+    world.server.wait_for_log(0, "Signature did not match");
+    let log = world.server.log();
+    assert!(log.contains("GetUserDelegationKey"), "{log}");
+    assert!(!log.contains(key.text("Value")) && !log.contains(value), "{log}");
+}

@@ -1,0 +1,100 @@
+//! User delegation (specification 08 §11): who asks for a key, which keys may have made a signature, and whether the user is
+//! there to whom it is bound.
+//!
+//! Nothing is kept about the keys that were issued. A signature shows its principal and not the principal's issuer, so the
+//! keys that the principal of each issuer could have got are computed and tried.
+
+use super::bearer;
+use super::oauth::{OAuth, Subject, VerifiedToken};
+use crate::accounts::Accounts;
+use crate::request::{Failure, IncomingRequest};
+use model::AccountName;
+use wire::sas::Delegation;
+use wire::sas::user_delegation::{Delegator, KeyOwner, KeyTerms, SubjectClaim};
+use wire::signing::AccountKey;
+
+/// The principal of a token and what its user delegation key is made of; `None` if the request does not ask for one.
+///
+/// The key is made of the first key of the account.
+pub(crate) fn delegator(
+    accounts: &Accounts,
+    oauth: &OAuth,
+    token: &VerifiedToken,
+    account: &AccountName,
+    incoming: &IncomingRequest<'_>,
+) -> Option<Delegator> {
+    incoming.options.comp.as_deref().filter(|comp| *comp == "userdelegationkey")?;
+    let Subject { issuer, claim, id, tenant } = token.subject()?;
+    Some(Delegator {
+        account_key: accounts.keys(account)?.first()?.clone(),
+        account: account.clone(),
+        issuer: oauth.name(issuer).to_owned(),
+        claim,
+        id: id.to_owned(),
+        tenant: tenant.to_owned(),
+    })
+}
+
+/// The keys that an account has for these terms: for each issuer, for each claim that may have the id, for each key of the
+/// account.
+pub(crate) fn keys(
+    oauth: Option<&OAuth>,
+    account: &str,
+    account_keys: &[AccountKey],
+    terms: &KeyTerms<'_>,
+) -> Vec<AccountKey> {
+    let Some(oauth) = oauth else { return Vec::new() };
+    let owners = owners(oauth).map(|(issuer, claim)| KeyOwner { account, issuer: oauth.name(issuer), claim });
+    owners.flat_map(|owner| account_keys.iter().map(move |key| terms.key(key, owner))).collect()
+}
+
+/// The principal whose key made a signature.
+pub(crate) fn signer<'d>(
+    oauth: &OAuth,
+    account_keys: &[AccountKey],
+    delegation: &'d Delegation<'_>,
+) -> Option<Subject<'d>> {
+    let (issuer, claim) = owners(oauth).nth(delegation.signer.checked_div(account_keys.len())?)?;
+    let (id, tenant) = (&delegation.key.delegator, &delegation.key.tenant);
+    Some(Subject { issuer, claim, id, tenant })
+}
+
+/// The issuer and the claim of each principal with a given id.
+fn owners(oauth: &OAuth) -> impl Iterator<Item = (usize, SubjectClaim)> {
+    (0..oauth.issuers()).flat_map(|issuer| SubjectClaim::ALL.map(|claim| (issuer, claim)))
+}
+
+/// Checks that the user to whom a signature is bound has sent a token, if it is bound to one.
+///
+/// UNVERIFIED (08 §11.4): the codes where the token is missing, or is another user's; that the user needs no role.
+pub(crate) async fn check_user(
+    oauth: &OAuth,
+    signer: Subject<'_>,
+    delegation: &Delegation<'_>,
+    incoming: &IncomingRequest<'_>,
+) -> Result<(), Failure> {
+    if delegation.user.is_empty() {
+        return Ok(());
+    }
+    let credential = incoming.head.authorization.and_then(bearer::credential);
+    let credential = credential.ok_or_else(|| {
+        Failure::authentication("the signature is bound to a user, whose token the request does not have")
+    })?;
+    let token = bearer::verify(oauth, credential, incoming).await?;
+    if token.subject().is_some_and(|subject| is_bound_user(oauth, signer, delegation, subject)) {
+        return Ok(());
+    }
+    Err(Failure::authentication("the token is not that of the user to whom the signature is bound"))
+}
+
+/// Whether the principal of a token is the user to whom a signature is bound.
+///
+/// A user of another issuer is one only if the configuration says which tenants that issuer has: any issuer can write any
+/// tenant into its tokens. The service, too, has users of other tenants only where the account allows it.
+fn is_bound_user(oauth: &OAuth, signer: Subject<'_>, delegation: &Delegation<'_>, subject: Subject<'_>) -> bool {
+    let abroad = &*delegation.key.delegated_tenant;
+    let tenant = if abroad.is_empty() { signer.tenant } else { abroad };
+    let is_of_signer = subject.issuer == signer.issuer && subject.claim == signer.claim;
+    let is_of_listed_tenant = subject.claim == SubjectClaim::Oid && oauth.has_tenant(subject.issuer, tenant);
+    subject.id == delegation.user && subject.tenant == tenant && (is_of_signer || is_of_listed_tenant)
+}

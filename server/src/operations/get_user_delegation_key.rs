@@ -1,0 +1,31 @@
+//! Get User Delegation Key (specification 08 §11).
+
+use crate::request::{Failure, OperationContext};
+use crate::response::OperationResponse;
+use crate::tables::AccountTables;
+use store::Engine;
+use wire::sas::user_delegation::KeyInfo;
+use wire::{ErrorCode, Version};
+
+/// Responds with a key for the principal of the token.
+#[allow(clippy::unused_async, reason = "the table of operations calls all of them alike")]
+pub(super) async fn run<E: Engine>(
+    _: &AccountTables<'_, E>,
+    context: &OperationContext<'_>,
+) -> Result<OperationResponse, Failure> {
+    check_version(context.version)?;
+    let info = KeyInfo::read(context.body, context.now()).map_err(Failure::service)?;
+    // Only roles allow the operation, and only tokens have roles.
+    let delegator = context.request.delegator.as_ref().ok_or_else(Failure::needs_bearer)?;
+    Ok(OperationResponse::xml(delegator.issue(&info, context.version)))
+}
+
+/// Refuses the operation in versions that do not have it.
+///
+/// UNVERIFIED (08 §11): the code, which is that for an operation that no version has.
+fn check_version(version: Version) -> Result<(), Failure> {
+    if version < Version::USER_DELEGATION {
+        return Err(Failure::query(ErrorCode::InvalidQueryParameterValue));
+    }
+    Ok(())
+}

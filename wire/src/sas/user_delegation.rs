@@ -1,0 +1,351 @@
+//! User delegation keys: the documents of Get User Delegation Key, and the keys themselves (specification 08 §11).
+//!
+//! No key is kept anywhere. A key follows from a key of the account and from everything that it is bound to, so every
+//! server that has the account computes the same one, when it is issued and whenever a signature made with it is checked.
+//!
+//! Invariants:
+//!
+//! 1. A key is for one account, one principal of one issuer and one interval; whoever changes one of them needs another key.
+//! 2. No signature that an account key makes for other purposes shows a user delegation key: the text that keys are derived
+//!    from begins with a character with which no string to sign begins.
+//!
+//! This module must not know tokens, roles or accounts.
+
+use super::parse_time;
+use crate::error::ErrorCode;
+use crate::signing::AccountKey;
+use crate::version::Version;
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, escape};
+use model::limits::USER_DELEGATION_KEY_SECONDS_MAX;
+use model::{AccountName, DateTime};
+use std::borrow::Cow;
+
+/// The text with which an account key makes the key of all user delegation keys. A string to sign begins with a method, a
+/// date, an account or permissions.
+const PURPOSE: &str = "\0user delegation keys, form 1";
+/// The service that keys are for.
+const SERVICE: &str = "t";
+
+/// What a client asks for: the body of Get User Delegation Key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// When the key begins, in whole seconds.
+    pub start: DateTime,
+    /// When the key ends, in whole seconds.
+    pub expiry: DateTime,
+    /// The tenant of the users to whom signatures may be bound, if it is not that of the delegator; else empty.
+    pub delegated_tenant: String,
+}
+
+/// What a key is bound to and a signature made with it repeats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyTerms<'a> {
+    /// The principal that asked for the key.
+    pub delegator: Cow<'a, str>,
+    /// The tenant of the delegator.
+    pub tenant: Cow<'a, str>,
+    /// When the key begins.
+    pub start: DateTime,
+    /// When the key ends.
+    pub expiry: DateTime,
+    /// The service that the key is for.
+    pub service: Cow<'a, str>,
+    /// The version of the request for the key.
+    pub version: Cow<'a, str>,
+    /// The tenant of the users to whom signatures may be bound; empty for that of the delegator.
+    pub delegated_tenant: Cow<'a, str>,
+}
+
+/// What a key is bound to and no signature repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyOwner<'a> {
+    /// The account.
+    pub account: &'a str,
+    /// The issuer of the delegator's token. The same id at another issuer is another principal.
+    pub issuer: &'a str,
+    /// The claim that has the delegator's id.
+    pub claim: SubjectClaim,
+}
+
+/// A principal that asks for a key, and the account key of which the key will be made.
+#[derive(Debug, Clone)]
+pub struct Delegator {
+    /// The key of the account.
+    pub account_key: AccountKey,
+    /// The account.
+    pub account: AccountName,
+    /// The issuer of the principal's token.
+    pub issuer: String,
+    /// The claim that has the principal's id.
+    pub claim: SubjectClaim,
+    /// The principal's id.
+    pub id: String,
+    /// The principal's tenant.
+    pub tenant: String,
+}
+
+impl Delegator {
+    /// Makes the key that the principal asks for in a request of a version, and writes it as the service does.
+    pub fn issue(&self, info: &KeyInfo, version: Version) -> Vec<u8> {
+        let owner = KeyOwner { account: self.account.as_str(), issuer: &self.issuer, claim: self.claim };
+        let terms = KeyTerms {
+            delegator: self.id.as_str().into(),
+            tenant: self.tenant.as_str().into(),
+            start: info.start,
+            expiry: info.expiry,
+            service: SERVICE.into(),
+            version: version.to_string().into(),
+            delegated_tenant: info.delegated_tenant.as_str().into(),
+        };
+        terms.write(&self.account_key, owner)
+    }
+}
+
+/// The claim of a token that says who its principal is (09 §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubjectClaim {
+    /// `oid`
+    Oid,
+    /// `sub`, in tokens without `oid`
+    Sub,
+}
+
+impl SubjectClaim {
+    /// Both claims.
+    pub const ALL: [Self; 2] = [Self::Oid, Self::Sub];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Oid => "oid",
+            Self::Sub => "sub",
+        }
+    }
+}
+
+impl KeyInfo {
+    /// Reads the document of a request that is made now.
+    ///
+    /// UNVERIFIED (08 §11): the codes of all errors but that of an expiry too late, and that an element of another name is
+    /// refused.
+    pub fn read(document: &[u8], now: DateTime) -> Result<Self, ErrorCode> {
+        let root = Element::parse(document).map_err(|_| ErrorCode::InvalidXmlDocument)?;
+        if &*root.name != "KeyInfo" || !root.text.trim().is_empty() {
+            return Err(ErrorCode::InvalidXmlDocument);
+        }
+        let fields = root.children_by_name(["Start", "Expiry", "DelegatedUserTid"]);
+        let [start, expiry, tenant] = fields.map_err(|_| ErrorCode::InvalidXmlDocument)?.map(text);
+        let start = start?.map_or(Ok(now), time)?;
+        let expiry = expiry?.map_or(Err(ErrorCode::MissingRequiredXmlNode), time)?;
+        let delegated_tenant = tenant?.unwrap_or_default().to_owned();
+        if delegated_tenant.contains(char::is_control) {
+            return Err(ErrorCode::InvalidXmlNodeValue);
+        }
+        let info = Self { start: whole_seconds(start), expiry: whole_seconds(expiry), delegated_tenant };
+        if info.is_within_limits(now) { Ok(info) } else { Err(ErrorCode::InvalidXmlNodeValue) }
+    }
+
+    /// Whether a key may have this interval.
+    ///
+    /// UNVERIFIED (08 §11): that a start more than 7 days ago is refused; that an expiry more than 7 days ahead is, is
+    /// recorded.
+    fn is_within_limits(&self, now: DateTime) -> bool {
+        const TICKS_MAX: i64 = USER_DELEGATION_KEY_SECONDS_MAX.cast_signed() * TICKS_PER_SECOND;
+        let from_now = |time: DateTime| time.ticks() - now.ticks();
+        self.start < self.expiry
+            && (1..=TICKS_MAX).contains(&from_now(self.expiry))
+            && from_now(self.start) >= -(TICKS_MAX + TICKS_PER_SECOND)
+    }
+}
+
+const TICKS_PER_SECOND: i64 = 10_000_000;
+
+/// The text of an element without children; `None` if there is none.
+fn text(element: Option<&Element>) -> Result<Option<&str>, ErrorCode> {
+    let Some(element) = element else { return Ok(None) };
+    if !element.children.is_empty() {
+        return Err(ErrorCode::InvalidXmlDocument);
+    }
+    Ok(Some(element.text.trim()).filter(|text| !text.is_empty()))
+}
+
+fn time(text: &str) -> Result<DateTime, ErrorCode> {
+    parse_time(text).ok_or(ErrorCode::InvalidXmlNodeValue)
+}
+
+/// Clients read the times of a key and write them again, with whole seconds.
+fn whole_seconds(time: DateTime) -> DateTime {
+    DateTime::from_ticks(time.ticks() / TICKS_PER_SECOND * TICKS_PER_SECOND).unwrap_or(DateTime::MIN)
+}
+
+impl KeyTerms<'_> {
+    /// The key, made of a key of the account.
+    pub fn key(&self, account_key: &AccountKey, owner: KeyOwner<'_>) -> AccountKey {
+        account_key.derived(PURPOSE).derived(&self.text(owner))
+    }
+
+    /// Everything that the key is bound to. Each value is one line: no field of a signature has a line break.
+    fn text(&self, owner: KeyOwner<'_>) -> String {
+        let (start, expiry) = (self.start.to_string(), self.expiry.to_string());
+        let lines: [&str; 10] = [
+            owner.account,
+            owner.issuer,
+            owner.claim.name(),
+            &self.delegator,
+            &self.tenant,
+            &start,
+            &expiry,
+            &self.service,
+            &self.version,
+            &self.delegated_tenant,
+        ];
+        lines.join("\n")
+    }
+
+    /// Writes the key as the service does, made of a key of the account.
+    fn write(&self, account_key: &AccountKey, owner: KeyOwner<'_>) -> Vec<u8> {
+        let mut out = format!("{BYTE_ORDER_MARK}{DECLARATION}<UserDelegationKey>");
+        let mut element = |name: &str, value: &str| out.extend(["<", name, ">", &escape(value), "</", name, ">"]);
+        element("SignedOid", &self.delegator);
+        element("SignedTid", &self.tenant);
+        element("SignedStart", &self.start.to_string());
+        element("SignedExpiry", &self.expiry.to_string());
+        element("SignedService", &self.service);
+        element("SignedVersion", &self.version);
+        if !self.delegated_tenant.is_empty() {
+            element("SignedDelegatedUserTid", &self.delegated_tenant);
+        }
+        element("Value", &account_key.derived(PURPOSE).sign(&self.text(owner)));
+        out.push_str("</UserDelegationKey>");
+        out.into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
+    const OWNER: KeyOwner<'_> =
+        KeyOwner { account: "orchardacct", issuer: "https://one.example", claim: SubjectClaim::Oid };
+
+    fn at(text: &str) -> DateTime {
+        parse_time(text).unwrap()
+    }
+
+    fn read(body: &str) -> Result<KeyInfo, ErrorCode> {
+        KeyInfo::read(body.as_bytes(), at("2031-03-01T06:30:00.5Z"))
+    }
+
+    fn terms() -> KeyTerms<'static> {
+        KeyTerms {
+            delegator: "11111111-2222-3333-4444-555555555555".into(),
+            tenant: "66666666-7777-8888-9999-000000000000".into(),
+            start: at("2031-03-01"),
+            expiry: at("2031-03-02"),
+            service: "t".into(),
+            version: "2025-07-05".into(),
+            delegated_tenant: "".into(),
+        }
+    }
+
+    #[test]
+    fn requests() {
+        let info = |start, expiry, tenant: &str| {
+            Ok(KeyInfo { start: at(start), expiry: at(expiry), delegated_tenant: tenant.into() })
+        };
+        let wrong = |code| Err(code);
+        for (content, expected) in [
+            (
+                "<Start>2031-03-01T00:00:00Z</Start><Expiry>2031-03-02T00:00:00Z</Expiry>",
+                info("2031-03-01", "2031-03-02", ""),
+            ),
+            (
+                "<Expiry>2031-03-02T00:00:00.9Z</Expiry><DelegatedUserTid> t </DelegatedUserTid><Start>2031-03-01</Start>",
+                info("2031-03-01", "2031-03-02", "t"),
+            ),
+            ("<Expiry>2031-03-02</Expiry>", info("2031-03-01T06:30:00Z", "2031-03-02", "")),
+            ("<Start/><Expiry>2031-03-02</Expiry>", info("2031-03-01T06:30:00Z", "2031-03-02", "")),
+            ("<Expiry>2031-03-08T06:30:00Z</Expiry>", info("2031-03-01T06:30:00Z", "2031-03-08T06:30:00Z", "")),
+            (
+                "<Start>2031-02-22T06:30:00Z</Start><Expiry>2031-03-02</Expiry>",
+                info("2031-02-22T06:30:00Z", "2031-03-02", ""),
+            ),
+            ("", wrong(ErrorCode::MissingRequiredXmlNode)),
+            ("<Start>2031-03-01</Start>", wrong(ErrorCode::MissingRequiredXmlNode)),
+            ("<Start>2031-03-01</Start><Expiry/>", wrong(ErrorCode::MissingRequiredXmlNode)),
+            ("<Expiry>tomorrow</Expiry>", wrong(ErrorCode::InvalidXmlNodeValue)),
+            ("<Start>now</Start><Expiry>2031-03-02</Expiry>", wrong(ErrorCode::InvalidXmlNodeValue)),
+            ("<Start>2031-03-02</Start><Expiry>2031-03-02</Expiry>", wrong(ErrorCode::InvalidXmlNodeValue)),
+            ("<Start>2031-02-20</Start><Expiry>2031-03-02</Expiry>", wrong(ErrorCode::InvalidXmlNodeValue)),
+            ("<Start>2031-02-27</Start><Expiry>2031-02-28</Expiry>", wrong(ErrorCode::InvalidXmlNodeValue)),
+            ("<Expiry>2031-03-08T06:30:01Z</Expiry>", wrong(ErrorCode::InvalidXmlNodeValue)),
+            (
+                "<Expiry>2031-03-02</Expiry><DelegatedUserTid>a\nb</DelegatedUserTid>",
+                wrong(ErrorCode::InvalidXmlNodeValue),
+            ),
+            ("<Expiry>2031-03-02</Expiry><Other/>", wrong(ErrorCode::InvalidXmlDocument)),
+            ("<Expiry>2031-03-02</Expiry><Expiry>2031-03-02</Expiry>", wrong(ErrorCode::InvalidXmlDocument)),
+            ("<Expiry>2031-03-02<x/></Expiry>", wrong(ErrorCode::InvalidXmlDocument)),
+            ("x<Expiry>2031-03-02</Expiry>", wrong(ErrorCode::InvalidXmlDocument)),
+            ("<Expiry>2031-03-02", wrong(ErrorCode::InvalidXmlDocument)),
+        ] {
+            assert_eq!(read(&format!("<KeyInfo>{content}</KeyInfo>")), expected, "{content}");
+        }
+        for body in ["", "<Other><Expiry>2031-03-02</Expiry></Other>"] {
+            assert_eq!(read(body), wrong(ErrorCode::InvalidXmlDocument), "{body}");
+        }
+    }
+
+    #[test]
+    fn the_key_to_the_byte() {
+        let key = AccountKey::parse(KEY).unwrap();
+        let document = String::from_utf8(terms().write(&key, OWNER)).unwrap();
+        let value = key.derived(PURPOSE).sign(
+            "orchardacct\nhttps://one.example\noid\n11111111-2222-3333-4444-555555555555\n\
+             66666666-7777-8888-9999-000000000000\n2031-03-01T00:00:00Z\n2031-03-02T00:00:00Z\nt\n2025-07-05\n",
+        );
+        assert_eq!(
+            document,
+            format!(
+                "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?><UserDelegationKey>\
+                 <SignedOid>11111111-2222-3333-4444-555555555555</SignedOid>\
+                 <SignedTid>66666666-7777-8888-9999-000000000000</SignedTid>\
+                 <SignedStart>2031-03-01T00:00:00Z</SignedStart><SignedExpiry>2031-03-02T00:00:00Z</SignedExpiry>\
+                 <SignedService>t</SignedService><SignedVersion>2025-07-05</SignedVersion><Value>{value}</Value>\
+                 </UserDelegationKey>"
+            )
+        );
+        // A change of this value makes every key that was issued useless.
+        assert_eq!(value, "RcDJ619Bt32SM9TQs5fRftV4tXKnQsjTPj9L7CoSC3E=");
+        // What the client gets is what the server checks signatures with.
+        assert_eq!(AccountKey::parse(&value).unwrap().sign("x"), terms().key(&key, OWNER).sign("x"));
+        let abroad = KeyTerms { delegated_tenant: "a & b".into(), ..terms() };
+        let document = String::from_utf8(abroad.write(&key, OWNER)).unwrap();
+        assert!(document.contains("<SignedDelegatedUserTid>a &amp; b</SignedDelegatedUserTid><Value>"), "{document}");
+    }
+
+    #[test]
+    fn whatever_a_key_is_bound_to_makes_it_another_key() {
+        let (key, other) = (AccountKey::parse(KEY).unwrap(), AccountKey::parse(&KEY.replace("AAEC", "BBEC")).unwrap());
+        let signed = |terms: KeyTerms<'_>, owner| terms.key(&key, owner).sign("x");
+        let all = [
+            terms().key(&other, OWNER).sign("x"),
+            key.sign("x"),
+            key.derived(PURPOSE).sign("x"),
+            signed(terms(), OWNER),
+            signed(terms(), KeyOwner { account: "otheracct", ..OWNER }),
+            signed(terms(), KeyOwner { issuer: "https://two.example", ..OWNER }),
+            signed(terms(), KeyOwner { claim: SubjectClaim::Sub, ..OWNER }),
+            signed(KeyTerms { delegator: "x".into(), ..terms() }, OWNER),
+            signed(KeyTerms { tenant: "x".into(), ..terms() }, OWNER),
+            signed(KeyTerms { start: at("2031-03-01T00:00:01Z"), ..terms() }, OWNER),
+            signed(KeyTerms { expiry: at("2031-03-02T00:00:01Z"), ..terms() }, OWNER),
+            signed(KeyTerms { service: "q".into(), ..terms() }, OWNER),
+            signed(KeyTerms { version: "2025-11-05".into(), ..terms() }, OWNER),
+            signed(KeyTerms { delegated_tenant: "x".into(), ..terms() }, OWNER),
+        ];
+        for (index, one) in all.iter().enumerate() {
+            assert_eq!(all.iter().filter(|other| one == *other).count(), 1, "{index}");
+        }
+    }
+}
