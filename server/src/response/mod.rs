@@ -117,7 +117,7 @@ fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (E
             (ErrorBodyFormat::PrefixedXml, "application/xml")
         }
         // The one media type that was recorded with a blank.
-        (Layer::Format, _) => (ErrorBodyFormat::ODataXml, "application/xml; charset=utf-8"),
+        (Layer::Format, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, "application/xml; charset=utf-8"),
         (_, Some(format @ Format::Json(_))) => (ErrorBodyFormat::Json, format.content_type(ContentKind::Error)),
         (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, Format::Atom.content_type(ContentKind::Error)),
     }
