@@ -376,7 +376,7 @@ mod tests {
             (Action::GetServiceProperties, "s", &["r"][..]),
             (Action::SetServiceProperties, "s", &["w"]),
             (Action::GetServiceStats, "s", &["r"]),
-            (Action::QueryTables, "cs", &["l"]),
+            (Action::QueryTables, "c", &["l"]),
             (Action::CreateTable, "c", &["c", "w"]),
             (Action::DeleteTable { table: "harvest" }, "c", &["d"]),
             (entities(EntityAccess::Read), "o", &["r"]),

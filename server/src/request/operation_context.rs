@@ -178,9 +178,9 @@ impl<'a> OperationContext<'a> {
 
     /// What the `Prefer` header of a part asks for, by the operation that its method on an entity is.
     pub(crate) fn part_preference(&self, part: &PartRequest<'_>) -> Option<Preference> {
-        let info = match part.method_overrides.first().unwrap_or(&part.method) {
-            &"POST" => OperationKind::InsertEntity.info(),
-            &("PUT" | "MERGE" | "PATCH") => OperationKind::InsertOrMergeEntity.info(),
+        let info = match *part.method_overrides.first().unwrap_or(&part.method) {
+            "POST" => OperationKind::InsertEntity.info(),
+            "PUT" | "MERGE" | "PATCH" => OperationKind::InsertOrMergeEntity.info(),
             _ => return None,
         };
         let version = self.part_data_service_version(&self.part_headers(part)).ok()?;

@@ -7,8 +7,8 @@ use crate::request::Failure;
 use crate::telemetry::traces::step;
 use model::name::TableNameError;
 use model::{
-    AccountName, EntityKey, MutationError, Record, ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies,
-    TableName, Transaction, Written,
+    AccountName, EntityKey, MetricsTable, MutationError, Record, ServiceProperties, ServicePropertiesUpdate,
+    StoredAccessPolicies, TableName, Transaction, Written,
 };
 use std::pin::pin;
 use std::sync::Arc;
@@ -83,10 +83,11 @@ impl<'a, E: Engine> AccountTables<'a, E> {
 
     /// The table of an operation on entities or policies.
     ///
-    /// UNVERIFIED (01 §2): the code for the reserved name, which is here that of a table that does not exist.
+    /// UNVERIFIED (01 §2): the code for the reserved name and for tables of metrics, which are here tables that do not exist.
     fn table(&self, name: &str) -> Result<TableKey, Failure> {
         match TableName::new(name) {
             Ok(name) => Ok(self.key_of(name)),
+            Err(_) if MetricsTable::of_name(name).is_some() => Err(Failure::query(ErrorCode::TableNotFound)),
             Err(TableNameError::Reserved) => Err(Failure::query(ErrorCode::TableNotFound)),
             Err(error @ (TableNameError::Length | TableNameError::Characters)) => Err(Failure::query(error)),
         }
