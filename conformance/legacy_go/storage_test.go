@@ -95,6 +95,11 @@ func TestEntitiesAreWrittenUnderConditions(t *testing.T) {
 			t.Errorf("the outdated ETag was not refused: %v", err)
 		}
 	}
+	// Quoted as an ETag must be, but not one that the service makes.
+	outdated.OdataEtag = `W/"datetime''2017-04-01T01%3A07%3A23.8881885Z''"`
+	if err := outdated.Merge(false, nil); err == nil || !strings.Contains(err.Error(), "StatusCode=412, ErrorCode=ConditionNotMet") {
+		t.Errorf("the ETag of another form was not refused: %v", err)
+	}
 	first.Properties = properties{"A": "3"}
 	check(t, first.Update(false, nil))
 	check(t, first.Get(30, storage.FullMetadata, nil))
