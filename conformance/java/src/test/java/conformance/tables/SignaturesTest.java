@@ -152,9 +152,12 @@ class SignaturesTest {
     void anAccountSignatureMakesAndDeletesTables() {
         TableServiceClient service = Tables.serviceBuilder().sasToken(accountToken(LATER, "rwdlacu", "sco")).buildClient();
         TableClient table = service.createTable(Target.newTableName());
-        table.createEntity(new TableEntity("p", "r"));
-        assertEquals(List.of("pr"), keys(table));
-        assertEquals(204, table.deleteTableWithResponse(null, null).getStatusCode());
+        try {
+            table.createEntity(new TableEntity("p", "r"));
+            assertEquals(List.of("pr"), keys(table));
+        } finally {
+            assertEquals(204, table.deleteTableWithResponse(null, null).getStatusCode());
+        }
     }
 
     @Test
