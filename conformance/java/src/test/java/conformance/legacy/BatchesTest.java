@@ -161,7 +161,9 @@ class BatchesTest {
             }
             batch.insert(large);
         }
-        Storage.assertRefused(413, "RequestBodyTooLarge", () -> table.execute(batch));
+        StorageException refusal = Storage.assertRefused(413, "RequestBodyTooLarge", () -> table.execute(batch));
+        // Here the client shows the reason phrase, in which the service repeats its message.
+        assertEquals("The request body is too large and exceeds the maximum permissible limit.", refusal.getMessage());
         assertEquals(List.of(), now());
     }
 }

@@ -65,11 +65,14 @@ class EntitiesTest {
         CloudTable one = Storage.table(Storage.client(), Target.newTableName());
         assertFalse(one.exists());
         assertTrue(one.createIfNotExists());
-        assertFalse(one.createIfNotExists());
-        Storage.assertRefused(409, "TableAlreadyExists", one::create);
-        List<String> listed = StreamSupport.stream(Storage.client().listTables(one.getName()).spliterator(), false).toList();
-        assertEquals(List.of(one.getName()), listed);
-        assertTrue(one.deleteIfExists());
+        try {
+            assertFalse(one.createIfNotExists());
+            Storage.assertRefused(409, "TableAlreadyExists", one::create);
+            List<String> listed = StreamSupport.stream(Storage.client().listTables(one.getName()).spliterator(), false).toList();
+            assertEquals(List.of(one.getName()), listed);
+        } finally {
+            assertTrue(one.deleteIfExists());
+        }
         assertFalse(one.deleteIfExists());
         Storage.assertRefused(404, "ResourceNotFound", one::delete);
     }

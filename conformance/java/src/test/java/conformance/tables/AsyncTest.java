@@ -41,9 +41,12 @@ class AsyncTest {
         TableServiceAsyncClient service = Tables.serviceBuilder().credential(Tables.credential()).buildAsyncClient();
         String name = Target.newTableName();
         TableAsyncClient table = service.createTableIfNotExists(name).block();
-        assertEquals(name, table.getTableName());
-        assertEquals(409, service.createTableIfNotExistsWithResponse(name).block().getStatusCode());
-        assertEquals(204, table.deleteTableWithResponse().block().getStatusCode());
+        try {
+            assertEquals(name, table.getTableName());
+            assertEquals(409, service.createTableIfNotExistsWithResponse(name).block().getStatusCode());
+        } finally {
+            assertEquals(204, table.deleteTableWithResponse().block().getStatusCode());
+        }
     }
 
     @Test

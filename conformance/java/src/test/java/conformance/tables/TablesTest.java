@@ -26,8 +26,11 @@ class TablesTest {
         String filter = "TableName eq '" + name + "'";
         assertEquals(List.of(), names(filter));
         assertEquals(204, service.createTableWithResponse(name, null, null).getStatusCode());
-        assertEquals(List.of(name), names(filter));
-        assertEquals(204, service.deleteTableWithResponse(name, null, null).getStatusCode());
+        try {
+            assertEquals(List.of(name), names(filter));
+        } finally {
+            assertEquals(204, service.deleteTableWithResponse(name, null, null).getStatusCode());
+        }
         assertEquals(List.of(), names(filter));
     }
 
