@@ -15,12 +15,19 @@ pub enum MetricsTable {
     MinuteSecondary,
 }
 
+/// What the names of all of them begin with.
+const PREFIX: &str = "$Metrics";
 /// The name that the table by the hour had before 2013-08-15.
 const OLD_NAME: &str = "$MetricsTransactionsTable";
 
 impl MetricsTable {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::HourPrimary, Self::MinutePrimary, Self::HourSecondary, Self::MinuteSecondary];
+
+    /// Whether a name is kept for such tables, those of other services among them.
+    pub fn is_reserved(name: &str) -> bool {
+        name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+    }
 
     /// The table of this name, in any letter case. One of them has two names.
     pub fn of_name(name: &str) -> Option<Self> {

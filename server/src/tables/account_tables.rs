@@ -87,7 +87,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     fn table(&self, name: &str) -> Result<TableKey, Failure> {
         match TableName::new(name) {
             Ok(name) => Ok(self.key_of(name)),
-            Err(_) if MetricsTable::of_name(name).is_some() => Err(Failure::query(ErrorCode::TableNotFound)),
+            Err(_) if MetricsTable::is_reserved(name) => Err(Failure::query(ErrorCode::TableNotFound)),
             Err(TableNameError::Reserved) => Err(Failure::query(ErrorCode::TableNotFound)),
             Err(error @ (TableNameError::Length | TableNameError::Characters)) => Err(Failure::query(error)),
         }

@@ -51,7 +51,9 @@ fn operation<'p>(
     let target = target.map_err(|AccountMismatch| Failure::query(ServiceError::malformed_address()))?;
     options.check().map_err(Failure::query)?;
     let resource = Resource::parse(target.path).map_err(Failure::query)?;
-    if !matches!(resource, Resource::Entities(_) | Resource::Entity { .. }) || options.comp.is_some() {
+    let is_of_entities =
+        matches!(resource, Resource::Entities(_) | Resource::Partition { .. } | Resource::Entity { .. });
+    if !is_of_entities || options.comp.is_some() {
         return Err(Failure::query(ErrorCode::InvalidInput));
     }
     let method =
