@@ -72,6 +72,18 @@ class ServiceTest {
         assertEquals(300, found.getMaxAgeInSeconds());
     }
 
+    @Test
+    void everyMethodThatTheClientKnowsInARule() throws Exception {
+        CorsRule rule = new CorsRule();
+        rule.setAllowedOrigins(List.of("*"));
+        rule.setAllowedMethods(EnumSet.allOf(CorsHttpMethods.class));
+        ServiceProperties properties = new ServiceProperties();
+        properties.getCors().getCorsRules().add(rule);
+        client.uploadServiceProperties(properties);
+        CorsRule found = client.downloadServiceProperties().getCors().getCorsRules().get(0);
+        assertEquals(rule.getAllowedMethods(), found.getAllowedMethods());
+    }
+
     private static TableRequestOptions secondaryOnly() {
         TableRequestOptions options = new TableRequestOptions();
         options.setLocationMode(LocationMode.SECONDARY_ONLY);

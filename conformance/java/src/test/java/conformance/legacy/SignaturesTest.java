@@ -1,12 +1,14 @@
 package conformance.legacy;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.microsoft.azure.storage.CloudStorageAccount;
 import com.microsoft.azure.storage.SharedAccessAccountPolicy;
 import com.microsoft.azure.storage.StorageCredentialsAccountAndKey;
 import com.microsoft.azure.storage.StorageCredentialsSharedAccessSignature;
+import com.microsoft.azure.storage.StorageException;
 import com.microsoft.azure.storage.table.CloudTable;
 import com.microsoft.azure.storage.table.CloudTableClient;
 import com.microsoft.azure.storage.table.SharedAccessTablePolicy;
@@ -133,10 +135,10 @@ class SignaturesTest {
         }
     }
 
-    private static CloudTableClient account(String permissions, String resourceTypes) throws Exception {
+    private static CloudTableClient account(String permissions, String services, String resourceTypes) throws Exception {
         SharedAccessAccountPolicy policy = new SharedAccessAccountPolicy();
         policy.setPermissionsFromString(permissions);
-        policy.setServiceFromString("t");
+        policy.setServiceFromString(services);
         policy.setResourceTypeFromString(resourceTypes);
         policy.setSharedAccessExpiryTime(Date.from(LATER));
         URI any = URI.create(Target.ENDPOINT);
@@ -148,12 +150,21 @@ class SignaturesTest {
     @Test
     void signaturesOfTheAccount() throws Exception {
         String name = STORAGE.table.getName();
-        CloudTableClient reader = account("rl", "sco");
+        CloudTableClient reader = account("rl", "t", "sco");
         assertEquals(6, keys(Storage.table(reader, name)).size());
         assertEquals(name, reader.listTables(name).iterator().next());
         String code = "AuthorizationPermissionMismatch";
         Storage.assertRefused(403, code, () -> Storage.table(reader, Target.newTableName()).create());
         Storage.assertRefused(403, code, () -> Storage.table(reader, name).execute(TableOperation.insert(new Car("x", "1"))));
-        Storage.assertRefused(403, "AuthorizationResourceTypeMismatch", () -> account("rl", "o").downloadServiceProperties());
+        Storage.assertRefused(403, "AuthorizationResourceTypeMismatch", () -> account("rl", "t", "o").downloadServiceProperties());
+    }
+
+    @Test
+    void aSignatureForAnotherService() throws Exception {
+        CloudTable table = Storage.table(account("rwdlacu", "b", "sco"), Target.newTableName());
+        StorageException refusal = assertThrows(StorageException.class, table::create);
+        assertEquals(403, refusal.getHttpStatusCode());
+        // The client shows the reason phrase, in which the service repeats its message.
+        assertEquals("This request is not authorized to perform this operation using this service.", refusal.getMessage());
     }
 }
