@@ -132,7 +132,7 @@ TYPES = {
     "int32": ("Edm.Int32", "-2147483648", -2147483648),
     "int64": ("Edm.Int64", "9223372036854775807", "9223372036854775807"),
     "double": ("Edm.Double", "1.5", 1.5),
-    "double-tiny": ("Edm.Double", "5E-324", 5e-324),
+    "double-tiny": ("Edm.Double", "4.94065645841247E-324", 5e-324),
     "boolean": ("Edm.Boolean", "true", True),
     "boolean-false": ("Edm.Boolean", "false", False),
     "time": ("Edm.DateTime", "2012-02-29T23:59:59.1234567Z", "2012-02-29T23:59:59.1234567Z"),

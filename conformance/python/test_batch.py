@@ -166,6 +166,16 @@ SPELLINGS = {
 }
 
 
+def test_a_batch_as_the_retired_java_client_writes_it(wire, shared, key):
+    """It counts the line break behind a body as part of it, and writes `X-HTTP-Method: MERGE` beside MERGE."""
+    check_status(shared.insert(entity(key, "1")), 201)
+    text = f'{{"PartitionKey":"{key}","RowKey":"2","A":1}}'
+    operations = [entity_operation(shared, "MERGE", key, "1", {"A": 1}, If_Match="*", X_HTTP_Method="MERGE"),
+                  insert_operation(shared, text, Content_Length=str(len(text) + 2), Prefer="return-no-content")]
+    assert [part.status for part in post_changeset(wire, operations)] == [204, 204]
+    assert (shared.stored(key, "1"), shared.stored(key, "2")) == ({"A": 1}, {"A": 1})
+
+
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_tolerated_spelling_of_the_body(wire, shared, key, name):
     check_status(shared.insert(entity(key, "2")), 201)

@@ -200,7 +200,8 @@ def test_reads_without_a_valid_credential(wire, rules, name):
 def test_writes_never_vary(rules, shared, key, name):
     origin, given, expected = TABLE[name]
     rules(*given)
-    expected = {name: value for name, value in expected.items() if name != "vary"}
+    # Without an origin only reads follow the rules (recorded).
+    expected = {name: value for name, value in expected.items() if name != "vary"} if origin else {}
     entity = {"PartitionKey": key, "RowKey": "r"}
     for answer, status in [(shared.insert(entity, headers={"Origin": origin}), 201),
                            (shared.insert(entity, headers={"Origin": origin}), 409),

@@ -224,7 +224,7 @@ def test_documents_at_the_limits(wire):
     many = ",".join(["a"] * 64)
     set_sections(wire, f"<HourMetrics>{METRICS.replace('7', '365')}</HourMetrics>", cors(*[rule()] * 5))
     set_sections(wire, cors(rule(origins=many, allowed=many, exposed=many + ",x*,y*")))
-    set_sections(wire, cors(rule(origins="h" * 256, methods="DELETE,GET,HEAD,MERGE,POST,OPTIONS,PUT,PATCH")))
+    set_sections(wire, cors(rule(origins="h" * 256, methods="DELETE,GET,HEAD,MERGE,POST,OPTIONS,PUT,PATCH,TRACE,CONNECT")))
 
 
 def test_a_body_above_1_mib(wire):

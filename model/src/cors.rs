@@ -12,7 +12,7 @@ use crate::limits::{
 use std::fmt;
 
 /// The methods that a rule may allow. The reference forgets PATCH in one of two places; clients merge with it.
-const METHODS: &[&str] = &["DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH"];
+const METHODS: &[&str] = &["DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH", "TRACE", "CONNECT"];
 
 /// Any origin or any header; at the end of a header, any suffix.
 const WILDCARD: &str = "*";

@@ -1,7 +1,7 @@
 //! Request bodies: read whole, bounded in size and time.
 
-use super::Failure;
 use super::memory::RequestMemory;
+use super::{Failure, Layer};
 use crate::clock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -102,7 +102,7 @@ impl<'m> BodyBuffer<'m> {
     async fn add(&mut self, data: &[u8]) {
         self.received = self.received.saturating_add(data.len());
         if self.refused.is_none() && self.received > REQUEST_BODY_BYTES_MAX {
-            self.refused = Some(Failure::service(ErrorCode::RequestBodyTooLarge));
+            self.refused = Some(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge));
         }
         if self.refused.is_some() {
             return;

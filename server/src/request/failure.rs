@@ -127,9 +127,15 @@ impl From<Fault> for Failure {
 impl From<BodyError> for Failure {
     fn from(error: BodyError) -> Self {
         match error {
-            // Recorded without `Cache-Control`, as errors are that are found before the storage (02 §3).
-            BodyError::OutOfRange(..) | BodyError::KeyNotText => Self::query(error),
-            _ => Self::service(error),
+            // What is found before the storage was recorded without `Cache-Control` (02 §3).
+            BodyError::Malformed
+            | BodyError::KeyNotText
+            | BodyError::OutOfRange(..)
+            | BodyError::PropertyNameInvalid => Self::query(error),
+            BodyError::KeyMissing
+            | BodyError::KeyTooLong
+            | BodyError::PropertyNameTooLong
+            | BodyError::TooManyProperties => Self::service(error),
         }
     }
 }

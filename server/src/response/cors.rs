@@ -67,7 +67,8 @@ pub(crate) fn add_headers(
     is_authenticated: bool,
     headers: &mut HeaderMap,
 ) {
-    if rules.is_empty() {
+    // Without an origin only reads follow the rules (recorded).
+    if rules.is_empty() || origin.is_none() && ![Method::GET, Method::HEAD].contains(method) {
         return;
     }
     // An origin that is not text matches no rule but those for any origin.

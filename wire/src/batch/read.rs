@@ -181,14 +181,21 @@ impl<'a> Head<'a> {
         Ok(Self { bytes, is_complete, request, content_length })
     }
 
-    /// The request of a part that begins with this head.
+    /// The request of a part that begins with this head. A client of Java counts the line break before the next delimiter as
+    /// part of the body.
     fn request_with_body_of(&self, part: &'a [u8]) -> Result<PartRequest<'a>, BatchError> {
         let rest = part.get(self.bytes.len()..).unwrap_or_default();
-        let body = rest.get(..self.content_length.unwrap_or(rest.len()));
-        let body = body.ok_or(BatchError::Malformed("a Content-Length reaches beyond its part"))?;
+        let length = self.content_length.unwrap_or(rest.len());
+        if length > rest.len() + LINE_BREAK_BYTES {
+            return Err(BatchError::Malformed("a Content-Length reaches beyond its part"));
+        }
+        let body = rest.get(..length).unwrap_or(rest);
         Ok(PartRequest { body, ..self.request.clone() })
     }
 }
+
+/// The line break that belongs to a delimiter, in bytes.
+const LINE_BREAK_BYTES: usize = 2;
 
 /// Method and target of a request line, which must name a version of HTTP.
 ///

@@ -14,21 +14,21 @@ use std::borrow::Cow;
 
 /// Reads the body of an insert, update, merge or upsert.
 pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
-    entity(&Members::read(body)?, body.len(), keys, Zero::Unsigned)
+    entity(&Members::read(body)?, body.len(), keys, Source::Request)
 }
 
 /// Reads an entity with its keys as a service gives it or a file keeps it: with the Timestamp and the `ETag`, if they
 /// are there, and with the sign of zero, if it was written.
 pub fn read_stored_entity(text: &[u8]) -> Result<StoredEntity, BodyError> {
     let members = Members::read(text)?;
-    let body = entity(&members, text.len(), KeyLocation::Body, Zero::Signed)?;
+    let body = entity(&members, text.len(), KeyLocation::Body, Source::Stored)?;
     let timestamp = members.timestamp.filter(|value| *value != NULL);
     let timestamp = timestamp.map(|value| datetime(TIMESTAMP, &string(value)?));
     let etag = members.etag.filter(|value| *value != NULL).map(|value| Ok(Box::from(&*string(value)?)));
     Ok(StoredEntity { body, timestamp: timestamp.transpose()?, etag: etag.transpose()? })
 }
 
-fn entity(members: &Members<'_>, capacity: usize, keys: KeyLocation, zero: Zero) -> Result<EntityBody, BodyError> {
+fn entity(members: &Members<'_>, capacity: usize, keys: KeyLocation, source: Source) -> Result<EntityBody, BodyError> {
     let (partition, row) = (key_text(members.partition, keys)?, key_text(members.row, keys)?);
     if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
@@ -39,7 +39,7 @@ fn entity(members: &Members<'_>, capacity: usize, keys: KeyLocation, zero: Zero)
     let mut properties = RecordBuilder::with_capacity(capacity);
     for property in &members.properties {
         let declared = property.declared_type.map(annotated_type).transpose()?;
-        push_property(&mut properties, &property.name, property.value, declared, zero)?;
+        push_property(&mut properties, &property.name, property.value, declared, source)?;
     }
     Ok(EntityBody { partition, row, properties })
 }
@@ -54,13 +54,13 @@ pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
     }
 }
 
-/// What becomes of the sign of zero.
+/// Where a text comes from, which decides about numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Zero {
-    /// It is lost, as in every body that the service reads (01 §6.2).
-    Unsigned,
-    /// It is kept.
-    Signed,
+enum Source {
+    /// A request: zero loses its sign (01 §6.2), and an integer that no Int32 holds is a Double (recorded).
+    Request,
+    /// A service or a file, which write the type of such an integer: it is refused.
+    Stored,
 }
 
 const NULL: &str = "null";
@@ -97,7 +97,7 @@ fn push_property(
     name: &str,
     value: &str,
     declared: Option<EdmType>,
-    zero: Zero,
+    source: Source,
 ) -> Result<(), BodyError> {
     let first = value.bytes().next().ok_or(BodyError::Malformed)?;
     let text = match first {
@@ -111,6 +111,7 @@ fn push_property(
         b'"' => EdmType::String,
         b't' | b'f' => EdmType::Boolean,
         _ if text.contains(['.', 'e', 'E']) => EdmType::Double,
+        _ if source == Source::Request && text.parse::<i32>().is_err() => EdmType::Double,
         _ => EdmType::Int32,
     });
     let needs_quotes = matches!(edm_type, EdmType::String | EdmType::Binary | EdmType::DateTime | EdmType::Guid);
@@ -130,7 +131,7 @@ fn push_property(
         EdmType::Double => {
             let value = double(&text, quoted).ok_or(malformed)?;
             // Adding zero removes the sign of a zero.
-            EdmValue::Double(if zero == Zero::Signed { value } else { value + 0.0 })
+            EdmValue::Double(if source == Source::Stored { value } else { value + 0.0 })
         }
         EdmType::Guid => EdmValue::Guid(Guid::parse(&text).ok_or(malformed)?),
         EdmType::Int32 => EdmValue::Int32(text.parse().map_err(|_| malformed)?),
@@ -192,6 +193,8 @@ mod tests {
             (r#"{"a":true}"#, "Boolean(true)"),
             (r#"{"a":5}"#, "Int32(5)"),
             (r#"{"a":-2147483648}"#, "Int32(-2147483648)"),
+            (r#"{"a":2147483648}"#, "Double(2147483648.0)"),
+            (r#"{"a":-9223372036854775808000}"#, "Double(-9.223372036854776e21)"),
             (r#"{"a":5.0}"#, "Double(5.0)"),
             (r#"{"a":5e0}"#, "Double(5.0)"),
             (r#"{"a":-0.0}"#, "Double(0.0)"),
@@ -241,8 +244,6 @@ mod tests {
             "{\"a\":1,\"a\":2}",
             "{\"a\":{}}",
             "{\"a\":[1]}",
-            "{\"a\":2147483648}",
-            "{\"a\":99999999999999999999999}",
             "{\"a\":1.797693134862316e308}",
             "{\"a\":1e999}",
             "{\"a\":NaN}",

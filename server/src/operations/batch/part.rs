@@ -58,7 +58,9 @@ fn operation<'p>(
     }
     let method =
         Method::from_bytes(request.method.as_bytes()).map_err(|_| Failure::query(ErrorCode::InvalidHttpVerb))?;
-    let overrides = request.method_overrides.iter().map(|value| value.as_bytes());
+    // A client of Java writes `X-HTTP-Method: MERGE` beside MERGE itself.
+    let overrides = request.method_overrides.iter().filter(|value| **value != request.method);
+    let overrides = overrides.map(|value| value.as_bytes());
     let method = effective_method(&method, overrides).map_err(Failure::query)?;
     let kind = route(&method, &resource, (None, None), request.if_match.is_some()).map_err(Failure::query)?;
     Ok((kind, resource))
