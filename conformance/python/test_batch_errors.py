@@ -232,7 +232,7 @@ def test_batch_of_exactly_four_mib(wire, shared, key):
 
 def test_batch_over_four_mib(wire, shared, key):
     answer = post_batch(wire, sized_batch(shared, key, BATCH_BYTES_MAX + 1))
-    check_problem(answer, 413, "RequestBodyTooLarge", form="front")
+    check_problem(answer, 413, "RequestBodyTooLarge")
     assert answer.reason == "The request body is too large and exceeds the maximum permissible limit."
     assert present(shared, key) == []
 

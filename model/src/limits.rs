@@ -73,8 +73,12 @@ pub const RESPONSE_PROGRESS_SECONDS: u64 = 60;
 pub const HOST_BYTES_MAX: usize = 253 + ".".len() + ":65535".len();
 /// Shortest account key, in bytes after Base64 decoding (07 §1).
 pub const ACCOUNT_KEY_BYTES_MIN: usize = 16;
-/// How far after the request a user delegation key may end, and how far from it the key may begin, in seconds: 7 days (08 §11).
+/// How far after the request a user delegation key may end, and how far from it the key may begin, in seconds: 7 days
+/// (08 §11.1).
 pub const USER_DELEGATION_KEY_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
+/// Longest id, tenant, service or version of a user delegation key, in bytes: a Guid has 36, and issuers other than the cloud's may
+/// have longer ids.
+pub const USER_DELEGATION_FIELD_BYTES_MAX: usize = 256;
 /// Most stored access policies of one table (10 §7).
 pub const POLICIES_PER_TABLE_MAX: usize = 5;
 /// Longest id of a stored access policy, in UTF-16 code units (10 §7).

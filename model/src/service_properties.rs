@@ -54,8 +54,6 @@ impl ServiceProperties {
 /// Which requests are logged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Logging {
-    /// The version of the log format.
-    pub version: AnalyticsVersion,
     /// Reads are logged.
     pub read: bool,
     /// Writes are logged.
@@ -85,16 +83,6 @@ pub enum MetricsLevel {
     Service,
     /// Sums over all requests, and by operation.
     ServiceAndApi,
-}
-
-/// The version of an analytics format.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum AnalyticsVersion {
-    /// 1.0
-    #[default]
-    V1,
-    /// 2.0, for logging only.
-    V2,
 }
 
 /// For how many days analytics data are kept: 1 to 365.

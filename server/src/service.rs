@@ -119,11 +119,20 @@ impl<E: Engine> Service<E> {
             let work = pin!(self.process(&mut context, &mut body, &accounts));
             Trace::follow(trace.as_ref(), work).await
         };
-        let is_last = matches!(result, Err(BodyFailure::FailedForGood(_)));
-        // A client that expects a word before it sends its body does not send it after a refusal.
-        if matches!(result, Err(BodyFailure::Failed(_))) && !parts.headers.contains_key(http::header::EXPECT) {
-            body::discard(&mut body).await;
-        }
+        let is_last = match &result {
+            Err(BodyFailure::FailedForGood(_)) => true,
+            Err(BodyFailure::Failed(_)) => {
+                let waiting = clock::instant();
+                // After a refusal, a client that sent `Expect: 100-continue` does not send its body.
+                if !parts.headers.contains_key(http::header::EXPECT) {
+                    body::discard(&mut body).await;
+                }
+                context.receiving += clock::elapsed_since(waiting);
+                // The HTTP library closes the connection if something of the body is left.
+                !body.is_end_stream()
+            }
+            Ok(_) | Err(BodyFailure::Aborted) => false,
+        };
         let (response, outcome) = match result {
             Ok((response, memory)) => {
                 let outcome = Outcome::Responded { status: response.status, code: response.failed_by };

@@ -13,10 +13,12 @@
 //! Every durable engine stores this value. Numbers are big-endian. Bytes come from a store and may be damaged, so decoding
 //! can fail and never panics. Decoded values pass the same constructors as those of clients, so the same limits hold.
 
-use model::service_properties::{AnalyticsVersion, Logging, Metrics, MetricsLevel, RetentionDays};
+use model::service_properties::{Logging, Metrics, MetricsLevel, RetentionDays};
 use model::{CorsRule, CorsRules, ServiceProperties};
 
 const VERSION: u8 = 1;
+/// Version 1.0 of the log format, the only one that the table service has.
+const LOG_VERSION: u8 = 1;
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 const DELETE: u8 = 4;
@@ -24,11 +26,8 @@ const DELETE: u8 = 4;
 /// The bytes of the properties.
 pub(crate) fn encode(properties: &ServiceProperties) -> Vec<u8> {
     let mut out = vec![VERSION];
-    let Logging { version, read, write, delete, retention } = properties.logging;
-    out.push(match version {
-        AnalyticsVersion::V1 => 1,
-        AnalyticsVersion::V2 => 2,
-    });
+    let Logging { read, write, delete, retention } = properties.logging;
+    out.push(LOG_VERSION);
     let flags = [(read, READ), (write, WRITE), (delete, DELETE)];
     out.push(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
     encode_retention(&mut out, retention);
@@ -71,15 +70,14 @@ pub(crate) fn decode(value: &[u8]) -> Option<ServiceProperties> {
     if reader.byte()? != VERSION {
         return None;
     }
-    let version = match reader.byte()? {
-        1 => AnalyticsVersion::V1,
-        2 => AnalyticsVersion::V2,
-        _ => return None,
-    };
+    // Version 2.0 was accepted once.
+    if !(LOG_VERSION..=2).contains(&reader.byte()?) {
+        return None;
+    }
     let flags = Some(reader.byte()?).filter(|flags| flags & !(READ | WRITE | DELETE) == 0)?;
     let is_set = |flag| flags & flag != 0;
     let retention = reader.retention()?;
-    let logging = Logging { version, read: is_set(READ), write: is_set(WRITE), delete: is_set(DELETE), retention };
+    let logging = Logging { read: is_set(READ), write: is_set(WRITE), delete: is_set(DELETE), retention };
     let (hour_metrics, minute_metrics) = (reader.metrics()?, reader.metrics()?);
     let rules: Option<Vec<_>> = (0..reader.byte()?).map(|_| reader.rule()).collect();
     let cors = CorsRules::new(rules?).ok()?;
@@ -141,12 +139,7 @@ mod tests {
             CorsRule::new("*", "GET", "", "", 0).unwrap(),
             CorsRule::new("https://é.example", "PUT", "a,b*", "c", 0x0102_0304).unwrap(),
         ];
-        let logging = Logging {
-            version: AnalyticsVersion::V2,
-            write: true,
-            retention: RetentionDays::new(300),
-            ..Logging::default()
-        };
+        let logging = Logging { write: true, retention: RetentionDays::new(300), ..Logging::default() };
         let hour_metrics = Metrics { level: MetricsLevel::ServiceAndApi, retention: RetentionDays::new(7) };
         let minute_metrics = Metrics { level: MetricsLevel::Service, retention: None };
         ServiceProperties { logging, hour_metrics, minute_metrics, cors: CorsRules::new(rules).unwrap() }
@@ -157,11 +150,14 @@ mod tests {
         let fresh = ServiceProperties::default();
         assert_eq!(encode(&fresh), b"\x01\x01\0\0\0\0\0\0\0\0\0\0");
         assert_eq!(decode(b"\x01\x01\0\0\0\0\0\0\0\0\0\0"), Some(fresh));
-        let pinned = b"\x01\x02\x02\x01\x2c\x02\0\x07\x01\0\0\x02\
+        let pinned = b"\x01\x01\x02\x01\x2c\x02\0\x07\x01\0\0\x02\
             \0\x01*\0\x03GET\0\0\0\0\0\0\0\0\
             \0\x12https://\xc3\xa9.example\0\x03PUT\0\x04a,b*\0\x01c\x01\x02\x03\x04";
         assert_eq!(encode(&properties()).escape_ascii().to_string(), pinned.escape_ascii().to_string());
         assert_eq!(decode(pinned), Some(properties()));
+        let mut old = pinned.to_vec();
+        old[1] = 2;
+        assert_eq!(decode(&old), Some(properties()));
     }
 
     #[test]

@@ -74,7 +74,7 @@ error_codes! {
     AuthorizationSourceIPMismatch 403 "This request is not authorized to perform this operation using this source IP."
     /// A transaction names two partitions.
     CommandsInBatchActOnDifferentPartitions 400 "All commands in a batch must operate on same entity group."
-    /// `If-Match` with a weak `ETag` that is none of this service.
+    /// `If-Match` with a weak `ETag` in a form that this service does not use.
     ConditionNotMet 412 "The condition specified using HTTP conditional header(s) is not met."
     /// No CORS rule matches a preflight request.
     CorsPreflightFailure 403 "CORS not enabled or no matching rule found for this request."

@@ -7,7 +7,7 @@
 use crate::version::Version;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
 use model::cors::CorsError;
-use model::service_properties::{AnalyticsVersion, Logging, Metrics, MetricsLevel, RetentionDays};
+use model::service_properties::{Logging, Metrics, MetricsLevel, RetentionDays};
 use model::{CorsRule, CorsRules, ServiceProperties, ServicePropertiesUpdate};
 use std::fmt;
 
@@ -89,7 +89,6 @@ fn read_logging(section: &Element) -> Result<Logging, ServicePropertiesError> {
         children(section, ["Version", "Read", "Write", "Delete", "RetentionPolicy"])?;
     check_version(version)?;
     Ok(Logging {
-        version: AnalyticsVersion::V1,
         read: boolean(read, "Read")?,
         write: boolean(write, "Write")?,
         delete: boolean(delete, "Delete")?,
@@ -223,14 +222,7 @@ pub fn write(properties: &ServiceProperties, version: Version) -> Vec<u8> {
 
 fn write_logging(out: &mut String, logging: Logging) {
     out.push_str("<Logging>");
-    write_value(
-        out,
-        "Version",
-        match logging.version {
-            AnalyticsVersion::V1 => "1.0",
-            AnalyticsVersion::V2 => "2.0",
-        },
-    );
+    write_value(out, "Version", "1.0");
     write_boolean(out, "Read", logging.read);
     write_boolean(out, "Write", logging.write);
     write_boolean(out, "Delete", logging.delete);

@@ -197,10 +197,12 @@ fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
     if below.is_empty() {
         return parse_segment(name, arguments);
     }
-    match (parse_segment(name, "")?, parse_segment(below, arguments)?) {
-        (ResourceParts::Named("" | "Tables" | "$batch" | "$metadata"), _) => Err(ServiceError::malformed_address()),
-        (_, ResourceParts::Keyed(_)) => Ok(ResourceParts::Nested { table: name, has_key: true }),
-        (_, ResourceParts::Named(_) | ResourceParts::Set(_)) if !below.contains('/') => {
+    if matches!(name, "" | "Tables" | "$batch" | "$metadata") {
+        return Err(ServiceError::malformed_address());
+    }
+    match parse_segment(below, arguments)? {
+        ResourceParts::Keyed(_) => Ok(ResourceParts::Nested { table: name, has_key: true }),
+        ResourceParts::Named(_) | ResourceParts::Set(_) if !below.contains('/') => {
             Ok(ResourceParts::Nested { table: name, has_key: false })
         }
         _ => Err(ServiceError::malformed_address()),

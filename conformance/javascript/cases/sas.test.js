@@ -113,7 +113,7 @@ for (const [name, [needed, run]] of Object.entries(operations)) {
 // Name of the operation: the kinds of resources and the permissions of which one is needed, and the call. This client
 // has no name for the permission to create, so tables are created here with the permission to write.
 const tableOperations = {
-  list: ["sc", ["list"], (service) => service.listTables().byPage({ maxPageSize: 1 }).next()],
+  list: ["c", ["list"], (service) => service.listTables().byPage({ maxPageSize: 1 }).next()],
   create: ["c", ["write"], (service, name) => service.createTable(name)],
   delete: ["c", ["delete"], (service, name) => service.deleteTable(name)],
 };

@@ -1,5 +1,5 @@
-//! User delegation (specification 08 §11): who asks for a key, which keys may have made a signature, and whether the user is
-//! there to whom it is bound.
+//! User delegation (specification 08 §11): who asks for a key, which keys may have made a signature, and whether the request
+//! has a token of the user to whom it is bound.
 //!
 //! Nothing is kept about the keys that were issued. A signature shows its principal and not the principal's issuer, so the
 //! keys that the principal of each issuer could have got are computed and tried.
@@ -9,6 +9,7 @@ use super::oauth::{OAuth, Subject, VerifiedToken};
 use crate::accounts::Accounts;
 use crate::request::{Failure, IncomingRequest};
 use model::AccountName;
+use model::limits::USER_DELEGATION_FIELD_BYTES_MAX;
 use wire::sas::Delegation;
 use wire::sas::user_delegation::{Delegator, KeyOwner, KeyTerms, SubjectClaim};
 use wire::signing::AccountKey;
@@ -23,8 +24,13 @@ pub(crate) fn delegator(
     account: &AccountName,
     incoming: &IncomingRequest<'_>,
 ) -> Option<Delegator> {
-    incoming.options.comp.as_deref().filter(|comp| *comp == "userdelegationkey")?;
-    let Subject { issuer, claim, id, tenant } = token.subject()?;
+    if incoming.options.comp.as_deref() != Some("userdelegationkey") {
+        return None;
+    }
+    // No signature could name a longer one.
+    let Subject { issuer, claim, id, tenant } = token
+        .subject()
+        .filter(|subject| subject.id.len().max(subject.tenant.len()) <= USER_DELEGATION_FIELD_BYTES_MAX)?;
     Some(Delegator {
         account_key: accounts.keys(account)?.first()?.clone(),
         account: account.clone(),
@@ -36,7 +42,7 @@ pub(crate) fn delegator(
 }
 
 /// The keys that an account has for these terms: for each issuer, for each claim that may have the id, for each key of the
-/// account.
+/// account. [`signer`] depends on this order.
 pub(crate) fn keys(
     oauth: Option<&OAuth>,
     account: &str,
@@ -48,7 +54,7 @@ pub(crate) fn keys(
     owners.flat_map(|owner| account_keys.iter().map(move |key| terms.key(key, owner))).collect()
 }
 
-/// The principal whose key made a signature.
+/// The principal whose key made a signature; `None` if its issuer no longer has this tenant.
 pub(crate) fn signer<'d>(
     oauth: &OAuth,
     account_keys: &[AccountKey],
@@ -56,7 +62,7 @@ pub(crate) fn signer<'d>(
 ) -> Option<Subject<'d>> {
     let (issuer, claim) = owners(oauth).nth(delegation.signer.checked_div(account_keys.len())?)?;
     let (id, tenant) = (&delegation.key.delegator, &delegation.key.tenant);
-    Some(Subject { issuer, claim, id, tenant })
+    oauth.accepts_tenant(issuer, tenant).then_some(Subject { issuer, claim, id, tenant })
 }
 
 /// The issuer and the claim of each principal with a given id.
@@ -92,8 +98,8 @@ pub(crate) async fn check_user(
 /// A user of another issuer is one only if the configuration says which tenants that issuer has: any issuer can write any
 /// tenant into its tokens. The service, too, has users of other tenants only where the account allows it.
 fn is_bound_user(oauth: &OAuth, signer: Subject<'_>, delegation: &Delegation<'_>, subject: Subject<'_>) -> bool {
-    let abroad = &*delegation.key.delegated_tenant;
-    let tenant = if abroad.is_empty() { signer.tenant } else { abroad };
+    let user_tenant = &*delegation.key.delegated_tenant;
+    let tenant = if user_tenant.is_empty() { signer.tenant } else { user_tenant };
     let is_of_signer = subject.issuer == signer.issuer && subject.claim == signer.claim;
     let is_of_listed_tenant = subject.claim == SubjectClaim::Oid && oauth.has_tenant(subject.issuer, tenant);
     subject.id == delegation.user && subject.tenant == tenant && (is_of_signer || is_of_listed_tenant)

@@ -15,14 +15,14 @@ pub(super) async fn run<E: Engine>(
 ) -> Result<OperationResponse, Failure> {
     check_version(context.version)?;
     let info = KeyInfo::read(context.body, context.now()).map_err(Failure::service)?;
-    // Only roles allow the operation, and only tokens have roles.
+    // `authorize` lets only tokens through.
     let delegator = context.request.delegator.as_ref().ok_or_else(Failure::needs_bearer)?;
     Ok(OperationResponse::xml(delegator.issue(&info, context.version)))
 }
 
 /// Refuses the operation in versions that do not have it.
 ///
-/// UNVERIFIED (08 §11): the code, which is that for an operation that no version has.
+/// UNVERIFIED (08 §11.1): the code, which is that for an operation that no version has.
 fn check_version(version: Version) -> Result<(), Failure> {
     if version < Version::USER_DELEGATION {
         return Err(Failure::query(ErrorCode::InvalidQueryParameterValue));

@@ -19,9 +19,9 @@ pub(super) async fn run<E: Engine>(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let (mutation, inserted) = match decode(context) {
-        // The service misses the keys only after it found the table.
+        // The service looks up the table before it reports missing keys (recorded).
         Err(failure) if failure.error.code == ErrorCode::PropertiesNeedValue => {
-            return Err(tables.require(context.table()).await.err().unwrap_or(failure));
+            return Err(tables.check_exists(context.table()).await.err().unwrap_or(failure));
         }
         decoded => decoded?,
     };

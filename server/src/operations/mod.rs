@@ -49,7 +49,7 @@ macro_rules! define_run {
 
 operation_table!(define_run);
 
-/// Refuses what an address below a table does not offer (02 §1): all but an insert, which is one into that table.
+/// Refuses what an address below a table does not offer (02 §1): everything except an insert, which inserts into that table.
 ///
 /// UNVERIFIED (02 §1): that any name below a table counts like `Tables`, and what other methods get.
 async fn refuse_nested<E: Engine>(
@@ -60,7 +60,7 @@ async fn refuse_nested<E: Engine>(
     if context.kind == OperationKind::InsertEntity {
         return Ok(());
     }
-    tables.require(context.table()).await?;
+    tables.check_exists(context.table()).await?;
     Err(if has_key {
         Failure::query(ServiceError::invalid_input(format!(
             "The number of keys specified in the URI does not match number of key properties for the resource '{}.{}'.",

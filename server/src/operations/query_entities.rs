@@ -73,12 +73,12 @@ fn filter_failure(error: filter::FilterError) -> Failure {
 
 /// The position at which the client continues.
 ///
-/// A token that is not in the service's form is the key itself.
-///
 /// UNVERIFIED (04 §6): the code for a row key without a partition key, and for a token that is malformed in the service's form.
 fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, Failure> {
     let malformed = || Failure::query(ErrorCode::InvalidInput);
-    let key = |token: &str| continuation::decode(token).filter(|_| !token.is_empty()).ok_or_else(malformed);
+    let key = |token: &str| {
+        Some(token).filter(|token| !token.is_empty()).and_then(continuation::decode).ok_or_else(malformed)
+    };
     let row = options.next_row_key.as_deref();
     let Some(partition) = options.next_partition_key.as_deref() else {
         return if row.is_some() { Err(malformed()) } else { Ok(None) };

@@ -1,7 +1,7 @@
 //! Request bodies: read whole, bounded in size and time.
 
+use super::Failure;
 use super::memory::RequestMemory;
-use super::{Failure, Layer};
 use crate::clock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +24,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(REQUEST_BODY_PROGRESS_SE
 const PROGRESS_BYTES_MIN: usize = REQUEST_BODY_BYTES_PER_SECOND_MIN * REQUEST_BODY_PROGRESS_SECONDS;
 /// How much of a refused body is read and dropped beyond the largest one, in bytes.
 const DRAINED_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
-/// How long a body may be that is read although its request was refused, in bytes.
+/// Longest body that is read and dropped after its request was refused, in bytes.
 const DISCARDED_BYTES_MAX: u64 = 64 * 1024;
 /// What each byte of a body takes: its own memory, and that of the records that are made of it.
 const MEMORY_FACTOR: usize = 2;
@@ -48,12 +48,18 @@ impl From<Failure> for BodyFailure {
     }
 }
 
-/// Reads and drops a body that nobody read because its request was refused, if it is short and arrives soon. The HTTP library
-/// closes the connection of one that is left, without a word, and a client that has just sent its next request there fails.
+/// Reads and drops the body of a refused request that nobody read, if it is short and arrives soon. If a body is left unread, the
+/// HTTP library closes the connection, and a client that has already sent its next request fails.
 pub(crate) async fn discard(body: &mut Incoming) {
-    if body.size_hint().upper().is_some_and(|bytes| bytes <= DISCARDED_BYTES_MAX) {
-        let deadline = Instant::from(clock::instant()) + PROGRESS_INTERVAL;
-        while matches!(timeout_at(deadline, body.frame()).await, Ok(Some(Ok(_)))) {}
+    if body.size_hint().lower() > DISCARDED_BYTES_MAX {
+        return;
+    }
+    let deadline = Instant::from(clock::instant()) + PROGRESS_INTERVAL;
+    let mut left = DISCARDED_BYTES_MAX;
+    while let Ok(Some(Ok(frame))) = timeout_at(deadline, body.frame()).await {
+        let bytes = frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+        let Some(fewer) = left.checked_sub(bytes) else { return };
+        left = fewer;
     }
 }
 
@@ -102,7 +108,7 @@ impl<'m> BodyBuffer<'m> {
     async fn add(&mut self, data: &[u8]) {
         self.received = self.received.saturating_add(data.len());
         if self.refused.is_none() && self.received > REQUEST_BODY_BYTES_MAX {
-            self.refused = Some(Failure::at(Layer::FrontEnd, ErrorCode::RequestBodyTooLarge));
+            self.refused = Some(Failure::service(ErrorCode::RequestBodyTooLarge));
         }
         if self.refused.is_some() {
             return;

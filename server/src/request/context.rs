@@ -97,7 +97,7 @@ impl<'r> RequestContext<'r> {
 pub(crate) fn is_of_front_end(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> bool {
     match resource {
         // Service properties below a table, which a client asks for whose endpoint ends in the name of a table (recorded).
-        Resource::Entities(_) | Resource::Nested { .. } if restype == Some("service") => true,
+        Resource::Entities(_) | Resource::Nested { .. } if restype == Some("service") && comp.is_some() => true,
         Resource::Service => restype.is_some() || comp.is_some(),
         Resource::Entities(_) => comp == Some("acl"),
         _ => false,

@@ -99,13 +99,14 @@ pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: D
     }
     let mut response =
         respond(failure.error.code.status(), headers, Segments::new(vec![Bytes::from(body)], MemoryPermit::default()));
-    // The front end of the service repeats its message here (06 §1), also where it refuses a signature (08 §9).
+    // The front end of the service repeats its message here (06 §1), also where it refuses a signature (08 §9) or a body.
     let repeats_message = matches!(layer, Layer::Authentication | Layer::FrontEnd)
         || matches!(
             failure.error.code,
             ErrorCode::AuthorizationSourceIPMismatch
                 | ErrorCode::AuthorizationProtocolMismatch
                 | ErrorCode::AuthorizationServiceMismatch
+                | ErrorCode::RequestBodyTooLarge
         );
     if repeats_message && let Ok(reason) = ReasonPhrase::try_from(failure.error.message.as_bytes()) {
         response.extensions_mut().insert(reason);

@@ -94,7 +94,8 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     }
 
     /// Checks that a table exists, for an operation that fails in any case but would find this first.
-    pub(crate) async fn require(&self, name: &str) -> Result<(), Failure> {
+    pub(crate) async fn check_exists(&self, name: &str) -> Result<(), Failure> {
+        self.admit_request()?;
         let table = self.table_or_metrics(name)?;
         if table.name.is_of_metrics() || step("look up table", pin!(self.engine.table(&table))).await?.is_some() {
             return Ok(());

@@ -185,7 +185,10 @@ impl<'t> Lexer<'t> {
 
 /// The value of a Boolean literal, in any letter case (04 §2.1).
 pub(super) fn boolean(word: &str) -> Option<bool> {
-    [true, false].into_iter().find(|value| word.eq_ignore_ascii_case(if *value { "true" } else { "false" }))
+    if word.eq_ignore_ascii_case("true") {
+        return Some(true);
+    }
+    word.eq_ignore_ascii_case("false").then_some(false)
 }
 
 /// The literal that is no number (UNVERIFIED, 04 §2.1).

@@ -10,6 +10,7 @@ use crate::uri::{encode_component, form_decode, percent_decode};
 use crate::version::Version;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use model::limits::USER_DELEGATION_FIELD_BYTES_MAX;
 use std::borrow::Cow;
 
 /// The fields of a token, decoded; one that is absent is empty, which is the same for signing (08 §1).
@@ -192,8 +193,12 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// What the user delegation key of the token is bound to; `None` if it has no interval.
+    /// What the user delegation key of the token is bound to; `None` if it has no interval, or is longer than any key.
     pub(super) fn key_terms(&self) -> Option<KeyTerms<'a>> {
+        let texts = [&self.delegator, &self.delegator_tenant, &self.key_service, &self.key_version, &self.user_tenant];
+        if texts.iter().any(|text| text.len() > USER_DELEGATION_FIELD_BYTES_MAX) {
+            return None;
+        }
         Some(KeyTerms {
             delegator: self.delegator.clone(),
             tenant: self.delegator_tenant.clone(),

@@ -199,7 +199,7 @@ fn check_time(start: Option<DateTime>, expiry: DateTime, now: DateTime) -> Resul
 
 /// Checks the interval of a user delegation key; both ends are included, as those of a token are.
 ///
-/// UNVERIFIED (08 §11): that they are.
+/// UNVERIFIED (08 §11.4): that both ends are included.
 fn check_key_time(key: &KeyTerms<'_>, now: DateTime) -> Result<(), SasError> {
     if key.start <= now && now <= key.expiry {
         return Ok(());
@@ -230,7 +230,7 @@ fn key_range(fields: &Fields<'_>) -> Result<KeyRange, SasError> {
 
 /// Refuses the id of a policy where the kind of the token has none.
 ///
-/// UNVERIFIED (08 §7): that the service refuses such a token, instead of ignoring the id.
+/// UNVERIFIED (08 §8, §11.2): that the service refuses such a token, instead of ignoring the id.
 fn refuse_policy(fields: &Fields<'_>) -> Result<(), SasError> {
     if fields.policy.is_empty() { Ok(()) } else { Err(SasError::Field("si")) }
 }

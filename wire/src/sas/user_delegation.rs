@@ -16,7 +16,7 @@ use crate::error::ErrorCode;
 use crate::signing::AccountKey;
 use crate::version::Version;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, escape};
-use model::limits::USER_DELEGATION_KEY_SECONDS_MAX;
+use model::limits::{USER_DELEGATION_FIELD_BYTES_MAX, USER_DELEGATION_KEY_SECONDS_MAX};
 use model::{AccountName, DateTime};
 use std::borrow::Cow;
 
@@ -125,7 +125,7 @@ impl SubjectClaim {
 impl KeyInfo {
     /// Reads the document of a request that is made now.
     ///
-    /// UNVERIFIED (08 §11): the codes of all errors but that of an expiry too late, and that an element of another name is
+    /// UNVERIFIED (08 §11.1): the codes of all errors but that of an expiry too late, and that an element of another name is
     /// refused.
     pub fn read(document: &[u8], now: DateTime) -> Result<Self, ErrorCode> {
         let root = Element::parse(document).map_err(|_| ErrorCode::InvalidXmlDocument)?;
@@ -137,7 +137,7 @@ impl KeyInfo {
         let start = start?.map_or(Ok(now), time)?;
         let expiry = expiry?.map_or(Err(ErrorCode::MissingRequiredXmlNode), time)?;
         let delegated_tenant = tenant?.unwrap_or_default().to_owned();
-        if delegated_tenant.contains(char::is_control) {
+        if delegated_tenant.contains(char::is_control) || delegated_tenant.len() > USER_DELEGATION_FIELD_BYTES_MAX {
             return Err(ErrorCode::InvalidXmlNodeValue);
         }
         let info = Self { start: whole_seconds(start), expiry: whole_seconds(expiry), delegated_tenant };
@@ -146,7 +146,7 @@ impl KeyInfo {
 
     /// Whether a key may have this interval.
     ///
-    /// UNVERIFIED (08 §11): that a start more than 7 days ago is refused; that an expiry more than 7 days ahead is, is
+    /// UNVERIFIED (08 §11.1): that a start more than 7 days ago is refused; that an expiry more than 7 days ahead is, is
     /// recorded.
     fn is_within_limits(&self, now: DateTime) -> bool {
         const TICKS_MAX: i64 = USER_DELEGATION_KEY_SECONDS_MAX.cast_signed() * TICKS_PER_SECOND;

@@ -217,7 +217,7 @@ proptest! {
         rules in proptest::collection::vec(any_rule(), 0..=5),
     ) {
         let (read, write, delete, retention) = logging;
-        let logging = Logging { version: AnalyticsVersion::V1, read, write, delete, retention };
+        let logging = Logging { read, write, delete, retention };
         let cors = CorsRules::new(rules).unwrap();
         let properties = ServiceProperties { logging, hour_metrics, minute_metrics, cors };
         let document = super::write(&properties, version(NEW));

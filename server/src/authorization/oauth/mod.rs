@@ -205,6 +205,12 @@ impl OAuth {
         self.issuers.get(issuer).and_then(|issuer| issuer.config.names.first()).map_or("", String::as_str)
     }
 
+    /// Whether tokens of a tenant are accepted from the issuer.
+    pub(crate) fn accepts_tenant(&self, issuer: usize, tenant: &str) -> bool {
+        let listed = self.issuers.get(issuer).map(|issuer| &issuer.config.rules.directories);
+        listed.is_some_and(|listed| listed.is_empty() || listed.iter().any(|listed| listed == tenant))
+    }
+
     /// Whether the configuration lists a tenant as one of the issuer's.
     pub(crate) fn has_tenant(&self, issuer: usize, tenant: &str) -> bool {
         let listed = self.issuers.get(issuer).map(|issuer| &issuer.config.rules.directories);
