@@ -126,10 +126,17 @@ fn batches(attacker: &Attacker) -> Vec<Named> {
     const START: &str = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n";
     const PART: &str = "--c\r\nContent-Type: application/http\r\n\r\nGET / HTTP/1.1\r\n\r\n\r\n";
     const END: &str = "--c--\r\n--b--\r\n";
+    const OTHER_START: &str = "--b\ncontent-type:multipart/mixed;boundary=c\n\n";
     let headers = [("Content-Type", "multipart/mixed; boundary=b")];
     [
         ("parts", filled(BODY_BYTES, START, PART, END)),
         ("boundaries", filled(BODY_BYTES, START, "--c\r\n", END)),
+        // Each was read to the end of the body again, once for every boundary.
+        ("what is almost a boundary", filled(BODY_BYTES, "--b\r\n", "}--bx", "")),
+        (
+            "change sets before blanks",
+            filled(BODY_BYTES, &OTHER_START.repeat(BODY_BYTES / 2 / OTHER_START.len()), " ", ""),
+        ),
         ("a long header of a part", filled(BODY_BYTES, &format!("{START}--c\r\nx: "), "x", "")),
         ("headers of a part", filled(BODY_BYTES, &format!("{START}--c\r\n"), "x: y\r\n", "")),
     ]
