@@ -125,7 +125,8 @@ impl<E: Engine> Service<E> {
                 let waiting = clock::instant();
                 // After a refusal, a client that sent `Expect: 100-continue` does not send its body.
                 if !parts.headers.contains_key(http::header::EXPECT) {
-                    body::discard(&mut body).await;
+                    // Boxed, as all that few requests need, so that the future of every request need not have room for it.
+                    Box::pin(body::discard(&mut body)).await;
                 }
                 context.receiving += clock::elapsed_since(waiting);
                 // The HTTP library closes the connection if something of the body is left.

@@ -21,7 +21,7 @@ pub(super) async fn run<E: Engine>(
     let (mutation, inserted) = match decode(context) {
         // The service looks up the table before it reports missing keys (recorded).
         Err(failure) if failure.error.code == ErrorCode::PropertiesNeedValue => {
-            return Err(tables.check_exists(context.table()).await.err().unwrap_or(failure));
+            return Err(Box::pin(tables.check_exists(context.table())).await.err().unwrap_or(failure));
         }
         decoded => decoded?,
     };

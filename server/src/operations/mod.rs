@@ -36,7 +36,11 @@ macro_rules! define_run {
             tables: &AccountTables<'_, E>,
             context: &OperationContext<'_>,
         ) -> Result<OperationResponse, Failure> {
-            refuse_nested(tables, context).await?;
+            if let Resource::Nested { has_key, .. } = context.resource
+                && context.kind != OperationKind::InsertEntity
+            {
+                return Err(Box::pin(refuse_nested(tables, context, has_key)).await);
+            }
             match context.kind {
                 $(OperationKind::$kind => $module::run(tables, context).await,)+
                 OperationKind::Unknown | OperationKind::PreflightRequest => {
@@ -49,19 +53,19 @@ macro_rules! define_run {
 
 operation_table!(define_run);
 
-/// Refuses what an address below a table does not offer (02 §1): everything except an insert, which inserts into that table.
+/// The failure of what an address below a table does not offer (02 §1): of everything except an insert, which inserts into that
+/// table.
 ///
 /// UNVERIFIED (02 §1): that any name below a table counts like `Tables`, and what other methods get.
 async fn refuse_nested<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
-) -> Result<(), Failure> {
-    let Resource::Nested { has_key, .. } = context.resource else { return Ok(()) };
-    if context.kind == OperationKind::InsertEntity {
-        return Ok(());
+    has_key: bool,
+) -> Failure {
+    if let Err(failure) = tables.check_exists(context.table()).await {
+        return failure;
     }
-    tables.check_exists(context.table()).await?;
-    Err(if has_key {
+    if has_key {
         Failure::query(ServiceError::invalid_input(format!(
             "The number of keys specified in the URI does not match number of key properties for the resource '{}.{}'.",
             context.account(),
@@ -69,7 +73,7 @@ async fn refuse_nested<E: Engine>(
         )))
     } else {
         Failure::service(ErrorCode::NotImplemented)
-    })
+    }
 }
 
 /// Commits one mutation if it is allowed; returns the Timestamp of the entity if it was stored.
