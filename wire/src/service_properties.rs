@@ -158,17 +158,10 @@ fn read_rule(rule: &Element) -> Result<CorsRule, ServicePropertiesError> {
 /// The children of an element by name, in any order; each at most once, and no others.
 fn children<'e, const N: usize>(
     element: &'e Element,
-    names: [&'static str; N],
+    names: [&str; N],
 ) -> Result<[Option<&'e Element>; N], ServicePropertiesError> {
     check_no_text(element)?;
-    let mut found = [None; N];
-    for child in &element.children {
-        let slot = names.iter().position(|name| *name == &*child.name).and_then(|at| found.get_mut(at));
-        if slot.is_none_or(|slot| slot.replace(child).is_some()) {
-            return Err(unexpected(child));
-        }
-    }
-    Ok(found)
+    element.children_by_name(names).map_err(unexpected)
 }
 
 fn unexpected(element: &Element) -> ServicePropertiesError {

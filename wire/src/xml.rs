@@ -34,6 +34,13 @@ pub struct Element {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MalformedXml;
 
+/// An element that may not stand where it stands.
+impl From<&Element> for MalformedXml {
+    fn from(_: &Element) -> Self {
+        Self
+    }
+}
+
 impl Element {
     /// Reads a document.
     pub fn parse(document: &[u8]) -> Result<Self, MalformedXml> {
@@ -82,13 +89,13 @@ impl Element {
         Self::root(open)
     }
 
-    /// The children by name; each may be there once, and no other.
-    pub fn children_by_name<const N: usize>(&self, names: [&str; N]) -> Result<[Option<&Self>; N], MalformedXml> {
+    /// The children by name, in any order; each may be there once, and no other. The error is the first child that may not.
+    pub fn children_by_name<const N: usize>(&self, names: [&str; N]) -> Result<[Option<&Self>; N], &Self> {
         let mut found = [None; N];
         for child in &self.children {
-            let at = names.iter().position(|name| *name == &*child.name).ok_or(MalformedXml)?;
-            if found.get_mut(at).is_none_or(|slot| slot.replace(child).is_some()) {
-                return Err(MalformedXml);
+            let slot = names.iter().position(|name| *name == &*child.name).and_then(|at| found.get_mut(at));
+            if slot.is_none_or(|slot| slot.replace(child).is_some()) {
+                return Err(child);
             }
         }
         Ok(found)
