@@ -269,10 +269,9 @@ impl Digits<'_> {
         let missing = u32::try_from(7 - kept).ok()?;
         let (beyond, rest) = self.rest.split_at_checked(length - kept)?;
         self.rest = rest;
-        let is_more_than_half = beyond.iter().skip(1).any(|digit| *digit != b'0') || value % 2 == 1;
-        let is_up = match beyond.first() {
-            Some(b'5') => is_more_than_half,
-            Some(digit) => *digit > b'5',
+        let is_up = match beyond.split_first() {
+            Some((b'5', rest)) => value % 2 == 1 || rest.iter().any(|digit| *digit != b'0'),
+            Some((digit, _)) => *digit > b'5',
             None => false,
         };
         (length > 0).then_some(value * 10_i64.pow(missing) + i64::from(is_up))

@@ -73,6 +73,9 @@ fn section(switches: &str, issuer: &Issuer, other: &Issuer) -> String {
     )
 }
 
+/// The file of the role assignments that change.
+const ASSIGNMENTS: &str = "roles.toml";
+
 impl World {
     pub(super) fn start() -> Self {
         Self::with("allow-bearer-over-plain-http = true", &[])
@@ -87,6 +90,21 @@ impl World {
         let fixed = ["--listen", "127.0.0.1:0", "--config", &config, "--accounts", &accounts, "--log", "debug"];
         let server = Server::start(&[&fixed[..], arguments].concat(), &[]);
         Self { server, issuer, other, rsa, ec, folder }
+    }
+
+    /// A server whose further role assignments are in a file of the folder, which is empty at first.
+    pub(super) fn with_assignments_in(folder: &Folder) -> Self {
+        let file = folder.write(ASSIGNMENTS, "");
+        Self::with(&format!("allow-bearer-over-plain-http = true\nassignments-file = {file:?}"), &[])
+    }
+
+    /// Makes the file in the folder assign a role to a principal, and waits until the server has read it.
+    pub(super) fn assign_in(&self, folder: &Folder, oid: &str, role: &str) {
+        let (start, name) = (self.server.log().len(), &self.issuer.name);
+        let principal = format!("{{ issuer = \"{name}\", oid = \"{oid}\" }}");
+        let text = format!("[[assignments]]\nprincipal = {principal}\nrole = \"{role}\"\nscope = \"orchard\"\n");
+        folder.replace(ASSIGNMENTS, &text);
+        self.server.wait_for_log(start, "role assignments: read again");
     }
 
     /// A token of the first issuer for a principal, with some claims changed.
@@ -393,20 +411,13 @@ fn tokens_need_tls() {
 #[test]
 fn assignments_in_a_file_change_while_the_server_runs() {
     let folder = Folder::new();
-    let file = folder.write("roles.toml", "");
-    let world = World::with(&format!("allow-bearer-over-plain-http = true\nassignments-file = {file:?}"), &[]);
+    let world = World::with_assignments_in(&folder);
     let token = world.good("newcomer");
     assert_eq!(world.list(&token), denied());
-    let start = world.server.log().len();
-    let name = &world.issuer.name;
-    folder.replace(
-        "roles.toml",
-        &format!("[[assignments]]\nprincipal = {{ issuer = \"{name}\", oid = \"newcomer\" }}\nrole = \"reader\"\nscope = \"orchard\"\n"),
-    );
-    world.server.wait_for_log(start, "role assignments: read again");
+    world.assign_in(&folder, "newcomer", "reader");
     assert_eq!(world.list(&token), fine(200));
     let start = world.server.log().len();
-    folder.replace("roles.toml", "[[assignments]]\nprincipal = {}\n");
+    folder.replace(ASSIGNMENTS, "[[assignments]]\nprincipal = {}\n");
     world.server.wait_for_log(start, "role assignments: not read again");
     assert_eq!(world.list(&token), fine(200));
 }

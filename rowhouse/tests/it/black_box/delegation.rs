@@ -323,18 +323,9 @@ fn each_operation_of_a_batch_is_delegated() {
 #[test]
 fn a_role_that_is_taken_away_is_missing_from_signatures_that_exist() {
     let folder = Folder::new();
-    let file = folder.write("roles.toml", "");
-    let world = World::with(&format!("allow-bearer-over-plain-http = true\nassignments-file = {file:?}"), &[]);
+    let world = World::with_assignments_in(&folder);
     world.create_tables();
-    let assigned = |role: &str| {
-        let start = world.server.log().len();
-        let name = &world.issuer.name;
-        folder.replace(
-            "roles.toml",
-            &format!("[[assignments]]\nprincipal = {{ issuer = \"{name}\", oid = \"keymaker\" }}\nrole = \"{role}\"\nscope = \"orchard\"\n"),
-        );
-        world.server.wait_for_log(start, "role assignments: read again");
-    };
+    let assigned = |role: &str| world.assign_in(&folder, "keymaker", role);
     let signature = key_for(&world, "keymaker").sign("raud", |_| {});
     let (read, write) =
         (|| ask(&world, "GET", "/orchard/harvest()", &signature, ""), || ask(&world, "PUT", ENTITY, &signature, "{}"));

@@ -78,21 +78,22 @@ impl ClaimRules {
         if !is_listed(&self.clients, client.as_ref()) {
             return Err(TokenError::Client);
         }
+        // A token with too many groups names a place to fetch them from. They are not fetched and count as unknown.
+        let groups = if claims.contains_key("_claim_names") { Vec::new() } else { texts(claims.get("groups")) };
+        let roles = texts(at_path(claims, &self.role_claim));
         let (oid, sub) = (text("oid"), text("sub"));
-        let subject = oid.as_ref().or(sub.as_ref()).ok_or(TokenError::Malformed("neither oid nor sub"))?;
+        let mut principal = Principal { oid, sub, tenant, client, groups, roles, ..Principal::default() };
+        let (_, subject) = principal.subject().ok_or(TokenError::Malformed("neither oid nor sub"))?;
         let token_id = text("uti").or_else(|| text("jti"));
         // Quoted, so that no claim can break a line of the log.
         let description = format!(
             "principal {subject:?} of {:?} (client {:?}, token {:?})",
             text("iss").unwrap_or_default(),
-            client.as_deref().unwrap_or_default(),
+            principal.client.as_deref().unwrap_or_default(),
             token_id.as_deref().unwrap_or_default()
         );
-        // A token with too many groups names a place to fetch them from. They are not fetched and count as unknown.
-        let groups = if claims.contains_key("_claim_names") { Vec::new() } else { texts(claims.get("groups")) };
-        let roles = texts(at_path(claims, &self.role_claim));
+        principal.description = description.into();
         let audiences = texts(claims.get("aud"));
-        let principal = Principal { oid, sub, tenant, client, groups, roles, description: description.into() };
         Ok(Claims { principal, audiences, expires })
     }
 

@@ -207,14 +207,17 @@ impl OAuth {
 
     /// Whether tokens of a tenant are accepted from the issuer.
     pub(crate) fn accepts_tenant(&self, issuer: usize, tenant: &str) -> bool {
-        let listed = self.issuers.get(issuer).map(|issuer| &issuer.config.rules.directories);
-        listed.is_some_and(|listed| listed.is_empty() || listed.iter().any(|listed| listed == tenant))
+        self.listed_tenants(issuer).is_empty() || self.has_tenant(issuer, tenant)
     }
 
     /// Whether the configuration lists a tenant as one of the issuer's.
     pub(crate) fn has_tenant(&self, issuer: usize, tenant: &str) -> bool {
-        let listed = self.issuers.get(issuer).map(|issuer| &issuer.config.rules.directories);
-        listed.is_some_and(|listed| listed.iter().any(|listed| listed == tenant))
+        self.listed_tenants(issuer).iter().any(|listed| listed == tenant)
+    }
+
+    /// The tenants that the configuration lists for an issuer; without any, every tenant is accepted.
+    fn listed_tenants(&self, issuer: usize) -> &[String] {
+        self.issuers.get(issuer).map_or(&[], |issuer| &issuer.config.rules.directories)
     }
 
     /// Checks everything about a token that does not depend on the account.
