@@ -28,23 +28,31 @@ enum ChangesetFailure {
 struct RefusedOperation {
     index: usize,
     failure: Failure,
-    /// Whether the operation was decoded and its table found, so that the transaction decided.
-    was_executed: bool,
-    /// Whether the entities that are stored decided.
-    is_of_storage: bool,
+    refused_by: Stage,
+}
+
+/// What refused an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It could not be decoded, or has no table.
+    Decoding,
+    /// The operation was decoded and its table found, but the transaction cannot hold it.
+    Transaction,
+    /// The entities that are stored decided.
+    Storage,
 }
 
 impl RefusedOperation {
     /// An operation that could not be decoded, or that has no table.
     fn early(index: usize, failure: Failure) -> Self {
         // The length of a key is judged with the operation, but counts as an error of the transaction (05 §5.1).
-        let was_executed = is_of_execution(failure.error.code);
-        Self { index, failure, was_executed, is_of_storage: false }
+        let refused_by = if is_of_execution(failure.error.code) { Stage::Transaction } else { Stage::Decoding };
+        Self { index, failure, refused_by }
     }
 
     /// An operation that the transaction cannot hold.
     fn late(index: usize, error: impl Into<ServiceError>) -> Self {
-        Self { index, failure: Failure::service(error), was_executed: true, is_of_storage: false }
+        Self { index, failure: Failure::service(error), refused_by: Stage::Transaction }
     }
 }
 
@@ -88,14 +96,18 @@ fn respond_refused(
     refused: &RefusedOperation,
     response: &mut BatchResponse<'_>,
 ) {
-    let RefusedOperation { index, failure, was_executed, is_of_storage } = refused;
+    let RefusedOperation { index, failure, refused_by } = refused;
+    let was_executed = *refused_by != Stage::Decoding;
     debug!(target: "rowhouse::batch", operations = parts.len(), index, code = failure.error.code.as_str(), "refused");
-    let is_indexed = parts.len() > 1 || !(*was_executed && is_of_execution(failure.error.code));
+    let is_indexed = parts.len() > 1 || !(was_executed && is_of_execution(failure.error.code));
     let error = if is_indexed { failure.error.at_index(*index) } else { failure.error.clone() };
     let form = parts.get(*index).map_or_else(FailureForm::default, |part| FailureForm::of(batch, part));
     // Where storage refuses an operation, the service echoes the Content-ID of the last one (recorded; 05 §5).
-    let content_id = if *is_of_storage { parts.last().and_then(|part| part.content_id) } else { form.content_id };
-    response.failure(&error, failure.layer, FailureForm { was_executed: *was_executed, content_id, ..form });
+    let content_id = match refused_by {
+        Stage::Decoding | Stage::Transaction => form.content_id,
+        Stage::Storage => parts.last().and_then(|part| part.content_id),
+    };
+    response.failure(&error, failure.layer, FailureForm { content_id, was_executed, ..form });
 }
 
 /// Executes a change set as one transaction, and writes the responses if it was committed.
@@ -138,7 +150,7 @@ async fn execute<'a, E: Engine>(
     let written = tables.commit(first.context.table(), transaction).await.map_err(|failure| match failure {
         CommitFailure::Fault(failure) => ChangesetFailure::Fault(failure),
         CommitFailure::Refused { index, failure, was_executed: true } => {
-            ChangesetFailure::Refused(RefusedOperation { index, failure, was_executed: true, is_of_storage: true })
+            ChangesetFailure::Refused(RefusedOperation { index, failure, refused_by: Stage::Storage })
         }
         CommitFailure::Refused { index, failure, was_executed: false } => {
             ChangesetFailure::Refused(RefusedOperation::early(index, failure))
