@@ -11,6 +11,8 @@ pub(super) struct CommitterCounts {
     pub(super) write_time: Distribution,
     pub(super) transactions: AtomicU64,
     pub(super) outages: AtomicU64,
+    /// Merges of sorted files that the engine asked for.
+    pub(super) merges: AtomicU64,
     /// Nothing can be written, because a write has failed.
     pub(super) is_out: AtomicBool,
 }
@@ -23,6 +25,7 @@ impl CommitterCounts {
             write_time: Distribution::new(STORAGE_TIME_BOUNDS),
             transactions: AtomicU64::new(0),
             outages: AtomicU64::new(0),
+            merges: AtomicU64::new(0),
             is_out: AtomicBool::new(false),
         }
     }

@@ -13,6 +13,7 @@ mod background;
 mod check;
 mod closing;
 mod committer;
+mod compaction;
 mod counts;
 mod figures;
 mod folder;
@@ -119,6 +120,7 @@ pub struct Embedded {
 struct Threads {
     committer: Option<JoinHandle<()>>,
     purger: Option<(std_mpsc::Sender<()>, JoinHandle<()>)>,
+    compactor: Option<(std_mpsc::Sender<()>, JoinHandle<()>)>,
     syncer: Option<(std_mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
@@ -138,7 +140,12 @@ impl Embedded {
 
         let (purges, wakes) = std_mpsc::channel();
         let purger = spawn("purger", &shared, move |shared| background::purge(shared, &wakes)).map_err(thread_error)?;
-        let mut threads = Threads { committer: None, purger: Some((purges.clone(), purger)), syncer: None };
+        let (stop, stopped) = std_mpsc::channel();
+        let (compacted, reserve_bytes) = (path.to_owned(), options.min_free_bytes);
+        let run = move |shared: &EmbeddedState| compaction::compact(shared, &compacted, reserve_bytes, &stopped);
+        let compactor = Some((stop, spawn("compactor", &shared, run).map_err(thread_error)?));
+        let purger = Some((purges.clone(), purger));
+        let mut threads = Threads { committer: None, purger, compactor, syncer: None };
         if let Durability::Interval(interval) = options.durability {
             let (stop, stopped) = std_mpsc::channel();
             let run = move |shared: &EmbeddedState| background::sync_at_intervals(shared, interval, &stopped);
@@ -364,7 +371,7 @@ impl Threads {
         };
         // The committer wakes the purger, so it ends first.
         let committer = self.committer.take().into_iter();
-        let others = [self.purger.take(), self.syncer.take()].into_iter().flatten().map(stop);
+        let others = [self.purger.take(), self.compactor.take(), self.syncer.take()].into_iter().flatten().map(stop);
         for thread in committer.chain(others) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the engine panicked");

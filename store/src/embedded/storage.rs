@@ -12,22 +12,25 @@ use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::engine::Fault;
 use crate::properties::PropertiesOfAccounts;
+use fjall::compaction::Leveled;
 use fjall::config::BlockSizePolicy;
 use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use model::DateTime;
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Size of a block of entities on disk and in the cache, in bytes.
-const ENTITY_BLOCK_BYTES: u32 = 16 * 1024;
-/// Entities in memory before they are written to a sorted file, in bytes: a quarter of the cache, within these bounds.
+/// Size of a block of entities on disk and in the cache, in bytes. A block ends with the entity that reaches it, and the
+/// allocator rounds up to the next of 28, 32, 40 KiB.
+const ENTITY_BLOCK_BYTES: u32 = 30 * 1024;
+/// Entities in memory before they are written to a sorted file, in bytes.
 ///
 /// While one memtable is being written out, the library keeps up to two that were, and writers fill the next one.
-const MEMTABLE_BYTES: RangeInclusive<u64> = 16 * 1024 * 1024..=64 * 1024 * 1024;
+const MEMTABLE_BYTES: u64 = 24 * 1024 * 1024;
+/// Files of the uppermost level before the library merges them by itself. Mostly the engine does so before (`compaction`).
+const UPPERMOST_FILES: u8 = 8;
 /// Once the full journals have this many bytes, entries that are only in them are written out so that they can be deleted.
 /// It is the smallest size that the library accepts: a start reads all journals.
 const JOURNALS_BYTES: u64 = 64 * 1024 * 1024;
@@ -58,7 +61,6 @@ pub(super) struct OpenSettings {
 pub(super) struct Storage {
     pub(super) db: Database,
     pub(super) data: Keyspace,
-    memtable_bytes: u64,
     /// The database is about to be closed and reopened; long reads stop soon.
     pub(super) retired: Cancellation,
     // Dropped last, after the library's threads have ended.
@@ -130,7 +132,7 @@ impl Storage {
                 .worker_threads_unchecked(0)
                 .open()
         })?;
-        Self::with_keyspace(db, database, CHECK_CACHE_BYTES)
+        Self::with_keyspace(db, database)
     }
 
     /// Closes the database of a folder that a restore has filled, and returns what its journals hold.
@@ -150,13 +152,12 @@ impl Storage {
         version.iter_tables().filter_map(|table| Some(table.path.file_name()?.to_owned())).collect()
     }
 
-    fn with_keyspace(db: Database, path: &Path, cache_bytes: u64) -> Result<Self, OpenError> {
+    fn with_keyspace(db: Database, path: &Path) -> Result<Self, OpenError> {
         if !db.keyspace_exists(layout::KEYSPACE) {
             return Err(OpenError::damaged(path, "its keyspace is missing"));
         }
-        let memtable_bytes = memtable_bytes(cache_bytes);
-        let data = opened(path, || db.keyspace(layout::KEYSPACE, || keyspace_options(memtable_bytes)))?;
-        Ok(Self { db, data, memtable_bytes, retired: Cancellation::default(), closing: OnceLock::new() })
+        let data = opened(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
+        Ok(Self { db, data, retired: Cancellation::default(), closing: OnceLock::new() })
     }
 
     fn open_database(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
@@ -172,10 +173,9 @@ impl Storage {
                 .open()
         })?;
         if folder.is_new() {
-            let memtable_bytes = memtable_bytes(settings.cache_bytes);
-            opened(&path, || db.keyspace(layout::KEYSPACE, || keyspace_options(memtable_bytes)))?;
+            opened(&path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
         }
-        Self::with_keyspace(db, &path, settings.cache_bytes)
+        Self::with_keyspace(db, &path)
     }
 
     /// Whether the library refuses all writes, because one has failed.
@@ -188,14 +188,13 @@ impl Storage {
     /// The library's own wait never ends if writing out has failed. This one ends with a failure.
     pub(super) fn wait_for_room(&self) {
         // The library keeps the size that a keyspace was created with, which may be larger.
-        if self.memtable_bytes < *MEMTABLE_BYTES.end() && self.data.tree.active_memtable().size() >= self.memtable_bytes
-        {
+        if self.data.tree.active_memtable().size() >= MEMTABLE_BYTES {
             // If it fails, so does the write that follows.
             let _rotated = self.data.rotate_memtable();
         }
         let must_wait = || {
             let sealed = self.data.sealed_memtable_count();
-            let is_half_full = || self.db.write_buffer_size() >= self.memtable_bytes + self.memtable_bytes / 2;
+            let is_half_full = || self.db.write_buffer_size() >= MEMTABLE_BYTES + MEMTABLE_BYTES / 2;
             sealed >= SEALED_MEMTABLES_MAX || sealed > 0 && is_half_full()
         };
         while must_wait() || self.data.tree.l0_run_count() >= UPPERMOST_RUNS_MAX {
@@ -248,21 +247,17 @@ impl Storage {
     }
 }
 
-/// The size of a memtable, by the size of the cache.
-fn memtable_bytes(cache_bytes: u64) -> u64 {
-    (cache_bytes / 4).clamp(*MEMTABLE_BYTES.start(), *MEMTABLE_BYTES.end())
-}
-
 /// The library keeps the block size of a keyspace for ever, and with it every other figure that is not set here.
 ///
 /// Measured with entities of 1 KiB: blocks of 16 KiB scan about as fast as larger ones, and a get that misses the
 /// cache reads four times less than with 64 KiB. Compression is the library's default: none in the two levels that
 /// are written most, LZ4 below. Filters stay on in the last level (`expect_point_read_hits` is off), because an
 /// insert asks for a key that is not there, and would have to read a block from disk to know.
-fn keyspace_options(memtable_bytes: u64) -> KeyspaceCreateOptions {
+fn keyspace_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .data_block_size_policy(BlockSizePolicy::all(ENTITY_BLOCK_BYTES))
-        .max_memtable_size(memtable_bytes)
+        .compaction_strategy(Arc::new(Leveled::default().with_l0_threshold(UPPERMOST_FILES)))
+        .max_memtable_size(MEMTABLE_BYTES)
 }
 
 /// Runs a part of the opening of the database at a path.

@@ -1,0 +1,446 @@
+//! Writing out memtables and merging sorted files, where the library does it too late or not at all.
+//!
+//! An entity that was overwritten or deleted stays in the tree until its versions and its tombstone meet in a merge, and
+//! until then every scan steps over them. The library merges its uppermost level into the next when that has a number of
+//! files, whatever they hold, and looks only after it has written out a memtable. So a thread looks at the levels and
+//! merges when what may hide something is large compared to what it may hide: at [`BUSY_SHARE`] while there are writes, and
+//! at [`IDLE_SHARE`] once there have been none for [`IDLE_TIME`].
+//!
+//! Invariants:
+//!
+//! 1. A merge drops nothing that a snapshot can see: it gets the library's own bound for that. The sequence number of a
+//!    fresh snapshot would not do, because an older snapshot may be open.
+//! 2. A merge never skips a level, and its files are chosen under the library's lock. Otherwise a tombstone could be dropped
+//!    while a level in between still holds what it hides.
+//! 3. What is due is decided by [`due`] alone, from numbers, so that it can be tested.
+
+use super::space;
+use super::state::EmbeddedState;
+use super::storage::Storage;
+use crate::monotonic;
+use fjall::AbstractTree;
+use fjall::compaction::Leveled;
+use lsm_tree::compaction::{CompactionStrategy, PullDown};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// How often the thread looks whether something is due.
+const TICK: Duration = Duration::from_millis(250);
+/// Without a write for this long, the engine is idle.
+const IDLE_TIME: Duration = Duration::from_secs(1);
+/// While there are writes, the uppermost level is merged when it has this share of the entries of the levels below. A smaller
+/// one makes scans faster, and writes dearer: a merge writes what is below once more for every such share.
+const BUSY_SHARE: Share = Share { part: 3, of: 10 };
+/// When the engine is idle, everything above the lowest level is merged into it if it has this share of its entries.
+const IDLE_SHARE: Share = Share { part: 1, of: 10 };
+/// Fewer entries than this are never worth a merge: a scan steps over them in a millisecond, and a file costs some syncs.
+const ENTRIES_MIN: u64 = 4096;
+/// Most bytes of a merge of two whole levels, which takes about three seconds and cannot be stopped. Larger levels are merged
+/// file by file.
+const WHOLE_LEVELS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Size of the files that a merge of the uppermost level writes. The library keeps the level that it merges into below four
+/// times its own, which is as much.
+const FILE_BYTES: u64 = 256 * 1024 * 1024;
+/// After a merge that failed, or that the disk has no room for, the next one waits.
+const FAILURE_PAUSE: Duration = Duration::from_secs(30);
+/// How many snapshots make the library compute its bound of visible versions again.
+const SNAPSHOTS_PER_BOUND: usize = 10_000;
+/// Memory of memtables that were written out, from which on it is worth to release them, in bytes.
+const RETAINED_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A share, as a fraction.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    part: u64,
+    of: u64,
+}
+
+impl Share {
+    /// Whether some entries are at least this share of others, and enough to matter.
+    fn is_reached(self, entries: u64, others: u64) -> bool {
+        entries >= ENTRIES_MIN && entries.saturating_mul(self.of) >= others.saturating_mul(self.part)
+    }
+}
+
+/// A level of the tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Level {
+    /// Values and tombstones.
+    entries: u64,
+    bytes: u64,
+}
+
+/// How many entries are where.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Shape {
+    /// In the memtable that takes the writes.
+    memtable_entries: u64,
+    /// From the uppermost to the lowest.
+    levels: Vec<Level>,
+}
+
+/// What the thread does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Write out the memtable, after which the levels are looked at again.
+    WriteOut,
+    /// Merge the uppermost level into the next one that the library uses, and into the lowest if there is no other.
+    MergeUppermost,
+    /// Merge the whole level of this index into the next.
+    MergeLevel(u8),
+    /// Merge some files into the lowest level.
+    MergeFiles,
+}
+
+/// What is due; see the constants.
+fn due(shape: &Shape, is_idle: bool) -> Option<Work> {
+    let (uppermost, below) = shape.levels.split_first()?;
+    let entries = |levels: &[Level]| levels.iter().map(|level| level.entries).sum::<u64>();
+    if !is_idle {
+        let is_due = BUSY_SHARE.is_reached(uppermost.entries, entries(below));
+        return is_due.then_some(Work::MergeUppermost);
+    }
+    let (lowest, between) = below.split_last()?;
+    let in_memory = shape.memtable_entries;
+    if IDLE_SHARE.is_reached(in_memory, lowest.entries) {
+        Some(Work::WriteOut)
+    } else if uppermost.entries > 0 && IDLE_SHARE.is_reached(in_memory + uppermost.entries, lowest.entries) {
+        Some(Work::MergeUppermost)
+    } else if IDLE_SHARE.is_reached(in_memory + uppermost.entries + entries(between), lowest.entries) {
+        let (index, pair) = below.windows(2).enumerate().find(|(_, pair)| pair[0].entries > 0)?;
+        let is_small = pair.iter().map(|level| level.bytes).sum::<u64>() <= WHOLE_LEVELS_BYTES_MAX;
+        let level = u8::try_from(index + 1).ok()?;
+        Some(if is_small { Work::MergeLevel(level) } else { Work::MergeFiles })
+    } else {
+        None
+    }
+}
+
+/// Writes out and merges what is due, until it is told to stop.
+pub(super) fn compact(shared: &EmbeddedState, data_folder: &Path, reserve_bytes: u64, stop: &Receiver<()>) {
+    let mut compactor = Compactor::new();
+    while stop.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+        // While the database is closed because a write failed, there is nothing to do.
+        let Ok(storage) = shared.storage() else { continue };
+        if storage.retired.is_cancelled() || !compactor.may_work() {
+            continue;
+        }
+        let room = || space::free_bytes(data_folder).map_or(u64::MAX, |free| free.saturating_sub(reserve_bytes));
+        if compactor.look(&storage, room) {
+            shared.counts.merges.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The state of the thread.
+struct Compactor {
+    /// The active memtable and its size when it last changed, and when that was.
+    writes: Option<(u64, u64)>,
+    last_write: Option<Instant>,
+    /// No work before this instant.
+    pause_until: Option<Instant>,
+    /// Memory and files were released since the last write.
+    is_released: bool,
+}
+
+impl Compactor {
+    /// It takes the engine for idle until it sees a write: after a start, there may be much to merge.
+    fn new() -> Self {
+        Self { writes: None, last_write: None, pause_until: None, is_released: false }
+    }
+
+    fn may_work(&self) -> bool {
+        self.pause_until.is_none_or(|until| monotonic::now() >= until)
+    }
+
+    /// Does one piece of work, if any is due. `room` tells how many bytes the disk has for it. Whether files were merged.
+    fn look(&mut self, storage: &Storage, room: impl Fn() -> u64) -> bool {
+        let tree = &storage.data.tree;
+        let memtable = tree.active_memtable();
+        let writes = Some((memtable.id(), memtable.size()));
+        if self.writes != writes {
+            // What is there at the start, or was begun and is empty, was not written just now.
+            if self.writes.is_some() && memtable.size() > 0 {
+                self.last_write = Some(monotonic::now());
+            }
+            self.writes = writes;
+            self.is_released = false;
+        }
+        let is_idle = self.last_write.is_none_or(|at| at.elapsed() >= IDLE_TIME);
+        // The library is about to write out a memtable; its entries count when it has.
+        if is_idle && tree.sealed_memtable_count() > 0 {
+            return false;
+        }
+        let shape = shape(storage);
+        let Some(work) = due(&shape, is_idle) else {
+            if is_idle && !self.is_released {
+                self.is_released = true;
+                release(storage);
+            }
+            return false;
+        };
+        self.is_released = false;
+        let bytes = shape.levels.iter().map(|level| level.bytes).sum::<u64>();
+        if work != Work::WriteOut && room() < bytes.min(WHOLE_LEVELS_BYTES_MAX) {
+            self.pause();
+            return false;
+        }
+        tracing::debug!(?work, ?shape, is_idle, "sorted files are merged");
+        match run(storage, work) {
+            Ok(()) => {
+                // If nothing changed, the library merges by itself, or cannot do what was asked for.
+                if work != Work::WriteOut && self::shape(storage) == shape {
+                    self.pause();
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "sorted files could not be merged; it is tried again");
+                self.pause();
+            }
+        }
+        work != Work::WriteOut
+    }
+
+    fn pause(&mut self) {
+        self.pause_until = Some(monotonic::now() + FAILURE_PAUSE);
+    }
+}
+
+fn shape(storage: &Storage) -> Shape {
+    let tree = &storage.data.tree;
+    let level = |entries: u64, bytes: u64| Level { entries, bytes };
+    let version = tree.current_version();
+    let levels = version.iter_levels().map(|runs| {
+        let files = runs.iter().flat_map(|run| run.iter());
+        files.fold(Level::default(), |sum, file| {
+            level(sum.entries + file.metadata.item_count, sum.bytes + file.metadata.file_size)
+        })
+    });
+    Shape { levels: levels.collect(), memtable_entries: tree.active_memtable().len() as u64 }
+}
+
+fn run(storage: &Storage, work: Work) -> fjall::Result<()> {
+    let strategy: Arc<dyn CompactionStrategy> = match work {
+        Work::WriteOut => return storage.data.rotate_memtable().map(drop),
+        Work::MergeUppermost => Arc::new(Leveled::default().with_l0_threshold(1).with_table_target_size(FILE_BYTES)),
+        Work::MergeLevel(level) => Arc::new(PullDown(level, level + 1)),
+        // With a threshold of zero every level above the lowest has too much, so that the library picks the files of it that
+        // take least to merge.
+        Work::MergeFiles => Arc::new(Leveled::default().with_l0_threshold(0)),
+    };
+    storage.data.tree.compact(strategy, visible_bound(storage)).map_err(fjall::Error::from)
+}
+
+/// Below this sequence number, only the latest version of a key can be seen by any snapshot.
+fn visible_bound(storage: &Storage) -> u64 {
+    storage.db.supervisor.snapshot_tracker.get_seqno_safe_to_gc()
+}
+
+/// Releases the memtables that were written out and the files that were merged, which the library keeps until the next
+/// memtable is written out.
+fn release(storage: &Storage) {
+    let tree = &storage.data.tree;
+    let retained = tree.version_memtable_size_sum().saturating_sub(tree.active_memtable().size());
+    if tree.version_free_list_len() == 0 && retained < RETAINED_BYTES_MAX {
+        return;
+    }
+    for _ in 0..SNAPSHOTS_PER_BOUND {
+        drop(storage.db.snapshot());
+    }
+    let released = tree.get_version_history_lock().maintenance(storage.data.path(), visible_bound(storage));
+    if let Err(error) = released {
+        tracing::warn!(%error, "an earlier version of the list of sorted files could not be removed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::{Embedded, EmbeddedOptions};
+    use crate::engine::{Engine, TableKey};
+    use fjall::Readable;
+    use model::clock::SystemClock;
+    use model::{AccountName, Condition, EdmValue, EntityKey, KeyText, Mutation, RecordBuilder, TableName, Transaction};
+    use std::collections::BTreeMap;
+    use test_support::Random;
+
+    const MIB: u64 = 1024 * 1024;
+
+    fn levels(entries_and_mebibytes: [(u64, u64); 7]) -> Vec<Level> {
+        entries_and_mebibytes.map(|(entries, mebibytes)| Level { entries, bytes: mebibytes * MIB }).to_vec()
+    }
+
+    #[test]
+    fn what_is_due() {
+        const NONE: (u64, u64) = (0, 0);
+        let small = |uppermost| levels([uppermost, NONE, NONE, NONE, NONE, NONE, (100_000, 80)]);
+        let between = |level_5, lowest| levels([NONE, NONE, NONE, NONE, NONE, level_5, lowest]);
+        for (memtable_entries, levels, while_busy, when_idle) in [
+            (0, small(NONE), None, None),
+            // Too little to matter, however small the rest is.
+            (4095, levels([NONE; 7]), None, None),
+            (4096, levels([NONE; 7]), None, Some(Work::WriteOut)),
+            // In memory a tenth counts when there are no more writes.
+            (9_999, small(NONE), None, None),
+            (10_000, small(NONE), None, Some(Work::WriteOut)),
+            (90_000, small(NONE), None, Some(Work::WriteOut)),
+            // In the uppermost level, three tenths count at any time.
+            (0, small((9_999, 8)), None, None),
+            (1, small((9_999, 8)), None, Some(Work::MergeUppermost)),
+            (0, small((29_999, 8)), None, Some(Work::MergeUppermost)),
+            (0, small((30_000, 1)), Some(Work::MergeUppermost), Some(Work::MergeUppermost)),
+            // Levels between are merged from the upper one on, and only when nobody writes.
+            (0, between((100_000, 90), (999_000, 800)), None, Some(Work::MergeLevel(5))),
+            (0, between((99_000, 90), (999_000, 800)), None, None),
+            (0, between((5_000_000, 250), (10_000_000, 7_300)), None, Some(Work::MergeFiles)),
+            (
+                0,
+                levels([NONE, NONE, NONE, NONE, (50_000, 40), (60_000, 50), (999_000, 800)]),
+                None,
+                Some(Work::MergeLevel(4)),
+            ),
+            (
+                1_000,
+                levels([(1_000, 1), NONE, NONE, NONE, NONE, (98_000, 50), (999_000, 800)]),
+                None,
+                Some(Work::MergeLevel(5)),
+            ),
+        ] {
+            let shape = Shape { memtable_entries, levels };
+            assert_eq!((due(&shape, false), due(&shape, true)), (while_busy, when_idle), "{shape:?}");
+        }
+    }
+
+    fn table() -> TableKey {
+        TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Entities").unwrap() }
+    }
+
+    fn key(number: u64) -> EntityKey {
+        EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&format!("{number:06}")).unwrap() }
+    }
+
+    fn upsert(number: u64, value: i64) -> Mutation {
+        let mut properties = RecordBuilder::default();
+        properties.push("value", EdmValue::Int64(value));
+        Mutation::InsertOrReplace { key: key(number), properties }
+    }
+
+    type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
+
+    fn contents(storage: &Storage, snapshot: &fjall::Snapshot) -> Contents {
+        let entries = snapshot.range::<Vec<u8>, _>(&storage.data, ..);
+        entries.map(|entry| entry.into_inner().map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap()).collect()
+    }
+
+    /// Writes and merges at random, with snapshots that stay open across merges, and compares what each snapshot shows.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn merges_change_nothing_that_a_snapshot_shows() {
+        let mut random = Random::from_environment("ROWHOUSE_COMPACTION_SEED");
+        let folder = tempfile::tempdir().unwrap();
+        let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), SystemClock).unwrap();
+        engine.create_table(&table()).await.unwrap();
+        let storage = engine.shared.storage().unwrap();
+        let mut open: Vec<(fjall::Snapshot, Contents)> = Vec::new();
+        for _ in 0..60 {
+            for _ in 0..random.below(40) {
+                let number = random.below(60);
+                let mutation = if random.below(3) == 0 {
+                    Mutation::Delete { key: key(number), condition: Condition::Any }
+                } else {
+                    upsert(number, random.below(1000) as i64)
+                };
+                // What is not there cannot be deleted.
+                let _refused = engine.commit(&table(), Transaction::single(mutation)).await;
+            }
+            if random.below(3) == 0 {
+                let snapshot = storage.db.snapshot();
+                let shown = contents(&storage, &snapshot);
+                open.push((snapshot, shown));
+            }
+            let before = contents(&storage, &storage.db.snapshot());
+            let fullest = shape(&storage).levels.iter().skip(1).rposition(|level| level.entries > 0);
+            match random.below(5) {
+                0 => release(&storage),
+                1 => storage.data.rotate_memtable_and_wait().unwrap(),
+                2 => run(&storage, Work::MergeUppermost).unwrap(),
+                3 => run(&storage, Work::MergeFiles).unwrap(),
+                _ => match fullest {
+                    // Index 0 stands for level 1.
+                    Some(index) if index < 5 => run(&storage, Work::MergeLevel(index as u8 + 1)).unwrap(),
+                    _ => {}
+                },
+            }
+            assert_eq!(contents(&storage, &storage.db.snapshot()), before);
+            for (snapshot, shown) in &open {
+                assert_eq!(&contents(&storage, snapshot), shown);
+            }
+            if random.below(4) == 0 && !open.is_empty() {
+                let index = random.index(open.len());
+                open.swap_remove(index);
+            }
+        }
+        let last = contents(&storage, &storage.db.snapshot());
+        drop((open, storage));
+        engine.close().await.unwrap();
+        drop(engine);
+        let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), SystemClock).unwrap();
+        let storage = engine.shared.storage().unwrap();
+        assert_eq!(contents(&storage, &storage.db.snapshot()), last);
+    }
+
+    /// Waits until the tree holds this many entries and nothing above its lowest level.
+    async fn merged(storage: &Storage, entries: u64) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let shape = shape(storage);
+            let (lowest, above) = shape.levels.split_last().unwrap();
+            let held = shape.memtable_entries + above.iter().map(|level| level.entries).sum::<u64>();
+            // The engine's own entries are among them.
+            if held == 0 && (entries..entries + 8).contains(&lowest.entries) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{shape:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn versions_and_tombstones_are_gone_when_the_engine_is_idle_also_after_a_start() {
+        const ENTITIES: u64 = 5_000;
+        let folder = tempfile::tempdir().unwrap();
+        let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), SystemClock).unwrap();
+        engine.create_table(&table()).await.unwrap();
+        let upsert_all = async |engine: &Embedded, value| {
+            for first in (0..ENTITIES).step_by(100) {
+                let mutations = (first..first + 100).map(|number| upsert(number, value)).collect();
+                engine.commit(&table(), Transaction::new(mutations).unwrap()).await.unwrap();
+            }
+        };
+        upsert_all(&engine, 1).await;
+        let storage = engine.shared.storage().unwrap();
+        merged(&storage, ENTITIES).await;
+        upsert_all(&engine, 2).await;
+        merged(&storage, ENTITIES).await;
+        // Until the next memtable is written out, the library would keep the one that was, and the merged files.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let files = || std::fs::read_dir(storage.data.path().join("tables")).unwrap().count();
+        while storage.data.tree.version_memtable_size_sum() > 0 || files() > 1 {
+            assert!(Instant::now() < deadline, "{} files", files());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        for first in (0..ENTITIES).step_by(100) {
+            let deletion = |number| Mutation::Delete { key: key(number), condition: Condition::Any };
+            let mutations = (first..first + 100).map(deletion).collect();
+            engine.commit(&table(), Transaction::new(mutations).unwrap()).await.unwrap();
+        }
+        drop(storage);
+        engine.close().await.unwrap();
+        drop(engine);
+        let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), SystemClock).unwrap();
+        merged(&engine.shared.storage().unwrap(), 0).await;
+        engine.close().await.unwrap();
+    }
+}
