@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::churn::ChurnArgs;
 use crate::compare::args::CompareArgs;
 use crate::dataset::PER_PARTITION_DEFAULT;
 use crate::raw::RawWorkload;
@@ -51,6 +52,12 @@ pub(crate) enum Command {
     /// nothing. Reads are measured on a working set that fits into the cache, whose cost may at most double, and on all
     /// entities.
     Growth(GrowthArgs),
+    /// Measure scans, memory and disk of a Rowhouse server after histories that leave old versions and deletion marks
+    ///
+    /// A table is overwritten, and has entities inserted and deleted; a partition is used as a queue; a table is deleted.
+    /// Each is measured right after, when the server was quiet, and one of them after a restart. Ratios are to the same
+    /// reads of the fresh table. `compare` includes them.
+    Churn(ChurnArgs),
 }
 
 const RUN_EXAMPLES: &str = "\

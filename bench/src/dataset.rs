@@ -27,6 +27,8 @@ const NAME: Range<usize> = 0..32;
 const DESCRIPTION: Range<usize> = 32..448;
 const NOTES: Range<usize> = 448..548;
 const IMAGE: Range<usize> = 548..620;
+/// Entities from which the length of all is estimated.
+const SAMPLE_ENTITIES: u64 = 1000;
 /// Approximate bytes of a record with its ten properties.
 const RECORD_BYTES: usize = 900;
 
@@ -105,6 +107,17 @@ impl Dataset {
             builder.push(name, value);
         }
         builder
+    }
+
+    /// The bytes of all keys and records, estimated from a sample, because their lengths hardly differ.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        let sample = self.entities.min(SAMPLE_ENTITIES);
+        let bytes: usize = (0..sample)
+            .map(|number| {
+                self.key(number).encode().len() + self.record(number, 0).finish(DateTime::MIN).as_bytes().len()
+            })
+            .sum();
+        bytes as u64 * self.entities / sample.max(1)
     }
 
     fn properties(&self, number: u64, salt: u64) -> [(&'static str, EdmValue<'_>); 10] {
@@ -233,6 +246,17 @@ mod tests {
             });
             assert_eq!(selected.count() as u64, dataset.one_percent(), "of {entities}");
         }
+    }
+
+    #[test]
+    fn the_bytes_of_all_entities_are_their_keys_and_records() {
+        let dataset = Dataset::new(300, 100);
+        let bytes = |number| {
+            dataset.key(number).encode().len() + dataset.record(number, 0).finish(DateTime::MIN).as_bytes().len()
+        };
+        assert_eq!(dataset.stored_bytes(), (0..300).map(bytes).sum::<usize>() as u64);
+        let larger = Dataset::new(30_000, 100).stored_bytes();
+        assert!((90..=110).contains(&(larger / dataset.stored_bytes())), "{larger}");
     }
 
     #[test]

@@ -136,7 +136,8 @@ pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result
     Ok(())
 }
 
-fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
+/// The parameters of a measurement, with the first number for its tasks.
+pub(crate) fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
     let dataset = Dataset::new(measurement.entities, measurement.per_partition);
     let table = dataset.table(measurement.usage);
     let run = SystemTime::now()
@@ -145,7 +146,8 @@ fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
     Arc::new(Plan { dataset, table, run, sequence: AtomicU64::new(sequence), working_set: measurement.working_set })
 }
 
-fn clients(target: &Target, plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
+/// Connections for a plan, which are opened when they are used.
+pub(crate) fn clients(target: &Target, plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
     let seeds = 1..=connections as u64;
     seeds.map(|seed| Client::new(Arc::clone(plan), signer(target), seed)).collect()
 }
