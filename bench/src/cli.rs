@@ -130,6 +130,10 @@ pub(crate) struct PressureArgs {
     /// Further connections that read pages at 80 KiB a second
     #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
     pub(crate) slow_readers: u64,
+
+    /// Further connections that query the table with a filter that finds nothing, one page after another
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
+    pub(crate) scans: u64,
 }
 
 /// The size of a measurement.
@@ -322,7 +326,7 @@ mod tests {
             "",
             "--entities 1000000 --per-partition 1000000",
             "--seconds 1 --connections 256 --json --pid 1",
-            "--rate 5000 --idle 10000 --slow-readers 8",
+            "--rate 5000 --idle 10000 --slow-readers 8 --scans 64",
         ] {
             assert!(run(good).is_ok(), "{good}");
         }

@@ -17,6 +17,8 @@ use std::ops::Range;
 pub(crate) const PER_PARTITION_DEFAULT: u64 = 1000;
 /// The filter that selects 1 % of the entities.
 pub(crate) const ONE_PERCENT_FILTER: &str = "Count eq 7";
+/// A filter that selects none of them.
+pub(crate) const EMPTY_FILTER: &str = "Count eq 100";
 
 /// Size of the text from which the properties are cut. It is much larger than a block of any storage library, so that
 /// compression sees ordinary text and no repeated values.
@@ -235,8 +237,9 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_selects_one_percent() {
+    fn the_filters_select_one_percent_and_nothing() {
         let filter = wire::filter::parse(ONE_PERCENT_FILTER).unwrap();
+        let empty = wire::filter::parse(EMPTY_FILTER).unwrap();
         for entities in [7, 8, 100, 1000, 1008] {
             let dataset = Dataset::new(entities, 100);
             let selected = (0..entities).filter(|number| {
@@ -245,6 +248,10 @@ mod tests {
                 filter.matches(&model::EntityView::of(&key, &record).unwrap()).unwrap()
             });
             assert_eq!(selected.count() as u64, dataset.one_percent(), "of {entities}");
+            assert!(!(0..entities).any(|number| {
+                let record = dataset.record(number, 3).finish(DateTime::MIN);
+                empty.matches(&model::EntityView::of(&dataset.key(number), &record).unwrap()).unwrap()
+            }));
         }
     }
 

@@ -80,6 +80,7 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let background = BackgroundLoad {
         idle: usize::try_from(args.pressure.idle)?,
         slow_readers: usize::try_from(args.pressure.slow_readers)?,
+        scans: usize::try_from(args.pressure.scans)?,
     };
     let measurement = Measurement {
         per_partition: args.size.per_partition,

@@ -72,7 +72,7 @@ impl Measurement {
 /// Fills the table if needed, warms up, and measures.
 pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Result<Report> {
     let Measurement { workload, entities, connections, time, rate, background, .. } = *measurement;
-    background::allow_connections(connections + background.idle + background.slow_readers)?;
+    background::allow_connections(connections + background.connections())?;
     fill(target, measurement)?;
     let plan = plan(measurement, 0);
     let resident = || target.process.map(|process| anyhow::Ok(mebibytes(process.resident()?.now))).transpose();

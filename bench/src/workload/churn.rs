@@ -1,8 +1,8 @@
 //! Tasks that leave old versions and deletion marks, and reads that show what these cost.
 
-use super::{Client, Failure, continuation, one, write_entity};
+use super::{Client, Failure, one, write_entity};
 use crate::dataset::Dataset;
-use crate::request::Request;
+use crate::request::{Request, continuation};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -8,7 +8,7 @@ mod churn;
 use crate::batch::{BODIES, BatchBody, BatchKeys};
 use crate::connection::Connection;
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage};
-use crate::request::{Request, Signer};
+use crate::request::{Request, Signer, continuation};
 pub(crate) use churn::Churn;
 use clap::ValueEnum;
 use fastrand::Rng;
@@ -423,23 +423,9 @@ fn write_entity(out: &mut Vec<u8>, dataset: &Dataset, partition: &str, row: &str
     out.push(b'}');
 }
 
-/// The query options for the next page.
-fn continuation((partition, row): &(String, Option<String>)) -> String {
-    let encode = |token: &str| utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
-    let row = row.as_ref().map_or_else(String::new, |row| format!("&NextRowKey={}", encode(row)));
-    format!("NextPartitionKey={}{row}", encode(partition))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn continuation_tokens_become_query_options() {
-        let next = ("1!4!cA--".to_owned(), Some("1!4!cg--".to_owned()));
-        assert_eq!(continuation(&next), "NextPartitionKey=1%214%21cA%2D%2D&NextRowKey=1%214%21cg%2D%2D");
-        assert_eq!(continuation(&("p".to_owned(), None)), "NextPartitionKey=p");
-    }
 
     #[test]
     fn a_working_set_is_spread_over_the_table() {
