@@ -1,11 +1,14 @@
-//! Connections that are open while others are measured: idle ones, and readers that read their pages slowly.
+//! Connections that are open while others are measured: idle ones, readers that read their pages slowly, and scans that find
+//! nothing.
 //!
 //! They have their own thread and runtime, so that they do not wait for the connections that are measured.
 
 use crate::connection::Connection;
-use crate::request::{Request, Signer};
+use crate::dataset::EMPTY_FILTER;
+use crate::request::{Request, Signer, continuation};
 use anyhow::{Context, ensure};
 use fastrand::Rng;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -43,6 +46,15 @@ pub(crate) struct BackgroundLoad {
     pub(crate) idle: usize,
     /// Connections that read pages at 80 KiB a second.
     pub(crate) slow_readers: usize,
+    /// Connections that query with a filter that finds nothing, one page after another.
+    pub(crate) scans: usize,
+}
+
+impl BackgroundLoad {
+    /// The number of connections.
+    pub(crate) fn connections(self) -> usize {
+        self.idle + self.slow_readers + self.scans
+    }
 }
 
 /// What happened to the connections in the background.
@@ -56,6 +68,17 @@ pub(crate) struct BackgroundReport {
     pub(crate) slow_bytes: u64,
     /// Refused requests and closed connections of slow readers.
     pub(crate) slow_refused: u64,
+    #[serde(default)]
+    pub(crate) scans: usize,
+    /// Pages of the scans that were answered.
+    #[serde(default)]
+    pub(crate) scanned_pages: u64,
+    /// Pages of the scans that were not answered with 200.
+    #[serde(default)]
+    pub(crate) scans_refused: u64,
+    /// Longest time until a page was answered.
+    #[serde(default)]
+    pub(crate) scan_ms_max: u64,
     /// Resident memory of the server before these connections were opened, and after.
     pub(crate) resident_mib_before: Option<f64>,
     pub(crate) resident_mib_with: Option<f64>,
@@ -64,8 +87,13 @@ pub(crate) struct BackgroundReport {
 impl fmt::Display for BackgroundReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { idle, idle_lost, slow_readers, slow_bytes, slow_refused, .. } = self;
+        let Self { scans, scanned_pages, scans_refused, scan_ms_max, .. } = self;
         writeln!(f, "  idle        {idle} connections, {idle_lost} lost")?;
         writeln!(f, "  slow        {slow_readers} readers, {slow_bytes} bytes read, {slow_refused} times refused")?;
+        writeln!(
+            f,
+            "  scans       {scans} of them, {scanned_pages} pages, {scan_ms_max} ms at most, {scans_refused} times refused"
+        )?;
         if let (Some(before), Some(with)) = (self.resident_mib_before, self.resident_mib_with) {
             writeln!(f, "  resident    {before:.1} MiB before they came, {with:.1} MiB with them")?;
         }
@@ -80,6 +108,9 @@ struct Counts {
     idle_lost: AtomicU64,
     slow_bytes: AtomicU64,
     slow_refused: AtomicU64,
+    scanned_pages: AtomicU64,
+    scans_refused: AtomicU64,
+    scan_ms_max: AtomicU64,
 }
 
 /// The connections in the background. They are closed when this is dropped.
@@ -92,7 +123,7 @@ pub(crate) struct BackgroundConnections {
 }
 
 impl BackgroundConnections {
-    /// Opens all connections, and returns when they are open. Slow readers read this table.
+    /// Opens all connections, and returns when they are open. Slow readers and scans read this table.
     pub(crate) fn open(background: BackgroundLoad, table: &str, signer: &Signer) -> anyhow::Result<Self> {
         let (counts, is_stopping) = (Arc::<Counts>::default(), Arc::<AtomicBool>::default());
         let runtime =
@@ -100,7 +131,7 @@ impl BackgroundConnections {
         let work = run(background, table.to_owned(), signer.clone(), Arc::clone(&counts), Arc::clone(&is_stopping));
         let thread = Some(std::thread::spawn(move || runtime.block_on(work)));
         let connections_in_background = Self { background, counts, is_stopping, thread };
-        let (began, all) = (Instant::now(), (background.idle + background.slow_readers) as u64);
+        let (began, all) = (Instant::now(), background.connections() as u64);
         while connections_in_background.counts.connected.load(Ordering::Relaxed) < all {
             let connected = connections_in_background.counts.connected.load(Ordering::Relaxed);
             ensure!(
@@ -122,6 +153,10 @@ impl BackgroundConnections {
             slow_readers: self.background.slow_readers,
             slow_bytes: count(&self.counts.slow_bytes),
             slow_refused: count(&self.counts.slow_refused),
+            scans: self.background.scans,
+            scanned_pages: count(&self.counts.scanned_pages),
+            scans_refused: count(&self.counts.scans_refused),
+            scan_ms_max: count(&self.counts.scan_ms_max),
             resident_mib_before: None,
             resident_mib_with: None,
         }
@@ -167,6 +202,9 @@ async fn run(
     }
     for _ in 0..background.slow_readers {
         tasks.spawn(read_slowly(signer.clone(), table.clone(), Arc::clone(&counts)));
+    }
+    for _ in 0..background.scans {
+        tasks.spawn(scan(signer.clone(), table.clone(), Arc::clone(&counts)));
     }
     while !is_stopping.load(Ordering::Relaxed) {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -216,6 +254,45 @@ async fn read_slowly(mut signer: Signer, table: String, counts: Arc<Counts>) {
         }
         tokio::time::sleep(RECONNECT_PAUSE).await;
     }
+}
+
+/// Queries a table with a filter that finds nothing again and again, each page where the one before it ended.
+async fn scan(mut signer: Signer, table: String, counts: Arc<Counts>) {
+    let path = format!("/{table}()");
+    let filter = format!("?$filter={}", utf8_percent_encode(EMPTY_FILTER, NON_ALPHANUMERIC));
+    let (mut open, mut is_known, mut request) = (None, false, Vec::new());
+    let mut query = filter.clone();
+    loop {
+        if open.is_none() {
+            open = Connection::open(signer.endpoint.address).await.ok();
+        }
+        if open.is_some() && !std::mem::replace(&mut is_known, true) {
+            counts.connected.fetch_add(1, Ordering::Relaxed);
+        }
+        signer.write(&mut request, &Request::get(path.as_bytes(), &query));
+        let began = Instant::now();
+        if let Some(next) = scan_page(&mut open, &request).await {
+            counts.scanned_pages.fetch_add(1, Ordering::Relaxed);
+            let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            counts.scan_ms_max.fetch_max(milliseconds, Ordering::Relaxed);
+            query = next.map_or_else(|| filter.clone(), |next| format!("{filter}&{}", continuation(&next)));
+        } else {
+            counts.scans_refused.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(RECONNECT_PAUSE).await;
+        }
+    }
+}
+
+/// Reads a page of a scan. Returns where the next one begins, if anywhere; `None` if the page was refused, which ends the
+/// connection.
+async fn scan_page(open: &mut Option<Connection>, request: &[u8]) -> Option<Option<(String, Option<String>)>> {
+    let mut connection = open.take()?;
+    let answer = connection.exchange(request, b"").await.ok()?;
+    let (is_page, next) = (answer.status == 200 && !answer.closes, answer.next);
+    is_page.then(|| {
+        *open = Some(connection);
+        next
+    })
 }
 
 /// Reads one page on a new connection. The end of the connection is the end of the response.
@@ -291,7 +368,7 @@ mod tests {
 
     #[test]
     fn idle_connections_stay_open_and_closed_ones_are_counted() {
-        let background = BackgroundLoad { idle: 100, slow_readers: 0 };
+        let background = BackgroundLoad { idle: 100, ..BackgroundLoad::default() };
         let connections_in_background =
             BackgroundConnections::open(background, "Bench", &server("HTTP/1.1 200 OK", 10)).unwrap();
         let report = connections_in_background.report();
@@ -304,7 +381,7 @@ mod tests {
 
     #[test]
     fn slow_readers_read_slowly_and_refusals_are_counted() {
-        let background = BackgroundLoad { idle: 0, slow_readers: 2 };
+        let background = BackgroundLoad { slow_readers: 2, ..BackgroundLoad::default() };
         let began = Instant::now();
         let connections_in_background =
             BackgroundConnections::open(background, "Bench", &server("HTTP/1.1 200 OK", 4_000_000)).unwrap();
@@ -315,6 +392,18 @@ mod tests {
         let connections_in_background = BackgroundConnections::open(background, "Bench", &busy).unwrap();
         eventually("a refusal of each", || connections_in_background.report().slow_refused >= 2);
         assert_eq!(connections_in_background.report().slow_bytes, 0);
+    }
+
+    #[test]
+    fn scans_go_on_and_refusals_are_counted() {
+        let background = BackgroundLoad { scans: 2, ..BackgroundLoad::default() };
+        let connections = BackgroundConnections::open(background, "Bench", &server("HTTP/1.1 200 OK", 10)).unwrap();
+        eventually("a second page", || connections.report().scanned_pages >= 4);
+        assert_eq!(connections.report().scans_refused, 0);
+        drop(connections);
+        let connections = BackgroundConnections::open(background, "Bench", &server("HTTP/1.1 503 Busy", 10)).unwrap();
+        eventually("a refusal of each", || connections.report().scans_refused >= 2);
+        assert_eq!(connections.report().scanned_pages, 0);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::churn::ChurnArgs;
 use crate::compare::args::CompareArgs;
 use crate::dataset::PER_PARTITION_DEFAULT;
 use crate::raw::RawWorkload;
@@ -51,6 +52,12 @@ pub(crate) enum Command {
     /// nothing. Reads are measured on a working set that fits into the cache, whose cost may at most double, and on all
     /// entities.
     Growth(GrowthArgs),
+    /// Measure scans, memory and disk of a Rowhouse server after histories that leave old versions and deletion marks
+    ///
+    /// A table is overwritten, and has entities inserted and deleted; a partition is used as a queue; a table is deleted.
+    /// Each is measured right after, when the server was quiet, and one of them after a restart. Ratios are to the same
+    /// reads of the fresh table. `compare` includes them.
+    Churn(ChurnArgs),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -123,6 +130,10 @@ pub(crate) struct PressureArgs {
     /// Further connections that read pages at 80 KiB a second
     #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
     pub(crate) slow_readers: u64,
+
+    /// Further connections that query the table with a filter that finds nothing, one page after another
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
+    pub(crate) scans: u64,
 }
 
 /// The size of a measurement.
@@ -315,7 +326,7 @@ mod tests {
             "",
             "--entities 1000000 --per-partition 1000000",
             "--seconds 1 --connections 256 --json --pid 1",
-            "--rate 5000 --idle 10000 --slow-readers 8",
+            "--rate 5000 --idle 10000 --slow-readers 8 --scans 64",
         ] {
             assert!(run(good).is_ok(), "{good}");
         }

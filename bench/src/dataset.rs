@@ -17,6 +17,8 @@ use std::ops::Range;
 pub(crate) const PER_PARTITION_DEFAULT: u64 = 1000;
 /// The filter that selects 1 % of the entities.
 pub(crate) const ONE_PERCENT_FILTER: &str = "Count eq 7";
+/// A filter that selects none of them.
+pub(crate) const EMPTY_FILTER: &str = "Count eq 100";
 
 /// Size of the text from which the properties are cut. It is much larger than a block of any storage library, so that
 /// compression sees ordinary text and no repeated values.
@@ -27,6 +29,8 @@ const NAME: Range<usize> = 0..32;
 const DESCRIPTION: Range<usize> = 32..448;
 const NOTES: Range<usize> = 448..548;
 const IMAGE: Range<usize> = 548..620;
+/// Entities from which the length of all is estimated.
+const SAMPLE_ENTITIES: u64 = 1000;
 /// Approximate bytes of a record with its ten properties.
 const RECORD_BYTES: usize = 900;
 
@@ -105,6 +109,17 @@ impl Dataset {
             builder.push(name, value);
         }
         builder
+    }
+
+    /// The bytes of all keys and records, estimated from a sample, because their lengths hardly differ.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        let sample = self.entities.min(SAMPLE_ENTITIES);
+        let bytes: usize = (0..sample)
+            .map(|number| {
+                self.key(number).encode().len() + self.record(number, 0).finish(DateTime::MIN).as_bytes().len()
+            })
+            .sum();
+        bytes as u64 * self.entities / sample.max(1)
     }
 
     fn properties(&self, number: u64, salt: u64) -> [(&'static str, EdmValue<'_>); 10] {
@@ -222,8 +237,9 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_selects_one_percent() {
+    fn the_filters_select_one_percent_and_nothing() {
         let filter = wire::filter::parse(ONE_PERCENT_FILTER).unwrap();
+        let empty = wire::filter::parse(EMPTY_FILTER).unwrap();
         for entities in [7, 8, 100, 1000, 1008] {
             let dataset = Dataset::new(entities, 100);
             let selected = (0..entities).filter(|number| {
@@ -232,7 +248,22 @@ mod tests {
                 filter.matches(&model::EntityView::of(&key, &record).unwrap()).unwrap()
             });
             assert_eq!(selected.count() as u64, dataset.one_percent(), "of {entities}");
+            assert!(!(0..entities).any(|number| {
+                let record = dataset.record(number, 3).finish(DateTime::MIN);
+                empty.matches(&model::EntityView::of(&dataset.key(number), &record).unwrap()).unwrap()
+            }));
         }
+    }
+
+    #[test]
+    fn the_bytes_of_all_entities_are_their_keys_and_records() {
+        let dataset = Dataset::new(300, 100);
+        let bytes = |number| {
+            dataset.key(number).encode().len() + dataset.record(number, 0).finish(DateTime::MIN).as_bytes().len()
+        };
+        assert_eq!(dataset.stored_bytes(), (0..300).map(bytes).sum::<usize>() as u64);
+        let larger = Dataset::new(30_000, 100).stored_bytes();
+        assert!((90..=110).contains(&(larger / dataset.stored_bytes())), "{larger}");
     }
 
     #[test]

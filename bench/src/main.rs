@@ -8,6 +8,9 @@
 
 mod background;
 mod batch;
+mod budget;
+mod child;
+mod churn;
 mod cli;
 mod compare;
 mod connection;
@@ -25,6 +28,7 @@ mod raw;
 mod recovery;
 mod report;
 mod request;
+mod row;
 mod run;
 mod workload;
 
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Command::Raw(args) => measure_raw(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Recovery(args) => recovery::run(&args),
+        Command::Churn(args) => churn::run(&args),
         Command::Growth(args) => growth::run(&args),
     };
     match result {
@@ -75,6 +80,7 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let background = BackgroundLoad {
         idle: usize::try_from(args.pressure.idle)?,
         slow_readers: usize::try_from(args.pressure.slow_readers)?,
+        scans: usize::try_from(args.pressure.scans)?,
     };
     let measurement = Measurement {
         per_partition: args.size.per_partition,

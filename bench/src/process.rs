@@ -65,6 +65,29 @@ impl Process {
         parse_resident(&text).with_context(|| format!("/proc/{}/status has an unknown form", self.id))
     }
 
+    /// Processor time so far of the threads that have other names than the program and than those that begin with this
+    /// text.
+    pub(crate) fn cpu_of_other_threads(self, prefix: &str) -> anyhow::Result<Duration> {
+        let tasks = format!("/proc/{}/task", self.id);
+        let mut total = Duration::ZERO;
+        for entry in std::fs::read_dir(&tasks).with_context(|| format!("reading {tasks}"))? {
+            let thread = entry?.file_name().to_string_lossy().into_owned();
+            // A thread may end at any time.
+            let Ok(stat) = self.read(&format!("task/{thread}/stat")) else { continue };
+            let is_main = thread == self.id.to_string();
+            if !is_main && thread_name(&stat).is_some_and(|name| !name.starts_with(prefix)) {
+                total += parse_cpu(&stat).unwrap_or_default();
+            }
+        }
+        Ok(total)
+    }
+
+    /// Bytes that this process caused to be written to the disk so far.
+    pub(crate) fn written(self) -> anyhow::Result<u64> {
+        let text = self.read("io")?;
+        parse_written(&text).with_context(|| format!("/proc/{}/io has an unknown form", self.id))
+    }
+
     fn read(self, file: &str) -> anyhow::Result<String> {
         let path = format!("/proc/{}/{file}", self.id);
         std::fs::read_to_string(&path).with_context(|| format!("reading {path}; is the process running?"))
@@ -79,6 +102,17 @@ fn parse_cpu(stat: &str) -> Option<Duration> {
     let user: u32 = fields.next()?.parse().ok()?;
     let system: u32 = fields.next()?.parse().ok()?;
     Some(TICK * user + TICK * system)
+}
+
+/// Parses the name of a thread from `/proc/PID/task/TID/stat`.
+fn thread_name(stat: &str) -> Option<&str> {
+    Some(stat.split_once('(')?.1.rsplit_once(')')?.0)
+}
+
+/// Parses `/proc/PID/io`. What was deleted before the system wrote it does not count.
+fn parse_written(io: &str) -> Option<u64> {
+    let bytes = |name: &str| io.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<u64>().ok();
+    Some(bytes("write_bytes:")?.saturating_sub(bytes("cancelled_write_bytes:")?))
 }
 
 /// Parses the parent from `/proc/PID/stat`, and the processor time of the process and of its ended children.
@@ -122,7 +156,25 @@ mod tests {
     }
 
     #[test]
+    fn threads_by_name_and_written_bytes() {
+        assert_eq!(thread_name("4321 (odd ) name) S 1 4321"), Some("odd ) name"));
+        let io = "rchar: 10\nwchar: 3988\nwrite_bytes: 81920\ncancelled_write_bytes: 4096\n";
+        assert_eq!(parse_written(io), Some(77824));
+        assert_eq!(parse_written("wchar: 3988\n"), None);
+        // What this thread needed is among the others' unless its name is excluded; a test has its own thread and name.
+        let own = std::thread::Builder::new().name("measured 1".to_owned()).spawn(|| {
+            let process = Process::current();
+            let mut number = 0u64;
+            while process.cpu_of_other_threads("no such name").unwrap() < TICK {
+                number = std::hint::black_box(number.wrapping_add(1));
+            }
+        });
+        own.unwrap().join().unwrap();
+    }
+
+    #[test]
     fn this_process_can_be_measured() {
+        assert!(Process::current().written().is_ok());
         assert!(Process::current().cpu().is_ok());
         assert!(Process::current().resident().unwrap().now > 0);
         assert!(Process::new(0).cpu().is_err() && Process::new(0).family_cpu().is_err());

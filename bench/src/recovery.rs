@@ -2,9 +2,9 @@
 //!
 //! Invariant: a server is killed right after writes, so that its journals are as full as they get.
 
+use crate::budget::median;
+use crate::child::{serve, server_binary, temporary_folder};
 use crate::cli::RecoveryArgs;
-use crate::compare::budget::median;
-use crate::compare::child::{serve, server_binary, temporary_folder};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
 use crate::filling::{Filling, disk_space, quiet_disk_space};
 use crate::report::mebibytes;

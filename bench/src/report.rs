@@ -161,8 +161,9 @@ pub(crate) fn mebibytes(bytes: u64) -> f64 {
     as_f64(bytes) / (1024.0 * 1024.0)
 }
 
+/// A count as a number that can be divided.
 #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn as_f64(count: u64) -> f64 {
+pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64
 }
 

@@ -3,6 +3,7 @@
 //! This module must not know connections or workloads.
 
 use crate::endpoint::Endpoint;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime};
 use wire::signing::{AccountKey, Scheme, SignedRequest};
@@ -119,6 +120,13 @@ fn date() -> String {
     httpdate::fmt_http_date(SystemTime::now())
 }
 
+/// The query options for the next page.
+pub(crate) fn continuation((partition, row): &(String, Option<String>)) -> String {
+    let encode = |token: &str| utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
+    let row = row.as_ref().map_or_else(String::new, |row| format!("&NextRowKey={}", encode(row)));
+    format!("NextPartitionKey={}{row}", encode(partition))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +158,13 @@ mod tests {
         assert_eq!(authorization.account, DEVELOPMENT_ACCOUNT);
         let key = AccountKey::parse(DEVELOPMENT_KEY).unwrap();
         any_verifies([&key], &signed.string_to_sign(Scheme::SharedKey), &authorization.signature.unwrap())
+    }
+
+    #[test]
+    fn continuation_tokens_become_query_options() {
+        let next = ("1!4!cA--".to_owned(), Some("1!4!cg--".to_owned()));
+        assert_eq!(continuation(&next), "NextPartitionKey=1%214%21cA%2D%2D&NextRowKey=1%214%21cg%2D%2D");
+        assert_eq!(continuation(&("p".to_owned(), None)), "NextPartitionKey=p");
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Measurement {
 /// Fills the table if needed, warms up, and measures.
 pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Result<Report> {
     let Measurement { workload, entities, connections, time, rate, background, .. } = *measurement;
-    background::allow_connections(connections + background.idle + background.slow_readers)?;
+    background::allow_connections(connections + background.connections())?;
     fill(target, measurement)?;
     let plan = plan(measurement, 0);
     let resident = || target.process.map(|process| anyhow::Ok(mebibytes(process.resident()?.now))).transpose();
@@ -136,7 +136,8 @@ pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result
     Ok(())
 }
 
-fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
+/// The parameters of a measurement, with the first number for its tasks.
+pub(crate) fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
     let dataset = Dataset::new(measurement.entities, measurement.per_partition);
     let table = dataset.table(measurement.usage);
     let run = SystemTime::now()
@@ -145,7 +146,8 @@ fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
     Arc::new(Plan { dataset, table, run, sequence: AtomicU64::new(sequence), working_set: measurement.working_set })
 }
 
-fn clients(target: &Target, plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
+/// Connections for a plan, which are opened when they are used.
+pub(crate) fn clients(target: &Target, plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
     let seeds = 1..=connections as u64;
     seeds.map(|seed| Client::new(Arc::clone(plan), signer(target), seed)).collect()
 }

@@ -93,6 +93,8 @@ pub struct TreeFigures {
     pub compaction_seconds: f64,
     /// Number of running scans.
     pub scans_running: u64,
+    /// Number of scans that wait until others have had their turn.
+    pub scans_waiting: u64,
 }
 
 /// A database and the connections to it.

@@ -91,7 +91,8 @@ impl<S: EntitySink> PageBuilder<S> {
         (self.sink, ScanEnd { next: self.next, examined: self.examined })
     }
 
-    fn end_before(&mut self, key: &[u8]) -> ControlFlow<()> {
+    /// Ends the page before this entity, of which nothing was examined. `Break`, as for [`Self::visit`].
+    pub(crate) fn end_before(&mut self, key: &[u8]) -> ControlFlow<()> {
         self.next = Some(Position::from_key_bytes(key.to_vec()));
         ControlFlow::Break(())
     }

@@ -7,18 +7,19 @@
 //! 2. The servers and the engine run in separate processes, so that their processor times are separate.
 
 pub(crate) mod args;
-pub(crate) mod budget;
-pub(crate) mod child;
+mod line;
 
+use crate::budget::{Budget, median};
+use crate::child::{self, Server, serve, server_binary, temporary_folder};
+use crate::churn::{CACHE_MIB, Churn, QUIET_SECONDS};
 use crate::process::Process;
 use crate::report::{Report, mebibytes};
+use crate::row::{Row, show, show_heading};
 use crate::run::{self, Measurement, Target};
 use crate::workload::Workload;
 use anyhow::{Context, ensure};
 use args::CompareArgs;
-use budget::{Budget, Line, Reference, lines, median};
-use child::{Server, serve, server_binary, temporary_folder};
-use serde::Serialize;
+use line::{Line, Reference, lines};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -29,23 +30,6 @@ use tempfile::TempDir;
 const START_MILLISECONDS_MAX: f64 = 100.0;
 /// Most memory of an idle server, in MiB: 40 MB.
 const IDLE_MEBIBYTES_MAX: f64 = 38.1;
-
-/// One row of the table: a figure and its ratio to the reference.
-#[derive(Debug, Serialize)]
-struct Row {
-    line: String,
-    figure: String,
-    reference: String,
-    reference_value: Option<f64>,
-    value: Option<f64>,
-    ratio: Option<f64>,
-    budget: Budget,
-    is_kept: Option<bool>,
-    /// The same figure of the other server, if there is one.
-    other_value: Option<f64>,
-    /// Why a value is missing or wrong.
-    note: Option<String>,
-}
 
 /// The processes and the parameters of a comparison.
 struct Comparison {
@@ -58,6 +42,7 @@ struct Comparison {
     entities: u64,
     time: Duration,
     rounds: u64,
+    quiet: Duration,
     // Dropped last, so that the folder is not removed while a server uses it.
     folder: TempDir,
 }
@@ -66,16 +51,19 @@ struct Comparison {
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let mut comparison = Comparison::start(args)?;
     let mut rows = vec![];
-    show_heading(args)?;
+    show_heading(args.json)?;
     for row in comparison.start_and_memory()? {
-        show(args, row, &mut rows)?;
+        show(args.json, row, &mut rows)?;
     }
     for line in lines() {
         if args.only.as_ref().is_none_or(|text| line.name().contains(text.as_str())) {
             for row in comparison.line(&line) {
-                show(args, row, &mut rows)?;
+                show(args.json, row, &mut rows)?;
             }
         }
+    }
+    for row in comparison.churn(args.only.as_deref()) {
+        show(args.json, row, &mut rows)?;
     }
     if args.json {
         writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&rows)?)?;
@@ -102,6 +90,7 @@ impl Comparison {
             entities: if args.quick { 10_000 } else { args.entities },
             time: Duration::from_secs(if args.quick { 1 } else { args.seconds }),
             rounds: if args.quick { 1 } else { args.rounds },
+            quiet: Duration::from_secs(if args.quick { 2 } else { QUIET_SECONDS }),
         })
     }
 
@@ -116,19 +105,7 @@ impl Comparison {
         }
         let row = |figure: &str, bound: f64, values: Vec<f64>| {
             let value = median(values.into_iter());
-            let ratio = value.map(|value| value / bound);
-            Row {
-                line: "empty server".to_owned(),
-                figure: figure.to_owned(),
-                reference: "design".to_owned(),
-                reference_value: Some(bound),
-                value,
-                ratio,
-                budget: Budget::AtMost(1.0),
-                is_kept: ratio.map(|ratio| ratio <= 1.0),
-                other_value: None,
-                note: None,
-            }
+            Row::new(("empty server", figure, "design"), (Some(bound), value), Budget::AtMost(1.0))
         };
         Ok([row("start ms", START_MILLISECONDS_MAX, times), row("resident MiB", IDLE_MEBIBYTES_MAX, sizes)])
     }
@@ -157,22 +134,39 @@ impl Comparison {
         }
         let rows = line.checks.iter().map(|(figure, budget)| {
             let of = |reports: &[Report]| median(reports.iter().filter_map(|report| figure.of(report)));
-            let (reference_value, value) = (of(&references), of(&servers));
-            let ratio = value.zip(reference_value).map(|(value, reference)| value / reference);
+            let names = (line.name(), line.reference.to_string());
+            let values = (of(&references), of(&servers));
             Row {
-                line: line.name(),
-                figure: figure.name().to_owned(),
-                reference: line.reference.to_string(),
-                reference_value,
-                value,
-                ratio,
-                budget: *budget,
-                is_kept: ratio.and_then(|ratio| budget.is_kept(ratio)),
                 other_value: of(&others),
                 note: failure.clone(),
+                ..Row::new((&names.0, figure.name(), &names.1), values, *budget)
             }
         });
         rows.collect()
+    }
+
+    /// What histories of a table cost, as the stages whose name contains the text.
+    fn churn(&self, only: Option<&str>) -> Vec<Row> {
+        let churn = Churn {
+            binary: self.binary.clone(),
+            folder: self.folder.path().join("churn"),
+            entities: self.entities,
+            time: self.time,
+            quiet: self.quiet,
+            cache_mib: CACHE_MIB,
+        };
+        let mut rows = Vec::new();
+        let measured = churn.measure(only, &mut |stages| {
+            let of_stage = stages.last().map(|stage| stage.rows(stages, CACHE_MIB));
+            let is_wanted = |row: &Row| only.is_none_or(|text| row.line.contains(text));
+            rows.extend(of_stage.into_iter().flatten().filter(is_wanted));
+            Ok(())
+        });
+        if let Err(error) = measured {
+            let missing = Row::new(("churn", "", ""), (None, None), Budget::None);
+            rows.push(Row { note: Some(format!("{error:#}")), ..missing });
+        }
+        rows
     }
 
     /// A failure as text, after the name of the server that ended, if one did.
@@ -229,39 +223,4 @@ impl Comparison {
 
 fn errors(report: &Report) -> Option<String> {
     report.first_error.as_ref().map(|first| format!("errors {:?}, first {first}", report.errors))
-}
-
-fn show_heading(args: &CompareArgs) -> anyhow::Result<()> {
-    if !args.json {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "| line | figure | reference | value | Rowhouse | ratio | budget | kept | other |")?;
-        writeln!(out, "|---|---|---|---:|---:|---:|---|---|---:|")?;
-    }
-    Ok(())
-}
-
-/// Adds a row, and prints it at once, because the whole table takes minutes.
-fn show(args: &CompareArgs, row: Row, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    if !args.json {
-        let number = |value: Option<f64>| match value {
-            None => "–".to_owned(),
-            Some(value) if value >= 1000.0 => format!("{value:.0}"),
-            Some(value) => format!("{value:.2}"),
-        };
-        let kept = match (&row.note, row.is_kept) {
-            (Some(note), _) => note.replace(['\n', '|'], " "),
-            (None, Some(true)) => "yes".to_owned(),
-            (None, Some(false)) => "NO".to_owned(),
-            (None, None) => String::new(),
-        };
-        let Row { line, figure, reference, budget, .. } = &row;
-        let values = [row.reference_value, row.value, row.ratio].map(number).join(" | ");
-        let other = row.other_value.map_or_else(String::new, |value| number(Some(value)));
-        writeln!(
-            std::io::stdout().lock(),
-            "| {line} | {figure} | {reference} | {values} | {budget} | {kept} | {other} |"
-        )?;
-    }
-    rows.push(row);
-    Ok(())
 }

@@ -11,8 +11,8 @@
 mod chart;
 mod table;
 
+use crate::child::{Server, serve, server_binary, temporary_folder};
 use crate::cli::GrowthArgs;
-use crate::compare::child::{Server, serve, server_binary, temporary_folder};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
 use crate::filling::{Filling, disk_space, quiet_disk_space};
 use crate::report::{Report, mebibytes};

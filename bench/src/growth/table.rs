@@ -1,6 +1,6 @@
 //! The measurements at each size, and their growth since the smallest size.
 
-use crate::compare::budget::median;
+use crate::budget::median;
 use crate::report::Report;
 use serde::Serialize;
 use std::fmt;

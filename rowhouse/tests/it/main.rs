@@ -25,6 +25,7 @@ mod files;
 mod health;
 mod hostile;
 mod lifecycle;
+mod long_queries;
 mod overload;
 mod package;
 mod private;

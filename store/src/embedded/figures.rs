@@ -1,6 +1,7 @@
 //! The figures of the embedded engine.
 
 use super::committer::{QUEUE_MEMORY_UNIT_BYTES, QUEUE_MEMORY_UNITS_MAX};
+use super::scans::Scans;
 use super::state::EmbeddedState;
 use super::storage::Storage;
 use super::{layout, space};
@@ -31,7 +32,7 @@ pub(super) fn figures<T>(
     disk: &Disk,
     queue: Option<&mpsc::Sender<T>>,
     queue_memory: &Semaphore,
-    scans_running: usize,
+    scans: &Scans,
 ) -> Figures {
     let counts = &shared.counts;
     let storage = shared.storage().ok();
@@ -59,7 +60,7 @@ pub(super) fn figures<T>(
         refusal,
         disk,
         committer: Some(committer),
-        tree: storage.as_ref().map(|storage| tree(storage, scans_running)),
+        tree: storage.as_ref().map(|storage| tree(storage, scans)),
         database: None,
     }
 }
@@ -74,7 +75,7 @@ fn purge_backlog(storage: &Storage) -> Option<u64> {
     Some(backlog)
 }
 
-fn tree(storage: &Arc<Storage>, scans_running: usize) -> TreeFigures {
+fn tree(storage: &Arc<Storage>, scans: &Scans) -> TreeFigures {
     let (db, data) = (&storage.db, &storage.data);
     let metrics = data.metrics();
     let journal_bytes = db.journal_disk_space().unwrap_or(0);
@@ -92,7 +93,8 @@ fn tree(storage: &Arc<Storage>, scans_running: usize) -> TreeFigures {
         compactions_running: number(db.active_compactions()),
         compactions: number(db.compactions_completed()),
         compaction_seconds: db.time_compacting().as_secs_f64(),
-        scans_running: number(scans_running),
+        scans_running: number(scans.running()),
+        scans_waiting: number(scans.waiting()),
     }
 }
 

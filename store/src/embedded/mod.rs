@@ -7,7 +7,7 @@
 //!
 //! 1. One engine owns a data folder at a time, and a folder that cannot be opened is not changed.
 //! 2. Memory is bounded by the options, whatever the load: the cache, the queue of the committer and the number of
-//!    concurrent scans.
+//!    scans that run at one time. What a scan that waits holds is bounded by its caller, who decides how many there are.
 
 mod background;
 mod check;
@@ -27,6 +27,8 @@ mod open_error;
 mod outage;
 mod preflight;
 mod restore;
+mod running_page;
+mod scans;
 mod slow_reads;
 mod snapshot;
 mod space;
@@ -54,6 +56,8 @@ use folder::Folder;
 use model::{AccountName, Clock, EntityKey, Mutation, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
 use preflight::CutOff;
+use running_page::{RunningPage, Step};
+use scans::Scans;
 use space::FreeSpace;
 use state::EmbeddedState;
 use std::io;
@@ -77,6 +81,9 @@ pub enum Durability {
     Interval(Duration),
 }
 
+/// Scans that run at one time even with one processor: while one waits for the disk, another one can use it.
+const CONCURRENT_SCANS_MIN: usize = 2;
+
 /// How the engine works. No option changes the format of the data folder.
 #[derive(Debug, Clone)]
 pub struct EmbeddedOptions {
@@ -84,7 +91,7 @@ pub struct EmbeddedOptions {
     pub durability: Durability,
     /// Memory for blocks read from disk, in bytes; allocated as it is needed.
     pub cache_bytes: u64,
-    /// Most concurrent scans; each takes a thread. More wait.
+    /// Most scans that run at one time; each takes a thread. Others wait, and long ones take turns with them.
     pub concurrent_scans: usize,
     /// While the file system of the data folder has less free space than this, in bytes, only deletions are taken. That
     /// keeps room for what the engine writes by itself. With zero, every write is taken until the disk is full.
@@ -96,7 +103,9 @@ impl Default for EmbeddedOptions {
         Self {
             durability: Durability::Sync,
             cache_bytes: 256 * 1024 * 1024,
-            concurrent_scans: 64,
+            concurrent_scans: std::thread::available_parallelism()
+                .map_or(CONCURRENT_SCANS_MIN, usize::from)
+                .max(CONCURRENT_SCANS_MIN),
             min_free_bytes: 256 * 1024 * 1024,
         }
     }
@@ -110,8 +119,7 @@ pub struct Embedded {
     /// `None` only while the engine is being dropped.
     requests: Option<mpsc::Sender<Request>>,
     queue_memory: Arc<Semaphore>,
-    scans: Arc<Semaphore>,
-    scans_max: usize,
+    scans: Scans,
     disk: Disk,
     threads: Arc<Mutex<Threads>>,
 }
@@ -167,13 +175,11 @@ impl Embedded {
             timer: Builder::new_current_thread().enable_time().build().map_err(thread_error)?,
         };
         threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
-        let scans_max = options.concurrent_scans.max(1);
         Ok(Self {
             shared,
             requests: Some(requests),
             queue_memory: Arc::new(Semaphore::new(QUEUE_MEMORY_UNITS_MAX as usize)),
-            scans: Arc::new(Semaphore::new(scans_max)),
-            scans_max,
+            scans: Scans::new(options.concurrent_scans),
             disk: Disk { folder: path.to_owned(), reserve_bytes: options.min_free_bytes },
             threads: Arc::new(Mutex::new(threads)),
         })
@@ -201,10 +207,10 @@ impl Embedded {
     /// Runs what may wait for the disk on a thread of its own, so that no other task waits with it.
     async fn on_a_waiting_thread<T: Send + 'static>(
         &self,
-        run: impl FnOnce(&EmbeddedState) -> T + Send + 'static,
+        run: impl FnOnce(Arc<EmbeddedState>) -> T + Send + 'static,
     ) -> Result<T, Fault> {
         let shared = Arc::clone(&self.shared);
-        tokio::task::spawn_blocking(move || run(&shared)).await.map_err(|error| Fault::Storage(Box::new(error)))
+        tokio::task::spawn_blocking(move || run(shared)).await.map_err(|error| Fault::Storage(Box::new(error)))
     }
 
     /// Reads what the committer will read, so that it finds it in the cache: while the committer waits, all writers wait.
@@ -282,16 +288,22 @@ impl Engine for Embedded {
 
     async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
         self.shared.check_open().map_err(ReadError::Fault)?;
-        let permit = Arc::clone(&self.scans).acquire_owned().await;
-        let permit = permit.map_err(|_| ReadError::Fault(Fault::Closed))?;
-        let (shared, table) = (Arc::clone(&self.shared), table.clone());
+        let mut place = self.scans.begin().await.map_err(ReadError::Fault)?;
         let abandoned = CancelOnDrop(Cancellation::default());
-        let abandonment = abandoned.0.clone();
-        let page = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            shared.page(&table, scan, sink, abandonment)
-        });
-        page.await.map_err(|error| ReadError::Fault(Fault::Storage(Box::new(error))))?
+        let (table, abandonment) = (table.clone(), abandoned.0.clone());
+        let begin = move |shared| RunningPage::begin(shared, &table, scan, sink, abandonment)?.run(&place);
+        let mut step = self.on_a_waiting_thread(begin).await.map_err(ReadError::Fault)??;
+        loop {
+            let page = match step {
+                Step::Finished(sink, end) => return Ok((sink, end)),
+                Step::Paused(page) => page,
+            };
+            place = match self.scans.go_on(page.deadline()).await.map_err(ReadError::Fault)? {
+                Some(place) => place,
+                None => return page.end(),
+            };
+            step = self.on_a_waiting_thread(move |_| page.run(&place)).await.map_err(ReadError::Fault)??;
+        }
     }
 
     async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
@@ -328,8 +340,7 @@ impl Engine for Embedded {
     }
 
     fn figures(&self) -> Figures {
-        let scans_running = self.scans_max.saturating_sub(self.scans.available_permits());
-        figures::figures(&self.shared, &self.disk, self.requests.as_ref(), &self.queue_memory, scans_running)
+        figures::figures(&self.shared, &self.disk, self.requests.as_ref(), &self.queue_memory, &self.scans)
     }
 
     async fn close(&self) -> Result<(), Fault> {

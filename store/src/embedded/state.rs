@@ -8,9 +8,9 @@ use super::slow_reads::SlowReads;
 use super::storage::{OpenSettings, Recovered, Storage, storage_fault};
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
-use crate::engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::engine::{Fault, ReadError, TableKey};
 use crate::monotonic;
-use crate::page::{PageBuilder, damaged, ranges_to_visit};
+use crate::page::damaged;
 use crate::properties::PropertiesOfAccounts;
 use fjall::Readable;
 use model::{EntityKey, Record};
@@ -155,54 +155,14 @@ impl EmbeddedState {
         }
     }
 
-    /// A page of entities; runs until the page is done, so it must not run on a thread that serves other tasks.
-    pub(super) fn page<S: EntitySink>(
-        &self,
-        table: &TableKey,
-        scan: Scan,
-        sink: S,
-        abandoned: Cancellation,
-    ) -> Result<(S, ScanEnd), ReadError> {
-        self.check_open().map_err(ReadError::Fault)?;
-        // The snapshot comes before the table for the reason given in `get`.
-        let storage = self.storage().map_err(ReadError::Fault)?;
-        let snapshot = storage.db.snapshot();
-        let id = self.table_id(table)?;
-        let ranges = ranges_to_visit(&scan);
-        let cancellations = vec![abandoned, self.closing.clone(), storage.retired.clone()];
-        let mut page = PageBuilder::new(scan, sink, cancellations);
-        'page: for range in &ranges {
-            let start = layout::entity_key(id, &range.start);
-            let end = match &range.end {
-                Some(end) => layout::entity_key(id, end),
-                None => id.next().to_bytes().to_vec(),
-            };
-            let mut last_key = start.clone();
-            for entry in snapshot.range(&storage.data, start..end) {
-                let (full_key, record) = entry.into_inner().map_err(|error| read_fault(error, &last_key))?;
-                let key = layout::key_in_table(&full_key).unwrap_or_default();
-                if page.visit(key, &record).map_err(ReadError::Fault)?.is_break() {
-                    break 'page;
-                }
-                last_key.clear();
-                last_key.extend_from_slice(&full_key);
-            }
-        }
-        // A page that was cut short by the engine would look like one that ended by itself.
-        self.check_open().map_err(ReadError::Fault)?;
-        if storage.retired.is_cancelled() {
-            return Err(ReadError::Fault(Fault::Suspended));
-        }
-        Ok(page.finish())
-    }
-
-    fn table_id(&self, table: &TableKey) -> Result<TableId, ReadError> {
+    /// The id of a table that is there.
+    pub(super) fn table_id(&self, table: &TableKey) -> Result<TableId, ReadError> {
         Ok(self.catalog().get(table).ok_or(ReadError::TableNotFound)?.table)
     }
 }
 
 /// Logs what could not be read. Keys are data of the user, so they go to the log and nowhere else.
-fn read_fault(error: fjall::Error, key: &[u8]) -> ReadError {
+pub(super) fn read_fault(error: fjall::Error, key: &[u8]) -> ReadError {
     tracing::error!(%error, at_or_after_key = %key.escape_ascii(), "the database could not be read");
     ReadError::Fault(storage_fault(error))
 }

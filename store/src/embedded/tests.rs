@@ -432,3 +432,136 @@ async fn a_scan_that_runs_into_the_closing_answers_closed() {
     closed.await.unwrap();
     assert!(matches!(scan.await.unwrap(), Err(ReadError::Fault(Fault::Closed))));
 }
+
+/// Shows when it gets the first entity, and goes on after it and after the one with that number when it is told so.
+struct HaltingTwice {
+    first: Halting,
+    second_at: usize,
+    second: std_mpsc::Receiver<()>,
+}
+
+impl EntitySink for HaltingTwice {
+    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+        let intake = self.first.entity(entity);
+        if self.first.entities.load(Ordering::SeqCst) == self.second_at {
+            self.second.recv_timeout(PATIENCE).expect("the other scan has ended");
+        }
+        intake
+    }
+}
+
+/// An engine with this many entities on which one scan runs at a time, and gives up its place as soon as others wait.
+async fn engine_of_one_place(folder: &TempDir, entities: usize) -> Arc<Embedded> {
+    let options = EmbeddedOptions { concurrent_scans: 1, ..EmbeddedOptions::default() };
+    let mut engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
+    engine.scans.without_slices();
+    fill(&engine, entities).await;
+    Arc::new(engine)
+}
+
+/// Waits until this many scans wait for a place.
+async fn until_waiting(engine: &Embedded, scans: u64) {
+    let began = Instant::now();
+    while engine.figures().tree.unwrap().scans_waiting != scans {
+        assert!(began.elapsed() < PATIENCE, "{scans} should wait");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+type Scanned<S> = tokio::task::JoinHandle<Result<(S, ScanEnd), ReadError>>;
+
+fn spawn_scan<S: EntitySink>(engine: &Arc<Embedded>, scan: Scan, sink: S) -> Scanned<S> {
+    let engine = Arc::clone(engine);
+    tokio::spawn(async move { engine.scan(&table(), scan, sink).await })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_scan_gives_its_place_to_others_and_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine_of_one_place(&folder, 2000).await;
+    let (first, begun, go_on, entities) = halting();
+    let (others_are_done, second) = std_mpsc::channel();
+    let long = spawn_scan(&engine, scan_all(), HaltingTwice { first, second_at: 1000, second });
+    begun.await.unwrap();
+    let others = [1, 2].map(|limit| spawn_scan(&engine, Scan { limit, ..scan_all() }, Count(0)));
+    until_waiting(&engine, 2).await;
+    assert_eq!(engine.figures().tree.unwrap().scans_running, 1);
+    drop(go_on);
+    for (limit, other) in (1..).zip(others) {
+        assert_eq!(other.await.unwrap().unwrap().0.0, limit);
+    }
+    assert!(entities.load(Ordering::SeqCst) <= 1000);
+    others_are_done.send(()).unwrap();
+    let (_, end) = long.await.unwrap().unwrap();
+    assert_eq!((end.examined, end.next), (2000, None));
+    assert_eq!(entities.load(Ordering::SeqCst), 2000, "each entity is shown once");
+    assert_eq!(engine.figures().tree.unwrap().scans_running, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_that_waits_for_its_next_turn_ends_at_its_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine_of_one_place(&folder, 2000).await;
+    let (sink, begun, go_on, entities) = halting();
+    let deadline = Instant::now() + Duration::from_millis(200);
+    let waiting = spawn_scan(&engine, Scan { deadline, ..scan_all() }, sink);
+    begun.await.unwrap();
+    let (holder, holds, let_go, _) = halting();
+    let holding = spawn_scan(&engine, scan_all(), holder);
+    until_waiting(&engine, 1).await;
+    drop(go_on);
+    // This one has the only place until it is let go.
+    holds.await.unwrap();
+    let ended = tokio::time::timeout(PATIENCE, waiting).await.expect("it ends without a place");
+    let (_, end) = ended.unwrap().unwrap();
+    let examined = usize::try_from(end.examined).unwrap();
+    assert!((1..=64).contains(&examined), "{examined}");
+    assert_eq!(examined, entities.load(Ordering::SeqCst));
+    drop(let_go);
+    holding.await.unwrap().unwrap();
+    let rest = Scan { from: end.next, ..scan_all() };
+    let (Count(rest), _) = engine.scan(&table(), rest, Count(0)).await.unwrap();
+    assert_eq!(examined + rest, 2000, "the next page begins where this one ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_that_waits_for_its_next_turn_and_is_abandoned_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine_of_one_place(&folder, 2000).await;
+    let (sink, begun, go_on, _) = halting();
+    let abandoned = spawn_scan(&engine, scan_all(), sink);
+    begun.await.unwrap();
+    let (holder, holds, let_go, _) = halting();
+    let holding = spawn_scan(&engine, scan_all(), holder);
+    until_waiting(&engine, 1).await;
+    drop(go_on);
+    holds.await.unwrap();
+    until_waiting(&engine, 1).await;
+    abandoned.abort();
+    until_waiting(&engine, 0).await;
+    drop(let_go);
+    holding.await.unwrap().unwrap();
+    assert_eq!(count(&engine).await.unwrap(), 2000);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_that_waits_for_its_next_turn_answers_closed_when_the_engine_closes() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine_of_one_place(&folder, 2000).await;
+    let (sink, begun, go_on, _) = halting();
+    let waiting = spawn_scan(&engine, scan_all(), sink);
+    begun.await.unwrap();
+    let (holder, holds, let_go, _) = halting();
+    let holding = spawn_scan(&engine, scan_all(), holder);
+    until_waiting(&engine, 1).await;
+    drop(go_on);
+    holds.await.unwrap();
+    until_waiting(&engine, 1).await;
+    let closed = close_beside(&engine).await;
+    drop(let_go);
+    closed.await.unwrap();
+    for scan in [waiting, holding] {
+        assert!(matches!(scan.await.unwrap(), Err(ReadError::Fault(Fault::Closed))));
+    }
+}

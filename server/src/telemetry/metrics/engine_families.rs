@@ -75,7 +75,12 @@ fn tree(page: &mut MetricsPage<'_, '_>, figures: &TreeFigures) -> fmt::Result {
     gauge("tree_cache_bytes", "Memory of cached blocks", figures.cache_bytes)?;
     gauge("tree_cache_limit_bytes", "Most memory of cached blocks (--cache-mib)", figures.cache_capacity_bytes)?;
     gauge("tree_compactions_running", "Compactions that merge sorted files right now", figures.compactions_running)?;
-    gauge("scans_running", "Pages of queries that are being read; from 64 on they wait", figures.scans_running)?;
+    gauge(
+        "scans_running",
+        "Pages of queries that are being read, at most one for each processor, or two",
+        figures.scans_running,
+    )?;
+    gauge("scans_waiting", "Pages of queries that wait until others have had their turn", figures.scans_waiting)?;
     let help =
         "Blocks that were looked for in the cache: hit if they were there, miss if they had to be read from a file";
     page.counter("tree_block_reads", help, |family| {

@@ -78,6 +78,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         compactions: 0,
         compaction_seconds: 0.0,
         scans_running: 0,
+        scans_waiting: 0,
     };
     let database = DatabaseFigures {
         connections_max: 0,

@@ -3,10 +3,13 @@
 //! An operation is a request, except that a filtered query is one operation with all its pages. A response that does not
 //! have the expected content counts as an error, so that nothing is fast because it is wrong.
 
+mod churn;
+
 use crate::batch::{BODIES, BatchBody, BatchKeys};
 use crate::connection::Connection;
 use crate::dataset::{Dataset, ONE_PERCENT_FILTER, Usage};
-use crate::request::{Request, Signer};
+use crate::request::{Request, Signer, continuation};
+pub(crate) use churn::Churn;
 use clap::ValueEnum;
 use fastrand::Rng;
 use memchr::memmem;
@@ -70,6 +73,8 @@ pub(crate) enum Task {
     Workload(Workload),
     /// Writes the dataset, in transactions or one by one, until it is complete.
     Fill { in_batches: bool },
+    /// Makes a history, or reads what it left.
+    Churn(Churn),
 }
 
 /// The parameters that all connections of a run share.
@@ -146,19 +151,23 @@ pub(crate) struct Client {
     path: Vec<u8>,
     body: Vec<u8>,
     batches: VecDeque<BatchBody>,
+    /// The paths of the entities that this connection inserted and will delete.
+    inserted: VecDeque<Vec<u8>>,
 }
 
 impl Client {
     /// Creates a client. It connects with the first operation.
     pub(crate) fn new(plan: Arc<Plan>, signer: Signer, seed: u64) -> Self {
-        let (connection, page, paged, request, path, body, batches) = Default::default();
-        Self { plan, signer, random: Rng::with_seed(seed), connection, page, paged, request, path, body, batches }
+        let (connection, page, paged, request, path, body, batches, inserted) = Default::default();
+        let random = Rng::with_seed(seed);
+        Self { plan, signer, random, connection, page, paged, request, path, body, batches, inserted }
     }
 
     /// Executes one operation. Returns how many entities it read or wrote, or `None` if nothing is left to do.
     pub(crate) async fn operation(&mut self, task: Task) -> Result<Option<u64>, Failure> {
         let workload = match task {
             Task::Fill { in_batches } => return self.fill(in_batches).await,
+            Task::Churn(churn) => return self.churn(churn).await,
             Task::Workload(Workload::Mixed) => match self.random.u8(..100) {
                 0..80 => Workload::Get,
                 80..95 => Workload::Upsert,
@@ -234,8 +243,13 @@ impl Client {
         let row = format!("{}-{:x}-{sequence:x}", Dataset::row(number), plan.run);
         self.body.clear();
         write_entity(&mut self.body, &plan.dataset, &plan.dataset.partition(number), &row, number, sequence);
+        self.post_entity().await
+    }
+
+    /// Inserts the entity whose JSON is in the buffer.
+    async fn post_entity(&mut self) -> Result<u64, Failure> {
         let body = std::mem::take(&mut self.body);
-        let path = format!("/{}", plan.table);
+        let path = format!("/{}", self.plan.table);
         let request = Request::with_json("POST", path.as_bytes(), "Prefer: return-no-content\r\n", &body);
         let outcome = self.exchange(&request, 204, b"").await;
         self.body = body;
@@ -409,23 +423,9 @@ fn write_entity(out: &mut Vec<u8>, dataset: &Dataset, partition: &str, row: &str
     out.push(b'}');
 }
 
-/// The query options for the next page.
-fn continuation((partition, row): &(String, Option<String>)) -> String {
-    let encode = |token: &str| utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
-    let row = row.as_ref().map_or_else(String::new, |row| format!("&NextRowKey={}", encode(row)));
-    format!("NextPartitionKey={}{row}", encode(partition))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn continuation_tokens_become_query_options() {
-        let next = ("1!4!cA--".to_owned(), Some("1!4!cg--".to_owned()));
-        assert_eq!(continuation(&next), "NextPartitionKey=1%214%21cA%2D%2D&NextRowKey=1%214%21cg%2D%2D");
-        assert_eq!(continuation(&("p".to_owned(), None)), "NextPartitionKey=p");
-    }
 
     #[test]
     fn a_working_set_is_spread_over_the_table() {

@@ -1,0 +1,46 @@
+//! A table that is deleted, created again and filled again, beside another one.
+
+use super::stage::{Group, Moment, Observer, Writes};
+use super::{Churn, OnStage, client, once};
+use crate::child::Server;
+use crate::dataset::Usage;
+use crate::run;
+use std::time::{Duration, Instant};
+
+/// Fills two tables, deletes the first, and measures reading the second; then reading the first when it was filled again.
+pub(super) fn measure(churn: &Churn, server: &Server, on_stage: OnStage<'_>) -> anyhow::Result<()> {
+    // They are created in this order, so that what is left of the first may lie in the way to the second.
+    let (deleted, next) = (churn.measurement(Usage::Overwritten), churn.measurement(Usage::Growing));
+    let (deleted_plan, next_plan) = (run::plan(&deleted, 0), run::plan(&next, 0));
+    let stored = next_plan.dataset.stored_bytes();
+    let mut observer = Observer::new(churn, Group::DeletedTable, on_stage);
+    let read = || churn.read_table(&server.target, &next_plan);
+
+    observer.begin(server)?;
+    run::fill(&server.target, &deleted)?;
+    run::fill(&server.target, &next)?;
+    churn.wait();
+    observer.stage(server, Moment::Fresh, (2 * stored, 2 * stored), None, read)?;
+    observer.begin(server)?;
+    let mut client = client(&server.target, &deleted_plan)?;
+    let writes = once(async {
+        let began = Instant::now();
+        client.delete_table().await?;
+        let deletion = began.elapsed();
+        Ok(requests([deletion, client.create_table_again().await?]))
+    })?;
+    observer.stage(server, Moment::TableDeleted, (stored, 0), Some(writes), read)?;
+    churn.wait();
+    observer.stage(server, Moment::TableDeletedQuiet, (stored, 0), None, read)?;
+    observer.begin(server)?;
+    run::fill(&server.target, &deleted)?;
+    churn.wait();
+    let read = || churn.read_table(&server.target, &deleted_plan);
+    observer.stage(server, Moment::CreatedAgain, (2 * stored, stored), None, read)
+}
+
+/// The latencies of the deletion and the creation.
+fn requests([deletion, creation]: [Duration; 2]) -> Writes {
+    let (shorter, longer) = (deletion.min(creation).as_secs_f64() * 1e3, deletion.max(creation).as_secs_f64() * 1e3);
+    Writes { count: 2, p50_ms: shorter, p999_ms: longer, max_ms: longer }
+}

@@ -1,0 +1,198 @@
+//! `churn`: what reading costs, and how much memory and disk a server takes, after histories that leave old versions and
+//! deletion marks.
+//!
+//! Invariants:
+//!
+//! 1. Everything is written through HTTP to a server with a data folder of its own, so that its background work happens
+//!    as it does for clients.
+//! 2. The processor time of a read is that of the server's threads that serve requests. Background work, which may run
+//!    at the same time, is shown separately.
+//! 3. The reference of a reading is the same reading of the same server before the history.
+
+mod args;
+mod deleted_table;
+mod history;
+mod queue;
+mod stage;
+
+use crate::child::{Server, serve, server_binary, temporary_folder};
+use crate::dataset::Usage;
+use crate::load::Load;
+use crate::report::as_f64;
+use crate::row::{Row, show, show_heading};
+use crate::run::{self, Measurement, Target};
+use crate::workload::{Client, Failure, Plan, Task, Workload};
+use anyhow::{Context, bail, ensure};
+pub(crate) use args::ChurnArgs;
+use serde::Serialize;
+use stage::{Group, Reading, Stage, Writes};
+use std::future::Future;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Memory of the server for cached data, in MiB, and the quiet time before a stage, in seconds, unless said otherwise.
+pub(crate) const CACHE_MIB: u64 = 256;
+pub(crate) const QUIET_SECONDS: u64 = 10;
+/// Connections that write.
+const CONNECTIONS: usize = 16;
+/// Longest time for one part of a history.
+const WRITING_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
+/// One operation begins in this time, which fills the caches.
+const WARM_UP: Duration = Duration::from_millis(1);
+/// The beginning of the names of the server's threads that serve requests.
+const REQUEST_THREADS: &str = "tokio";
+
+/// What is measured, and where.
+#[derive(Debug)]
+pub(crate) struct Churn {
+    pub(crate) binary: PathBuf,
+    /// Folder for the data folders.
+    pub(crate) folder: PathBuf,
+    /// Entities of the tables, and of the histories.
+    pub(crate) entities: u64,
+    /// How long each reading is measured.
+    pub(crate) time: Duration,
+    /// How long nothing is asked of the server before a quiet stage.
+    pub(crate) quiet: Duration,
+    pub(crate) cache_mib: u64,
+}
+
+/// Receives each stage when it was measured, with the stages of the same group before it.
+type OnStage<'a> = &'a mut dyn FnMut(&[Stage]) -> anyhow::Result<()>;
+
+/// Everything for JSON.
+#[derive(Serialize)]
+struct Output<'a> {
+    stages: &'a [Stage],
+    rows: &'a [Row],
+}
+
+/// Measures and prints: each group as a table, and all figures with a budget as a last one.
+pub(crate) fn run(args: &ChurnArgs) -> anyhow::Result<ExitCode> {
+    let folder = temporary_folder(args.folder.as_deref())?;
+    let churn = Churn {
+        binary: server_binary(args.server_binary.as_deref())?,
+        folder: folder.path().to_owned(),
+        entities: args.entities,
+        time: Duration::from_secs(args.seconds),
+        quiet: Duration::from_secs(args.quiet_seconds),
+        cache_mib: args.cache_mib,
+    };
+    let (mut all, mut judged) = (Vec::new(), Vec::new());
+    churn.measure(args.only.as_deref(), &mut |stages: &[Stage]| {
+        let Some(stage) = stages.last() else { return Ok(()) };
+        if !args.json {
+            let heading = if stages.len() == 1 { stage.heading() } else { String::new() };
+            write!(std::io::stdout().lock(), "{heading}{}", stage.table_line(stages))?;
+        }
+        judged.extend(stage.rows(stages, churn.cache_mib));
+        all.push(stage.clone());
+        Ok(())
+    })?;
+    let mut rows = Vec::new();
+    if args.json {
+        let output = Output { stages: &all, rows: &judged };
+        writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&output)?)?;
+    } else {
+        writeln!(std::io::stdout().lock())?;
+        show_heading(false)?;
+        for row in judged {
+            show(false, row, &mut rows)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Churn {
+    /// Measures the groups of which a stage has this text in its name, or all of them.
+    pub(crate) fn measure(&self, only: Option<&str>, on_stage: OnStage<'_>) -> anyhow::Result<()> {
+        for group in Group::ALL.into_iter().filter(|group| group.is_selected(only)) {
+            let server = self.serve(group)?;
+            let measured = match group {
+                Group::History => history::measure(self, server, on_stage),
+                Group::Queue => queue::measure(self, &server, on_stage),
+                Group::DeletedTable => deleted_table::measure(self, &server, on_stage),
+            };
+            measured.with_context(|| group.name())?;
+            std::fs::remove_dir_all(self.data(group)).context("removing a data folder")?;
+        }
+        Ok(())
+    }
+
+    fn data(&self, group: Group) -> PathBuf {
+        self.folder.join(group.name().replace(' ', "-"))
+    }
+
+    fn serve(&self, group: Group) -> anyhow::Result<Server> {
+        serve(&self.binary, &self.data(group), &["--cache-mib", &self.cache_mib.to_string()])
+    }
+
+    /// The measurement whose table and entities are used.
+    fn measurement(&self, usage: Usage) -> Measurement {
+        Measurement { usage, ..Measurement::new(Workload::QueryFilter, self.entities, CONNECTIONS, self.time) }
+    }
+
+    fn wait(&self) {
+        std::thread::sleep(self.quiet);
+    }
+
+    /// Scans a table with a filter that selects 1 %, and reads its pages.
+    fn read_table(&self, target: &Target, plan: &Arc<Plan>) -> anyhow::Result<[Reading; 2]> {
+        let read = |workload| self.read(target, plan, Task::Workload(workload));
+        Ok([read(Workload::QueryFilter)?, read(Workload::QueryPage)?])
+    }
+
+    /// Reads in the same way for the time of a measurement, on one connection.
+    fn read(&self, target: &Target, plan: &Arc<Plan>, task: Task) -> anyhow::Result<Reading> {
+        let process = target.process.context("a child has a process")?;
+        let mut load = Load::new(run::clients(target, plan, 1))?;
+        load.phase(task, WARM_UP, None);
+        let cpu = || anyhow::Ok((process.cpu()?, process.cpu_of_other_threads(REQUEST_THREADS)?));
+        let (all_before, others_before) = cpu()?;
+        let (tally, _) = load.phase(task, self.time, None);
+        let (all, others) = cpu()?;
+        if let Some(first) = tally.first_error {
+            bail!("{task:?}: {:?}, first {first}", tally.errors);
+        }
+        ensure!(tally.operations > 0 && tally.entities > 0, "{task:?}: nothing was read in time");
+        let background = others.saturating_sub(others_before);
+        let requests = all.saturating_sub(all_before).saturating_sub(background);
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        Ok(Reading {
+            cpu_us_per_operation: micros(requests) / as_f64(tally.operations),
+            cpu_us_per_entity: micros(requests) / as_f64(tally.entities),
+            p50_us: micros(tally.latencies.quantile(0.5)),
+            background_seconds: background.as_secs_f64(),
+        })
+    }
+}
+
+/// Runs a task on every connection until nothing is left to do.
+fn write(load: &mut Load, task: Task) -> anyhow::Result<Writes> {
+    let (tally, _) = load.phase(task, WRITING_TIME_MAX, None);
+    if let Some(first) = tally.first_error {
+        bail!("{task:?}: {:?}, first {first}", tally.errors);
+    }
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
+    let (p50, p999) = (tally.latencies.quantile(0.5), tally.latencies.quantile(0.999));
+    Ok(Writes {
+        count: tally.operations,
+        p50_ms: millis(p50),
+        p999_ms: millis(p999),
+        max_ms: millis(tally.latencies.max()),
+    })
+}
+
+/// Runs one request after another, as they are needed once.
+fn once<T>(work: impl Future<Output = Result<T, Failure>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(work).map_err(|failure| anyhow::anyhow!("{failure}"))
+}
+
+/// A connection for single requests.
+fn client(target: &Target, plan: &Arc<Plan>) -> anyhow::Result<Client> {
+    run::clients(target, plan, 1).pop().context("one client was asked for")
+}

@@ -1,0 +1,40 @@
+//! A partition that is used as a queue: entities are inserted at its end and deleted at its beginning.
+
+use super::stage::{Group, Moment, Observer};
+use super::{CONNECTIONS, Churn, OnStage, client, once, write};
+use crate::child::Server;
+use crate::dataset::Usage;
+use crate::load::Load;
+use crate::run::{self, Measurement};
+use crate::workload::{self, Task};
+
+/// Entities of the queue at a time.
+const LIVE: u64 = 1000;
+
+/// Fills a queue, lets entities pass through it, and measures reading it.
+pub(super) fn measure(churn: &Churn, server: &Server, on_stage: OnStage<'_>) -> anyhow::Result<()> {
+    // One partition has all the entities that ever pass.
+    let measurement = Measurement { per_partition: churn.entities, ..churn.measurement(Usage::Growing) };
+    let plan = run::plan(&measurement, 0);
+    let stored = plan.dataset.stored_bytes();
+    let live = stored / churn.entities * LIVE.min(churn.entities);
+    let kept = usize::try_from(LIVE)? / CONNECTIONS;
+    let mut observer = Observer::new(churn, Group::Queue, on_stage);
+    let read = || {
+        let first = churn.read(&server.target, &plan, Task::Churn(workload::Churn::First))?;
+        let partition = churn.read(&server.target, &plan, Task::Churn(workload::Churn::Partition))?;
+        Ok([first, partition])
+    };
+
+    observer.begin(server)?;
+    once(client(&server.target, &plan)?.create_table())?;
+    let mut load = Load::new(run::clients(&server.target, &plan, CONNECTIONS))?;
+    write(&mut load, Task::Churn(workload::Churn::Queue { until: LIVE, kept }))?;
+    churn.wait();
+    observer.stage(server, Moment::Fresh, (live, live), None, read)?;
+    observer.begin(server)?;
+    let writes = write(&mut load, Task::Churn(workload::Churn::Queue { until: churn.entities, kept }))?;
+    observer.stage(server, Moment::Passed, (live, stored), Some(writes), read)?;
+    churn.wait();
+    observer.stage(server, Moment::PassedQuiet, (live, stored), None, read)
+}

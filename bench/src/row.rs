@@ -1,0 +1,85 @@
+//! The rows of the table that `compare` and `churn` print.
+
+use crate::budget::Budget;
+use serde::Serialize;
+use std::io::Write;
+
+/// A figure, its reference and the ratio of both, and whether it is within its budget.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Row {
+    pub(crate) line: String,
+    pub(crate) figure: String,
+    pub(crate) reference: String,
+    pub(crate) reference_value: Option<f64>,
+    pub(crate) value: Option<f64>,
+    pub(crate) ratio: Option<f64>,
+    pub(crate) budget: Budget,
+    pub(crate) is_kept: Option<bool>,
+    /// The same figure of the other server, if there is one.
+    pub(crate) other_value: Option<f64>,
+    /// Why a value is missing or wrong.
+    pub(crate) note: Option<String>,
+}
+
+impl Row {
+    /// A figure of a line and its reference, either of which may be missing.
+    pub(crate) fn new(
+        (line, figure, reference): (&str, &str, &str),
+        (reference_value, value): (Option<f64>, Option<f64>),
+        budget: Budget,
+    ) -> Self {
+        let ratio = value.zip(reference_value).map(|(value, reference)| value / reference);
+        Self {
+            line: line.to_owned(),
+            figure: figure.to_owned(),
+            reference: reference.to_owned(),
+            reference_value,
+            value,
+            ratio,
+            budget,
+            is_kept: ratio.and_then(|ratio| budget.is_kept(ratio)),
+            other_value: None,
+            note: None,
+        }
+    }
+}
+
+/// Prints the heading of the table.
+pub(crate) fn show_heading(as_json: bool) -> anyhow::Result<()> {
+    if !as_json {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "| line | figure | reference | value | Rowhouse | ratio | budget | kept | other |")?;
+        writeln!(out, "|---|---|---|---:|---:|---:|---|---|---:|")?;
+    }
+    Ok(())
+}
+
+/// Adds a row, and prints it at once, because the whole table takes minutes.
+pub(crate) fn show(as_json: bool, row: Row, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    if !as_json {
+        let kept = match (&row.note, row.is_kept) {
+            (Some(note), _) => note.replace(['\n', '|'], " "),
+            (None, Some(true)) => "yes".to_owned(),
+            (None, Some(false)) => "NO".to_owned(),
+            (None, None) => String::new(),
+        };
+        let Row { line, figure, reference, budget, .. } = &row;
+        let values = [row.reference_value, row.value, row.ratio].map(number).join(" | ");
+        let other = row.other_value.map_or_else(String::new, |value| number(Some(value)));
+        writeln!(
+            std::io::stdout().lock(),
+            "| {line} | {figure} | {reference} | {values} | {budget} | {kept} | {other} |"
+        )?;
+    }
+    rows.push(row);
+    Ok(())
+}
+
+/// A value with as many digits as it deserves.
+pub(crate) fn number(value: Option<f64>) -> String {
+    match value {
+        None => "–".to_owned(),
+        Some(value) if value >= 1000.0 => format!("{value:.0}"),
+        Some(value) => format!("{value:.2}"),
+    }
+}

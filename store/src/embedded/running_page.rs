@@ -1,0 +1,130 @@
+//! A page of entities while it is read: what a scan keeps while it waits for its next turn.
+
+use super::layout::{self, TableId};
+use super::scans::Place;
+use super::state::{EmbeddedState, read_fault};
+use super::storage::Storage;
+use crate::cancellation::Cancellation;
+use crate::engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::page::{PageBuilder, ranges_to_visit};
+use fjall::{Iter, Readable, UserKey, UserValue};
+use model::KeyRange;
+use std::sync::Arc;
+use std::time::Instant;
+use std::vec;
+
+/// How many entities are read between two looks at whether the place must be given up.
+const ENTITIES_BETWEEN_CHECKS: u32 = 64;
+
+/// A page that has begun.
+pub(super) struct RunningPage<S> {
+    page: PageBuilder<S>,
+    deadline: Instant,
+    id: TableId,
+    /// The ranges that follow the one that is being read.
+    ranges: vec::IntoIter<KeyRange>,
+    /// The next entity, if the scan had to stop before it.
+    held: Option<(UserKey, UserValue)>,
+    /// The key at or after which an entity could not be read.
+    last_key: Vec<u8>,
+    entries: Option<Iter>,
+    snapshot: fjall::Snapshot,
+    // Dropped after what was read from it.
+    storage: Arc<Storage>,
+    // Dropped last, since it keeps the folder locked.
+    shared: Arc<EmbeddedState>,
+}
+
+/// What a page has come to when it gives up its place.
+pub(super) enum Step<S> {
+    Finished(S, ScanEnd),
+    /// Others wait; the page goes on later.
+    Paused(Box<RunningPage<S>>),
+}
+
+impl<S: EntitySink> RunningPage<S> {
+    /// Takes a snapshot for a page.
+    pub(super) fn begin(
+        shared: Arc<EmbeddedState>,
+        table: &TableKey,
+        scan: Scan,
+        sink: S,
+        abandoned: Cancellation,
+    ) -> Result<Self, ReadError> {
+        shared.check_open().map_err(ReadError::Fault)?;
+        // The snapshot comes before the table for the reason given in `EmbeddedState::get`.
+        let storage = shared.storage().map_err(ReadError::Fault)?;
+        let snapshot = storage.db.snapshot();
+        let id = shared.table_id(table)?;
+        let (ranges, deadline) = (ranges_to_visit(&scan).into_iter(), scan.deadline);
+        let cancellations = vec![abandoned, shared.closing.clone(), storage.retired.clone()];
+        let page = PageBuilder::new(scan, sink, cancellations);
+        let (held, last_key, entries) = (None, Vec::new(), None);
+        Ok(Self { page, deadline, id, ranges, held, last_key, entries, snapshot, storage, shared })
+    }
+
+    /// Reads until the page is finished or its place must be given up. It must not run on a thread that serves other tasks.
+    pub(super) fn run(mut self, place: &Place) -> Result<Step<S>, ReadError> {
+        let mut until_check = ENTITIES_BETWEEN_CHECKS;
+        while let Some((full_key, record)) = self.next()? {
+            if until_check == 0 {
+                if place.is_over() {
+                    self.held = Some((full_key, record));
+                    return Ok(Step::Paused(Box::new(self)));
+                }
+                until_check = ENTITIES_BETWEEN_CHECKS;
+            }
+            until_check -= 1;
+            let key = layout::key_in_table(&full_key).unwrap_or_default();
+            if self.page.visit(key, &record).map_err(ReadError::Fault)?.is_break() {
+                break;
+            }
+            self.last_key.clear();
+            self.last_key.extend_from_slice(&full_key);
+        }
+        let (sink, end) = self.finish()?;
+        Ok(Step::Finished(sink, end))
+    }
+
+    /// The instant at which the page ends wherever it is.
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Ends a page that was paused before the entity that would be next.
+    pub(super) fn end(mut self) -> Result<(S, ScanEnd), ReadError> {
+        if let Some((full_key, _)) = self.held.take() {
+            let _ended = self.page.end_before(layout::key_in_table(&full_key).unwrap_or_default());
+        }
+        self.finish()
+    }
+
+    /// The next entity of the ranges.
+    fn next(&mut self) -> Result<Option<(UserKey, UserValue)>, ReadError> {
+        if let Some(held) = self.held.take() {
+            return Ok(Some(held));
+        }
+        loop {
+            if let Some(entry) = self.entries.as_mut().and_then(Iterator::next) {
+                return entry.into_inner().map(Some).map_err(|error| read_fault(error, &self.last_key));
+            }
+            let Some(range) = self.ranges.next() else { return Ok(None) };
+            let start = layout::entity_key(self.id, &range.start);
+            let end = match &range.end {
+                Some(end) => layout::entity_key(self.id, end),
+                None => self.id.next().to_bytes().to_vec(),
+            };
+            self.last_key.clone_from(&start);
+            self.entries = Some(self.snapshot.range(&self.storage.data, start..end));
+        }
+    }
+
+    fn finish(self) -> Result<(S, ScanEnd), ReadError> {
+        // A page that was cut short by the engine would look like one that ended by itself.
+        self.shared.check_open().map_err(ReadError::Fault)?;
+        if self.storage.retired.is_cancelled() {
+            return Err(ReadError::Fault(Fault::Suspended));
+        }
+        Ok(self.page.finish())
+    }
+}

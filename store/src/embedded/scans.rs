@@ -1,0 +1,114 @@
+//! How many scans run at one time, and for how long before others have their turn.
+//!
+//! A scan needs a processor and little else, so as many run as there are places, about one for each processor: more would
+//! not be faster, and would take processor time from the threads that serve all other requests. A page of a thousand
+//! entities takes a millisecond or two. A filter that finds nothing may take seconds, so a scan that has had its place for
+//! a slice of time gives it up if others wait, and continues later where it was.
+//!
+//! Invariants:
+//!
+//! 1. A scan that waits holds no thread.
+//! 2. A scan that begins waits for those that began to wait before it, and for at most as many that continue as there are
+//!    places, each for one slice: those that continue wait for each other first.
+//! 3. Among those that continue, each gets its turn in order.
+
+use crate::engine::Fault;
+use crate::monotonic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How long a scan has its place while others wait: some pages of a thousand entities, and many times what it costs to
+/// go on later.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// The places for scans.
+pub(super) struct Scans {
+    places: Arc<Semaphore>,
+    /// As many as there are places: the scans that may wait for a place to continue, or have one.
+    turns: Arc<Semaphore>,
+    places_max: usize,
+    slice: Duration,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// The place of a scan, which it has until this is dropped.
+pub(super) struct Place {
+    _permit: OwnedSemaphorePermit,
+    _turn: Option<OwnedSemaphorePermit>,
+    slice_end: Instant,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Scans {
+    pub(super) fn new(places_max: usize) -> Self {
+        let places_max = places_max.clamp(1, Semaphore::MAX_PERMITS);
+        let semaphore = || Arc::new(Semaphore::new(places_max));
+        Self { places: semaphore(), turns: semaphore(), places_max, slice: SLICE, waiting: Arc::default() }
+    }
+
+    /// A place for a scan that begins.
+    pub(super) async fn begin(&self) -> Result<Place, Fault> {
+        let _waiting = Waiting::begin(&self.waiting);
+        Ok(self.place(acquire(&self.places).await?, None))
+    }
+
+    /// A place for a scan that has given up its own; `None` if there is none before the deadline.
+    pub(super) async fn go_on(&self, deadline: Instant) -> Result<Option<Place>, Fault> {
+        let _waiting = Waiting::begin(&self.waiting);
+        let place = async {
+            let turn = acquire(&self.turns).await?;
+            Ok(self.place(acquire(&self.places).await?, Some(turn)))
+        };
+        tokio::time::timeout_at(deadline.into(), place).await.ok().transpose()
+    }
+
+    /// How many scans run.
+    pub(super) fn running(&self) -> usize {
+        self.places_max.saturating_sub(self.places.available_permits())
+    }
+
+    /// How many scans wait for a place.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Lets every scan give up its place as soon as others wait, so that a test does not depend on [`SLICE`].
+    #[cfg(test)]
+    pub(super) fn without_slices(&mut self) {
+        self.slice = Duration::ZERO;
+    }
+
+    fn place(&self, permit: OwnedSemaphorePermit, turn: Option<OwnedSemaphorePermit>) -> Place {
+        let slice_end = monotonic::now() + self.slice;
+        Place { _permit: permit, _turn: turn, slice_end, waiting: Arc::clone(&self.waiting) }
+    }
+}
+
+impl Place {
+    /// Whether the scan must give up its place: it has had it long enough, and others wait.
+    pub(super) fn is_over(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0 && monotonic::now() >= self.slice_end
+    }
+}
+
+async fn acquire(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Fault> {
+    Arc::clone(semaphore).acquire_owned().await.map_err(|_| Fault::Closed)
+}
+
+/// Counts a scan that waits, until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn begin(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
