@@ -15,6 +15,7 @@ use super::group::Group;
 use super::guard::{Panicked, guarded};
 use super::layout::{self, TableId};
 use super::outage::Outage;
+use super::prepared::{Prepared, RecentWrites};
 use super::space::FreeSpace;
 use super::state::EmbeddedState;
 use super::storage::Storage;
@@ -55,10 +56,18 @@ pub(super) enum Request {
     Stop,
 }
 
-/// A transaction to commit.
-pub(super) struct CommitRequest {
+/// A transaction and its table.
+pub(super) struct Submitted {
     pub(super) table: TableKey,
     pub(super) transaction: Transaction,
+}
+
+/// A transaction to commit.
+pub(super) struct CommitRequest {
+    /// Shared with the caller, which outlives the request as a rule and so frees the memory.
+    pub(super) submitted: Arc<Submitted>,
+    /// What the caller could do beforehand.
+    pub(super) prepared: Option<Prepared>,
     /// About how much memory the transaction takes.
     pub(super) bytes: usize,
     pub(super) answer: oneshot::Sender<Result<Vec<Written>, CommitError>>,
@@ -77,6 +86,7 @@ pub(super) struct Committer<C> {
     /// How durable a group of transactions is before it is acknowledged.
     pub(super) persist_mode: PersistMode,
     pub(super) space: FreeSpace,
+    pub(super) recent: RecentWrites,
     /// Why nothing can be written; `None` while no write has failed.
     pub(super) outage: Option<Outage>,
     /// Bounds the wait for a request during an outage.
@@ -209,13 +219,13 @@ impl<C: Clock> Committer<C> {
         };
         let is_low = self.space.is_low();
         let shared = Arc::clone(&self.shared);
-        let mut group = Group::new(&shared, &storage, requests.len() > 1);
+        let mut group = Group::new(&shared, &storage, &mut self.recent, requests.len() > 1);
         let mut outcomes = Vec::with_capacity(requests.len());
-        for CommitRequest { table, transaction, answer, memory, .. } in requests {
-            let result = if is_low && !makes_room(&transaction) {
+        for CommitRequest { submitted, prepared, answer, memory, .. } in requests {
+            let result = if is_low && !makes_room(&submitted.transaction) {
                 Err(CommitError::Fault(Fault::Full))
             } else {
-                group.apply(&table, transaction, &mut self.stamps)
+                group.apply(&submitted, prepared, &mut self.stamps)
             };
             outcomes.push((answer, memory, result));
         }

@@ -4,6 +4,7 @@ use super::counts::CommitterCounts;
 use super::folder::Folder;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
+use super::prepared::KeyHashes;
 use super::slow_reads::SlowReads;
 use super::storage::{OpenSettings, Recovered, Storage, storage_fault};
 use crate::cancellation::Cancellation;
@@ -14,7 +15,7 @@ use crate::page::{PageBuilder, damaged, ranges_to_visit};
 use crate::properties::PropertiesOfAccounts;
 use fjall::Readable;
 use model::{EntityKey, Record};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -36,6 +37,9 @@ pub(super) struct EmbeddedState {
     pub(super) closing: Cancellation,
     /// Something that was acknowledged is not synced yet; only with the durability `Interval`.
     pub(super) is_unsynced: AtomicBool,
+    /// The last group that readers see; it becomes visible as a whole and is noted here afterwards.
+    pub(super) visible_group: AtomicU64,
+    pub(super) key_hashes: KeyHashes,
     /// What the committer counts.
     pub(super) counts: CommitterCounts,
     /// The purger begins no step while a test holds this.
@@ -61,6 +65,8 @@ impl EmbeddedState {
             properties: RwLock::new(properties),
             closing: Cancellation::default(),
             is_unsynced: AtomicBool::new(false),
+            visible_group: AtomicU64::new(0),
+            key_hashes: KeyHashes::default(),
             counts: CommitterCounts::new(),
             #[cfg(test)]
             purges_held: tokio::sync::Mutex::default(),
