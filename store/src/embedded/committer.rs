@@ -11,6 +11,7 @@
 //! 3. After a write has failed, nothing is written before the database was opened again (`outage`).
 //! 4. Whatever happens, every request is answered or its channel is dropped, so that no caller waits for ever.
 
+use super::counts::{Phase, PhaseTimer};
 use super::group::Group;
 use super::guard::{Panicked, guarded};
 use super::layout::{self, TableId};
@@ -20,7 +21,6 @@ use super::space::FreeSpace;
 use super::state::EmbeddedState;
 use super::storage::Storage;
 use crate::engine::{CatalogError, CommitError, Fault, TableKey};
-use crate::monotonic;
 use crate::properties_value;
 use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode};
@@ -211,6 +211,7 @@ impl<C: Clock> Committer<C> {
         if requests.is_empty() {
             return;
         }
+        let mut timer = PhaseTimer::begin();
         let Ok(storage) = self.writable() else {
             for request in requests {
                 drop(request.answer.send(Err(CommitError::Fault(Fault::Suspended))));
@@ -219,6 +220,8 @@ impl<C: Clock> Committer<C> {
         };
         let is_low = self.space.is_low();
         let shared = Arc::clone(&self.shared);
+        let counts = &shared.counts;
+        timer.end(counts, Phase::Room);
         let mut group = Group::new(&shared, &storage, &mut self.recent, requests.len() > 1);
         let mut outcomes = Vec::with_capacity(requests.len());
         for CommitRequest { submitted, prepared, answer, memory, .. } in requests {
@@ -231,10 +234,11 @@ impl<C: Clock> Committer<C> {
         }
         let (transactions, entities) =
             (outcomes.iter().filter(|(_, _, result)| result.is_ok()).count(), group.entities());
-        let began = monotonic::now();
+        timer.end(counts, Phase::Apply);
         let written = group.write(self.stamps.last(), self.persist_mode).map_err(|error| self.write_failed(&error));
+        let write_time = timer.end(counts, Phase::Write);
         if written.is_ok() && transactions > 0 {
-            self.count(transactions, entities, began.elapsed());
+            self.count(transactions, entities, write_time);
         }
         for (answer, _memory, result) in outcomes {
             let result = match &written {
@@ -244,6 +248,7 @@ impl<C: Clock> Committer<C> {
             // A caller may have gone away.
             drop(answer.send(result));
         }
+        timer.end(counts, Phase::Answer);
     }
 
     /// Counts a group that was written.

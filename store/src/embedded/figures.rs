@@ -43,6 +43,7 @@ pub(super) fn figures<T>(
         group_transactions: counts.group_transactions.read(),
         group_entities: counts.group_entities.read(),
         write_nanoseconds: counts.write_time.read(),
+        busy_nanoseconds: counts.busy(),
         transactions: counts.transactions.load(Ordering::Relaxed),
         outages: counts.outages.load(Ordering::Relaxed),
     };
