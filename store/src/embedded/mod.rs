@@ -26,8 +26,8 @@ mod open_error;
 mod outage;
 mod preflight;
 mod prepared;
+mod recent_reads;
 mod restore;
-mod slow_reads;
 mod snapshot;
 mod space;
 mod state;
@@ -54,7 +54,7 @@ use folder::Folder;
 use model::{AccountName, Clock, EntityKey, Mutation, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
 use preflight::CutOff;
-use prepared::{Prepared, RecentWrites};
+use prepared::{Prepared, RecentWrites, depends_on_existing};
 use space::FreeSpace;
 use state::EmbeddedState;
 use std::io;
@@ -208,7 +208,7 @@ impl Embedded {
         let prepare = |shared: &EmbeddedState, Submitted { table, transaction }: &Submitted| {
             Prepared::new(shared, table, transaction)
         };
-        if !self.shared.reads_may_wait() {
+        if !submitted.transaction.mutations().iter().any(depends_on_existing) || !self.shared.reads_may_wait() {
             return Ok(prepare(&self.shared, submitted));
         }
         let submitted = Arc::clone(submitted);

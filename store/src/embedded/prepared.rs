@@ -61,9 +61,7 @@ impl Prepared {
         let change = |mutation: &Mutation| Change {
             key: hashes.key(layout::key_of_entity(table, mutation.key())),
             outcome: None,
-            // An upsert that replaces needs nothing of the existing entity, not even its Timestamp, because that of the
-            // transaction is later than every one before it. Not reading it is what keeps blind writes fast.
-            depends_on_existing: !matches!(mutation, Mutation::InsertOrReplace { .. }),
+            depends_on_existing: depends_on_existing(mutation),
         };
         let changes: Vec<_> = transaction.mutations().iter().map(change).collect();
         Self { table, seen: 0, written: Vec::with_capacity(changes.len()), changes }
@@ -93,6 +91,14 @@ impl Prepared {
         };
         self.changes.iter().map(|change| size_of::<Change>() + change.key.key.len() + value_bytes(change)).sum()
     }
+}
+
+/// Whether the outcome of a mutation depends on the entity that it finds.
+///
+/// An upsert that replaces needs nothing of it, not even its Timestamp, because that of the transaction is later than every
+/// one before it. Not reading it is what keeps blind writes fast.
+pub(super) fn depends_on_existing(mutation: &Mutation) -> bool {
+    !matches!(mutation, Mutation::InsertOrReplace { .. })
 }
 
 /// What a mutation makes of the record of the entity that it finds.

@@ -451,28 +451,43 @@ async fn a_full_queue_memory_does_not_stop_a_caller_that_already_has_its_part() 
 #[tokio::test]
 async fn a_read_that_may_wait_for_the_disk_holds_up_no_task() {
     let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 1000).await;
+    engine.shared.storage().unwrap().data.rotate_memtable_and_wait().unwrap();
+    assert!(!engine.shared.reads_may_wait(), "all data fit into the cache");
+    drop(engine);
     let options = EmbeddedOptions { cache_bytes: 1024, ..EmbeddedOptions::default() };
     let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
-    fill(&engine, 1000).await;
-    let long_ago = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-    let storage = engine.shared.storage().unwrap();
-    let is_beyond_cache = || storage.data.disk_space() > options.cache_bytes;
-    engine.shared.slow_reads.note(long_ago, is_beyond_cache);
-    assert!(!engine.shared.reads_may_wait(), "nothing is in a file yet");
-    storage.data.rotate_memtable_and_wait().unwrap();
-    let before = Instant::now();
-    engine.shared.slow_reads.note(long_ago, is_beyond_cache);
-    assert!(engine.shared.slow_reads.are_expected_at(|| before));
-    engine.shared.slow_reads.expect_always();
-    assert!(engine.shared.reads_may_wait());
-    // The lock stands for a slow disk.
+    assert!(engine.shared.reads_may_wait(), "more data than cache, and nothing is known about reads yet");
+    // The lock of the catalog, which every read takes, stands for a slow disk.
     let (disk, release) = hold_catalog(&engine);
     let (table, key) = (table(), key(7));
     let (record, ()) = tokio::join!(engine.get(&table, &key), async { release.send(()).unwrap() });
     assert!(record.unwrap().is_some());
     assert!(disk.join().unwrap(), "the read kept the thread");
+    // What a write looks up is a read, too.
+    for mutation in [insert(1001), merge(7), delete(8)] {
+        let (disk, release) = hold_catalog(&engine);
+        let (written, ()) = tokio::join!(commit(&engine, mutation), async { release.send(()).unwrap() });
+        written.unwrap();
+        assert!(disk.join().unwrap(), "the look-up kept the thread");
+    }
+    assert!(matches!(commit(&engine, merge(1002)).await, Err(CommitError::Refused(0, _))));
+}
+
+/// The committer's own look-ups would hold up all writers.
+#[tokio::test]
+async fn a_load_that_only_writes_finds_out_that_its_look_ups_load_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 1000).await;
+    engine.shared.storage().unwrap().data.rotate_memtable_and_wait().unwrap();
+    drop(engine);
+    let engine = open(&folder);
+    let loaded = || engine.shared.storage().unwrap().block_reads().loaded;
+    let before = loaded();
     commit(&engine, merge(7)).await.unwrap();
-    assert!(matches!(commit(&engine, merge(1001)).await, Err(CommitError::Refused(0, _))));
+    assert!(loaded() > before);
 }
 
 /// A sink that says when it has got the first entity, and takes no more before it is let go on.
