@@ -132,39 +132,39 @@ impl Mutation {
     ///
     /// An insert keeps its properties in the order in which they were sent; everything else leaves them in the ordinal
     /// order of their names, as recorded for updates, merges and upserts by merge.
-    pub fn apply(self, existing: Option<RecordView<'_>>, now: DateTime) -> Result<Effect, MutationError> {
+    pub fn apply(&self, existing: Option<RecordView<'_>>, now: DateTime) -> Result<Effect, MutationError> {
         let stamp = existing.map_or(now, |record| now.max(record.timestamp().next()));
         match self {
             Self::Insert { key, properties } => {
-                check_size(&key, &properties)?;
+                check_size(key, properties)?;
                 if existing.is_some() {
                     return Err(MutationError::AlreadyExists);
                 }
-                Ok(Effect::Put(properties.finish(stamp)))
+                Ok(Effect::Put(properties.clone().finish(stamp)))
             }
             Self::Replace { key, properties, condition } => {
-                check_size(&key, &properties)?;
-                check_condition(existing, &condition)?;
-                Ok(Effect::Put(properties.ordered().finish(stamp)))
+                check_size(key, properties)?;
+                check_condition(existing, condition)?;
+                Ok(Effect::Put(properties.clone().ordered().finish(stamp)))
             }
             Self::Merge { key, properties, condition } => {
-                check_size(&key, &properties)?;
-                let existing = check_condition(existing, &condition)?;
-                merge(&key, existing, &properties, stamp)
+                check_size(key, properties)?;
+                let existing = check_condition(existing, condition)?;
+                merge(key, existing, properties, stamp)
             }
             Self::InsertOrReplace { key, properties } => {
-                check_size(&key, &properties)?;
-                Ok(Effect::Put(properties.ordered().finish(stamp)))
+                check_size(key, properties)?;
+                Ok(Effect::Put(properties.clone().ordered().finish(stamp)))
             }
             Self::InsertOrMerge { key, properties } => {
-                check_size(&key, &properties)?;
+                check_size(key, properties)?;
                 match existing {
-                    Some(existing) => merge(&key, existing, &properties, stamp),
-                    None => Ok(Effect::Put(properties.ordered().finish(stamp))),
+                    Some(existing) => merge(key, existing, properties, stamp),
+                    None => Ok(Effect::Put(properties.clone().ordered().finish(stamp))),
                 }
             }
             Self::Delete { key: _, condition } => {
-                check_condition(existing, &condition)?;
+                check_condition(existing, condition)?;
                 Ok(Effect::Delete)
             }
         }
@@ -311,7 +311,7 @@ mod tests {
         ];
         for (name, mutation, on_missing, on_existing) in cases {
             for (found, expected) in [(None, on_missing), (Some(existing.view().unwrap()), on_existing)] {
-                let got = mutation.clone().apply(found, at(20)).map(|effect| content(&effect));
+                let got = mutation.apply(found, at(20)).map(|effect| content(&effect));
                 let expected = expected.map(|list| list.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect::<Vec<_>>());
                 assert_eq!(got, expected, "{name}, existing: {}", found.is_some());
             }
@@ -322,7 +322,7 @@ mod tests {
             (stale, Err(MutationError::ConditionNotMet)),
         ] {
             let delete = Mutation::Delete { key: key(), condition };
-            assert_eq!(delete.clone().apply(None, at(20)), Err(MutationError::NotFound));
+            assert_eq!(delete.apply(None, at(20)), Err(MutationError::NotFound));
             assert_eq!(delete.apply(Some(existing.view().unwrap()), at(20)), expected);
         }
     }

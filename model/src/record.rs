@@ -58,6 +58,14 @@ impl Record {
     }
 }
 
+/// Moves the Timestamp of a record forward to an instant, unless it is later already. Returns the Timestamp.
+pub fn stamp(record: &mut [u8], now: DateTime) -> Result<DateTime, DamagedRecord> {
+    let timestamp = RecordView::new(record)?.timestamp().max(now);
+    let ticks = record.get_mut(TIMESTAMP_AT..COUNT_AT).ok_or(DamagedRecord)?;
+    ticks.copy_from_slice(&timestamp.ticks().to_be_bytes());
+    Ok(timestamp)
+}
+
 /// A record that is read in place.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordView<'a> {
@@ -612,6 +620,19 @@ pub(crate) mod tests {
         let mut no_text = good.clone();
         *no_text.last_mut().unwrap() = 0xFF;
         assert_eq!(checked(&no_text), Err(DamagedRecord), "it is no UTF-8");
+    }
+
+    #[test]
+    fn a_stamp_moves_the_timestamp_forward_and_changes_nothing_else() {
+        let mut builder = RecordBuilder::default();
+        builder.push("i", EdmValue::Int32(1));
+        let at = |ticks| DateTime::from_ticks(ticks).unwrap();
+        for (before, now, after) in [(10, 20, 20), (10, 10, 10), (10, 3, 10)] {
+            let mut record = builder.clone().finish(at(before)).0;
+            assert_eq!(stamp(&mut record, at(now)), Ok(at(after)));
+            assert_eq!(record, builder.clone().finish(at(after)).0, "{before}, now {now}");
+        }
+        assert_eq!(stamp(&mut [RECORD_VERSION; HEADER_BYTES - 1], at(1)), Err(DamagedRecord));
     }
 
     #[test]

@@ -63,17 +63,17 @@ impl Transaction {
     ///
     /// `existing` has, for each mutation, the record bytes of its entity.
     pub fn apply<B: AsRef<[u8]>>(
-        self,
+        &self,
         now: DateTime,
         existing: impl IntoIterator<Item = Option<B>>,
     ) -> Result<Vec<Effect>, (usize, MutationError)> {
         let mut existing = existing.into_iter();
-        let effect = |mutation: Mutation| {
+        let effect = |mutation: &Mutation| {
             let bytes = existing.next().expect("each mutation has one");
             let view = bytes.as_ref().map(|bytes| RecordView::new(bytes.as_ref())).transpose();
             mutation.apply(view.map_err(|_| MutationError::DamagedRecord)?, now)
         };
-        let effects = self.0.into_iter().map(effect).enumerate();
+        let effects = self.0.iter().map(effect).enumerate();
         effects.map(|(index, effect)| effect.map_err(|error| (index, error))).collect()
     }
 }

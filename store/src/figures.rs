@@ -56,6 +56,9 @@ pub struct CommitterFigures {
     pub group_entities: Distributed,
     /// How long it took to write each group to the journal and to sync it, in nanoseconds.
     pub write_nanoseconds: Distributed,
+    /// How long the thread was busy with groups, in nanoseconds, by what it did: wait for room in the memtables, apply the
+    /// transactions, write and sync the group, and answer the callers.
+    pub busy_nanoseconds: [(&'static str, u64); 4],
     /// Transactions that were committed.
     pub transactions: u64,
     /// How often writes became impossible because one had failed.

@@ -11,15 +11,16 @@
 //! 3. After a write has failed, nothing is written before the database was opened again (`outage`).
 //! 4. Whatever happens, every request is answered or its channel is dropped, so that no caller waits for ever.
 
+use super::counts::{Phase, PhaseTimer};
 use super::group::Group;
 use super::guard::{Panicked, guarded};
 use super::layout::{self, TableId};
 use super::outage::Outage;
+use super::prepared::{Prepared, RecentWrites};
 use super::space::FreeSpace;
 use super::state::EmbeddedState;
 use super::storage::Storage;
 use crate::engine::{CatalogError, CommitError, Fault, TableKey};
-use crate::monotonic;
 use crate::properties_value;
 use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode};
@@ -55,10 +56,18 @@ pub(super) enum Request {
     Stop,
 }
 
-/// A transaction to commit.
-pub(super) struct CommitRequest {
+/// A transaction and its table.
+pub(super) struct Submitted {
     pub(super) table: TableKey,
     pub(super) transaction: Transaction,
+}
+
+/// A transaction to commit.
+pub(super) struct CommitRequest {
+    /// Shared with the caller, which outlives the request as a rule and so frees the memory.
+    pub(super) submitted: Arc<Submitted>,
+    /// What the caller could do beforehand.
+    pub(super) prepared: Option<Prepared>,
     /// About how much memory the transaction takes.
     pub(super) bytes: usize,
     pub(super) answer: oneshot::Sender<Result<Vec<Written>, CommitError>>,
@@ -77,6 +86,7 @@ pub(super) struct Committer<C> {
     /// How durable a group of transactions is before it is acknowledged.
     pub(super) persist_mode: PersistMode,
     pub(super) space: FreeSpace,
+    pub(super) recent: RecentWrites,
     /// Why nothing can be written; `None` while no write has failed.
     pub(super) outage: Option<Outage>,
     /// Bounds the wait for a request during an outage.
@@ -201,6 +211,7 @@ impl<C: Clock> Committer<C> {
         if requests.is_empty() {
             return;
         }
+        let mut timer = PhaseTimer::begin();
         let Ok(storage) = self.writable() else {
             for request in requests {
                 drop(request.answer.send(Err(CommitError::Fault(Fault::Suspended))));
@@ -209,22 +220,25 @@ impl<C: Clock> Committer<C> {
         };
         let is_low = self.space.is_low();
         let shared = Arc::clone(&self.shared);
-        let mut group = Group::new(&shared, &storage, requests.len() > 1);
+        let counts = &shared.counts;
+        timer.end(counts, Phase::Room);
+        let mut group = Group::new(&shared, &storage, &mut self.recent, requests.len() > 1);
         let mut outcomes = Vec::with_capacity(requests.len());
-        for CommitRequest { table, transaction, answer, memory, .. } in requests {
-            let result = if is_low && !makes_room(&transaction) {
+        for CommitRequest { submitted, prepared, answer, memory, .. } in requests {
+            let result = if is_low && !makes_room(&submitted.transaction) {
                 Err(CommitError::Fault(Fault::Full))
             } else {
-                group.apply(&table, transaction, &mut self.stamps)
+                group.apply(&submitted, prepared, &mut self.stamps)
             };
             outcomes.push((answer, memory, result));
         }
         let (transactions, entities) =
             (outcomes.iter().filter(|(_, _, result)| result.is_ok()).count(), group.entities());
-        let began = monotonic::now();
+        timer.end(counts, Phase::Apply);
         let written = group.write(self.stamps.last(), self.persist_mode).map_err(|error| self.write_failed(&error));
+        let write_time = timer.end(counts, Phase::Write);
         if written.is_ok() && transactions > 0 {
-            self.count(transactions, entities, began.elapsed());
+            self.count(transactions, entities, write_time);
         }
         for (answer, _memory, result) in outcomes {
             let result = match &written {
@@ -234,6 +248,7 @@ impl<C: Clock> Committer<C> {
             // A caller may have gone away.
             drop(answer.send(result));
         }
+        timer.end(counts, Phase::Answer);
     }
 
     /// Counts a group that was written.

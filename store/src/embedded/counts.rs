@@ -1,7 +1,9 @@
 //! What the committer counts while it works.
 
 use crate::figures::{Distribution, GROUP_BOUNDS, STORAGE_TIME_BOUNDS};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use crate::monotonic;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// What the committer counts. Only it writes here.
 #[derive(Debug)]
@@ -9,6 +11,8 @@ pub(super) struct CommitterCounts {
     pub(super) group_transactions: Distribution,
     pub(super) group_entities: Distribution,
     pub(super) write_time: Distribution,
+    /// Time spent in each phase of the groups, in nanoseconds, in the order of [`Phase`].
+    busy: [AtomicU64; 4],
     pub(super) transactions: AtomicU64,
     pub(super) outages: AtomicU64,
     /// Merges of sorted files that the engine asked for.
@@ -23,10 +27,52 @@ impl CommitterCounts {
             group_transactions: Distribution::new(GROUP_BOUNDS),
             group_entities: Distribution::new(GROUP_BOUNDS),
             write_time: Distribution::new(STORAGE_TIME_BOUNDS),
+            busy: Default::default(),
             transactions: AtomicU64::new(0),
             outages: AtomicU64::new(0),
             merges: AtomicU64::new(0),
             is_out: AtomicBool::new(false),
         }
+    }
+
+    /// The time of each phase so far, in nanoseconds.
+    pub(super) fn busy(&self) -> [(&'static str, u64); 4] {
+        let [room, apply, write, answer] = &self.busy;
+        [("room", room), ("apply", apply), ("write", write), ("answer", answer)]
+            .map(|(phase, time)| (phase, time.load(Ordering::Relaxed)))
+    }
+}
+
+/// What the committer does with a group, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Phase {
+    /// It waits until the library has room in its memtables.
+    Room,
+    /// It applies the transactions.
+    Apply,
+    /// It writes the group and syncs it.
+    Write,
+    /// It answers the callers.
+    Answer,
+}
+
+/// Measures the phases of a group.
+pub(super) struct PhaseTimer(Instant);
+
+impl PhaseTimer {
+    /// The first phase begins.
+    pub(super) fn begin() -> Self {
+        Self(monotonic::now())
+    }
+
+    /// A phase has ended, and the next begins. Returns how long it took.
+    pub(super) fn end(&mut self, counts: &CommitterCounts, phase: Phase) -> Duration {
+        let now = monotonic::now();
+        let time = now.duration_since(self.0);
+        self.0 = now;
+        if let Some(busy) = counts.busy.get(phase as usize) {
+            busy.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+        time
     }
 }

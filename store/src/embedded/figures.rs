@@ -44,6 +44,7 @@ pub(super) fn figures<T>(
         group_transactions: counts.group_transactions.read(),
         group_entities: counts.group_entities.read(),
         write_nanoseconds: counts.write_time.read(),
+        busy_nanoseconds: counts.busy(),
         transactions: counts.transactions.load(Ordering::Relaxed),
         outages: counts.outages.load(Ordering::Relaxed),
     };
@@ -77,7 +78,7 @@ fn purge_backlog(storage: &Storage) -> Option<u64> {
 
 fn tree(storage: &Arc<Storage>, scans: &Scans) -> TreeFigures {
     let (db, data) = (&storage.db, &storage.data);
-    let metrics = data.metrics();
+    let block_reads = storage.block_reads();
     let journal_bytes = db.journal_disk_space().unwrap_or(0);
     TreeFigures {
         disk_bytes: data.disk_space() + journal_bytes,
@@ -88,8 +89,8 @@ fn tree(storage: &Arc<Storage>, scans: &Scans) -> TreeFigures {
         flushes_waiting: number(data.sealed_memtable_count()),
         cache_bytes: db.cache_size(),
         cache_capacity_bytes: db.cache_capacity(),
-        cache_hits: number(metrics.block_load_cached_count()),
-        cache_misses: number(metrics.block_load_io_count()),
+        cache_hits: block_reads.cached,
+        cache_misses: block_reads.loaded,
         compactions_running: number(db.active_compactions()),
         compactions: number(db.compactions_completed()),
         compaction_seconds: db.time_compacting().as_secs_f64(),

@@ -2,47 +2,75 @@
 //!
 //! Invariant: a transaction sees the effects of all transactions before it in the group, and none of a refused one.
 
-use super::layout::{self, TableId};
+use super::committer::Submitted;
+use super::layout;
+use super::prepared::{Change, HashedKey, HashedKeyMap, Prepared, RecentWrites, outcome};
 use super::state::EmbeddedState;
 use super::storage::{Storage, storage_fault};
-use crate::engine::{CommitError, TableKey};
+use crate::engine::CommitError;
 use crate::page::damaged;
 use crate::stamp::Stamps;
-use fjall::{OwnedWriteBatch, PersistMode, UserKey, UserValue};
-use model::mutation::Effect;
-use model::{Clock, DateTime, Mutation, MutationError, Transaction, Written};
-use std::collections::HashMap;
+use fjall::{OwnedWriteBatch, PersistMode, UserValue};
+use model::{Clock, DateTime, MutationError, Transaction, Written, record};
 use std::sync::atomic::Ordering;
 
 /// The transactions so far.
 pub(super) struct Group<'a> {
     shared: &'a EmbeddedState,
     storage: &'a Storage,
+    number: u64,
+    recent: &'a mut RecentWrites,
     batch: OwnedWriteBatch,
     /// The state of each entity after the batch. A single transaction needs none: it never names an entity twice.
-    overlay: Option<HashMap<UserKey, Option<UserValue>>>,
+    overlay: Option<HashedKeyMap<Option<UserValue>>>,
 }
 
 impl<'a> Group<'a> {
     /// An empty group, for one transaction or for several.
-    pub(super) fn new(shared: &'a EmbeddedState, storage: &'a Storage, has_several: bool) -> Self {
-        Self { shared, storage, batch: storage.db.batch(), overlay: has_several.then(HashMap::new) }
+    pub(super) fn new(
+        shared: &'a EmbeddedState,
+        storage: &'a Storage,
+        recent: &'a mut RecentWrites,
+        has_several: bool,
+    ) -> Self {
+        let overlay = has_several.then(HashedKeyMap::default);
+        Self { shared, storage, number: recent.begin_group(), recent, batch: storage.db.batch(), overlay }
     }
 
     /// Adds a transaction, unless it is refused.
     pub(super) fn apply<C: Clock>(
         &mut self,
-        table: &TableKey,
-        transaction: Transaction,
+        Submitted { table, transaction }: &Submitted,
+        prepared: Option<Prepared>,
         stamps: &mut Stamps<C>,
     ) -> Result<Vec<Written>, CommitError> {
         let id = self.shared.catalog().get(table).ok_or(CommitError::TableNotFound)?.table;
+        let prepared = prepared.filter(|prepared| prepared.table == id);
+        let mut prepared = prepared.unwrap_or_else(|| Prepared::keys_only(id, transaction, &self.shared.key_hashes));
         let stamp = stamps.propose();
-        let (keys, effects) = self.effects(id, transaction, stamp)?;
+        self.look_up_changed(transaction, &mut prepared)?;
+        let Prepared { changes, mut written, .. } = prepared;
+        for (index, change) in changes.iter().enumerate() {
+            match change.outcome {
+                Some(Err(MutationError::DamagedRecord)) => return Err(CommitError::Fault(damaged(&change.key.key))),
+                Some(Err(error)) => return Err(CommitError::Refused(index, error)),
+                _ => {}
+            }
+        }
         stamps.give_out(stamp);
-        let written = effects.iter().map(Effect::written).collect();
-        for (key, effect) in keys.into_iter().zip(effects) {
-            self.push(key, effect);
+        for Change { key, outcome, .. } in changes {
+            let value = outcome.and_then(Result::ok).flatten();
+            let value = value.map(|mut value| {
+                let mut bytes = value.get_mut().expect("nothing else holds the value");
+                let timestamp = record::stamp(&mut bytes, stamp).expect("the record was just built");
+                written.push(Written::Stored(timestamp));
+                drop(bytes);
+                UserValue::from(value)
+            });
+            if value.is_none() {
+                written.push(Written::Deleted);
+            }
+            self.push(key, value);
         }
         Ok(written)
     }
@@ -60,56 +88,47 @@ impl<'a> Group<'a> {
         self.batch.insert(&self.storage.data, layout::LAST_STAMP, layout::stamp_value(last_stamp));
         let written = self.batch.durability(Some(mode)).commit();
         self.shared.is_unsynced.store(mode == PersistMode::Buffer, Ordering::Release);
+        if written.is_ok() {
+            self.shared.visible_group.store(self.number, Ordering::Release);
+        }
         written
     }
 
-    /// The key of each mutation in the database, and its effect.
-    fn effects(
-        &self,
-        id: TableId,
-        transaction: Transaction,
-        now: DateTime,
-    ) -> Result<(Vec<UserKey>, Vec<Effect>), CommitError> {
-        let mutations = transaction.mutations();
-        let keys: Vec<UserKey> =
-            mutations.iter().map(|mutation| layout::key_of_entity(id, mutation.key()).into()).collect();
-        let existing = self.existing(mutations, &keys).map_err(|error| CommitError::Fault(storage_fault(error)))?;
-        let effects = transaction.apply(now, existing).map_err(|(index, error)| match error {
-            MutationError::DamagedRecord => CommitError::Fault(damaged(keys.get(index).map_or(&[], |key| &key[..]))),
-            error => CommitError::Refused(index, error),
-        });
-        effects.map(|effects| (keys, effects))
-    }
-
-    /// The entity that each mutation finds, where the mutation depends on it. All are read before the first mutation is
-    /// judged, so an entity that cannot be read is a fault even if an earlier mutation would have been refused.
-    fn existing(&self, mutations: &[Mutation], keys: &[UserKey]) -> fjall::Result<Vec<Option<UserValue>>> {
-        let find = |(mutation, key): (&Mutation, &UserKey)| {
-            // An upsert that replaces needs nothing of the existing entity, not even its Timestamp, because that of the
-            // transaction is later than every one before it. Not reading it is what keeps blind writes fast.
-            if matches!(mutation, Mutation::InsertOrReplace { .. }) {
-                return Ok(None);
+    /// Looks up the entities that were not looked up yet, or were written to since. All are read before the first mutation
+    /// is judged, so an entity that cannot be read is a fault even if an earlier mutation would have been refused.
+    fn look_up_changed(&self, transaction: &Transaction, prepared: &mut Prepared) -> Result<(), CommitError> {
+        let seen = prepared.seen;
+        for (change, mutation) in prepared.changes.iter_mut().zip(transaction.mutations()) {
+            let is_current = || !change.depends_on_existing || self.recent.is_unchanged_since(seen, &change.key);
+            if change.outcome.is_some() && is_current() {
+                continue;
             }
-            match self.overlay.as_ref().and_then(|overlay| overlay.get(key)) {
-                Some(known) => Ok(known.clone()),
-                None => self.storage.data.get(key),
-            }
-        };
-        mutations.iter().zip(keys).map(find).collect()
-    }
-
-    fn push(&mut self, key: UserKey, effect: Effect) {
-        let data = &self.storage.data;
-        let value = match effect {
-            Effect::Put(record) => Some(UserValue::from(record.as_bytes())),
-            Effect::Delete => None,
-        };
-        if let Some(overlay) = &mut self.overlay {
-            overlay.insert(key.clone(), value.clone());
+            let existing = if change.depends_on_existing { self.existing(&change.key) } else { Ok(None) };
+            let existing = existing.map_err(|error| CommitError::Fault(storage_fault(error)))?;
+            change.outcome = Some(outcome(mutation, existing.as_deref()));
         }
-        match value {
-            Some(value) => self.batch.insert(data, key, value),
-            None => self.batch.remove(data, key),
+        Ok(())
+    }
+
+    /// The entity as the transactions before leave it.
+    fn existing(&self, key: &HashedKey) -> fjall::Result<Option<UserValue>> {
+        if self.recent.is_of_current_group(key)
+            && let Some(known) = self.overlay.as_ref().and_then(|overlay| overlay.get(key))
+        {
+            return Ok(known.clone());
+        }
+        self.storage.data.get(&key.key)
+    }
+
+    fn push(&mut self, key: HashedKey, value: Option<UserValue>) {
+        self.recent.note(&key);
+        let data = &self.storage.data;
+        match &value {
+            Some(value) => self.batch.insert(data, key.key.clone(), value.clone()),
+            None => self.batch.remove(data, key.key.clone()),
+        }
+        if let Some(overlay) = &mut self.overlay {
+            overlay.insert(key, value);
         }
     }
 }

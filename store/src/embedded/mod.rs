@@ -26,10 +26,11 @@ mod layout;
 mod open_error;
 mod outage;
 mod preflight;
+mod prepared;
+mod recent_reads;
 mod restore;
 mod running_page;
 mod scans;
-mod slow_reads;
 mod snapshot;
 mod space;
 mod state;
@@ -48,7 +49,7 @@ use crate::figures::Figures;
 use crate::snapshot::Snapshots;
 use crate::stamp::Stamps;
 use committer::{
-    CommitRequest, Committer, QUEUE_MEMORY_UNIT_BYTES, QUEUE_MEMORY_UNITS_MAX, QUEUE_REQUESTS_MAX, Request,
+    CommitRequest, Committer, QUEUE_MEMORY_UNIT_BYTES, QUEUE_MEMORY_UNITS_MAX, QUEUE_REQUESTS_MAX, Request, Submitted,
 };
 use figures::Disk;
 use fjall::PersistMode;
@@ -56,6 +57,7 @@ use folder::Folder;
 use model::{AccountName, Clock, EntityKey, Mutation, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
 use preflight::CutOff;
+use prepared::{Prepared, RecentWrites, depends_on_existing};
 use running_page::{RunningPage, Step};
 use scans::Scans;
 use space::FreeSpace;
@@ -171,6 +173,7 @@ impl Embedded {
                 Durability::Interval(_) => PersistMode::Buffer,
             },
             space: FreeSpace::new(path, options.min_free_bytes),
+            recent: RecentWrites::new(),
             outage: None,
             timer: Builder::new_current_thread().enable_time().build().map_err(thread_error)?,
         };
@@ -213,23 +216,16 @@ impl Embedded {
         tokio::task::spawn_blocking(move || run(shared)).await.map_err(|error| Fault::Storage(Box::new(error)))
     }
 
-    /// Reads what the committer will read, so that it finds it in the cache: while the committer waits, all writers wait.
-    async fn warm(&self, table: &TableKey, transaction: &Transaction) -> Result<(), Fault> {
-        // The first needs nothing of the existing entity. The second mostly finds none, which filters in memory show.
-        let is_blind =
-            |mutation: &&Mutation| matches!(mutation, Mutation::InsertOrReplace { .. } | Mutation::Insert { .. });
-        let keys: Vec<_> = transaction.mutations().iter().filter(|m| !is_blind(m)).map(|m| m.key().clone()).collect();
-        if keys.is_empty() {
-            return Ok(());
+    /// Does of the committer's work what can be done before: while the committer works or waits, all writers wait.
+    async fn prepare(&self, submitted: &Arc<Submitted>) -> Result<Option<Prepared>, Fault> {
+        let prepare = |shared: &EmbeddedState, Submitted { table, transaction }: &Submitted| {
+            Prepared::new(shared, table, transaction)
+        };
+        if !submitted.transaction.mutations().iter().any(depends_on_existing) || !self.shared.reads_may_wait() {
+            return Ok(prepare(&self.shared, submitted));
         }
-        let table = table.clone();
-        self.on_a_waiting_thread(move |shared| {
-            for key in &keys {
-                // The committer meets the same error, and reports it.
-                let _warm = shared.get(&table, key);
-            }
-        })
-        .await
+        let submitted = Arc::clone(submitted);
+        self.on_a_waiting_thread(move |shared| prepare(shared, &submitted)).await
     }
 
     async fn change_catalog(
@@ -308,14 +304,20 @@ impl Engine for Embedded {
 
     async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
         let bytes = memory_bytes(&transaction);
-        let units = u32::try_from(bytes.div_ceil(QUEUE_MEMORY_UNIT_BYTES)).unwrap_or(u32::MAX);
-        let memory = Arc::clone(&self.queue_memory).acquire_many_owned(units.min(QUEUE_MEMORY_UNITS_MAX)).await;
-        let memory = memory.map_err(|_| CommitError::Fault(Fault::Closed))?;
-        if self.shared.reads_may_wait() {
-            self.warm(table, &transaction).await.map_err(CommitError::Fault)?;
+        let memory = Arc::clone(&self.queue_memory).acquire_many_owned(queue_memory_units(bytes)).await;
+        let mut memory = memory.map_err(|_| CommitError::Fault(Fault::Closed))?;
+        let submitted = Arc::new(Submitted { table: table.clone(), transaction });
+        let mut prepared = self.prepare(&submitted).await.map_err(CommitError::Fault)?;
+        if let Some(more) = &prepared {
+            let units = queue_memory_units(more.memory_bytes());
+            match Arc::clone(&self.queue_memory).try_acquire_many_owned(units) {
+                Ok(more) => memory.merge(more),
+                // Whoever holds memory must not wait for more. The committer does the work.
+                Err(_) => prepared = None,
+            }
         }
         let (answer, answered) = oneshot::channel();
-        let request = CommitRequest { table: table.clone(), transaction, bytes, answer, memory };
+        let request = CommitRequest { submitted: Arc::clone(&submitted), prepared, bytes, answer, memory };
         self.request(Request::Commit(request)).await.map_err(CommitError::Fault)?;
         answered.await.unwrap_or_else(|_| Err(CommitError::Fault(self.no_answer())))
     }
@@ -407,6 +409,11 @@ fn spawn(
 ) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     std::thread::Builder::new().name(format!("rowhouse {name}")).spawn(move || run(&shared))
+}
+
+/// The part of the queue's memory that something of this size takes.
+fn queue_memory_units(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(QUEUE_MEMORY_UNIT_BYTES)).unwrap_or(u32::MAX).min(QUEUE_MEMORY_UNITS_MAX)
 }
 
 /// About how much memory a waiting transaction takes.

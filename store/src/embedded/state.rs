@@ -4,7 +4,8 @@ use super::counts::CommitterCounts;
 use super::folder::Folder;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
-use super::slow_reads::SlowReads;
+use super::prepared::KeyHashes;
+use super::recent_reads::{BlockReads, RecentReads};
 use super::storage::{OpenSettings, Recovered, Storage, storage_fault};
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
@@ -14,7 +15,7 @@ use crate::page::damaged;
 use crate::properties::PropertiesOfAccounts;
 use fjall::Readable;
 use model::{EntityKey, Record};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub(super) struct EmbeddedState {
     /// alone, and after its end.
     storage: RwLock<Option<Arc<Storage>>>,
     settings: OpenSettings,
-    pub(super) slow_reads: SlowReads,
+    recent_reads: RecentReads,
     /// Changed by the committer alone, after the change is durable.
     catalog: RwLock<Catalog<TableId>>,
     /// Changed by the committer alone, after the change is durable.
@@ -36,6 +37,9 @@ pub(super) struct EmbeddedState {
     pub(super) closing: Cancellation,
     /// Something that was acknowledged is not synced yet; only with the durability `Interval`.
     pub(super) is_unsynced: AtomicBool,
+    /// The last group that readers see; it becomes visible as a whole and is noted here afterwards.
+    pub(super) visible_group: AtomicU64,
+    pub(super) key_hashes: KeyHashes,
     /// What the committer counts.
     pub(super) counts: CommitterCounts,
     /// The purger begins no step while a test holds this.
@@ -56,11 +60,13 @@ impl EmbeddedState {
         Self {
             storage: RwLock::new(Some(Arc::new(storage))),
             settings,
-            slow_reads: SlowReads::new(),
+            recent_reads: RecentReads::new(),
             catalog: RwLock::new(catalog),
             properties: RwLock::new(properties),
             closing: Cancellation::default(),
             is_unsynced: AtomicBool::new(false),
+            visible_group: AtomicU64::new(0),
+            key_hashes: KeyHashes::default(),
             counts: CommitterCounts::new(),
             #[cfg(test)]
             purges_held: tokio::sync::Mutex::default(),
@@ -132,7 +138,11 @@ impl EmbeddedState {
 
     /// Whether reading is likely to wait for the disk.
     pub(super) fn reads_may_wait(&self) -> bool {
-        self.slow_reads.are_expected()
+        let storage = || self.storage().ok();
+        let block_reads = || storage().map_or_else(BlockReads::default, |storage| storage.block_reads());
+        // Without a database there is nothing to wait for.
+        let fits_cache = || storage().is_none_or(|storage| storage.data.disk_space() <= self.settings.cache_bytes);
+        self.recent_reads.may_wait(monotonic::now(), block_reads, fits_cache)
     }
 
     /// The record of one entity. Where [`Self::reads_may_wait`], it must not run on a thread that serves other tasks.
@@ -140,13 +150,10 @@ impl EmbeddedState {
         // A transaction that is just becoming visible would be seen in part without a snapshot. It is taken before the
         // table is looked up: a table that still exists afterwards had not been purged when it was taken.
         let storage = self.storage().map_err(ReadError::Fault)?;
-        let began = monotonic::now();
         let snapshot = storage.db.snapshot();
         let id = self.table_id(table)?;
         let full_key = layout::key_of_entity(id, key);
         let value = snapshot.get(&storage.data, &full_key).map_err(|error| read_fault(error, &full_key))?;
-        // Data that fit into the cache are read from disk once, if at all.
-        self.slow_reads.note(began, || storage.data.disk_space() > self.settings.cache_bytes);
         let Some(value) = value else { return Ok(None) };
         let record = Record::from_bytes(value.to_vec());
         match record.view() {

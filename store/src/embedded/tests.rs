@@ -4,7 +4,7 @@ use super::layout::TableId;
 use super::*;
 use crate::engine::Intake;
 use crate::figures::Refusal;
-use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, RecordBuilder};
+use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, MutationError, RecordBuilder};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Instant;
 use tempfile::TempDir;
@@ -75,12 +75,21 @@ async fn commit(engine: &Embedded, mutation: Mutation) -> Result<Vec<Written>, C
     engine.commit(&table(), Transaction::single(mutation)).await
 }
 
+/// A mutation with what its caller does before the committer gets it.
+fn prepare(engine: &Embedded, mutation: Mutation) -> (Arc<Submitted>, Option<Prepared>) {
+    let submitted = Arc::new(Submitted { table: table(), transaction: Transaction::single(mutation) });
+    let prepared = Prepared::new(&engine.shared, &submitted.table, &submitted.transaction);
+    (submitted, prepared)
+}
+
 /// Puts a mutation into the queue of the committer.
-async fn send(engine: &Embedded, mutation: Mutation) -> oneshot::Receiver<Result<Vec<Written>, CommitError>> {
+async fn send(
+    engine: &Embedded,
+    (submitted, prepared): (Arc<Submitted>, Option<Prepared>),
+) -> oneshot::Receiver<Result<Vec<Written>, CommitError>> {
     let memory = Arc::clone(&engine.queue_memory).acquire_many_owned(1).await.unwrap();
     let (answer, answered) = oneshot::channel();
-    let (table, transaction) = (table(), Transaction::single(mutation));
-    let request = CommitRequest { table, transaction, bytes: 0, answer, memory };
+    let request = CommitRequest { submitted, prepared, bytes: 0, answer, memory };
     engine.request(Request::Commit(request)).await.unwrap();
     answered
 }
@@ -301,7 +310,6 @@ async fn a_full_disk_takes_deletions_only() {
     drop(engine);
     let options = EmbeddedOptions { min_free_bytes: u64::MAX, ..EmbeddedOptions::default() };
     let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
-    let delete = |number| Mutation::Delete { key: key(number), condition: Condition::Any };
     let mixed = Transaction::new(vec![delete(1), upsert(2)]).unwrap();
     assert!(matches!(engine.commit(&table(), mixed).await, Err(CommitError::Fault(Fault::Full))));
     assert!(matches!(commit(&engine, upsert(1)).await, Err(CommitError::Fault(Fault::Full))));
@@ -321,10 +329,11 @@ async fn setting_properties_does_not_hold_up_transactions() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     fill(&engine, 10).await;
+    let (first, second) = (prepare(&engine, upsert(1)), prepare(&engine, upsert(2)));
     // The committer waits for the catalog until the others are in its queue.
     let (holder, release) = hold_catalog(&engine);
-    let first = send(&engine, upsert(1)).await;
-    let mut second = send(&engine, upsert(2)).await;
+    let first = send(&engine, first).await;
+    let mut second = send(&engine, second).await;
     let account = table().account;
     let update = engine.update_service_properties(&account, ServicePropertiesUpdate::default());
     let (updated, ()) = tokio::join!(biased; update, async { release.send(()).unwrap() });
@@ -334,32 +343,151 @@ async fn setting_properties_does_not_hold_up_transactions() {
     assert!(holder.join().unwrap());
 }
 
+fn insert(number: usize) -> Mutation {
+    Mutation::Insert { key: key(number), properties: RecordBuilder::default() }
+}
+
+fn delete(number: usize) -> Mutation {
+    Mutation::Delete { key: key(number), condition: Condition::Any }
+}
+
+fn merge_of(number: usize, name: &str) -> Mutation {
+    let mut properties = RecordBuilder::default();
+    properties.push(name, EdmValue::Int32(1));
+    Mutation::Merge { key: key(number), properties, condition: Condition::Any }
+}
+
+/// The names of an entity's properties; `None` if there is no such entity.
+async fn names(engine: &Embedded, number: usize) -> Option<Vec<String>> {
+    let record = engine.get(&table(), &key(number)).await.unwrap()?;
+    let properties = record.view().unwrap().properties();
+    Some(properties.map(|property| property.unwrap().name().unwrap().to_owned()).collect())
+}
+
+/// What was looked up beforehand has no effect once it is not so any more, whether the change came in an earlier group or in
+/// the same.
+#[tokio::test]
+async fn what_was_prepared_gives_way_to_what_was_written_since() {
+    type Case<'a> = (&'a str, [fn() -> Mutation; 2], Option<MutationError>, Option<&'a [&'a str]>);
+    let refused = |answer: Result<Vec<Written>, CommitError>| match answer {
+        Ok(_) => None,
+        Err(CommitError::Refused(0, error)) => Some(error),
+        Err(error) => panic!("{error:?}"),
+    };
+    let exists = Some(MutationError::AlreadyExists);
+    let missing = Some(MutationError::NotFound);
+    // Entity 1 exists, and entity 2 does not. The second mutation is prepared before the first is committed.
+    let cases: [Case<'_>; 7] = [
+        ("insert, taken since", [|| upsert(2), || insert(2)], exists, Some(&["value"])),
+        ("insert, deleted since", [|| delete(1), || insert(1)], None, Some(&[])),
+        ("merge, merged since", [|| merge_of(1, "a"), || merge_of(1, "b")], None, Some(&["a", "b", "value"])),
+        ("merge, deleted since", [|| delete(1), || merge_of(1, "b")], missing, None),
+        ("merge, inserted since", [|| insert(2), || merge_of(2, "b")], None, Some(&["b"])),
+        ("delete, deleted since", [|| delete(1), || delete(1)], missing, None),
+        ("merge, another written since", [|| upsert(2), || merge_of(1, "b")], None, Some(&["b", "value"])),
+    ];
+    for (name, [first, second], error, expected) in cases {
+        for is_same_group in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let engine = open(&folder);
+            engine.create_table(&table()).await.unwrap();
+            commit(&engine, upsert(1)).await.unwrap();
+            let number = second().key().row.as_str().parse().unwrap();
+            let (first, second) = (prepare(&engine, first()), prepare(&engine, second()));
+            let (written, answer) = if is_same_group {
+                // The committer waits for the catalog with the blocker until both are in its queue.
+                let blocker = prepare(&engine, upsert(9));
+                let (holder, release) = hold_catalog(&engine);
+                let blocker = send(&engine, blocker).await;
+                let (first, second) = (send(&engine, first).await, send(&engine, second).await);
+                release.send(()).unwrap();
+                assert!(holder.join().unwrap());
+                blocker.await.unwrap().unwrap();
+                (first.await.unwrap(), second.await.unwrap())
+            } else {
+                let written = send(&engine, first).await.await.unwrap();
+                (written, send(&engine, second).await.await.unwrap())
+            };
+            written.unwrap();
+            assert_eq!(refused(answer), error, "{name}, same group: {is_same_group}");
+            let expected = expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+            assert_eq!(names(&engine, number).await, expected, "{name}, same group: {is_same_group}");
+        }
+    }
+}
+
+/// A table that was deleted and created again has another id, and other entities.
+#[tokio::test]
+async fn what_was_prepared_for_a_table_is_not_written_to_the_next_of_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 10).await;
+    let (replaced, merged, kept) =
+        (prepare(&engine, upsert(3)), prepare(&engine, merge(4)), prepare(&engine, merge(5)));
+    engine.delete_table(&table()).await.unwrap();
+    assert!(matches!(send(&engine, kept).await.await.unwrap(), Err(CommitError::TableNotFound)));
+    engine.create_table(&table()).await.unwrap();
+    send(&engine, replaced).await.await.unwrap().unwrap();
+    let answer = send(&engine, merged).await.await.unwrap();
+    assert!(matches!(answer, Err(CommitError::Refused(0, MutationError::NotFound))), "{answer:?}");
+    assert_eq!(count(&engine).await.unwrap(), 1);
+}
+
+/// Without memory for what it prepared, a caller leaves the work to the committer.
+#[tokio::test]
+async fn a_full_queue_memory_does_not_stop_a_caller_that_already_has_its_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 10).await;
+    let all_but_one = Arc::clone(&engine.queue_memory).acquire_many_owned(QUEUE_MEMORY_UNITS_MAX - 1).await.unwrap();
+    commit(&engine, merge_of(4, "b")).await.unwrap();
+    drop(all_but_one);
+    assert_eq!(names(&engine, 4).await.unwrap(), ["b", "value"]);
+    let all = tokio::time::timeout(PATIENCE, engine.queue_memory.acquire_many(QUEUE_MEMORY_UNITS_MAX));
+    assert!(all.await.is_ok(), "all is given back");
+}
+
 /// On one thread, where the read would hold up all other tasks.
 #[tokio::test]
 async fn a_read_that_may_wait_for_the_disk_holds_up_no_task() {
     let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 1000).await;
+    engine.shared.storage().unwrap().data.rotate_memtable_and_wait().unwrap();
+    assert!(!engine.shared.reads_may_wait(), "all data fit into the cache");
+    drop(engine);
     let options = EmbeddedOptions { cache_bytes: 1024, ..EmbeddedOptions::default() };
     let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
-    fill(&engine, 1000).await;
-    let long_ago = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-    let storage = engine.shared.storage().unwrap();
-    let is_beyond_cache = || storage.data.disk_space() > options.cache_bytes;
-    engine.shared.slow_reads.note(long_ago, is_beyond_cache);
-    assert!(!engine.shared.reads_may_wait(), "nothing is in a file yet");
-    storage.data.rotate_memtable_and_wait().unwrap();
-    let before = Instant::now();
-    engine.shared.slow_reads.note(long_ago, is_beyond_cache);
-    assert!(engine.shared.slow_reads.are_expected_at(|| before));
-    engine.shared.slow_reads.expect_always();
-    assert!(engine.shared.reads_may_wait());
-    // The lock stands for a slow disk.
+    assert!(engine.shared.reads_may_wait(), "more data than cache, and nothing is known about reads yet");
+    // The lock of the catalog, which every read takes, stands for a slow disk.
     let (disk, release) = hold_catalog(&engine);
     let (table, key) = (table(), key(7));
     let (record, ()) = tokio::join!(engine.get(&table, &key), async { release.send(()).unwrap() });
     assert!(record.unwrap().is_some());
     assert!(disk.join().unwrap(), "the read kept the thread");
+    // What a write looks up is a read, too.
+    for mutation in [insert(1001), merge(7), delete(8)] {
+        let (disk, release) = hold_catalog(&engine);
+        let (written, ()) = tokio::join!(commit(&engine, mutation), async { release.send(()).unwrap() });
+        written.unwrap();
+        assert!(disk.join().unwrap(), "the look-up kept the thread");
+    }
+    assert!(matches!(commit(&engine, merge(1002)).await, Err(CommitError::Refused(0, _))));
+}
+
+/// The committer's own look-ups would hold up all writers.
+#[tokio::test]
+async fn a_load_that_only_writes_finds_out_that_its_look_ups_load_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 1000).await;
+    engine.shared.storage().unwrap().data.rotate_memtable_and_wait().unwrap();
+    drop(engine);
+    let engine = open(&folder);
+    let loaded = || engine.shared.storage().unwrap().block_reads().loaded;
+    let before = loaded();
     commit(&engine, merge(7)).await.unwrap();
-    assert!(matches!(commit(&engine, merge(1001)).await, Err(CommitError::Refused(0, _))));
+    assert!(loaded() > before);
 }
 
 /// A sink that says when it has got the first entity, and takes no more before it is let go on.

@@ -263,7 +263,7 @@ fn apply(
     let mutations = transaction.mutations();
     let rows: Vec<_> = mutations.iter().map(|mutation| columns(table, mutation.key()).1).collect();
     let existing = rows.iter().map(|row| found.records.get(row));
-    let effects = transaction.clone().apply(stamp, existing).map_err(|(index, error)| match error {
+    let effects = transaction.apply(stamp, existing).map_err(|(index, error)| match error {
         MutationError::DamagedRecord => {
             Err(damaged(&mutations.get(index).map_or_else(Vec::new, |mutation| mutation.key().encode())))
         }

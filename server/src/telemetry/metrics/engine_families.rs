@@ -55,6 +55,13 @@ fn committer(page: &mut MetricsPage<'_, '_>, figures: &CommitterFigures) -> fmt:
     })?;
     let help = "Time to write a group to the journal and, with --durability sync, to sync it to the disk";
     page.histogram("commit_write_seconds", help, |family| family.times(&[], &figures.write_nanoseconds))?;
+    let help = "Time that the committer was busy with groups, by what it did; near one second a second it is what bounds writes";
+    page.counter("commit_busy_seconds", help, |family| {
+        let phases = figures.busy_nanoseconds.iter();
+        phases.copied().try_for_each(|(phase, nanoseconds)| {
+            family.count_time(&[("phase", phase)], std::time::Duration::from_nanos(nanoseconds))
+        })
+    })?;
     let help = "How often writing became impossible because a write or sync had failed";
     page.counter("commit_outages", help, |family| family.count(&[], figures.outages))
 }

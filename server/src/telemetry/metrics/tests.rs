@@ -60,6 +60,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         group_transactions: spread(),
         group_entities: spread(),
         write_nanoseconds: spread(),
+        busy_nanoseconds: [("room", 0), ("apply", 0), ("write", 0), ("answer", 0)],
         transactions: 0,
         outages: 0,
     };

@@ -25,6 +25,11 @@ pub(crate) async fn figures_follow_the_operations<E: Engine>(engine: Arc<E>, _: 
         let groups = committer.write_nanoseconds.counts.iter().sum::<u64>();
         assert_eq!(committer.group_transactions.counts.iter().sum::<u64>(), groups);
         assert!(committer.write_nanoseconds.sum > 0);
+        let [("room", _), ("apply", applying), ("write", writing), ("answer", _)] = committer.busy_nanoseconds else {
+            panic!("{committer:?}")
+        };
+        // The last transaction was refused, and its group had nothing to write.
+        assert!(applying > 0 && writing >= committer.write_nanoseconds.sum, "{committer:?}");
         assert!(figures.tree.as_ref().unwrap().disk_bytes > 0 && figures.disk.unwrap().free_bytes > 0);
     }
     if let Some(database) = &figures.database {
