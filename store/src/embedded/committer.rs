@@ -151,8 +151,8 @@ impl<C: Clock> Committer<C> {
 
     /// Writes a batch of the catalog. Tables change rarely, so it is synced at once whatever the durability of
     /// transactions.
-    fn write_synced(&mut self, batch: OwnedWriteBatch) -> Result<(), Fault> {
-        let written = batch.durability(Some(PersistMode::SyncData)).commit();
+    fn write_synced(&mut self, storage: &Storage, batch: OwnedWriteBatch) -> Result<(), Fault> {
+        let written = storage.write(batch.durability(Some(PersistMode::SyncData)));
         written.map_err(|error| self.write_failed(&error))
     }
 
@@ -276,7 +276,7 @@ impl<C: Clock> Committer<C> {
         batch.insert(&storage.data, layout::NEXT_TABLE_ID, id.next().to_bytes());
         // If the write fails, the id may have been given out all the same, so it is not given out again.
         self.next_table_id = id.next();
-        self.write_synced(batch).map_err(CatalogError::Fault)?;
+        self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().insert(table, id);
         Ok(())
     }
@@ -294,7 +294,7 @@ impl<C: Clock> Committer<C> {
         let value = layout::catalog_value(&entry.table, entry.id, entry.created, &policies);
         let mut batch = storage.db.batch();
         batch.insert(&storage.data, key, value);
-        self.write_synced(batch).map_err(CatalogError::Fault)?;
+        self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().set_policies(table, policies).ok_or(CatalogError::NotFound)
     }
 
@@ -305,7 +305,7 @@ impl<C: Clock> Committer<C> {
         let mut batch = storage.db.batch();
         batch.remove(&storage.data, layout::catalog_key(table));
         batch.insert(&storage.data, layout::purge_key(id), layout::PURGE_VALUE);
-        self.write_synced(batch).map_err(CatalogError::Fault)?;
+        self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().remove(table);
         // Without a purger the marker waits for the next start.
         let _no_purger = self.purges.send(());
@@ -318,7 +318,7 @@ impl<C: Clock> Committer<C> {
         let mut batch = storage.db.batch();
         let value = properties_value::encode(&properties);
         batch.insert(&storage.data, layout::service_properties_key(account), value);
-        self.write_synced(batch)?;
+        self.write_synced(&storage, batch)?;
         self.shared.properties_mut().insert(account, properties);
         Ok(())
     }

@@ -20,7 +20,7 @@ use super::storage::Storage;
 use crate::monotonic;
 use fjall::AbstractTree;
 use fjall::compaction::Leveled;
-use lsm_tree::compaction::{CompactionStrategy, PullDown};
+use lsm_tree::compaction::{CompactionStrategy, MoveDown, PullDown};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,8 +48,6 @@ const FILE_BYTES: u64 = 256 * 1024 * 1024;
 const FAILURE_PAUSE: Duration = Duration::from_secs(30);
 /// How many snapshots make the library compute its bound of visible versions again.
 const SNAPSHOTS_PER_BOUND: usize = 10_000;
-/// Memory of memtables that were written out, from which on it is worth to release them, in bytes.
-const RETAINED_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A share, as a fraction.
 #[derive(Debug, Clone, Copy)]
@@ -178,7 +176,9 @@ impl Compactor {
         let Some(work) = due(&shape, is_idle) else {
             if is_idle && !self.is_released {
                 self.is_released = true;
-                release(storage);
+                if let Err(error) = release(storage) {
+                    tracing::warn!(%error, "merged files could not be removed");
+                }
             }
             return false;
         };
@@ -241,19 +241,22 @@ fn visible_bound(storage: &Storage) -> u64 {
 
 /// Releases the memtables that were written out and the files that were merged, which the library keeps until the next
 /// memtable is written out.
-fn release(storage: &Storage) {
+///
+/// It keeps every list of files that an open snapshot may need, by its bound of visible versions, and one list more. It
+/// computes that bound after a number of snapshots, and a new list comes from moving the files of an empty level.
+fn release(storage: &Storage) -> fjall::Result<()> {
     let tree = &storage.data.tree;
-    let retained = tree.version_memtable_size_sum().saturating_sub(tree.active_memtable().size());
-    if tree.version_free_list_len() == 0 && retained < RETAINED_BYTES_MAX {
-        return;
+    if tree.version_free_list_len() == 0 {
+        return Ok(());
+    }
+    if let Some(empty) = shape(storage).levels.iter().position(|level| level.entries == 0) {
+        let level = u8::try_from(empty).unwrap_or_default();
+        tree.compact(Arc::new(MoveDown(level, level)), visible_bound(storage))?;
     }
     for _ in 0..SNAPSHOTS_PER_BOUND {
         drop(storage.db.snapshot());
     }
-    let released = tree.get_version_history_lock().maintenance(storage.data.path(), visible_bound(storage));
-    if let Err(error) = released {
-        tracing::warn!(%error, "an earlier version of the list of sorted files could not be removed");
-    }
+    Ok(tree.get_version_history_lock().maintenance(storage.data.path(), visible_bound(storage))?)
 }
 
 #[cfg(test)]
@@ -363,7 +366,7 @@ mod tests {
             let before = contents(&storage, &storage.db.snapshot());
             let fullest = shape(&storage).levels.iter().skip(1).rposition(|level| level.entries > 0);
             match random.below(5) {
-                0 => release(&storage),
+                0 => release(&storage).unwrap(),
                 1 => storage.data.rotate_memtable_and_wait().unwrap(),
                 2 => run(&storage, Work::MergeUppermost).unwrap(),
                 3 => run(&storage, Work::MergeFiles).unwrap(),

@@ -86,7 +86,7 @@ impl<'a> Group<'a> {
             return Ok(());
         }
         self.batch.insert(&self.storage.data, layout::LAST_STAMP, layout::stamp_value(last_stamp));
-        let written = self.batch.durability(Some(mode)).commit();
+        let written = self.storage.write(self.batch.durability(Some(mode)));
         self.shared.is_unsynced.store(mode == PersistMode::Buffer, Ordering::Release);
         if written.is_ok() {
             self.shared.visible_group.store(self.number, Ordering::Release);

@@ -37,6 +37,7 @@ mod state;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod visibility;
 mod walk;
 
 pub use check::check_folder;
@@ -225,7 +226,7 @@ impl Embedded {
             return Ok(prepare(&self.shared, submitted));
         }
         let submitted = Arc::clone(submitted);
-        self.on_a_waiting_thread(move |shared| prepare(shared, &submitted)).await
+        self.on_a_waiting_thread(move |shared| prepare(&shared, &submitted)).await
     }
 
     async fn change_catalog(
@@ -275,11 +276,17 @@ impl Engine for Embedded {
         // Reading does not wait, so a task that reads in a loop must yield.
         consume_budget().await;
         self.shared.check_open().map_err(ReadError::Fault)?;
-        if !self.shared.reads_may_wait() {
-            return self.shared.get(table, key);
+        if !self.shared.reads_may_wait()
+            && let Some(view) = self.shared.view_now().map_err(ReadError::Fault)?
+        {
+            return self.shared.get(&view, table, key);
         }
         let (table, key) = (table.clone(), key.clone());
-        self.on_a_waiting_thread(move |shared| shared.get(&table, &key)).await.map_err(ReadError::Fault)?
+        let get = move |shared: Arc<EmbeddedState>| {
+            let view = shared.view().map_err(ReadError::Fault)?;
+            shared.get(&view, &table, &key)
+        };
+        self.on_a_waiting_thread(get).await.map_err(ReadError::Fault)?
     }
 
     async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {

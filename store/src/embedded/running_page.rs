@@ -2,7 +2,7 @@
 
 use super::layout::{self, TableId};
 use super::scans::Place;
-use super::state::{EmbeddedState, read_fault};
+use super::state::{EmbeddedState, View, read_fault};
 use super::storage::Storage;
 use crate::cancellation::Cancellation;
 use crate::engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
@@ -53,8 +53,7 @@ impl<S: EntitySink> RunningPage<S> {
     ) -> Result<Self, ReadError> {
         shared.check_open().map_err(ReadError::Fault)?;
         // The snapshot comes before the table for the reason given in `EmbeddedState::get`.
-        let storage = shared.storage().map_err(ReadError::Fault)?;
-        let snapshot = storage.db.snapshot();
+        let View { snapshot, storage } = shared.view().map_err(ReadError::Fault)?;
         let id = shared.table_id(table)?;
         let (ranges, deadline) = (ranges_to_visit(&scan).into_iter(), scan.deadline);
         let cancellations = vec![abandoned, shared.closing.clone(), storage.retired.clone()];

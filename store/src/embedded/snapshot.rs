@@ -4,7 +4,7 @@
 //! its database again, because neither is possible before.
 
 use super::layout::{self, OwnEntry, OwnEntryError, TableId};
-use super::state::EmbeddedState;
+use super::state::{EmbeddedState, View};
 use super::storage::{Storage, storage_fault};
 use crate::cancellation::Cancellation;
 use crate::engine::Fault;
@@ -19,8 +19,7 @@ const ENTITIES_BETWEEN_CHECKS: usize = 64;
 impl Snapshots for EmbeddedState {
     fn take(&self) -> Result<Box<dyn Snapshot>, Fault> {
         self.check_open()?;
-        let storage = self.storage()?;
-        let snapshot = storage.db.snapshot();
+        let View { snapshot, storage } = self.view()?;
         let (contents, ids) = contents(&storage, &snapshot)?;
         Ok(Box::new(EmbeddedSnapshot { contents, ids, snapshot, storage, closing: self.closing.clone() }))
     }

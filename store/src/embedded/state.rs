@@ -145,15 +145,25 @@ impl EmbeddedState {
         self.recent_reads.may_wait(monotonic::now(), block_reads, fits_cache)
     }
 
+    /// A view of the latest state. It may wait for the batch that is being written, so it must not run on a thread that serves
+    /// other tasks.
+    pub(super) fn view(&self) -> Result<View, Fault> {
+        let storage = self.storage()?;
+        Ok(View { snapshot: storage.snapshot(), storage })
+    }
+
+    /// A view of the latest state; `None` if [`Self::view`] would have to wait.
+    pub(super) fn view_now(&self) -> Result<Option<View>, Fault> {
+        let storage = self.storage()?;
+        Ok(storage.snapshot_now().map(|snapshot| View { snapshot, storage }))
+    }
+
     /// The record of one entity. Where [`Self::reads_may_wait`], it must not run on a thread that serves other tasks.
-    pub(super) fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
-        // A transaction that is just becoming visible would be seen in part without a snapshot. It is taken before the
-        // table is looked up: a table that still exists afterwards had not been purged when it was taken.
-        let storage = self.storage().map_err(ReadError::Fault)?;
-        let snapshot = storage.db.snapshot();
+    pub(super) fn get(&self, view: &View, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        // The view was taken before the table is looked up: a table that still exists had not been purged then.
         let id = self.table_id(table)?;
         let full_key = layout::key_of_entity(id, key);
-        let value = snapshot.get(&storage.data, &full_key).map_err(|error| read_fault(error, &full_key))?;
+        let value = view.snapshot.get(&view.storage.data, &full_key).map_err(|error| read_fault(error, &full_key))?;
         let Some(value) = value else { return Ok(None) };
         let record = Record::from_bytes(value.to_vec());
         match record.view() {
@@ -166,6 +176,13 @@ impl EmbeddedState {
     pub(super) fn table_id(&self, table: &TableKey) -> Result<TableId, ReadError> {
         Ok(self.catalog().get(table).ok_or(ReadError::TableNotFound)?.table)
     }
+}
+
+/// The state of the database at one instant, which shows every batch whole or not at all.
+pub(super) struct View {
+    // Dropped before the database that it belongs to.
+    pub(super) snapshot: fjall::Snapshot,
+    pub(super) storage: Arc<Storage>,
 }
 
 /// Logs what could not be read. Keys are data of the user, so they go to the log and nowhere else.

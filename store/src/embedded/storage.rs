@@ -8,6 +8,7 @@ use super::guard::{Panicked, guarded};
 use super::layout::{self, OwnEntry, OwnEntryError, TableId};
 use super::open_error::OpenError;
 use super::preflight::{self, CutOff};
+use super::visibility::Visibility;
 use super::recent_reads::BlockReads;
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
@@ -15,7 +16,7 @@ use crate::engine::Fault;
 use crate::properties::PropertiesOfAccounts;
 use fjall::compaction::Leveled;
 use fjall::config::BlockSizePolicy;
-use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
+use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable};
 use model::DateTime;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -62,6 +63,7 @@ pub(super) struct OpenSettings {
 pub(super) struct Storage {
     pub(super) db: Database,
     pub(super) data: Keyspace,
+    visibility: Visibility,
     /// The database is about to be closed and reopened; long reads stop soon.
     pub(super) retired: Cancellation,
     // Dropped last, after the library's threads have ended.
@@ -158,7 +160,13 @@ impl Storage {
             return Err(OpenError::damaged(path, "its keyspace is missing"));
         }
         let data = opened(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
-        Ok(Self { db, data, retired: Cancellation::default(), closing: OnceLock::new() })
+        Ok(Self {
+            db,
+            data,
+            visibility: Visibility::new(),
+            retired: Cancellation::default(),
+            closing: OnceLock::new(),
+        })
     }
 
     fn open_database(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
@@ -182,6 +190,26 @@ impl Storage {
     /// Whether the library refuses all writes, because one has failed.
     pub(super) fn refuses_writes(&self) -> bool {
         self.db.persist(PersistMode::Buffer).is_err()
+    }
+
+    /// Writes a batch of the committer.
+    pub(super) fn write(&self, batch: OwnedWriteBatch) -> fjall::Result<()> {
+        self.visibility.write(|| self.db.seqno(), || batch.commit())
+    }
+
+    /// A snapshot that shows every batch whole or not at all; `None` if it cannot be had before a batch is written.
+    pub(super) fn snapshot_now(&self) -> Option<fjall::Snapshot> {
+        self.visibility.snapshot(|| self.db.snapshot(), || self.db.visible_seqno())
+    }
+
+    /// A snapshot that shows every batch whole or not at all. It may wait for a batch that is being written.
+    pub(super) fn snapshot(&self) -> fjall::Snapshot {
+        loop {
+            if let Some(snapshot) = self.snapshot_now() {
+                return snapshot;
+            }
+            self.visibility.wait();
+        }
     }
 
     /// Waits while the library has so much to write out that memory is short, or that it would make the next writer wait.

@@ -81,7 +81,16 @@ impl Visibility {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
+    use crate::embedded::{Embedded, EmbeddedOptions};
+    use crate::engine::{Engine, EntitySink, Intake, Scan, TableKey};
+    use fjall::AbstractTree;
+    use lsm_tree::compaction::MoveDown;
+    use model::clock::SystemClock;
+    use model::{AccountName, EdmValue, EntityKey, EntityView, KeyRange, KeyText, Mutation, RecordBuilder, RecordView};
+    use model::{TableName, Transaction};
+    use std::sync::atomic::AtomicBool;
+    use std::sync::{Arc, mpsc};
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_snapshot_is_refused_while_it_may_show_a_part_of_a_batch() {
@@ -121,5 +130,89 @@ mod tests {
             );
             assert_eq!(end.recv().unwrap(), NO_BATCH);
         });
+    }
+
+    fn table() -> TableKey {
+        TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Entities").unwrap() }
+    }
+
+    fn key(number: u64) -> EntityKey {
+        EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&format!("{number:06}")).unwrap() }
+    }
+
+    /// Sets all entities to a value.
+    fn transaction(value: i32) -> Transaction {
+        let upsert = |number| {
+            let mut properties = RecordBuilder::default();
+            properties.push("value", EdmValue::Int32(value));
+            Mutation::InsertOrReplace { key: key(number), properties }
+        };
+        Transaction::new((0..ENTITIES).map(upsert).collect()).unwrap()
+    }
+
+    fn value(record: RecordView<'_>) -> i32 {
+        match record.properties().next().unwrap().unwrap().value().unwrap() {
+            EdmValue::Int32(value) => value,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Keeps the value of each entity.
+    struct Values(Vec<i32>);
+
+    impl EntitySink for Values {
+        fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+            self.0.push(value(entity.record));
+            Intake::Taken
+        }
+    }
+
+    const ENTITIES: u64 = 50;
+
+    /// Whenever the library has a new list of files, a part of what is being written would be visible.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn no_page_shows_a_part_of_a_transaction_while_files_are_merged() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = Arc::new(Embedded::open(folder.path(), &EmbeddedOptions::default(), SystemClock).unwrap());
+        engine.create_table(&table()).await.unwrap();
+        engine.commit(&table(), transaction(0)).await.unwrap();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let writer = tokio::spawn({
+            let (engine, is_over) = (Arc::clone(&engine), Arc::clone(&is_over));
+            async move {
+                for value in 1.. {
+                    engine.commit(&table(), transaction(value)).await.unwrap();
+                    if is_over.load(Ordering::SeqCst) {
+                        break;
+                    }
+                }
+            }
+        });
+        let merger = std::thread::spawn({
+            let (storage, is_over) = (engine.shared.storage().unwrap(), Arc::clone(&is_over));
+            move || {
+                while !is_over.load(Ordering::SeqCst) {
+                    storage.data.tree.compact(Arc::new(MoveDown(3, 3)), 0).unwrap();
+                }
+            }
+        });
+        for _ in 0..300 {
+            let scan = Scan {
+                ranges: vec![KeyRange::all()],
+                from: None,
+                filter: None,
+                limit: 1000,
+                byte_budget: usize::MAX,
+                deadline: Instant::now() + Duration::from_secs(60),
+            };
+            let (Values(values), _) = engine.scan(&table(), scan, Values(Vec::new())).await.unwrap();
+            assert!(values.iter().all(|value| *value == values[0]), "{values:?}");
+            let (first, last) = (engine.get(&table(), &key(0)).await, engine.get(&table(), &key(ENTITIES - 1)).await);
+            let [first, last] = [first, last].map(|record| value(record.unwrap().unwrap().view().unwrap()));
+            assert!(values[0] <= first && first <= last, "{first} was there before {last}");
+        }
+        is_over.store(true, Ordering::SeqCst);
+        writer.await.unwrap();
+        merger.join().unwrap();
     }
 }
