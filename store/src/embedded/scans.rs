@@ -112,3 +112,61 @@ impl Drop for Waiting<'_> {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn a_scan_that_begins_waits_for_no_more_of_those_that_continue_than_there_are_places() {
+        let scans = Arc::new(Scans::new(1));
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let holder = scans.begin().await.unwrap();
+        let mut tasks = Vec::new();
+        for (waiting, name) in (1..).zip(["continues 1", "continues 2", "continues 3", "begins 1", "begins 2"]) {
+            let (scans, order) = (Arc::clone(&scans), Arc::clone(&order));
+            let waits = Arc::clone(&scans);
+            tasks.push(tokio::spawn(async move {
+                let place = match name.strip_prefix("continues") {
+                    Some(_) => scans.go_on(monotonic::now() + LONG).await.unwrap().unwrap(),
+                    None => scans.begin().await.unwrap(),
+                };
+                order.lock().unwrap().push(name);
+                drop(place);
+            }));
+            // On one thread, so a task has come to its wait when this goes on.
+            tokio::task::yield_now().await;
+            assert_eq!((waits.waiting(), waits.running()), (waiting, 1));
+        }
+        drop(holder);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let expected = ["continues 1", "begins 1", "begins 2", "continues 2", "continues 3"];
+        assert_eq!(*order.lock().unwrap(), expected);
+        assert_eq!((scans.waiting(), scans.running()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_place_is_kept_as_long_as_nobody_waits() {
+        let mut scans = Scans::new(1);
+        scans.without_slices();
+        let place = scans.begin().await.unwrap();
+        assert!(!place.is_over());
+        let deadline = monotonic::now().checked_sub(LONG).unwrap();
+        let waiting = scans.begin();
+        tokio::pin!(waiting);
+        tokio::select! {
+            biased;
+            _ = &mut waiting => panic!("there is no place"),
+            () = std::future::ready(()) => {}
+        }
+        assert!(place.is_over());
+        assert!(scans.go_on(deadline).await.unwrap().is_none(), "its deadline has passed");
+        drop(place);
+        assert!(!waiting.await.unwrap().is_over());
+    }
+}
