@@ -8,15 +8,17 @@ use super::guard::{Panicked, guarded};
 use super::layout::{self, OwnEntry, OwnEntryError, TableId};
 use super::open_error::OpenError;
 use super::preflight::{self, CutOff};
-use super::visibility::Visibility;
 use super::recent_reads::BlockReads;
+use super::visibility::Visibility;
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::engine::Fault;
 use crate::properties::PropertiesOfAccounts;
 use fjall::compaction::Leveled;
 use fjall::config::BlockSizePolicy;
-use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable};
+use fjall::{
+    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable,
+};
 use model::DateTime;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -30,9 +32,9 @@ const ENTITY_BLOCK_BYTES: u32 = 30 * 1024;
 /// Entities in memory before they are written to a sorted file, in bytes.
 ///
 /// While one memtable is being written out, the library keeps up to two that were, and writers fill the next one.
-const MEMTABLE_BYTES: u64 = 24 * 1024 * 1024;
+const MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
 /// Files of the uppermost level before the library merges them by itself. Mostly the engine does so before (`compaction`).
-const UPPERMOST_FILES: u8 = 8;
+const UPPERMOST_FILES: u8 = 12;
 /// Once the full journals have this many bytes, entries that are only in them are written out so that they can be deleted.
 /// It is the smallest size that the library accepts: a start reads all journals.
 const JOURNALS_BYTES: u64 = 64 * 1024 * 1024;
@@ -160,13 +162,7 @@ impl Storage {
             return Err(OpenError::damaged(path, "its keyspace is missing"));
         }
         let data = opened(path, || db.keyspace(layout::KEYSPACE, keyspace_options))?;
-        Ok(Self {
-            db,
-            data,
-            visibility: Visibility::new(),
-            retired: Cancellation::default(),
-            closing: OnceLock::new(),
-        })
+        Ok(Self { db, data, visibility: Visibility::new(), retired: Cancellation::default(), closing: OnceLock::new() })
     }
 
     fn open_database(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
