@@ -29,10 +29,11 @@ use std::time::Duration;
 /// Size of a block of entities on disk and in the cache, in bytes. A block ends with the entity that reaches it, and the
 /// allocator rounds up to the next of 28, 32, 40 KiB.
 const ENTITY_BLOCK_BYTES: u32 = 30 * 1024;
-/// Entities in memory before they are written to a sorted file, in bytes.
-///
-/// While one memtable is being written out, the library keeps up to two that were, and writers fill the next one.
+/// Entities in memory before they are written to a sorted file, in bytes. While one memtable is being written out, writers fill
+/// the next one, and the library keeps the one before.
 const MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
+/// The same as the library sees it. It is never reached: the engine writes out memtables itself ([`Storage::wait_for_room`]).
+const LIBRARY_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
 /// Files of the uppermost level before the library merges them by itself. Mostly the engine does so before (`compaction`).
 const UPPERMOST_FILES: u8 = 12;
 /// Once the full journals have this many bytes, entries that are only in them are written out so that they can be deleted.
@@ -208,25 +209,27 @@ impl Storage {
         }
     }
 
-    /// Waits while the library has so much to write out that memory is short, or that it would make the next writer wait.
+    /// Makes room in memory for the next group: seals a memtable that is full, unless the one before is still being written
+    /// out. Waits while there is no room, and while the library would make the writer wait.
     ///
     /// The library's own wait never ends if writing out has failed. This one ends with a failure.
     pub(super) fn wait_for_room(&self) {
-        // The library keeps the size that a keyspace was created with, which may be larger.
-        if self.data.tree.active_memtable().size() >= MEMTABLE_BYTES {
-            // If it fails, so does the write that follows.
-            let _rotated = self.data.rotate_memtable();
-        }
-        let must_wait = || {
-            let sealed = self.data.sealed_memtable_count();
-            let is_half_full = || self.db.write_buffer_size() >= MEMTABLE_BYTES + MEMTABLE_BYTES / 2;
-            sealed >= SEALED_MEMTABLES_MAX || sealed > 0 && is_half_full()
+        let tree = &self.data.tree;
+        let is_full = || tree.active_memtable().size() >= MEMTABLE_BYTES;
+        let must_wait = || match tree.sealed_memtable_count() {
+            0 => false,
+            // A folder of an earlier version may have memtables that the library writes out before they are full.
+            sealed => is_full() || sealed >= SEALED_MEMTABLES_MAX,
         };
-        while must_wait() || self.data.tree.l0_run_count() >= UPPERMOST_RUNS_MAX {
+        while must_wait() || tree.l0_run_count() >= UPPERMOST_RUNS_MAX {
             if self.refuses_writes() {
                 return;
             }
             std::thread::sleep(ROOM_POLL);
+        }
+        if is_full() {
+            // If it fails, so does the write that follows.
+            let _rotated = self.data.rotate_memtable();
         }
     }
 
@@ -289,7 +292,7 @@ fn keyspace_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .data_block_size_policy(BlockSizePolicy::all(ENTITY_BLOCK_BYTES))
         .compaction_strategy(Arc::new(Leveled::default().with_l0_threshold(UPPERMOST_FILES)))
-        .max_memtable_size(MEMTABLE_BYTES)
+        .max_memtable_size(LIBRARY_MEMTABLE_BYTES)
 }
 
 /// Runs a part of the opening of the database at a path.
