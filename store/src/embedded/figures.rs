@@ -78,7 +78,7 @@ fn purge_backlog(storage: &Storage) -> Option<u64> {
 
 fn tree(storage: &Arc<Storage>, scans: &Scans) -> TreeFigures {
     let (db, data) = (&storage.db, &storage.data);
-    let block_reads = storage.block_reads();
+    let metrics = data.metrics();
     let journal_bytes = db.journal_disk_space().unwrap_or(0);
     TreeFigures {
         disk_bytes: data.disk_space() + journal_bytes,
@@ -89,8 +89,8 @@ fn tree(storage: &Arc<Storage>, scans: &Scans) -> TreeFigures {
         flushes_waiting: number(data.sealed_memtable_count()),
         cache_bytes: db.cache_size(),
         cache_capacity_bytes: db.cache_capacity(),
-        cache_hits: block_reads.cached,
-        cache_misses: block_reads.loaded,
+        cache_hits: number(metrics.block_load_cached_count()),
+        cache_misses: storage.blocks_loaded(),
         compactions_running: number(db.active_compactions()),
         compactions: number(db.compactions_completed()),
         compaction_seconds: db.time_compacting().as_secs_f64(),

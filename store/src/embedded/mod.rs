@@ -222,7 +222,9 @@ impl Embedded {
         let prepare = |shared: &EmbeddedState, Submitted { table, transaction }: &Submitted| {
             Prepared::new(shared, table, transaction)
         };
-        if !submitted.transaction.mutations().iter().any(depends_on_existing) || !self.shared.reads_may_wait() {
+        let mutations = submitted.transaction.mutations();
+        let look_ups = mutations.iter().filter(|mutation| depends_on_existing(mutation)).count();
+        if look_ups == 0 || !self.shared.reads_may_wait(look_ups) {
             return Ok(prepare(&self.shared, submitted));
         }
         let submitted = Arc::clone(submitted);
@@ -276,7 +278,7 @@ impl Engine for Embedded {
         // Reading does not wait, so a task that reads in a loop must yield.
         consume_budget().await;
         self.shared.check_open().map_err(ReadError::Fault)?;
-        if !self.shared.reads_may_wait()
+        if !self.shared.reads_may_wait(1)
             && let Some(view) = self.shared.view_now().map_err(ReadError::Fault)?
         {
             return self.shared.get(&view, table, key);

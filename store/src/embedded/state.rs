@@ -5,7 +5,7 @@ use super::folder::Folder;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
 use super::prepared::KeyHashes;
-use super::recent_reads::{BlockReads, RecentReads};
+use super::recent_reads::RecentReads;
 use super::storage::{OpenSettings, Recovered, Storage, storage_fault};
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
@@ -136,13 +136,13 @@ impl EmbeddedState {
         if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
     }
 
-    /// Whether reading is likely to wait for the disk.
-    pub(super) fn reads_may_wait(&self) -> bool {
+    /// Whether some reads that are about to begin are likely to wait for the disk.
+    pub(super) fn reads_may_wait(&self, reads: usize) -> bool {
         let storage = || self.storage().ok();
-        let block_reads = || storage().map_or_else(BlockReads::default, |storage| storage.block_reads());
+        let loaded = || storage().map_or(0, |storage| storage.blocks_loaded());
         // Without a database there is nothing to wait for.
         let fits_cache = || storage().is_none_or(|storage| storage.data.disk_space() <= self.settings.cache_bytes);
-        self.recent_reads.may_wait(monotonic::now(), block_reads, fits_cache)
+        self.recent_reads.may_wait(monotonic::now(), reads as u64, loaded, fits_cache)
     }
 
     /// A view of the latest state. It may wait for the batch that is being written, so it must not run on a thread that serves

@@ -8,7 +8,6 @@ use super::guard::{Panicked, guarded};
 use super::layout::{self, OwnEntry, OwnEntryError, TableId};
 use super::open_error::OpenError;
 use super::preflight::{self, CutOff};
-use super::recent_reads::BlockReads;
 use super::visibility::Visibility;
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
@@ -233,11 +232,10 @@ impl Storage {
         }
     }
 
-    /// The blocks that all reads have looked up so far.
-    pub(super) fn block_reads(&self) -> BlockReads {
-        let metrics = self.data.metrics();
-        let (cached, loaded) = (metrics.block_load_cached_count(), metrics.block_load_io_count());
-        BlockReads { cached: cached as u64, loaded: loaded as u64 }
+    /// How many blocks all reads have loaded from disk, or from the cache of the operating system, since the database was
+    /// opened.
+    pub(super) fn blocks_loaded(&self) -> u64 {
+        self.data.metrics().block_load_io_count() as u64
     }
 
     /// The engine's own entries of a snapshot.

@@ -454,11 +454,11 @@ async fn a_read_that_may_wait_for_the_disk_holds_up_no_task() {
     let engine = open(&folder);
     fill(&engine, 1000).await;
     engine.shared.storage().unwrap().data.rotate_memtable_and_wait().unwrap();
-    assert!(!engine.shared.reads_may_wait(), "all data fit into the cache");
+    assert!(!engine.shared.reads_may_wait(1), "all data fit into the cache");
     drop(engine);
     let options = EmbeddedOptions { cache_bytes: 1024, ..EmbeddedOptions::default() };
     let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
-    assert!(engine.shared.reads_may_wait(), "more data than cache, and nothing is known about reads yet");
+    assert!(engine.shared.reads_may_wait(1), "more data than cache, and nothing is known about reads yet");
     // The lock of the catalog, which every read takes, stands for a slow disk.
     let (disk, release) = hold_catalog(&engine);
     let (table, key) = (table(), key(7));
@@ -484,7 +484,7 @@ async fn a_load_that_only_writes_finds_out_that_its_look_ups_load_blocks() {
     engine.shared.storage().unwrap().data.rotate_memtable_and_wait().unwrap();
     drop(engine);
     let engine = open(&folder);
-    let loaded = || engine.shared.storage().unwrap().block_reads().loaded;
+    let loaded = || engine.shared.storage().unwrap().blocks_loaded();
     let before = loaded();
     commit(&engine, merge(7)).await.unwrap();
     assert!(loaded() > before);
