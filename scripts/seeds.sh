@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 
 for _ in $(seq "${1:-100}"); do
     # Each test chooses a new seed when none is set.
+    cargo test --quiet --locked --package rowhouse-store --lib -- embedded::compaction
     cargo test --quiet --locked --package rowhouse-store --test it -- model_test:: flipped_bits:: check::
     cargo test --quiet --locked --package rowhouse --test it -- \
         files:: copy:: backup:: consistency:: database:: failover:: crash:: soak::
