@@ -14,6 +14,7 @@
 //!    while a level in between still holds what it hides.
 //! 3. What is due is decided by [`due`] alone, from numbers, so that it can be tested.
 
+use super::counts::MergeCounts;
 use super::space;
 use super::state::EmbeddedState;
 use super::storage::Storage;
@@ -23,7 +24,6 @@ use fjall::compaction::Leveled;
 use lsm_tree::compaction::{CompactionStrategy, MoveDown, PullDown};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -127,9 +127,7 @@ pub(super) fn compact(shared: &EmbeddedState, data_folder: &Path, reserve_bytes:
             continue;
         }
         let room = || space::free_bytes(data_folder).map_or(u64::MAX, |free| free.saturating_sub(reserve_bytes));
-        if compactor.look(&storage, room) {
-            shared.counts.merges.fetch_add(1, Ordering::Relaxed);
-        }
+        compactor.look(&storage, room, &shared.merges);
     }
 }
 
@@ -154,8 +152,8 @@ impl Compactor {
         self.pause_until.is_none_or(|until| monotonic::now() >= until)
     }
 
-    /// Does one piece of work, if any is due. `room` tells how many bytes the disk has for it. Whether files were merged.
-    fn look(&mut self, storage: &Storage, room: impl Fn() -> u64) -> bool {
+    /// Does one piece of work, if any is due. `room` tells how many bytes the disk has for it.
+    fn look(&mut self, storage: &Storage, room: impl Fn() -> u64, merges: &MergeCounts) {
         let tree = &storage.data.tree;
         let memtable = tree.active_memtable();
         let writes = Some((memtable.id(), memtable.size()));
@@ -170,7 +168,7 @@ impl Compactor {
         let is_idle = self.last_write.is_none_or(|at| at.elapsed() >= IDLE_TIME);
         // The library is about to write out a memtable; its entries count when it has.
         if is_idle && tree.sealed_memtable_count() > 0 {
-            return false;
+            return;
         }
         let shape = shape(storage);
         let Some(work) = due(&shape, is_idle) else {
@@ -180,16 +178,17 @@ impl Compactor {
                     tracing::warn!(%error, "merged files could not be removed");
                 }
             }
-            return false;
+            return;
         };
         self.is_released = false;
         let bytes = shape.levels.iter().map(|level| level.bytes).sum::<u64>();
         if work != Work::WriteOut && room() < bytes.min(WHOLE_LEVELS_BYTES_MAX) {
             self.pause();
-            return false;
+            return;
         }
         tracing::debug!(?work, ?shape, is_idle, "sorted files are merged");
-        match run(storage, work) {
+        let result = if work == Work::WriteOut { run(storage, work) } else { merges.count(|| run(storage, work)) };
+        match result {
             Ok(()) => {
                 // If nothing changed, the library merges by itself, or cannot do what was asked for.
                 if work != Work::WriteOut && self::shape(storage) == shape {
@@ -201,7 +200,6 @@ impl Compactor {
                 self.pause();
             }
         }
-        work != Work::WriteOut
     }
 
     fn pause(&mut self) {
