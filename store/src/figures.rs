@@ -61,6 +61,8 @@ pub struct CommitterFigures {
     pub busy_nanoseconds: [(&'static str, u64); 4],
     /// Transactions that were committed.
     pub transactions: u64,
+    /// Keys and records of the entities that committed transactions wrote or removed, in bytes.
+    pub stored_bytes: u64,
     /// How often writes became impossible because one had failed.
     pub outages: u64,
 }
@@ -88,6 +90,8 @@ pub struct TreeFigures {
     pub cache_hits: u64,
     /// Blocks that had to be read from disk, or from the cache of the operating system.
     pub cache_misses: u64,
+    /// What the tree takes of the memory of the process.
+    pub memory: TreeMemory,
     /// Number of running compactions.
     pub compactions_running: u64,
     /// Number of completed compactions.
@@ -98,6 +102,17 @@ pub struct TreeFigures {
     pub scans_running: u64,
     /// Number of scans that wait until others have had their turn.
     pub scans_waiting: u64,
+}
+
+/// What an LSM tree takes of the memory of the process, in bytes, with what the allocator adds to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TreeMemory {
+    /// Cached blocks.
+    pub cache: u64,
+    /// Memtables: the one that takes the writes, those that are being written out, and those that were and are kept.
+    pub memtables: u64,
+    /// Indexes and filters of sorted files that stay in memory.
+    pub pinned: u64,
 }
 
 /// A database and the connections to it.

@@ -232,13 +232,13 @@ impl<C: Clock> Committer<C> {
             };
             outcomes.push((answer, memory, result));
         }
-        let (transactions, entities) =
-            (outcomes.iter().filter(|(_, _, result)| result.is_ok()).count(), group.entities());
+        let transactions = outcomes.iter().filter(|(_, _, result)| result.is_ok()).count();
+        let (entities, stored_bytes) = (group.entities(), group.stored_bytes());
         timer.end(counts, Phase::Apply);
         let written = group.write(self.stamps.last(), self.persist_mode).map_err(|error| self.write_failed(&error));
         let write_time = timer.end(counts, Phase::Write);
         if written.is_ok() && transactions > 0 {
-            self.count(transactions, entities, write_time);
+            self.count(transactions, entities, stored_bytes, write_time);
         }
         for (answer, _memory, result) in outcomes {
             let result = match &written {
@@ -252,12 +252,13 @@ impl<C: Clock> Committer<C> {
     }
 
     /// Counts a group that was written.
-    fn count(&self, transactions: usize, entities: usize, time: Duration) {
+    fn count(&self, transactions: usize, entities: usize, stored_bytes: usize, time: Duration) {
         let counts = &self.shared.counts;
         counts.group_transactions.record(transactions as u64);
         counts.group_entities.record(entities as u64);
         counts.write_time.record_time(time);
         counts.transactions.fetch_add(transactions as u64, Ordering::Relaxed);
+        counts.stored_bytes.fetch_add(stored_bytes as u64, Ordering::Relaxed);
     }
 
     fn create_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {

@@ -14,6 +14,7 @@
 //!    while a level in between still holds what it hides.
 //! 3. What is due is decided by [`due`] alone, from numbers, so that it can be tested.
 
+use super::counts::MergeCounts;
 use super::space;
 use super::state::EmbeddedState;
 use super::storage::Storage;
@@ -23,7 +24,6 @@ use fjall::compaction::Leveled;
 use lsm_tree::compaction::{CompactionStrategy, MoveDown, PullDown};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ const BUSY_SHARE: Share = Share { part: 3, of: 10 };
 /// When the engine is idle, everything above the lowest level is merged into it if it has this share of its entries.
 const IDLE_SHARE: Share = Share { part: 1, of: 10 };
 /// Fewer entries than this are never worth a merge: a scan steps over them in a millisecond, and a file costs some syncs.
-const ENTRIES_MIN: u64 = 4096;
+const ENTRIES_MIN: u64 = 1024;
 /// Most bytes of a merge of two whole levels, which takes about three seconds and cannot be stopped. Larger levels are merged
 /// file by file.
 const WHOLE_LEVELS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
@@ -129,9 +129,7 @@ pub(super) fn compact(shared: &EmbeddedState, data_folder: &Path, reserve_bytes:
             continue;
         }
         let room = || space::free_bytes(data_folder).map_or(u64::MAX, |free| free.saturating_sub(reserve_bytes));
-        if compactor.look(&storage, room) {
-            shared.counts.merges.fetch_add(1, Ordering::Relaxed);
-        }
+        compactor.look(&storage, room, &shared.merges);
     }
 }
 
@@ -156,8 +154,8 @@ impl Compactor {
         self.pause_until.is_none_or(|until| monotonic::now() >= until)
     }
 
-    /// Does one piece of work, if any is due. `room` tells how many bytes the disk has for it. Whether files were merged.
-    fn look(&mut self, storage: &Storage, room: impl Fn() -> u64) -> bool {
+    /// Does one piece of work, if any is due. `room` tells how many bytes the disk has for it.
+    fn look(&mut self, storage: &Storage, room: impl Fn() -> u64, merges: &MergeCounts) {
         let tree = &storage.data.tree;
         let memtable = tree.active_memtable();
         let writes = Some((memtable.id(), memtable.size()));
@@ -172,7 +170,7 @@ impl Compactor {
         let is_idle = self.last_write.is_none_or(|at| at.elapsed() >= IDLE_TIME);
         // The library is about to write out a memtable; its entries count when it has.
         if is_idle && tree.sealed_memtable_count() > 0 {
-            return false;
+            return;
         }
         let shape = shape(storage);
         let Some(work) = due(&shape, is_idle) else {
@@ -183,16 +181,17 @@ impl Compactor {
                 });
                 self.release_at = (!is_done).then(|| monotonic::now() + RELEASE_PAUSE);
             }
-            return false;
+            return;
         };
         self.release_at = Some(monotonic::now());
         let bytes = shape.levels.iter().map(|level| level.bytes).sum::<u64>();
         if work != Work::WriteOut && room() < bytes.min(WHOLE_LEVELS_BYTES_MAX) {
             self.pause();
-            return false;
+            return;
         }
         tracing::debug!(?work, ?shape, is_idle, "sorted files are merged");
-        match run(storage, work) {
+        let result = if work == Work::WriteOut { run(storage, work) } else { merges.count(|| run(storage, work)) };
+        match result {
             Ok(()) => {
                 // If nothing changed, the library merges by itself, or cannot do what was asked for.
                 if work != Work::WriteOut && self::shape(storage) == shape {
@@ -204,7 +203,6 @@ impl Compactor {
                 self.pause();
             }
         }
-        work != Work::WriteOut
     }
 
     fn pause(&mut self) {
@@ -291,8 +289,8 @@ mod tests {
         for (memtable_entries, levels, while_busy, when_idle) in [
             (0, small(NONE), None, None),
             // Too little to matter, however small the rest is.
-            (4095, levels([NONE; 7]), None, None),
-            (4096, levels([NONE; 7]), None, Some(Work::WriteOut)),
+            (1023, levels([NONE; 7]), None, None),
+            (1024, levels([NONE; 7]), None, Some(Work::WriteOut)),
             // In memory a tenth counts when there are no more writes.
             (9_999, small(NONE), None, None),
             (10_000, small(NONE), None, Some(Work::WriteOut)),

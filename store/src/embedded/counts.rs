@@ -14,9 +14,9 @@ pub(super) struct CommitterCounts {
     /// Time spent in each phase of the groups, in nanoseconds, in the order of [`Phase`].
     busy: [AtomicU64; 4],
     pub(super) transactions: AtomicU64,
+    /// Keys and records of committed transactions, in bytes.
+    pub(super) stored_bytes: AtomicU64,
     pub(super) outages: AtomicU64,
-    /// Merges of sorted files that the engine asked for.
-    pub(super) merges: AtomicU64,
     /// Nothing can be written, because a write has failed.
     pub(super) is_out: AtomicBool,
 }
@@ -29,8 +29,8 @@ impl CommitterCounts {
             write_time: Distribution::new(STORAGE_TIME_BOUNDS),
             busy: Default::default(),
             transactions: AtomicU64::new(0),
+            stored_bytes: AtomicU64::new(0),
             outages: AtomicU64::new(0),
-            merges: AtomicU64::new(0),
             is_out: AtomicBool::new(false),
         }
     }
@@ -40,6 +40,29 @@ impl CommitterCounts {
         let [room, apply, write, answer] = &self.busy;
         [("room", room), ("apply", apply), ("write", write), ("answer", answer)]
             .map(|(phase, time)| (phase, time.load(Ordering::Relaxed)))
+    }
+}
+
+/// What the thread that merges sorted files counts. Only it writes here.
+#[derive(Debug, Default)]
+pub(super) struct MergeCounts {
+    /// Merges that ended, and how long they took, in nanoseconds.
+    pub(super) merges: AtomicU64,
+    pub(super) nanoseconds: AtomicU64,
+    pub(super) is_merging: AtomicBool,
+}
+
+impl MergeCounts {
+    /// Counts what `merge` does as a merge.
+    pub(super) fn count<T>(&self, merge: impl FnOnce() -> T) -> T {
+        let began = monotonic::now();
+        self.is_merging.store(true, Ordering::Relaxed);
+        let result = merge();
+        self.is_merging.store(false, Ordering::Relaxed);
+        let nanoseconds = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        self.merges.fetch_add(1, Ordering::Relaxed);
+        result
     }
 }
 

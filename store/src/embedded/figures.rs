@@ -1,16 +1,25 @@
 //! The figures of the embedded engine.
 
 use super::committer::{QUEUE_MEMORY_UNIT_BYTES, QUEUE_MEMORY_UNITS_MAX};
+use super::counts::MergeCounts;
 use super::scans::Scans;
 use super::state::EmbeddedState;
 use super::storage::Storage;
 use super::{layout, space};
-use crate::figures::{CommitterFigures, DiskFigures, Figures, Refusal, TreeFigures};
-use fjall::Readable;
+use crate::figures::{CommitterFigures, DiskFigures, Figures, Refusal, TreeFigures, TreeMemory};
+use fjall::{AbstractTree, Readable};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
+
+/// What the size classes of the allocator and the table of the cache add to the bytes of cached blocks, in percent: a block
+/// of 30 KiB takes 32.
+const CACHE_SHARE_PERCENT: u64 = 7;
+/// What the size classes of the allocator add to the bytes that a memtable counts, in percent. It counts the nodes of its
+/// skiplist as it should.
+const MEMTABLE_SHARE_PERCENT: u64 = 10;
 
 /// The folder whose file system the figures show, and how much of it is to stay free.
 #[derive(Debug)]
@@ -46,6 +55,7 @@ pub(super) fn figures<T>(
         write_nanoseconds: counts.write_time.read(),
         busy_nanoseconds: counts.busy(),
         transactions: counts.transactions.load(Ordering::Relaxed),
+        stored_bytes: counts.stored_bytes.load(Ordering::Relaxed),
         outages: counts.outages.load(Ordering::Relaxed),
     };
     let refusal = if shared.check_open().is_err() {
@@ -61,7 +71,7 @@ pub(super) fn figures<T>(
         refusal,
         disk,
         committer: Some(committer),
-        tree: storage.as_ref().map(|storage| tree(storage, scans)),
+        tree: storage.as_ref().map(|storage| tree(storage, scans, &shared.merges)),
         database: None,
     }
 }
@@ -76,10 +86,13 @@ fn purge_backlog(storage: &Storage) -> Option<u64> {
     Some(backlog)
 }
 
-fn tree(storage: &Arc<Storage>, scans: &Scans) -> TreeFigures {
+fn tree(storage: &Arc<Storage>, scans: &Scans, merges: &MergeCounts) -> TreeFigures {
     let (db, data) = (&storage.db, &storage.data);
     let metrics = data.metrics();
     let journal_bytes = db.journal_disk_space().unwrap_or(0);
+    // The library does not know of the merges that the engine asks for.
+    let merging = u64::from(merges.is_merging.load(Ordering::Relaxed));
+    let merge_time = Duration::from_nanos(merges.nanoseconds.load(Ordering::Relaxed));
     TreeFigures {
         disk_bytes: data.disk_space() + journal_bytes,
         journal_bytes,
@@ -91,11 +104,23 @@ fn tree(storage: &Arc<Storage>, scans: &Scans) -> TreeFigures {
         cache_capacity_bytes: db.cache_capacity(),
         cache_hits: number(metrics.block_load_cached_count()),
         cache_misses: storage.blocks_loaded(),
-        compactions_running: number(db.active_compactions()),
-        compactions: number(db.compactions_completed()),
-        compaction_seconds: db.time_compacting().as_secs_f64(),
+        memory: memory(storage),
+        compactions_running: number(db.active_compactions()) + merging,
+        compactions: number(db.compactions_completed()) + merges.merges.load(Ordering::Relaxed),
+        compaction_seconds: (db.time_compacting() + merge_time).as_secs_f64(),
         scans_running: number(scans.running()),
         scans_waiting: number(scans.waiting()),
+    }
+}
+
+/// What the tree takes of the memory of the process.
+fn memory(storage: &Storage) -> TreeMemory {
+    let tree = &storage.data.tree;
+    let with_share = |bytes: u64, percent: u64| bytes + bytes / 100 * percent;
+    TreeMemory {
+        cache: with_share(storage.db.cache_size(), CACHE_SHARE_PERCENT),
+        memtables: with_share(tree.version_memtable_size_sum(), MEMTABLE_SHARE_PERCENT),
+        pinned: number(tree.pinned_filter_size() + tree.pinned_block_index_size()),
     }
 }
 

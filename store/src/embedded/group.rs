@@ -21,6 +21,8 @@ pub(super) struct Group<'a> {
     number: u64,
     recent: &'a mut RecentWrites,
     batch: OwnedWriteBatch,
+    /// Keys and records in the batch, in bytes.
+    stored_bytes: usize,
     /// The state of each entity after the batch. A single transaction needs none: it never names an entity twice.
     overlay: Option<HashedKeyMap<Option<UserValue>>>,
 }
@@ -34,7 +36,15 @@ impl<'a> Group<'a> {
         has_several: bool,
     ) -> Self {
         let overlay = has_several.then(HashedKeyMap::default);
-        Self { shared, storage, number: recent.begin_group(), recent, batch: storage.db.batch(), overlay }
+        Self {
+            shared,
+            storage,
+            number: recent.begin_group(),
+            recent,
+            batch: storage.db.batch(),
+            stored_bytes: 0,
+            overlay,
+        }
     }
 
     /// Adds a transaction, unless it is refused.
@@ -80,6 +90,11 @@ impl<'a> Group<'a> {
         self.batch.len()
     }
 
+    /// Keys and records of those entities, in bytes.
+    pub(super) fn stored_bytes(&self) -> usize {
+        self.stored_bytes
+    }
+
     /// Writes the batch, with the durability of the mode, and makes it visible.
     pub(super) fn write(mut self, last_stamp: DateTime, mode: PersistMode) -> fjall::Result<()> {
         if self.batch.is_empty() {
@@ -122,6 +137,7 @@ impl<'a> Group<'a> {
 
     fn push(&mut self, key: HashedKey, value: Option<UserValue>) {
         self.recent.note(&key);
+        self.stored_bytes += key.key.len() + value.as_ref().map_or(0, |value| value.len());
         let data = &self.storage.data;
         match &value {
             Some(value) => self.batch.insert(data, key.key.clone(), value.clone()),

@@ -1,6 +1,6 @@
 //! The state that the threads and the callers of the embedded engine share.
 
-use super::counts::CommitterCounts;
+use super::counts::{CommitterCounts, MergeCounts};
 use super::folder::Folder;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
@@ -42,6 +42,8 @@ pub(super) struct EmbeddedState {
     pub(super) key_hashes: KeyHashes,
     /// What the committer counts.
     pub(super) counts: CommitterCounts,
+    /// Merges of sorted files that the engine asked for.
+    pub(super) merges: MergeCounts,
     /// The purger begins no step while a test holds this.
     #[cfg(test)]
     pub(super) purges_held: tokio::sync::Mutex<()>,
@@ -68,6 +70,7 @@ impl EmbeddedState {
             visible_group: AtomicU64::new(0),
             key_hashes: KeyHashes::default(),
             counts: CommitterCounts::new(),
+            merges: MergeCounts::default(),
             #[cfg(test)]
             purges_held: tokio::sync::Mutex::default(),
             folder: Arc::new(folder),

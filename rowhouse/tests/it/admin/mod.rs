@@ -4,6 +4,7 @@ mod collector;
 mod endpoints;
 mod log;
 mod log_lines;
+mod memory;
 mod metrics;
 pub(crate) mod page;
 mod traces;

@@ -48,6 +48,8 @@ fn committer(page: &mut MetricsPage<'_, '_>, figures: &CommitterFigures) -> fmt:
     page.gauge("commit_queue_bytes", help, |family| family.value(&[], figures.queue_bytes))?;
     let help = "Transactions that were committed; one that was refused, for instance by a condition, is not";
     page.counter("commit_transactions", help, |family| family.count(&[], figures.transactions))?;
+    let help = "Bytes of keys and records that committed transactions wrote or removed";
+    page.counter("commit_stored_bytes", help, |family| family.count(&[], figures.stored_bytes))?;
     let help = "Transactions of each group that was written and synced together; larger groups share a sync";
     page.histogram("commit_group_transactions", help, |family| family.spread(&[], &figures.group_transactions))?;
     page.histogram("commit_group_entities", "Entities that each group wrote or removed", |family| {

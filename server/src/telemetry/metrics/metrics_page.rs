@@ -1,6 +1,6 @@
 //! The page `/metrics`, in the text format of OpenMetrics.
 
-use super::{Metrics, engine_families, process, server_families};
+use super::{Metrics, engine_families, memory, process, server_families};
 use crate::limits::LimitFigures;
 use crate::limits::connections::ConnectionCounters;
 use prometheus_client::collector::Collector;
@@ -58,6 +58,7 @@ impl Collector for Part {
         match self {
             Self::Server(snapshot) => {
                 server_families::write(&mut page, snapshot)?;
+                memory::write(&mut page, snapshot)?;
                 match &snapshot.service {
                     Some((figures, _)) => engine_families::write(&mut page, figures),
                     None => Ok(()),

@@ -5,6 +5,7 @@
 
 mod by_table;
 mod engine_families;
+mod memory;
 mod metrics_page;
 mod process;
 mod server_families;

@@ -32,6 +32,10 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>) -> fmt::Result {
             family.value(&[], virtual_bytes)
         })?;
     }
+    if let Some(bytes) = written_bytes() {
+        let help = "Bytes that the process has sent to the disk, those of the file system not included";
+        page.counter("process_disk_written_bytes", help, |family| family.count(&[], bytes))?;
+    }
     if let Some(open) = open_files() {
         page.gauge("process_open_fds", "File descriptors in use: connections, files, pipes", |family| {
             family.value(&[], open)
@@ -55,6 +59,12 @@ fn memory() -> Option<(u64, u64)> {
     let mut pages = text.split(' ').map_while(|pages| pages.parse::<u64>().ok());
     let page_bytes = rustix::param::page_size() as u64;
     Some((pages.next()? * page_bytes, pages.next()? * page_bytes))
+}
+
+/// Bytes sent to the disk, on systems with `/proc`.
+fn written_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok())
 }
 
 /// Open file descriptors, without the one that is opened to count them.

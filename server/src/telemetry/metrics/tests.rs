@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use store::Figures;
-use store::figures::{CommitterFigures, DatabaseFigures, DiskFigures, Distribution, TreeFigures};
+use store::figures::{CommitterFigures, DatabaseFigures, DiskFigures, Distribution, TreeFigures, TreeMemory};
 
 /// A completed request.
 fn completed<'a>(
@@ -62,6 +62,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         write_nanoseconds: spread(),
         busy_nanoseconds: [("room", 0), ("apply", 0), ("write", 0), ("answer", 0)],
         transactions: 0,
+        stored_bytes: 0,
         outages: 0,
     };
     let tree = TreeFigures {
@@ -75,6 +76,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         cache_capacity_bytes: 0,
         cache_hits: 0,
         cache_misses: 0,
+        memory: TreeMemory::default(),
         compactions_running: 0,
         compactions: 0,
         compaction_seconds: 0.0,
