@@ -46,7 +46,7 @@ pub(crate) enum Command {
     /// Measure how long a Rowhouse server takes to start after a clean stop and after a kill, and the disk space of
     /// entities that are overwritten repeatedly
     Recovery(RecoveryArgs),
-    /// Measure the cost of get, insert, upsert and pages of a Rowhouse server at growing sizes of its table
+    /// Measure the cost of get, insert, upsert, pages and scans of a Rowhouse server at growing sizes of its table
     ///
     /// Every size is filled through the engine, in many partitions and in one, and compared with a server that stores
     /// nothing. Reads are measured on a working set that fits into the cache, whose cost may at most double, and on all

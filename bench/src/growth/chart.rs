@@ -249,7 +249,8 @@ mod tests {
             reference_cpu_us: 5.0,
             operations_per_second: 1.0,
             p50_us: 1.0,
-            p99_us: 1.0,
+            p999_us: 1.0,
+            max_us: 1.0,
             errors: 0,
         }
     }

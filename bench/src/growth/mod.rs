@@ -30,11 +30,12 @@ use table::{Growth, Kind, Layout, Point, Reach};
 const CACHED_ENTITIES: u64 = 4096;
 
 /// The measurements, in this order.
-const LINES: [(Kind, Reach); 6] = [
+const LINES: [(Kind, Reach); 7] = [
     (Kind::Get, Reach::Cached),
     (Kind::Get, Reach::All),
     (Kind::Page, Reach::Cached),
     (Kind::Page, Reach::All),
+    (Kind::Scan, Reach::All),
     (Kind::Upsert, Reach::Cached),
     (Kind::Insert, Reach::Cached),
 ];
@@ -108,7 +109,8 @@ impl<'a> GrowthRun<'a> {
             let measurement = self.measurement(kind, reach, entities, per_partition);
             let mut rounds = Vec::new();
             for _ in 0..self.args.rounds {
-                let reference = run::measure(&self.reference(kind).target, &measurement).context("the reference")?;
+                let of_reference = self.measurement(kind.of_reference(), reach, entities, per_partition);
+                let reference = run::measure(&self.reference(kind).target, &of_reference).context("the reference")?;
                 let own = run::measure(&server.target, &measurement)?;
                 rounds.push((own, reference));
             }
@@ -128,8 +130,11 @@ impl<'a> GrowthRun<'a> {
             Kind::Insert => Workload::Insert,
             Kind::Upsert => Workload::Upsert,
             Kind::Page => Workload::QueryPage,
+            Kind::Scan => Workload::QueryFilter,
         };
-        let connections = usize::try_from(self.args.connections).unwrap_or(usize::MAX);
+        // A scan of the largest table takes seconds, so one at a time is enough.
+        let connections =
+            if kind == Kind::Scan { 1 } else { usize::try_from(self.args.connections).unwrap_or(usize::MAX) };
         Measurement {
             per_partition,
             usage: Usage::Growing,
@@ -141,7 +146,7 @@ impl<'a> GrowthRun<'a> {
     /// The floor server for this operation.
     fn reference(&self, kind: Kind) -> &Server {
         match kind {
-            Kind::Get | Kind::Page => &self.floor,
+            Kind::Get | Kind::Page | Kind::Scan => &self.floor,
             Kind::Insert | Kind::Upsert => &self.durable_floor,
         }
     }

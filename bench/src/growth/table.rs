@@ -26,6 +26,7 @@ pub(crate) enum Kind {
     Insert,
     Upsert,
     Page,
+    Scan,
 }
 
 /// Which entities are read.
@@ -38,7 +39,7 @@ pub(crate) enum Reach {
     All,
 }
 
-/// One line at one size. Times are in microseconds. Processor times of pages are per entity.
+/// One line at one size. Times are in microseconds. Processor times of pages and scans are per entity.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Point {
     pub(crate) layout: Layout,
@@ -50,7 +51,9 @@ pub(crate) struct Point {
     pub(crate) reference_cpu_us: f64,
     pub(crate) operations_per_second: f64,
     pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
+    pub(crate) p999_us: f64,
+    /// The longest of all rounds.
+    pub(crate) max_us: f64,
     /// Failed operations of all rounds.
     pub(crate) errors: u64,
 }
@@ -68,10 +71,15 @@ pub(crate) struct Growth {
 }
 
 impl Kind {
-    /// The processor time of a report: per entity for pages, else per operation.
+    /// The processor time of a report: per entity for pages and scans, else per operation.
     pub(crate) fn cpu_us(self, report: &Report) -> Option<f64> {
         let cpu = report.cpu.as_ref()?;
-        Some(if self == Self::Page { cpu.us_per_entity } else { cpu.us_per_operation })
+        Some(if matches!(self, Self::Page | Self::Scan) { cpu.us_per_entity } else { cpu.us_per_operation })
+    }
+
+    /// What the reference does, which knows no filters.
+    pub(crate) fn of_reference(self) -> Self {
+        if self == Self::Scan { Self::Page } else { self }
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -80,6 +88,7 @@ impl Kind {
             Self::Insert => "insert",
             Self::Upsert => "upsert",
             Self::Page => "page of 1,000",
+            Self::Scan => "filter that selects 1 %",
         }
     }
 }
@@ -110,7 +119,8 @@ impl Point {
             reference_cpu_us: median(rounds.iter().filter_map(|(_, reference)| kind.cpu_us(reference)))?,
             operations_per_second: of(&|report| Some(report.operations_per_second))?,
             p50_us: of(&|report| Some(report.latency_us.p50))?,
-            p99_us: of(&|report| Some(report.latency_us.p99))?,
+            p999_us: of(&|report| Some(report.latency_us.p999))?,
+            max_us: rounds.iter().map(|(own, _)| own.latency_us.max).fold(0.0, f64::max),
             errors: rounds.iter().map(|(own, _)| own.errors.values().sum::<u64>()).sum(),
         })
     }
@@ -135,8 +145,8 @@ impl Point {
 
 /// The heading of the table.
 pub(crate) const HEADING: &str = "\
-| operation | layout | read | entities | CPU µs | reference CPU µs | operations/s | p50 µs | p99 µs | ratio | against reference | at most 2 |
-|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|
+| operation | layout | read | entities | CPU µs | reference CPU µs | operations/s | p50 µs | p99.9 µs | longest µs | ratio | against reference | at most 2 |
+|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|
 ";
 
 /// A point as a line of the table. The points include all that were measured before it.
@@ -154,7 +164,7 @@ pub(crate) fn line(point: &Point, points: &[Point]) -> String {
         None => String::new(),
     };
     format!(
-        "| {} | {} | {read} | {} | {:.2} | {:.2} | {:.0} | {:.0} | {:.0} | {ratio:.2} | {ratio_against_reference:.2} | {kept} |\n",
+        "| {} | {} | {read} | {} | {:.2} | {:.2} | {:.0} | {:.0} | {:.0} | {:.0} | {ratio:.2} | {ratio_against_reference:.2} | {kept} |\n",
         point.kind.name(),
         point.layout,
         point.entities,
@@ -162,7 +172,8 @@ pub(crate) fn line(point: &Point, points: &[Point]) -> String {
         point.reference_cpu_us,
         point.operations_per_second,
         point.p50_us,
-        point.p99_us,
+        point.p999_us,
+        point.max_us,
     )
 }
 
@@ -180,7 +191,8 @@ mod tests {
             reference_cpu_us,
             operations_per_second: 1000.0,
             p50_us: 10.0,
-            p99_us: 20.0,
+            p999_us: 20.0,
+            max_us: 30.0,
             errors: 0,
         }
     }

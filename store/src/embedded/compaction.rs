@@ -46,6 +46,8 @@ const WHOLE_LEVELS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 const FILE_BYTES: u64 = 256 * 1024 * 1024;
 /// After a merge that failed, or that the disk has no room for, the next one waits.
 const FAILURE_PAUSE: Duration = Duration::from_secs(30);
+/// After a merge that changed nothing, mostly because the library is merging the same files, the next one waits.
+const REPEAT_PAUSE: Duration = Duration::from_secs(1);
 /// How long after an attempt to release memory and files the next one follows, if a snapshot was open.
 const RELEASE_PAUSE: Duration = Duration::from_secs(3);
 /// How many snapshots make the library compute its bound of visible versions again.
@@ -186,7 +188,7 @@ impl Compactor {
         self.release_at = Some(monotonic::now());
         let bytes = shape.levels.iter().map(|level| level.bytes).sum::<u64>();
         if work != Work::WriteOut && room() < bytes.min(WHOLE_LEVELS_BYTES_MAX) {
-            self.pause();
+            self.pause(FAILURE_PAUSE);
             return;
         }
         tracing::debug!(?work, ?shape, is_idle, "sorted files are merged");
@@ -195,18 +197,18 @@ impl Compactor {
             Ok(()) => {
                 // If nothing changed, the library merges by itself, or cannot do what was asked for.
                 if work != Work::WriteOut && self::shape(storage) == shape {
-                    self.pause();
+                    self.pause(REPEAT_PAUSE);
                 }
             }
             Err(error) => {
                 tracing::warn!(%error, "sorted files could not be merged; it is tried again");
-                self.pause();
+                self.pause(FAILURE_PAUSE);
             }
         }
     }
 
-    fn pause(&mut self) {
-        self.pause_until = Some(monotonic::now() + FAILURE_PAUSE);
+    fn pause(&mut self, pause: Duration) {
+        self.pause_until = Some(monotonic::now() + pause);
     }
 }
 
