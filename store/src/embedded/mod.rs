@@ -70,7 +70,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::{OpenSettings, Storage};
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::coop::consume_budget;
 
 /// When an acknowledged write is on disk.
@@ -217,10 +217,35 @@ impl Embedded {
         tokio::task::spawn_blocking(move || run(shared)).await.map_err(|error| Fault::Storage(Box::new(error)))
     }
 
-    /// Does of the committer's work what can be done before: while the committer works or waits, all writers wait.
-    async fn prepare(&self, submitted: &Arc<Submitted>) -> Result<Option<Prepared>, Fault> {
-        let prepare = |shared: &EmbeddedState, Submitted { table, transaction }: &Submitted| {
-            Prepared::new(shared, table, transaction)
+    /// Does of the committer's work what can be done before: while the committer works or waits, all writers wait. What it
+    /// takes of the queue's memory is added to the transaction's part.
+    async fn prepare(
+        &self,
+        submitted: &Arc<Submitted>,
+        mut memory: OwnedSemaphorePermit,
+    ) -> Result<(Option<Prepared>, OwnedSemaphorePermit), Fault> {
+        let queue_memory = Arc::clone(&self.queue_memory);
+        // If nobody waits any more, the memory is kept nevertheless until this has ended.
+        let prepare = move |shared: &EmbeddedState, Submitted { table, transaction }: &Submitted| {
+            let mut reserved = None::<OwnedSemaphorePermit>;
+            let reserve = |bytes| {
+                let units = queue_memory_units(bytes);
+                let missing = units.saturating_sub(reserved.as_ref().map_or(0, permits));
+                // Whoever holds memory must not wait for more. The committer does the work.
+                let Ok(more) = Arc::clone(&queue_memory).try_acquire_many_owned(missing) else { return false };
+                match &mut reserved {
+                    Some(held) => held.merge(more),
+                    None => reserved = Some(more),
+                }
+                true
+            };
+            let prepared = Prepared::new(shared, table, transaction, reserve);
+            if prepared.is_some()
+                && let Some(more) = reserved
+            {
+                memory.merge(more);
+            }
+            (prepared, memory)
         };
         let mutations = submitted.transaction.mutations();
         let look_ups = mutations.iter().filter(|mutation| depends_on_existing(mutation)).count();
@@ -314,17 +339,9 @@ impl Engine for Embedded {
     async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
         let bytes = memory_bytes(&transaction);
         let memory = Arc::clone(&self.queue_memory).acquire_many_owned(queue_memory_units(bytes)).await;
-        let mut memory = memory.map_err(|_| CommitError::Fault(Fault::Closed))?;
+        let memory = memory.map_err(|_| CommitError::Fault(Fault::Closed))?;
         let submitted = Arc::new(Submitted { table: table.clone(), transaction });
-        let mut prepared = self.prepare(&submitted).await.map_err(CommitError::Fault)?;
-        if let Some(more) = &prepared {
-            let units = queue_memory_units(more.memory_bytes());
-            match Arc::clone(&self.queue_memory).try_acquire_many_owned(units) {
-                Ok(more) => memory.merge(more),
-                // Whoever holds memory must not wait for more. The committer does the work.
-                Err(_) => prepared = None,
-            }
-        }
+        let (prepared, memory) = self.prepare(&submitted, memory).await.map_err(CommitError::Fault)?;
         let (answer, answered) = oneshot::channel();
         let request = CommitRequest { submitted: Arc::clone(&submitted), prepared, bytes, answer, memory };
         self.request(Request::Commit(request)).await.map_err(CommitError::Fault)?;
@@ -423,6 +440,11 @@ fn spawn(
 /// The part of the queue's memory that something of this size takes.
 fn queue_memory_units(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(QUEUE_MEMORY_UNIT_BYTES)).unwrap_or(u32::MAX).min(QUEUE_MEMORY_UNITS_MAX)
+}
+
+/// The units that a part of the queue's memory has.
+fn permits(memory: &OwnedSemaphorePermit) -> u32 {
+    u32::try_from(memory.num_permits()).unwrap_or(u32::MAX)
 }
 
 /// About how much memory a waiting transaction takes.

@@ -67,29 +67,43 @@ impl Prepared {
         Self { table, seen: 0, written: Vec::with_capacity(changes.len()), changes }
     }
 
-    /// Prepares what can be prepared at this moment; `None` if the table is not to be found.
-    pub(super) fn new(shared: &EmbeddedState, table: &TableKey, transaction: &Transaction) -> Option<Self> {
+    /// Prepares what can be prepared at this moment; `None` if the table is not to be found, or if there is no memory for it.
+    /// `reserve` gets the memory that it takes so far, in bytes, and tells whether it may have that much.
+    pub(super) fn new(
+        shared: &EmbeddedState,
+        table: &TableKey,
+        transaction: &Transaction,
+        mut reserve: impl FnMut(usize) -> bool,
+    ) -> Option<Self> {
         // Before the look-ups: they may see more than this group, never less.
         let seen = shared.visible_group.load(Ordering::Acquire);
         let storage = shared.storage().ok()?;
         let id = shared.catalog().get(table)?.table;
         let mut prepared = Self { seen, ..Self::keys_only(id, transaction, &shared.key_hashes) };
+        let mut bytes = 0;
         for (change, mutation) in prepared.changes.iter_mut().zip(transaction.mutations()) {
             let existing = if change.depends_on_existing { storage.data.get(&change.key.key) } else { Ok(None) };
             // The committer meets the same error, and reports it.
             let outcome = existing.map(|existing| outcome(mutation, existing.as_deref()));
             change.outcome = outcome.ok().filter(|outcome| !matches!(outcome, Err(MutationError::DamagedRecord)));
+            // A few bytes may be merged into a large entity, so this is not known beforehand.
+            bytes += change.memory_bytes();
+            if !reserve(bytes) {
+                return None;
+            }
         }
         Some(prepared)
     }
+}
 
+impl Change {
     /// About how much memory it takes.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let value_bytes = |change: &Change| match &change.outcome {
+    fn memory_bytes(&self) -> usize {
+        let value_bytes = match &self.outcome {
             Some(Ok(Some(value))) => value.len(),
             _ => 0,
         };
-        self.changes.iter().map(|change| size_of::<Change>() + change.key.key.len() + value_bytes(change)).sum()
+        size_of::<Self>() + self.key.key.len() + value_bytes
     }
 }
 

@@ -78,7 +78,7 @@ async fn commit(engine: &Embedded, mutation: Mutation) -> Result<Vec<Written>, C
 /// A mutation with what its caller does before the committer gets it.
 fn prepare(engine: &Embedded, mutation: Mutation) -> (Arc<Submitted>, Option<Prepared>) {
     let submitted = Arc::new(Submitted { table: table(), transaction: Transaction::single(mutation) });
-    let prepared = Prepared::new(&engine.shared, &submitted.table, &submitted.transaction);
+    let prepared = Prepared::new(&engine.shared, &submitted.table, &submitted.transaction, |_| true);
     (submitted, prepared)
 }
 
@@ -431,6 +431,34 @@ async fn what_was_prepared_for_a_table_is_not_written_to_the_next_of_its_name() 
     let answer = send(&engine, merged).await.await.unwrap();
     assert!(matches!(answer, Err(CommitError::Refused(0, MutationError::NotFound))), "{answer:?}");
     assert_eq!(count(&engine).await.unwrap(), 1);
+}
+
+/// A few bytes that are merged into a large entity make a large value.
+#[tokio::test]
+async fn preparing_ends_where_the_memory_for_it_ends() {
+    const VALUE_BYTES: usize = 30_000;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    engine.create_table(&table()).await.unwrap();
+    for number in 0..5 {
+        let mut properties = RecordBuilder::default();
+        let text = "x".repeat(VALUE_BYTES);
+        properties.push("large", EdmValue::String(&text));
+        commit(&engine, Mutation::InsertOrReplace { key: key(number), properties }).await.unwrap();
+    }
+    let transaction = Transaction::new((0..5).map(merge).collect()).unwrap();
+    let prepare = |memory| {
+        let mut asked = Vec::new();
+        let reserve = |bytes| {
+            asked.push(bytes);
+            bytes <= memory
+        };
+        let is_prepared = Prepared::new(&engine.shared, &table(), &transaction, reserve).is_some();
+        (is_prepared, asked)
+    };
+    let (is_prepared, asked) = prepare(usize::MAX);
+    assert!(is_prepared && asked.len() == 5 && asked[0] > VALUE_BYTES, "{asked:?}");
+    assert_eq!(prepare(asked[2]), (false, asked[..4].to_vec()));
 }
 
 /// Without memory for what it prepared, a caller leaves the work to the committer.
