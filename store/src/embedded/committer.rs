@@ -138,6 +138,7 @@ impl<C: Clock> Committer<C> {
             return Err(Fault::Suspended);
         }
         self.outage = None;
+        self.recent.note_all();
         self.shared.counts.is_out.store(false, Ordering::Relaxed);
         // A purge that was interrupted goes on.
         let _no_purger = self.purges.send(());

@@ -199,6 +199,13 @@ impl RecentWrites {
         }
     }
 
+    /// Notes that every entity may have changed, because the database was opened again: with a durability that syncs later,
+    /// what was visible before may be lost.
+    pub(super) fn note_all(&mut self) {
+        let group = self.begin_group();
+        self.groups.fill(group);
+    }
+
     /// Whether nothing was written to an entity since a group became visible.
     pub(super) fn is_unchanged_since(&self, seen: u64, key: &HashedKey) -> bool {
         self.groups.get(counter(key)).is_some_and(|last| *last <= seen)
@@ -237,6 +244,10 @@ mod tests {
         assert!(!recent.is_of_current_group(&written) && recent.is_unchanged_since(first, &written));
         recent.note(&other);
         assert!(!recent.is_unchanged_since(first, &other) && recent.is_unchanged_since(second, &other));
+        recent.note_all();
+        assert!(!recent.is_unchanged_since(second, &other) && !recent.is_unchanged_since(second, &key(3)));
+        let third = recent.begin_group();
+        assert!(recent.is_unchanged_since(third, &other) && !recent.is_of_current_group(&other));
     }
 
     #[test]
