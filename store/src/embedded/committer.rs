@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
+use std::vec;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout_at;
@@ -208,10 +209,16 @@ impl<C: Clock> Committer<C> {
         self.commit(group);
     }
 
+    /// Commits requests, in as many groups as their size asks for.
     fn commit(&mut self, requests: Vec<CommitRequest>) {
-        if requests.is_empty() {
-            return;
+        let mut requests = requests.into_iter();
+        while requests.len() > 0 {
+            self.commit_group(&mut requests);
         }
+    }
+
+    /// Commits the next requests as one group.
+    fn commit_group(&mut self, requests: &mut vec::IntoIter<CommitRequest>) {
         let mut timer = PhaseTimer::begin();
         let Ok(storage) = self.writable() else {
             for request in requests {
@@ -232,6 +239,10 @@ impl<C: Clock> Committer<C> {
                 group.apply(&submitted, prepared, &mut self.stamps)
             };
             outcomes.push((answer, memory, result));
+            // A few bytes that are merged into a large entity make a large value.
+            if group.stored_bytes() >= GROUP_BYTES_MAX {
+                break;
+            }
         }
         let transactions = outcomes.iter().filter(|(_, _, result)| result.is_ok()).count();
         let (entities, stored_bytes) = (group.entities(), group.stored_bytes());

@@ -23,8 +23,8 @@ use fjall::AbstractTree;
 use fjall::compaction::Leveled;
 use lsm_tree::compaction::{CompactionStrategy, MoveDown, PullDown};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// How often the thread looks whether something is due.
@@ -44,8 +44,16 @@ const WHOLE_LEVELS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Size of the files that a merge of the uppermost level writes. The library keeps the level that it merges into below four
 /// times its own, which is as much.
 const FILE_BYTES: u64 = 256 * 1024 * 1024;
-/// After a merge that failed, or that the disk has no room for, the next one waits.
-const FAILURE_PAUSE: Duration = Duration::from_secs(30);
+/// Size of the files that a merge of some files writes. The library takes files for it that span at most fifty times as much in
+/// the lowest level, so this bounds the merge to a gigabyte too.
+const LOWEST_FILE_BYTES: u64 = 20 * 1024 * 1024;
+/// The index of the lowest level.
+const LOWEST_LEVEL: u8 = 6;
+/// With this many batches above the library's bound of visible versions, a merge is sure to keep some for an open snapshot.
+/// Fewer may be the last ones that were written out.
+const KEPT_BATCHES_MAX: u64 = 16;
+/// After a look at a disk that has no room for a merge, the next one waits.
+const ROOM_PAUSE: Duration = Duration::from_secs(30);
 /// After a merge that changed nothing, mostly because the library is merging the same files, the next one waits.
 const REPEAT_PAUSE: Duration = Duration::from_secs(1);
 /// How long after an attempt to release memory and files the next one follows, if a snapshot was open.
@@ -72,6 +80,7 @@ impl Share {
 struct Level {
     /// Values and tombstones.
     entries: u64,
+    tombstones: u64,
     bytes: u64,
 }
 
@@ -95,6 +104,8 @@ enum Work {
     MergeLevel(u8),
     /// Merge some files into the lowest level.
     MergeFiles,
+    /// Merge the lowest level with itself: it has versions or tombstones that were kept for a snapshot.
+    RewriteLowest,
 }
 
 /// What is due; see the constants.
@@ -127,7 +138,7 @@ pub(super) fn compact(shared: &EmbeddedState, data_folder: &Path, reserve_bytes:
     while stop.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
         // While the database is closed because a write failed, there is nothing to do.
         let Ok(storage) = shared.storage() else { continue };
-        if storage.retired.is_cancelled() || !compactor.may_work() {
+        if storage.retired.is_cancelled() || !compactor.may_work(&storage) {
             continue;
         }
         let room = || space::free_bytes(data_folder).map_or(u64::MAX, |free| free.saturating_sub(reserve_bytes));
@@ -142,22 +153,37 @@ struct Compactor {
     last_write: Option<Instant>,
     /// No work before this instant.
     pause_until: Option<Instant>,
+    /// Versions that an open snapshot may have needed were merged into the lowest level.
+    has_kept_versions: bool,
+    /// A merge failed: what it had written stays on disk until the database is opened again.
+    failed: Weak<Storage>,
     /// When to try to release memory and files; `None` if nothing was written or merged since they were.
     release_at: Option<Instant>,
+    /// The library's bound at the last attempt.
+    bound: u64,
 }
 
 impl Compactor {
     /// It takes the engine for idle until it sees a write: after a start, there may be much to merge.
     fn new() -> Self {
-        Self { writes: None, last_write: None, pause_until: None, release_at: Some(monotonic::now()) }
+        Self {
+            writes: None,
+            last_write: None,
+            pause_until: None,
+            has_kept_versions: false,
+            failed: Weak::new(),
+            release_at: Some(monotonic::now()),
+            bound: 0,
+        }
     }
 
-    fn may_work(&self) -> bool {
-        self.pause_until.is_none_or(|until| monotonic::now() >= until)
+    fn may_work(&self, storage: &Arc<Storage>) -> bool {
+        !std::ptr::eq(self.failed.as_ptr(), Arc::as_ptr(storage))
+            && self.pause_until.is_none_or(|until| monotonic::now() >= until)
     }
 
     /// Does one piece of work, if any is due. `room` tells how many bytes the disk has for it.
-    fn look(&mut self, storage: &Storage, room: impl Fn() -> u64, merges: &MergeCounts) {
+    fn look(&mut self, storage: &Arc<Storage>, room: impl Fn() -> u64, merges: &MergeCounts) {
         let tree = &storage.data.tree;
         let memtable = tree.active_memtable();
         let writes = Some((memtable.id(), memtable.size()));
@@ -175,20 +201,21 @@ impl Compactor {
             return;
         }
         let shape = shape(storage);
-        let Some(work) = due(&shape, is_idle) else {
-            if is_idle && self.release_at.is_some_and(|at| monotonic::now() >= at) {
-                let is_done = release(storage).unwrap_or_else(|error| {
-                    tracing::warn!(%error, "merged files could not be removed; it is tried again");
-                    false
-                });
-                self.release_at = (!is_done).then(|| monotonic::now() + RELEASE_PAUSE);
-            }
-            return;
+        let work = match due(&shape, is_idle) {
+            Some(work) => work,
+            None if is_idle && self.release(storage) && self.has_dead_lowest(&shape) => Work::RewriteLowest,
+            None => return,
         };
         self.release_at = Some(monotonic::now());
+        let newest = tree.get_highest_persisted_seqno().unwrap_or_default();
+        self.has_kept_versions = match work {
+            Work::WriteOut => self.has_kept_versions,
+            Work::RewriteLowest => false,
+            _ => self.has_kept_versions || newest.saturating_sub(visible_bound(storage)) > KEPT_BATCHES_MAX,
+        };
         let bytes = shape.levels.iter().map(|level| level.bytes).sum::<u64>();
         if work != Work::WriteOut && room() < bytes.min(WHOLE_LEVELS_BYTES_MAX) {
-            self.pause(FAILURE_PAUSE);
+            self.pause(ROOM_PAUSE);
             return;
         }
         tracing::debug!(?work, ?shape, is_idle, "sorted files are merged");
@@ -201,10 +228,30 @@ impl Compactor {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "sorted files could not be merged; it is tried again");
-                self.pause(FAILURE_PAUSE);
+                tracing::error!(%error, "sorted files could not be merged; it is not tried again before the next start");
+                self.failed = Arc::downgrade(storage);
             }
         }
+    }
+
+    /// Releases memory and files, if that is due. Whether there is nothing to release.
+    fn release(&mut self, storage: &Storage) -> bool {
+        if self.release_at.is_some_and(|at| monotonic::now() >= at) {
+            let is_done = release(storage, &mut self.bound).unwrap_or_else(|error| {
+                tracing::warn!(%error, "merged files could not be removed; it is tried again");
+                false
+            });
+            self.release_at = (!is_done).then(|| monotonic::now() + RELEASE_PAUSE);
+        }
+        self.release_at.is_none()
+    }
+
+    /// Whether the lowest level has versions or tombstones that no snapshot needs any more.
+    fn has_dead_lowest(&self, shape: &Shape) -> bool {
+        shape.levels.last().is_some_and(|lowest| {
+            let has_dead = self.has_kept_versions || IDLE_SHARE.is_reached(lowest.tombstones, lowest.entries);
+            has_dead && lowest.entries > 0 && lowest.bytes <= WHOLE_LEVELS_BYTES_MAX
+        })
     }
 
     fn pause(&mut self, pause: Duration) {
@@ -214,12 +261,13 @@ impl Compactor {
 
 fn shape(storage: &Storage) -> Shape {
     let tree = &storage.data.tree;
-    let level = |entries: u64, bytes: u64| Level { entries, bytes };
     let version = tree.current_version();
     let levels = version.iter_levels().map(|runs| {
         let files = runs.iter().flat_map(|run| run.iter());
-        files.fold(Level::default(), |sum, file| {
-            level(sum.entries + file.metadata.item_count, sum.bytes + file.metadata.file_size)
+        files.fold(Level::default(), |sum, file| Level {
+            entries: sum.entries + file.metadata.item_count,
+            tombstones: sum.tombstones + file.metadata.tombstone_count,
+            bytes: sum.bytes + file.metadata.file_size,
         })
     });
     Shape { levels: levels.collect(), memtable_entries: tree.active_memtable().len() as u64 }
@@ -232,7 +280,8 @@ fn run(storage: &Storage, work: Work) -> fjall::Result<()> {
         Work::MergeLevel(level) => Arc::new(PullDown(level, level + 1)),
         // With a threshold of zero every level above the lowest has too much, so that the library picks the files of it that
         // take least to merge.
-        Work::MergeFiles => Arc::new(Leveled::default().with_l0_threshold(0)),
+        Work::MergeFiles => Arc::new(Leveled::default().with_l0_threshold(0).with_table_target_size(LOWEST_FILE_BYTES)),
+        Work::RewriteLowest => Arc::new(PullDown(LOWEST_LEVEL, LOWEST_LEVEL)),
     };
     storage.data.tree.compact(strategy, visible_bound(storage)).map_err(fjall::Error::from)
 }
@@ -247,17 +296,27 @@ fn visible_bound(storage: &Storage) -> u64 {
 ///
 /// It keeps every list of files that an open snapshot may need, by its bound of visible versions, and one list more. It
 /// computes that bound after a number of snapshots, and a new list comes from moving the files of an empty level. Whether
-/// everything was released: an open snapshot prevents it.
-fn release(storage: &Storage) -> fjall::Result<bool> {
+/// everything was released: an open snapshot prevents it. `last_bound` is the bound of the last attempt.
+fn release(storage: &Storage, last_bound: &mut u64) -> fjall::Result<bool> {
     let tree = &storage.data.tree;
     if tree.version_free_list_len() == 0 {
         return Ok(true);
     }
-    if let Some(level) = level_to_move(&shape(storage)) {
-        tree.compact(Arc::new(MoveDown(level, level)), visible_bound(storage))?;
+    let compute_bound = || {
+        for _ in 0..SNAPSHOTS_PER_BOUND {
+            drop(storage.db.snapshot());
+        }
+        visible_bound(storage)
+    };
+    let bound = compute_bound();
+    if bound == *last_bound {
+        // The same snapshot is still open.
+        return Ok(false);
     }
-    for _ in 0..SNAPSHOTS_PER_BOUND {
-        drop(storage.db.snapshot());
+    *last_bound = bound;
+    if let Some(level) = level_to_move(&shape(storage)) {
+        tree.compact(Arc::new(MoveDown(level, level)), bound)?;
+        *last_bound = compute_bound();
     }
     tree.get_version_history_lock().maintenance(storage.data.path(), visible_bound(storage))?;
     Ok(tree.version_free_list_len() <= 1)
@@ -286,7 +345,9 @@ mod tests {
     const MIB: u64 = 1024 * 1024;
 
     fn levels(entries_and_mebibytes: [(u64, u64); 7]) -> Vec<Level> {
-        entries_and_mebibytes.map(|(entries, mebibytes)| Level { entries, bytes: mebibytes * MIB }).to_vec()
+        entries_and_mebibytes
+            .map(|(entries, mebibytes)| Level { entries, tombstones: 0, bytes: mebibytes * MIB })
+            .to_vec()
     }
 
     #[test]
@@ -392,11 +453,12 @@ mod tests {
             }
             let before = contents(&storage, &storage.db.snapshot());
             let fullest = shape(&storage).levels.iter().skip(1).rposition(|level| level.entries > 0);
-            match random.below(5) {
-                0 => drop(release(&storage).unwrap()),
+            match random.below(6) {
+                0 => drop(release(&storage, &mut 0).unwrap()),
                 1 => storage.data.rotate_memtable_and_wait().unwrap(),
                 2 => run(&storage, Work::MergeUppermost).unwrap(),
                 3 => run(&storage, Work::MergeFiles).unwrap(),
+                4 => run(&storage, Work::RewriteLowest).unwrap(),
                 _ => match fullest {
                     // Index 0 stands for level 1.
                     Some(index) if index < 5 => {
@@ -451,6 +513,13 @@ mod tests {
                 engine.commit(&table(), Transaction::new(mutations).unwrap()).await.unwrap();
             }
         };
+        let delete_all = async |engine: &Embedded| {
+            for first in (0..ENTITIES).step_by(100) {
+                let deletion = |number| Mutation::Delete { key: key(number), condition: Condition::Any };
+                let mutations = (first..first + 100).map(deletion).collect();
+                engine.commit(&table(), Transaction::new(mutations).unwrap()).await.unwrap();
+            }
+        };
         upsert_all(&engine, 1).await;
         let storage = engine.shared.storage().unwrap();
         merged(&storage, ENTITIES).await;
@@ -461,18 +530,24 @@ mod tests {
         merged(&storage, ENTITIES).await;
         let files = || std::fs::read_dir(storage.data.path().join("tables")).unwrap().count();
         assert!(contents(&storage, &snapshot) == shown && files() > 1);
+        // Versions and tombstones that it needs are merged into the lowest level, and leave it when it is closed.
+        delete_all(&engine).await;
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while shape(&storage).levels[6].tombstones < ENTITIES / 2 {
+            assert!(Instant::now() < deadline, "{:?}", shape(&storage));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        upsert_all(&engine, 3).await;
+        assert!(contents(&storage, &snapshot) == shown);
         drop(snapshot);
+        merged(&storage, ENTITIES).await;
         // Until the next memtable is written out, the library would keep the one that was, and the merged files.
         let deadline = Instant::now() + Duration::from_secs(60);
         while storage.data.tree.version_memtable_size_sum() > 0 || files() > 1 {
             assert!(Instant::now() < deadline, "{} files", files());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        for first in (0..ENTITIES).step_by(100) {
-            let deletion = |number| Mutation::Delete { key: key(number), condition: Condition::Any };
-            let mutations = (first..first + 100).map(deletion).collect();
-            engine.commit(&table(), Transaction::new(mutations).unwrap()).await.unwrap();
-        }
+        delete_all(&engine).await;
         drop(storage);
         engine.close().await.unwrap();
         drop(engine);
