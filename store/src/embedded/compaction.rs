@@ -41,8 +41,8 @@ const ENTRIES_MIN: u64 = 1024;
 /// Most bytes of a merge of two whole levels, which takes about three seconds and cannot be stopped. Larger levels are merged
 /// file by file.
 const WHOLE_LEVELS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// Size of the files that a merge of the uppermost level writes. The library keeps the level that it merges into below four
-/// times its own, which is as much.
+/// Size of the files that a merge of the uppermost level writes. With a threshold of one file, this is also the size up to which
+/// the library lets the lowest level be the only one below the uppermost.
 const FILE_BYTES: u64 = 256 * 1024 * 1024;
 /// Size of the files that a merge of some files writes. The library takes files for it that span at most fifty times as much in
 /// the lowest level, so this bounds the merge to a gigabyte too.
