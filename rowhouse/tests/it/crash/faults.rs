@@ -72,16 +72,16 @@ fn any_kinds(random: &mut Random) -> String {
 }
 
 /// Writes an entity so large that the engine soon has to write out what it holds in memory.
-fn write_ballast(address: &str, until: &AtomicBool) {
+fn write_ballast(address: &str, entities: usize, until: &AtomicBool) {
     let mut client = test_support::Client::connect(address).unwrap();
     let text = "x".repeat(30_000);
     let properties = (0..BALLAST_BYTES / (2 * text.len())).map(|number| format!(r#""P{number}":"{text}""#));
     let body = format!("{{{}}}", properties.collect::<Vec<_>>().join(","));
-    for number in 0.. {
+    for number in 0_usize.. {
         if until.load(Ordering::SeqCst) {
             return;
         }
-        let path = format!("/crash(PartitionKey='ballast',RowKey='{}')", number % 20);
+        let path = format!("/crash(PartitionKey='ballast',RowKey='{}')", number % entities);
         let answer = client.request("PUT", &path, &[], body.as_bytes());
         assert!([204, 500, 503].contains(&answer.status), "{answer:?}");
     }
@@ -140,7 +140,7 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
             let acknowledged = sender.clone();
             scope.spawn(move || transactions.write(address, &acknowledged, until));
             scope.spawn(move || catalog.write(address, &sender, until));
-            scope.spawn(|| write_ballast(address, &is_over));
+            scope.spawn(|| write_ballast(address, 20, &is_over));
             scope.spawn(|| read_on(address, &is_over, &answered));
             thread::sleep(before);
             bench.fail(&kinds, error, None);
@@ -226,7 +226,7 @@ fn a_read_error_is_answered_and_reads_resume() {
     // Enough that some of it is in sorted files.
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| write_ballast(&server.address, &is_over));
+        scope.spawn(|| write_ballast(&server.address, usize::MAX, &is_over));
         wait_for_sorted_file(&bench.data);
         is_over.store(true, Ordering::SeqCst);
     });
@@ -255,5 +255,6 @@ fn a_read_error_is_answered_and_reads_resume() {
 
 fn wait_for_sorted_file(data: &Path) {
     let tables = data.join("database/keyspaces/1/tables");
-    eventually("a sorted file", || (fs::read_dir(&tables).unwrap().count() > 0).then_some(()));
+    // The first is complete when the second is begun.
+    eventually("a sorted file", || (fs::read_dir(&tables).unwrap().count() > 1).then_some(()));
 }
