@@ -721,3 +721,35 @@ async fn a_scan_that_waits_for_its_next_turn_answers_closed_when_the_engine_clos
         assert!(matches!(scan.await.unwrap(), Err(ReadError::Fault(Fault::Closed))));
     }
 }
+
+/// A merge of a few bytes writes all of its entity.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_ends_at_the_bytes_that_it_writes() {
+    const ENTITIES: usize = 64;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    engine.create_table(&table()).await.unwrap();
+    for number in 0..ENTITIES {
+        let mut properties = RecordBuilder::default();
+        for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+            properties.push(name, EdmValue::Binary(&vec![0; 64 * 1024]));
+        }
+        commit(&engine, Mutation::InsertOrReplace { key: key(number), properties }).await.unwrap();
+    }
+    let groups = |engine: &Embedded| engine.figures().committer.unwrap().group_transactions.counts.iter().sum::<u64>();
+    let before = groups(&engine);
+    let prepared: Vec<_> = (0..ENTITIES).map(|number| prepare(&engine, merge(number))).collect();
+    // The committer takes the first ones, and waits; the others come together.
+    let (holder, release) = hold_catalog(&engine);
+    let mut answers = Vec::new();
+    for prepared in prepared {
+        answers.push(send(&engine, prepared).await);
+    }
+    release.send(()).unwrap();
+    assert!(holder.join().unwrap());
+    for answer in answers {
+        answer.await.unwrap().unwrap();
+    }
+    // 32 MiB, of which a group has at most 8 and one entity more. By what was sent, there would be two groups.
+    assert!(groups(&engine) - before >= 4);
+}
