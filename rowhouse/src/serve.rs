@@ -20,7 +20,6 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs the server until SIGTERM or Ctrl-C.
 pub(crate) fn run(config: Config) -> anyhow::Result<()> {
-    memory::use_small_pages();
     server::begin_process();
     let log = server::start_log(config.log_format, &config.log)?;
     for warning in config.secret_files.iter().filter_map(|path| store::exposure(path)) {

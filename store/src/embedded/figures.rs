@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 
-/// What the size classes of the allocator and the table of the cache add to the bytes of cached blocks, in percent: a block
-/// of 30 KiB takes 32.
+/// What the size classes of the allocator and the table of the cache add to the bytes of cached blocks, in percent: blocks of
+/// 30 KiB take 32.
 const CACHE_SHARE_PERCENT: u64 = 7;
 /// What the size classes of the allocator add to the bytes that a memtable counts, in percent. It counts the nodes of its
 /// skiplist as it should.

@@ -91,11 +91,3 @@ fn written_bytes(server: &Server) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/io", server.id())).unwrap();
     text.lines().find_map(|line| line.strip_prefix("write_bytes: ")).unwrap().parse().unwrap()
 }
-
-#[test]
-fn huge_pages_are_off() {
-    let server = PROGRAM.start(&["--in-memory"]);
-    let text = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
-    // Kernels before 5.0 do not say.
-    assert!(text.contains("THP_enabled:\t0\n") || !text.contains("THP_enabled"), "{text}");
-}
