@@ -172,7 +172,7 @@ impl Distribution {
 
     /// Counts a time, in nanoseconds.
     pub fn record_time(&self, time: std::time::Duration) {
-        self.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        self.record(nanoseconds(time));
     }
 
     /// The values that were counted so far.
@@ -180,6 +180,11 @@ impl Distribution {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         Distributed { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }
     }
+}
+
+/// A time in nanoseconds.
+pub(crate) fn nanoseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Nanoseconds of a microsecond.

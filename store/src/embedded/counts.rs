@@ -1,6 +1,6 @@
 //! What the committer counts while it works.
 
-use crate::figures::{Distribution, GROUP_BOUNDS, STORAGE_TIME_BOUNDS};
+use crate::figures::{Distribution, GROUP_BOUNDS, STORAGE_TIME_BOUNDS, nanoseconds};
 use crate::monotonic;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -59,8 +59,7 @@ impl MergeCounts {
         self.is_merging.store(true, Ordering::Relaxed);
         let result = merge();
         self.is_merging.store(false, Ordering::Relaxed);
-        let nanoseconds = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(nanoseconds(began.elapsed()), Ordering::Relaxed);
         self.merges.fetch_add(1, Ordering::Relaxed);
         result
     }
@@ -94,7 +93,7 @@ impl PhaseTimer {
         let time = now.duration_since(self.0);
         self.0 = now;
         if let Some(busy) = counts.busy.get(phase as usize) {
-            busy.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            busy.fetch_add(nanoseconds(time), Ordering::Relaxed);
         }
         time
     }
