@@ -119,21 +119,26 @@ pub fn fill(server: &Server, table: &str, partitions: usize, rows: usize) {
     let mut client = server.client();
     create_table(&mut client, table);
     for partition in 0..partitions {
-        for first in (0..rows).step_by(100) {
-            let mut changeset = ChangesetWriter::new(Vec::new());
-            for row in first..rows.min(first + 100) {
-                let write_address = |out: &mut Vec<u8>| {
-                    out.extend_from_slice(b"http://127.0.0.1/devstoreaccount1/");
-                    write_entity_address(out, table, &format!("p{partition:05}"), &format!("{row:05}"));
-                };
-                let properties = json!({ "Number": row, "Text": format!("{partition} {row}").repeat(1 + row % 30) });
-                changeset.operation("PUT", write_address, |out| out.extend(properties.to_string().bytes()));
-            }
-            let content_type = ("Content-Type", ChangesetWriter::CONTENT_TYPE);
-            let answer = client.request("POST", "/$batch", &[content_type], &changeset.finish());
-            let refusals = String::from_utf8(answer.body).unwrap().matches("HTTP/1.1 4").count();
-            assert_eq!((answer.status, refusals), (202, 0));
+        fill_partition(&mut client, table, partition, rows);
+    }
+}
+
+/// Fills a partition of a table, in batches. The number of an entity is that of its row.
+pub fn fill_partition(client: &mut Client, table: &str, partition: usize, rows: usize) {
+    for first in (0..rows).step_by(100) {
+        let mut changeset = ChangesetWriter::new(Vec::new());
+        for row in first..rows.min(first + 100) {
+            let write_address = |out: &mut Vec<u8>| {
+                out.extend_from_slice(b"http://127.0.0.1/devstoreaccount1/");
+                write_entity_address(out, table, &format!("p{partition:05}"), &format!("{row:05}"));
+            };
+            let properties = json!({ "Number": row, "Text": format!("{partition} {row}").repeat(1 + row % 30) });
+            changeset.operation("PUT", write_address, |out| out.extend(properties.to_string().bytes()));
         }
+        let content_type = ("Content-Type", ChangesetWriter::CONTENT_TYPE);
+        let answer = client.request("POST", "/$batch", &[content_type], &changeset.finish());
+        let refusals = String::from_utf8(answer.body).unwrap().matches("HTTP/1.1 4").count();
+        assert_eq!((answer.status, refusals), (202, 0));
     }
 }
 
