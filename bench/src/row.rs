@@ -57,21 +57,24 @@ pub(crate) fn show_heading(as_json: bool) -> anyhow::Result<()> {
 /// Adds a row, and prints it at once, because the whole table takes minutes.
 pub(crate) fn show(as_json: bool, row: Row, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     if !as_json {
-        let kept = match (&row.note, row.is_kept) {
-            (Some(note), _) => note.replace(['\n', '|'], " "),
-            (None, Some(true)) => "yes".to_owned(),
-            (None, Some(false)) => "NO".to_owned(),
-            (None, None) => String::new(),
-        };
-        let Row { line, figure, reference, budget, .. } = &row;
-        let values = [row.reference_value, row.value, row.ratio].map(number).join(" | ");
-        let other = row.other_value.map_or_else(String::new, |value| number(Some(value)));
-        writeln!(
-            std::io::stdout().lock(),
-            "| {line} | {figure} | {reference} | {values} | {budget} | {kept} | {other} |"
-        )?;
+        print(&row)?;
     }
     rows.push(row);
+    Ok(())
+}
+
+/// Prints a row.
+pub(crate) fn print(row: &Row) -> anyhow::Result<()> {
+    let kept = match (&row.note, row.is_kept) {
+        (Some(note), _) => note.replace(['\n', '|'], " "),
+        (None, Some(true)) => "yes".to_owned(),
+        (None, Some(false)) => "NO".to_owned(),
+        (None, None) => String::new(),
+    };
+    let Row { line, figure, reference, budget, .. } = row;
+    let values = [row.reference_value, row.value, row.ratio].map(number).join(" | ");
+    let other = row.other_value.map_or_else(String::new, |value| number(Some(value)));
+    writeln!(std::io::stdout().lock(), "| {line} | {figure} | {reference} | {values} | {budget} | {kept} | {other} |")?;
     Ok(())
 }
 

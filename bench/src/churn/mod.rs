@@ -19,7 +19,7 @@ use crate::child::{Server, serve, server_binary, temporary_folder};
 use crate::dataset::Usage;
 use crate::load::Load;
 use crate::report::as_f64;
-use crate::row::{Row, show, show_heading};
+use crate::row::{self, Row, show_heading};
 use crate::run::{self, Measurement, Target};
 use crate::workload::{Client, Failure, Plan, Task, Workload};
 use anyhow::{Context, bail, ensure};
@@ -92,16 +92,13 @@ pub(crate) fn run(args: &ChurnArgs) -> anyhow::Result<ExitCode> {
         all.push(stage.clone());
         Ok(())
     })?;
-    let mut rows = Vec::new();
     if args.json {
         let output = Output { stages: &all, rows: &judged };
         writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&output)?)?;
     } else {
         writeln!(std::io::stdout().lock())?;
         show_heading(false)?;
-        for row in judged {
-            show(false, row, &mut rows)?;
-        }
+        judged.iter().try_for_each(row::print)?;
     }
     Ok(ExitCode::SUCCESS)
 }
