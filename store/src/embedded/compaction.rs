@@ -12,17 +12,16 @@
 //!    fresh snapshot would not do, because an older snapshot may be open.
 //! 2. A merge never skips a level, and its files are chosen under the library's lock. Otherwise a tombstone could be dropped
 //!    while a level in between still holds what it hides.
-//! 3. What is due is decided by [`due`] alone, from numbers, so that it can be tested.
+//! 3. What is due is decided by [`due`] and [`is_lowest_dead`], from numbers, so that it can be tested.
 
 use super::counts::MergeCounts;
-use super::space;
+use super::figures::Disk;
 use super::state::EmbeddedState;
 use super::storage::Storage;
 use crate::monotonic;
 use fjall::AbstractTree;
 use fjall::compaction::Leveled;
 use lsm_tree::compaction::{CompactionStrategy, MoveDown, PullDown};
-use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -132,8 +131,16 @@ fn due(shape: &Shape, is_idle: bool) -> Option<Work> {
     }
 }
 
+/// Whether the lowest level is worth to be merged with itself, when no snapshot is open that needs what was kept in it.
+fn is_lowest_dead(shape: &Shape, has_kept_versions: bool) -> bool {
+    shape.levels.last().is_some_and(|lowest| {
+        let has_dead = has_kept_versions || IDLE_SHARE.is_reached(lowest.tombstones, lowest.entries);
+        has_dead && lowest.entries > 0 && lowest.bytes <= WHOLE_LEVELS_BYTES_MAX
+    })
+}
+
 /// Writes out and merges what is due, until it is told to stop.
-pub(super) fn compact(shared: &EmbeddedState, data_folder: &Path, reserve_bytes: u64, stop: &Receiver<()>) {
+pub(super) fn compact(shared: &EmbeddedState, disk: &Disk, stop: &Receiver<()>) {
     let mut compactor = Compactor::new();
     while stop.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
         // While the database is closed because a write failed, there is nothing to do.
@@ -141,8 +148,7 @@ pub(super) fn compact(shared: &EmbeddedState, data_folder: &Path, reserve_bytes:
         if storage.retired.is_cancelled() || !compactor.may_work(&storage) {
             continue;
         }
-        let room = || space::free_bytes(data_folder).map_or(u64::MAX, |free| free.saturating_sub(reserve_bytes));
-        compactor.look(&storage, room, &shared.merges);
+        compactor.look(&storage, disk, &shared.merges);
     }
 }
 
@@ -182,8 +188,8 @@ impl Compactor {
             && self.pause_until.is_none_or(|until| monotonic::now() >= until)
     }
 
-    /// Does one piece of work, if any is due. `room` tells how many bytes the disk has for it.
-    fn look(&mut self, storage: &Arc<Storage>, room: impl Fn() -> u64, merges: &MergeCounts) {
+    /// Does one piece of work, if any is due and the disk has room for it.
+    fn look(&mut self, storage: &Arc<Storage>, disk: &Disk, merges: &MergeCounts) {
         let tree = &storage.data.tree;
         let memtable = tree.active_memtable();
         let writes = Some((memtable.id(), memtable.size()));
@@ -203,21 +209,23 @@ impl Compactor {
         let shape = shape(storage);
         let work = match due(&shape, is_idle) {
             Some(work) => work,
-            None if is_idle && self.release(storage) && self.has_dead_lowest(&shape) => Work::RewriteLowest,
+            None if is_idle && self.release(storage) && is_lowest_dead(&shape, self.has_kept_versions) => {
+                Work::RewriteLowest
+            }
             None => return,
         };
         self.release_at = Some(monotonic::now());
+        let bytes = shape.levels.iter().map(|level| level.bytes).sum::<u64>();
+        if work != Work::WriteOut && disk.room_bytes() < bytes.min(WHOLE_LEVELS_BYTES_MAX) {
+            self.pause(ROOM_PAUSE);
+            return;
+        }
         let newest = tree.get_highest_persisted_seqno().unwrap_or_default();
         self.has_kept_versions = match work {
             Work::WriteOut => self.has_kept_versions,
             Work::RewriteLowest => false,
             _ => self.has_kept_versions || newest.saturating_sub(visible_bound(storage)) > KEPT_BATCHES_MAX,
         };
-        let bytes = shape.levels.iter().map(|level| level.bytes).sum::<u64>();
-        if work != Work::WriteOut && room() < bytes.min(WHOLE_LEVELS_BYTES_MAX) {
-            self.pause(ROOM_PAUSE);
-            return;
-        }
         tracing::debug!(?work, ?shape, is_idle, "sorted files are merged");
         let result = if work == Work::WriteOut { run(storage, work) } else { merges.count(|| run(storage, work)) };
         match result {
@@ -244,14 +252,6 @@ impl Compactor {
             self.release_at = (!is_done).then(|| monotonic::now() + RELEASE_PAUSE);
         }
         self.release_at.is_none()
-    }
-
-    /// Whether the lowest level has versions or tombstones that no snapshot needs any more.
-    fn has_dead_lowest(&self, shape: &Shape) -> bool {
-        shape.levels.last().is_some_and(|lowest| {
-            let has_dead = self.has_kept_versions || IDLE_SHARE.is_reached(lowest.tombstones, lowest.entries);
-            has_dead && lowest.entries > 0 && lowest.bytes <= WHOLE_LEVELS_BYTES_MAX
-        })
     }
 
     fn pause(&mut self, pause: Duration) {
@@ -332,13 +332,12 @@ fn level_to_move(shape: &Shape) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embedded::tests::{key, table};
     use crate::embedded::{Embedded, EmbeddedOptions};
-    use crate::engine::{Engine, TableKey};
+    use crate::engine::Engine;
     use fjall::Readable;
     use model::clock::SystemClock;
-    use model::{
-        AccountName, Condition, EdmValue, EntityKey, KeyText, Mutation, RecordBuilder, TableName, Transaction,
-    };
+    use model::{Condition, EdmValue, Mutation, RecordBuilder, Transaction};
     use std::collections::BTreeMap;
     use test_support::Random;
 
@@ -405,15 +404,27 @@ mod tests {
         }
     }
 
-    fn table() -> TableKey {
-        TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Entities").unwrap() }
+    #[test]
+    fn the_lowest_level_is_rewritten_for_what_was_kept_in_it() {
+        let shape = |entries, tombstones, bytes| Shape {
+            memtable_entries: 0,
+            levels: vec![Level::default(), Level { entries, tombstones, bytes }],
+        };
+        for (shape, without_versions, with_versions) in [
+            (shape(0, 0, 0), false, false),
+            (shape(100_000, 0, 80 * MIB), false, true),
+            (shape(100_000, 9_999, 80 * MIB), false, true),
+            (shape(100_000, 10_000, 80 * MIB), true, true),
+            (shape(1_000, 1_000, MIB), false, true),
+            (shape(2_000_000, 2_000_000, WHOLE_LEVELS_BYTES_MAX), true, true),
+            (shape(2_000_000, 2_000_000, WHOLE_LEVELS_BYTES_MAX + 1), false, false),
+        ] {
+            let decided = [false, true].map(|has_kept_versions| is_lowest_dead(&shape, has_kept_versions));
+            assert_eq!(decided, [without_versions, with_versions], "{shape:?}");
+        }
     }
 
-    fn key(number: u64) -> EntityKey {
-        EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&format!("{number:06}")).unwrap() }
-    }
-
-    fn upsert(number: u64, value: i64) -> Mutation {
+    fn upsert(number: usize, value: i64) -> Mutation {
         let mut properties = RecordBuilder::default();
         properties.push("value", EdmValue::Int64(value));
         Mutation::InsertOrReplace { key: key(number), properties }
@@ -437,7 +448,7 @@ mod tests {
         let mut open: Vec<(fjall::Snapshot, Contents)> = Vec::new();
         for _ in 0..60 {
             for _ in 0..random.below(40) {
-                let number = random.below(60);
+                let number = random.index(60);
                 let mutation = if random.below(3) == 0 {
                     Mutation::Delete { key: key(number), condition: Condition::Any }
                 } else {
@@ -503,7 +514,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn versions_and_tombstones_are_gone_when_the_engine_is_idle_also_after_a_start() {
-        const ENTITIES: u64 = 5_000;
+        const ENTITIES: usize = 5_000;
         let folder = tempfile::tempdir().unwrap();
         let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), SystemClock).unwrap();
         engine.create_table(&table()).await.unwrap();
@@ -522,25 +533,25 @@ mod tests {
         };
         upsert_all(&engine, 1).await;
         let storage = engine.shared.storage().unwrap();
-        merged(&storage, ENTITIES).await;
+        merged(&storage, ENTITIES as u64).await;
         // What a snapshot shows is kept while it is open.
         let snapshot = storage.snapshot();
         let shown = contents(&storage, &snapshot);
         upsert_all(&engine, 2).await;
-        merged(&storage, ENTITIES).await;
+        merged(&storage, ENTITIES as u64).await;
         let files = || std::fs::read_dir(storage.data.path().join("tables")).unwrap().count();
         assert!(contents(&storage, &snapshot) == shown && files() > 1);
         // Versions and tombstones that it needs are merged into the lowest level, and leave it when it is closed.
         delete_all(&engine).await;
         let deadline = Instant::now() + Duration::from_secs(60);
-        while shape(&storage).levels[6].tombstones < ENTITIES / 2 {
+        while shape(&storage).levels[6].tombstones < ENTITIES as u64 / 2 {
             assert!(Instant::now() < deadline, "{:?}", shape(&storage));
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         upsert_all(&engine, 3).await;
         assert!(contents(&storage, &snapshot) == shown);
         drop(snapshot);
-        merged(&storage, ENTITIES).await;
+        merged(&storage, ENTITIES as u64).await;
         // Until the next memtable is written out, the library would keep the one that was, and the merged files.
         let deadline = Instant::now() + Duration::from_secs(60);
         while storage.data.tree.version_memtable_size_sum() > 0 || files() > 1 {

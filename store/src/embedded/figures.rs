@@ -22,7 +22,7 @@ const CACHE_SHARE_PERCENT: u64 = 7;
 const MEMTABLE_SHARE_PERCENT: u64 = 10;
 
 /// The folder whose file system the figures show, and how much of it is to stay free.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Disk {
     pub(super) folder: PathBuf,
     pub(super) reserve_bytes: u64,
@@ -32,6 +32,11 @@ impl Disk {
     fn figures(&self) -> Option<DiskFigures> {
         let free_bytes = space::free_bytes(&self.folder).ok()?;
         Some(DiskFigures { free_bytes, reserve_bytes: self.reserve_bytes })
+    }
+
+    /// How many bytes may be written before less than the reserve is free, as far as that is known.
+    pub(super) fn room_bytes(&self) -> u64 {
+        self.figures().map_or(u64::MAX, |disk| disk.free_bytes.saturating_sub(disk.reserve_bytes))
     }
 }
 

@@ -130,9 +130,8 @@ pub struct Embedded {
 /// The threads of the engine, and the channels that end them. The committer ends with its queue.
 struct Threads {
     committer: Option<JoinHandle<()>>,
-    purger: Option<(std_mpsc::Sender<()>, JoinHandle<()>)>,
-    compactor: Option<(std_mpsc::Sender<()>, JoinHandle<()>)>,
-    syncer: Option<(std_mpsc::Sender<()>, JoinHandle<()>)>,
+    /// Those that work in the background.
+    others: Vec<(std_mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Embedded {
@@ -149,18 +148,15 @@ impl Embedded {
         let shared = Arc::new(EmbeddedState::new(folder, settings, storage, recovered.catalog, recovered.properties));
         let thread_error = |error| OpenError::io("start a thread for", path, error);
 
-        let (purges, wakes) = std_mpsc::channel();
-        let purger = spawn("purger", &shared, move |shared| background::purge(shared, &wakes)).map_err(thread_error)?;
-        let (stop, stopped) = std_mpsc::channel();
-        let (compacted, reserve_bytes) = (path.to_owned(), options.min_free_bytes);
-        let run = move |shared: &EmbeddedState| compaction::compact(shared, &compacted, reserve_bytes, &stopped);
-        let compactor = Some((stop, spawn("compactor", &shared, run).map_err(thread_error)?));
-        let purger = Some((purges.clone(), purger));
-        let mut threads = Threads { committer: None, purger, compactor, syncer: None };
+        let disk = Disk { folder: path.to_owned(), reserve_bytes: options.min_free_bytes };
+        let mut threads = Threads { committer: None, others: Vec::new() };
+        let purges = threads.begin("purger", &shared, background::purge).map_err(thread_error)?;
+        let compacted = disk.clone();
+        let compact = move |shared: &EmbeddedState, stop: &_| compaction::compact(shared, &compacted, stop);
+        threads.begin("compactor", &shared, compact).map_err(thread_error)?;
         if let Durability::Interval(interval) = options.durability {
-            let (stop, stopped) = std_mpsc::channel();
-            let run = move |shared: &EmbeddedState| background::sync_at_intervals(shared, interval, &stopped);
-            threads.syncer = Some((stop, spawn("syncer", &shared, run).map_err(thread_error)?));
+            let sync = move |shared: &EmbeddedState, stop: &_| background::sync_at_intervals(shared, interval, stop);
+            threads.begin("syncer", &shared, sync).map_err(thread_error)?;
         }
         let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
         let committer = Committer {
@@ -184,7 +180,7 @@ impl Embedded {
             requests: Some(requests),
             queue_memory: Arc::new(Semaphore::new(QUEUE_MEMORY_UNITS_MAX as usize)),
             scans: Scans::new(options.concurrent_scans),
-            disk: Disk { folder: path.to_owned(), reserve_bytes: options.min_free_bytes },
+            disk,
             threads: Arc::new(Mutex::new(threads)),
         })
     }
@@ -401,6 +397,19 @@ impl Drop for Embedded {
 }
 
 impl Threads {
+    /// Begins a thread that works in the background. The sender wakes it; when it ends by itself the others go on.
+    fn begin(
+        &mut self,
+        name: &str,
+        shared: &Arc<EmbeddedState>,
+        run: impl FnOnce(&EmbeddedState, &std_mpsc::Receiver<()>) + Send + 'static,
+    ) -> io::Result<std_mpsc::Sender<()>> {
+        let (wake, woken) = std_mpsc::channel();
+        let thread = spawn(name, shared, move |shared| run(shared, &woken))?;
+        self.others.push((wake.clone(), thread));
+        Ok(wake)
+    }
+
     /// Ends the threads. The committer ends with its queue, which the caller has closed.
     fn join(&mut self) {
         let stop = |(wake, thread): (std_mpsc::Sender<()>, JoinHandle<()>)| {
@@ -410,7 +419,7 @@ impl Threads {
         };
         // The committer wakes the purger, so it ends first.
         let committer = self.committer.take().into_iter();
-        let others = [self.purger.take(), self.compactor.take(), self.syncer.take()].into_iter().flatten().map(stop);
+        let others = std::mem::take(&mut self.others).into_iter().map(stop);
         for thread in committer.chain(others) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the engine panicked");

@@ -45,11 +45,11 @@ fn open(folder: &TempDir) -> Embedded {
     Embedded::open(folder.path(), &EmbeddedOptions::default(), TestClock::at(1000)).unwrap()
 }
 
-fn table() -> TableKey {
+pub(super) fn table() -> TableKey {
     TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Entities").unwrap() }
 }
 
-fn key(number: usize) -> EntityKey {
+pub(super) fn key(number: usize) -> EntityKey {
     EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&format!("{number:06}")).unwrap() }
 }
 
@@ -113,7 +113,7 @@ async fn count(engine: &Embedded) -> Result<usize, ReadError> {
     Ok(engine.scan(&table(), scan_all(), Count(0)).await?.0.0)
 }
 
-fn scan_all() -> Scan {
+pub(super) fn scan_all() -> Scan {
     Scan {
         ranges: vec![KeyRange::all()],
         from: None,
@@ -654,21 +654,35 @@ async fn a_long_scan_gives_its_place_to_others_and_goes_on_where_it_was() {
     assert_eq!(engine.figures().tree.unwrap().scans_running, 0);
 }
 
+/// A scan that has given up the only place, and waits for its next turn unless it ends meanwhile.
+struct Paused {
+    scan: Scanned<Halting>,
+    /// How many entities it got.
+    entities: Arc<AtomicUsize>,
+    /// Another one, which has the place until `let_go` is dropped.
+    holding: Scanned<Halting>,
+    let_go: std_mpsc::Sender<()>,
+}
+
+async fn paused(engine: &Arc<Embedded>, scan: Scan) -> Paused {
+    let (sink, begun, go_on, entities) = halting();
+    let scan = spawn_scan(engine, scan, sink);
+    begun.await.unwrap();
+    let (holder, holds, let_go, _) = halting();
+    let holding = spawn_scan(engine, scan_all(), holder);
+    until_waiting(engine, 1).await;
+    drop(go_on);
+    holds.await.unwrap();
+    Paused { scan, entities, holding, let_go }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scan_that_waits_for_its_next_turn_ends_at_its_deadline() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine_of_one_place(&folder, 2000).await;
-    let (sink, begun, go_on, entities) = halting();
     let deadline = Instant::now() + Duration::from_millis(200);
-    let waiting = spawn_scan(&engine, Scan { deadline, ..scan_all() }, sink);
-    begun.await.unwrap();
-    let (holder, holds, let_go, _) = halting();
-    let holding = spawn_scan(&engine, scan_all(), holder);
-    until_waiting(&engine, 1).await;
-    drop(go_on);
-    // This one has the only place until it is let go.
-    holds.await.unwrap();
-    let ended = tokio::time::timeout(PATIENCE, waiting).await.expect("it ends without a place");
+    let Paused { scan, entities, holding, let_go } = paused(&engine, Scan { deadline, ..scan_all() }).await;
+    let ended = tokio::time::timeout(PATIENCE, scan).await.expect("it ends without a place");
     let (_, end) = ended.unwrap().unwrap();
     let examined = usize::try_from(end.examined).unwrap();
     assert!((1..=64).contains(&examined), "{examined}");
@@ -684,16 +698,9 @@ async fn a_scan_that_waits_for_its_next_turn_ends_at_its_deadline() {
 async fn a_scan_that_waits_for_its_next_turn_and_is_abandoned_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine_of_one_place(&folder, 2000).await;
-    let (sink, begun, go_on, _) = halting();
-    let abandoned = spawn_scan(&engine, scan_all(), sink);
-    begun.await.unwrap();
-    let (holder, holds, let_go, _) = halting();
-    let holding = spawn_scan(&engine, scan_all(), holder);
+    let Paused { scan, holding, let_go, .. } = paused(&engine, scan_all()).await;
     until_waiting(&engine, 1).await;
-    drop(go_on);
-    holds.await.unwrap();
-    until_waiting(&engine, 1).await;
-    abandoned.abort();
+    scan.abort();
     until_waiting(&engine, 0).await;
     drop(let_go);
     holding.await.unwrap().unwrap();
@@ -705,19 +712,12 @@ async fn a_scan_that_waits_for_its_next_turn_and_is_abandoned_leaves_nothing() {
 async fn a_scan_that_waits_for_its_next_turn_answers_closed_when_the_engine_closes() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine_of_one_place(&folder, 2000).await;
-    let (sink, begun, go_on, _) = halting();
-    let waiting = spawn_scan(&engine, scan_all(), sink);
-    begun.await.unwrap();
-    let (holder, holds, let_go, _) = halting();
-    let holding = spawn_scan(&engine, scan_all(), holder);
-    until_waiting(&engine, 1).await;
-    drop(go_on);
-    holds.await.unwrap();
+    let Paused { scan, holding, let_go, .. } = paused(&engine, scan_all()).await;
     until_waiting(&engine, 1).await;
     let closed = close_beside(&engine).await;
     drop(let_go);
     closed.await.unwrap();
-    for scan in [waiting, holding] {
+    for scan in [scan, holding] {
         assert!(matches!(scan.await.unwrap(), Err(ReadError::Fault(Fault::Closed))));
     }
 }

@@ -81,16 +81,15 @@ impl Visibility {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embedded::tests::{key, scan_all, table};
     use crate::embedded::{Embedded, EmbeddedOptions};
-    use crate::engine::{Engine, EntitySink, Intake, Scan, TableKey};
+    use crate::engine::{Engine, EntitySink, Intake};
     use fjall::AbstractTree;
     use lsm_tree::compaction::MoveDown;
     use model::clock::SystemClock;
-    use model::{AccountName, EdmValue, EntityKey, EntityView, KeyRange, KeyText, Mutation, RecordBuilder, RecordView};
-    use model::{TableName, Transaction};
+    use model::{EdmValue, EntityView, Mutation, RecordBuilder, RecordView, Transaction};
     use std::sync::atomic::AtomicBool;
     use std::sync::{Arc, mpsc};
-    use std::time::{Duration, Instant};
 
     #[test]
     fn a_snapshot_is_refused_while_it_may_show_a_part_of_a_batch() {
@@ -132,14 +131,6 @@ mod tests {
         });
     }
 
-    fn table() -> TableKey {
-        TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Entities").unwrap() }
-    }
-
-    fn key(number: u64) -> EntityKey {
-        EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&format!("{number:06}")).unwrap() }
-    }
-
     /// Sets all entities to a value.
     fn transaction(value: i32) -> Transaction {
         let upsert = |number| {
@@ -167,7 +158,7 @@ mod tests {
         }
     }
 
-    const ENTITIES: u64 = 50;
+    const ENTITIES: usize = 50;
 
     /// Whenever the library has a new list of files, a part of what is being written would be visible.
     #[tokio::test(flavor = "multi_thread")]
@@ -197,15 +188,7 @@ mod tests {
             }
         });
         for _ in 0..300 {
-            let scan = Scan {
-                ranges: vec![KeyRange::all()],
-                from: None,
-                filter: None,
-                limit: 1000,
-                byte_budget: usize::MAX,
-                deadline: Instant::now() + Duration::from_secs(60),
-            };
-            let (Values(values), _) = engine.scan(&table(), scan, Values(Vec::new())).await.unwrap();
+            let (Values(values), _) = engine.scan(&table(), scan_all(), Values(Vec::new())).await.unwrap();
             assert!(values.iter().all(|value| *value == values[0]), "{values:?}");
             let (first, last) = (engine.get(&table(), &key(0)).await, engine.get(&table(), &key(ENTITIES - 1)).await);
             let [first, last] = [first, last].map(|record| value(record.unwrap().unwrap().view().unwrap()));
