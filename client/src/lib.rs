@@ -17,6 +17,8 @@
 mod connection_string;
 mod credential;
 mod development;
+#[cfg(feature = "encryption")]
+pub mod encryption;
 mod endpoint;
 mod entities;
 mod error;
