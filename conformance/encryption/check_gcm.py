@@ -24,7 +24,7 @@ def context(name, edm_type):
 
 entity = dict(line.split(" = ", 1) for line in VECTOR.read_text(encoding="utf-8").splitlines())
 metadata = json.loads(entity["_ClientEncryptionMetadata1"])
-assert metadata["EncryptionAgent"] == {"Protocol": "1.0", "EncryptionAlgorithm": "ROWHOUSE_AES_GCM_256"}
+assert metadata["EncryptionAgent"] == {"Protocol": "1.0", "EncryptionAlgorithm": "AES_GCM_256_ROWHOUSE"}
 wrapped = metadata["WrappedContentKey"]
 assert (wrapped["KeyId"], wrapped["Algorithm"]) == ("key-aes", "A256KW")
 content_key = aes_key_unwrap(KEY_ENCRYPTION_KEY, base64.b64decode(wrapped["EncryptedKey"]))

@@ -22,7 +22,7 @@ const PROTOCOL: &str = "1.0";
 const AES_CBC_256: &str = "AES_CBC_256";
 /// Not a name that the retired libraries know. The protocol stays theirs, since Python takes an entity of another one for
 /// one that is not encrypted; all three refuse this algorithm.
-const AES_GCM_256: &str = "ROWHOUSE_AES_GCM_256";
+const AES_GCM_256: &str = "AES_GCM_256_ROWHOUSE";
 /// It must not contain `Java`, by which readers recognize the order of keys of that library.
 const LIBRARY: &str = concat!("Rust rowhouse-client ", env!("CARGO_PKG_VERSION"));
 
