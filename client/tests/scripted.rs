@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 
-use client::{Continuation, Credential, DEVELOPMENT_KEY, Endpoint, Entity, Error, Query, TableService, WriteMode};
 use model::{EdmValue, EntityKey, KeyText, RecordBuilder};
+use rowhouse_client::{
+    Continuation, Credential, DEVELOPMENT_KEY, Endpoint, Entity, Error, Query, TableService, WriteMode,
+};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
