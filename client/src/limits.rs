@@ -7,8 +7,10 @@ use std::time::Duration;
 pub const RESPONSE_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Largest body of a transaction, in bytes: 4 MiB less a margin for what proxies add (01 §5).
 pub const TRANSACTION_BODY_BYTES_MAX: usize = 4 * 1024 * 1024 - 16 * 1024;
-/// Number of attempts of an operation.
-pub const ATTEMPTS_MAX: u32 = 10;
+/// Most entities of a page (04 §5).
+pub const PAGE_ENTITIES_MAX: usize = 1000;
+/// Number of attempts of an operation, unless the policy says otherwise.
+pub const ATTEMPTS_MAX: u32 = 5;
 /// Longest pause after the first attempt; it doubles after each further attempt.
 pub const PAUSE_MIN: Duration = Duration::from_millis(200);
 /// Longest pause between attempts that the client chooses by itself.

@@ -12,6 +12,7 @@
 use crate::limits::KEY_UTF16_UNITS_MAX;
 use crate::name::utf16_units;
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 /// Separates the partition key from the row key in a primary key; keys contain no control characters.
@@ -76,6 +77,18 @@ pub enum KeyError {
     ForbiddenCharacter,
 }
 
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLong => "it is longer than 512 UTF-16 code units",
+            Self::Slash => "it contains '/' or '\\'",
+            Self::ForbiddenCharacter => "it contains '#', '?' or a control character",
+        })
+    }
+}
+
+impl std::error::Error for KeyError {}
+
 impl KeyText {
     /// Checks the rules of 01 §3, characters before length.
     pub fn new(text: &str) -> Result<Self, KeyError> {
@@ -121,6 +134,21 @@ pub struct EntityKey {
 }
 
 impl EntityKey {
+    /// The key of two texts, which are checked as [`KeyText::new`] does, the partition key first.
+    ///
+    /// ```
+    /// use model::EntityKey;
+    /// use model::key::KeyError;
+    ///
+    /// let key = EntityKey::new("Berlin", "0042")?;
+    /// assert_eq!(key.row.as_str(), "0042");
+    /// assert_eq!(EntityKey::new("a/b", "0042"), Err(KeyError::Slash));
+    /// # Ok::<(), KeyError>(())
+    /// ```
+    pub fn new(partition: &str, row: &str) -> Result<Self, KeyError> {
+        Ok(Self { partition: KeyText::new(partition)?, row: KeyText::new(row)? })
+    }
+
     /// The key bytes inside a table: encoded partition key, separator, encoded row key.
     ///
     /// Byte order is the order of entities: partition key, then row key, ordinal.

@@ -1,6 +1,7 @@
 //! An AES key in memory, which wraps by AES key wrap (RFC 3394).
 
-use super::{KeyEncryptionKey, KeyFuture, KeyWrapError, WrappedKey};
+use super::{KeyEncryptionKey, KeyWrapError, WrappedKey};
+use crate::BoxFuture;
 use aes_kw::{KeyInit, KwAes128, KwAes192, KwAes256};
 use std::fmt;
 use zeroize::Zeroizing;
@@ -92,11 +93,11 @@ impl KeyEncryptionKey for AesKey {
         &self.id
     }
 
-    fn wrap<'a>(&'a self, content_key: &'a [u8]) -> KeyFuture<'a, Result<WrappedKey, KeyWrapError>> {
+    fn wrap<'a>(&'a self, content_key: &'a [u8]) -> BoxFuture<'a, Result<WrappedKey, KeyWrapError>> {
         Box::pin(std::future::ready(self.wrap_now(content_key)))
     }
 
-    fn unwrap<'a>(&'a self, algorithm: &'a str, wrapped: &'a [u8]) -> KeyFuture<'a, Result<Vec<u8>, KeyWrapError>> {
+    fn unwrap<'a>(&'a self, algorithm: &'a str, wrapped: &'a [u8]) -> BoxFuture<'a, Result<Vec<u8>, KeyWrapError>> {
         Box::pin(std::future::ready(self.unwrap_now(algorithm, wrapped)))
     }
 }

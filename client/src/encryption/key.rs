@@ -1,17 +1,8 @@
 //! What wraps content keys: the trait for keys in memory and in vaults.
 
+use crate::BoxFuture;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-
-/// A future of a key or of a resolver of keys.
-///
-/// ```
-/// use rowhouse_client::encryption::KeyFuture;
-///
-/// let future: KeyFuture<'_, u8> = Box::pin(async { 1 });
-/// ```
-pub type KeyFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A key-encryption key: it wraps the content keys of entities, in memory or in a vault.
 ///
@@ -19,7 +10,8 @@ pub type KeyFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// slow or counts requests is therefore better used behind a cache of what it unwrapped.
 ///
 /// ```
-/// use rowhouse_client::encryption::{KeyEncryptionKey, KeyFuture, KeyWrapError, WrappedKey};
+/// use rowhouse_client::BoxFuture;
+/// use rowhouse_client::encryption::{KeyEncryptionKey, KeyWrapError, WrappedKey};
 ///
 /// /// A key that never leaves its vault.
 /// struct VaultKey {
@@ -36,14 +28,14 @@ pub type KeyFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///         &self.id
 ///     }
 ///
-///     fn wrap<'a>(&'a self, content_key: &'a [u8]) -> KeyFuture<'a, Result<WrappedKey, KeyWrapError>> {
+///     fn wrap<'a>(&'a self, content_key: &'a [u8]) -> BoxFuture<'a, Result<WrappedKey, KeyWrapError>> {
 ///         Box::pin(async move {
 ///             let bytes = call_the_vault("wrapkey", content_key).await.map_err(KeyWrapError::other)?;
 ///             Ok(WrappedKey { algorithm: "RSA-OAEP".to_owned(), bytes })
 ///         })
 ///     }
 ///
-///     fn unwrap<'a>(&'a self, algorithm: &'a str, wrapped: &'a [u8]) -> KeyFuture<'a, Result<Vec<u8>, KeyWrapError>> {
+///     fn unwrap<'a>(&'a self, algorithm: &'a str, wrapped: &'a [u8]) -> BoxFuture<'a, Result<Vec<u8>, KeyWrapError>> {
 ///         Box::pin(async move {
 ///             match algorithm {
 ///                 "RSA-OAEP" => call_the_vault("unwrapkey", wrapped).await.map_err(KeyWrapError::other),
@@ -58,11 +50,11 @@ pub trait KeyEncryptionKey: Send + Sync {
     fn id(&self) -> &str;
 
     /// Wraps a content key.
-    fn wrap<'a>(&'a self, content_key: &'a [u8]) -> KeyFuture<'a, Result<WrappedKey, KeyWrapError>>;
+    fn wrap<'a>(&'a self, content_key: &'a [u8]) -> BoxFuture<'a, Result<WrappedKey, KeyWrapError>>;
 
     /// Unwraps a content key that was wrapped by this algorithm under this key. The algorithm and the bytes come from the
     /// service, so they can be anything.
-    fn unwrap<'a>(&'a self, algorithm: &'a str, wrapped: &'a [u8]) -> KeyFuture<'a, Result<Vec<u8>, KeyWrapError>>;
+    fn unwrap<'a>(&'a self, algorithm: &'a str, wrapped: &'a [u8]) -> BoxFuture<'a, Result<Vec<u8>, KeyWrapError>>;
 }
 
 impl<K: KeyEncryptionKey + ?Sized> KeyEncryptionKey for Arc<K> {
@@ -70,11 +62,11 @@ impl<K: KeyEncryptionKey + ?Sized> KeyEncryptionKey for Arc<K> {
         (**self).id()
     }
 
-    fn wrap<'a>(&'a self, content_key: &'a [u8]) -> KeyFuture<'a, Result<WrappedKey, KeyWrapError>> {
+    fn wrap<'a>(&'a self, content_key: &'a [u8]) -> BoxFuture<'a, Result<WrappedKey, KeyWrapError>> {
         (**self).wrap(content_key)
     }
 
-    fn unwrap<'a>(&'a self, algorithm: &'a str, wrapped: &'a [u8]) -> KeyFuture<'a, Result<Vec<u8>, KeyWrapError>> {
+    fn unwrap<'a>(&'a self, algorithm: &'a str, wrapped: &'a [u8]) -> BoxFuture<'a, Result<Vec<u8>, KeyWrapError>> {
         (**self).unwrap(algorithm, wrapped)
     }
 }

@@ -15,6 +15,7 @@
 //! This module must not know tables, requests or connections.
 
 mod aes_key;
+mod bag;
 mod cbc;
 mod content_key;
 mod error;
@@ -31,7 +32,8 @@ mod tests;
 
 pub use aes_key::AesKey;
 pub use error::EncryptionError;
-pub use key::{KeyEncryptionKey, KeyFuture, KeyWrapError, WrappedKey};
-pub use policy::{EncryptionMode, EncryptionPolicy, METADATA_PROPERTIES};
+pub use key::{KeyEncryptionKey, KeyWrapError, WrappedKey};
+pub(crate) use policy::METADATA_NAMES;
+pub use policy::{EncryptionMode, EncryptionPolicy};
 pub use resolver::{KeyResolver, KeyRing};
 pub use rsa_key::RsaKey;

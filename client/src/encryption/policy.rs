@@ -162,23 +162,21 @@ impl EncryptionPolicy {
 }
 
 /// The names of the two properties that an encrypted entity has beside its own. A projection has to select them.
-#[doc(hidden)]
-pub const METADATA_PROPERTIES: [&str; 2] = [KEY_DETAILS, PROPERTY_DETAILS];
+pub(crate) const METADATA_NAMES: &[&str] = &[KEY_DETAILS, PROPERTY_DETAILS];
 
-#[doc(hidden)]
 impl EncryptionPolicy {
     /// The properties to write: encrypted, with the metadata. `marked` are the names that the entity type marks.
-    pub async fn encrypt(
+    pub(super) async fn encrypt(
         &self,
         key: &EntityKey,
         properties: &RecordBuilder,
         marked: &[&str],
     ) -> Result<RecordBuilder, EncryptionError> {
         let wrapping = self.key.as_deref().ok_or(EncryptionError::NoKey)?;
-        if let Some(property) = METADATA_PROPERTIES.into_iter().find(|name| value(properties, name).is_some()) {
+        if let Some(property) = METADATA_NAMES.iter().copied().find(|name| value(properties, name).is_some()) {
             return Err(EncryptionError::ReservedProperty { property });
         }
-        if properties.len() + METADATA_PROPERTIES.len() > CUSTOM_PROPERTIES_MAX {
+        if properties.len() + METADATA_NAMES.len() > CUSTOM_PROPERTIES_MAX {
             return Err(EncryptionError::TooManyProperties);
         }
         let content_key = ContentKey::random()?;
@@ -195,14 +193,14 @@ impl EncryptionPolicy {
     ///
     /// `marked` are the names that the entity type marks, `selected` those that the request asked for; `None` if it asked for
     /// all properties.
-    pub async fn decrypt(
+    pub(super) async fn decrypt(
         &self,
         key: &EntityKey,
         properties: RecordBuilder,
         marked: &[&str],
         selected: Option<&[&str]>,
     ) -> Result<RecordBuilder, EncryptionError> {
-        let metadata = match METADATA_PROPERTIES.map(|name| value(&properties, name)) {
+        let metadata = match [KEY_DETAILS, PROPERTY_DETAILS].map(|name| value(&properties, name)) {
             [None, None] if self.is_required => return Err(EncryptionError::NotEncrypted { property: None }),
             [None, None] => return Ok(properties),
             [Some(EdmValue::String(text)), Some(EdmValue::Binary(_))] => Metadata::parse(text)?,
@@ -236,13 +234,6 @@ impl EncryptionPolicy {
         Ok(decrypted)
     }
 
-    /// Refuses to merge: the properties that a merge keeps are encrypted under another content key.
-    pub fn refuse_merge(&self) -> Result<(), EncryptionError> {
-        Err(EncryptionError::MergeRefused)
-    }
-}
-
-impl EncryptionPolicy {
     /// Encrypts under a content key that is wrapped already.
     pub(super) fn encrypt_under(
         &self,

@@ -1,6 +1,7 @@
 //! Finds the key that an entity names, so that keys can be rotated.
 
-use super::{KeyEncryptionKey, KeyFuture, KeyWrapError};
+use super::{KeyEncryptionKey, KeyWrapError};
+use crate::BoxFuture;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +9,15 @@ use std::sync::Arc;
 /// Finds key-encryption keys by their ids, for reading what was written under several of them.
 ///
 /// ```
-/// use rowhouse_client::encryption::{AesKey, KeyEncryptionKey, KeyFuture, KeyResolver, KeyWrapError};
+/// use rowhouse_client::BoxFuture;
+/// use rowhouse_client::encryption::{AesKey, KeyEncryptionKey, KeyResolver, KeyWrapError};
 /// use std::sync::Arc;
 ///
 /// /// Reads keys from the files of a folder.
 /// struct Folder(std::path::PathBuf);
 ///
 /// impl KeyResolver for Folder {
-///     fn resolve<'a>(&'a self, key_id: &'a str) -> KeyFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
+///     fn resolve<'a>(&'a self, key_id: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
 ///         Box::pin(async move {
 ///             // The id comes from the service, so it must not lead out of the folder.
 ///             if !key_id.chars().all(char::is_alphanumeric) {
@@ -31,14 +33,14 @@ use std::sync::Arc;
 pub trait KeyResolver: Send + Sync {
     /// The key of this id; `None` if there is none. The id comes from the service, so it can be anything up to 2 KiB.
     fn resolve<'a>(&'a self, key_id: &'a str)
-    -> KeyFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>>;
+    -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>>;
 }
 
 impl<R: KeyResolver + ?Sized> KeyResolver for Arc<R> {
     fn resolve<'a>(
         &'a self,
         key_id: &'a str,
-    ) -> KeyFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
         (**self).resolve(key_id)
     }
 }
@@ -90,7 +92,7 @@ impl KeyResolver for KeyRing {
     fn resolve<'a>(
         &'a self,
         key_id: &'a str,
-    ) -> KeyFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
         Box::pin(std::future::ready(Ok(self.keys.get(key_id).cloned())))
     }
 }

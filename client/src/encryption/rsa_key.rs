@@ -1,7 +1,8 @@
 //! An RSA key in memory, which wraps by RSA-OAEP.
 
 use super::limits::{RSA_BITS_MAX, RSA_BITS_MIN};
-use super::{KeyEncryptionKey, KeyFuture, KeyWrapError, WrappedKey};
+use super::{KeyEncryptionKey, KeyWrapError, WrappedKey};
+use crate::BoxFuture;
 use rsa::pkcs1::{DecodeRsaPrivateKey, DecodeRsaPublicKey};
 use rsa::pkcs8::{DecodePrivateKey, DecodePublicKey};
 use rsa::rand_core::OsRng;
@@ -112,11 +113,11 @@ impl KeyEncryptionKey for RsaKey {
         &self.id
     }
 
-    fn wrap<'a>(&'a self, content_key: &'a [u8]) -> KeyFuture<'a, Result<WrappedKey, KeyWrapError>> {
+    fn wrap<'a>(&'a self, content_key: &'a [u8]) -> BoxFuture<'a, Result<WrappedKey, KeyWrapError>> {
         Box::pin(async move { self.wrap_now(content_key) })
     }
 
-    fn unwrap<'a>(&'a self, algorithm: &'a str, wrapped: &'a [u8]) -> KeyFuture<'a, Result<Vec<u8>, KeyWrapError>> {
+    fn unwrap<'a>(&'a self, algorithm: &'a str, wrapped: &'a [u8]) -> BoxFuture<'a, Result<Vec<u8>, KeyWrapError>> {
         Box::pin(async move { self.unwrap_now(algorithm, wrapped) })
     }
 }

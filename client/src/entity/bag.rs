@@ -1,0 +1,196 @@
+//! Entities without a type.
+//!
+//! This module must not know entity types.
+
+use super::error::{EntityError, KeyName};
+use super::etag::ETag;
+use super::key::Plain;
+use super::properties::{self, Properties};
+use super::value::{PropertyField, SetValue};
+use super::{Entity, derive_support};
+use crate::filter::{KeyProperty, Property};
+use model::{DateTime, EntityKey, KeyText};
+
+/// An entity without a type: its key and its properties by name. Every typed entity is encoded to one and decoded from one.
+///
+/// ```
+/// use rowhouse_client::entity::PropertyBag;
+///
+/// let mut bag = PropertyBag::new("Berlin", "0042")?.with("Name", "Ada".to_owned())?.with("Visits", 5_i64)?;
+/// bag.set("Visits", bag.get::<i64>("Visits")? + 1)?;
+/// assert_eq!(bag.get::<i64>("Visits")?, 6);
+/// assert_eq!(bag.get::<Option<bool>>("IsActive")?, None);
+/// # Ok::<(), rowhouse_client::entity::EntityError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct PropertyBag {
+    /// The partition key and the row key.
+    pub key: EntityKey,
+    /// The custom properties.
+    pub properties: Properties,
+    /// The instant of the last write, if known. It is not sent, because the service sets it.
+    pub timestamp: Option<DateTime>,
+    /// The `ETag`, if known. It is not sent, except where an operation takes it as its condition.
+    pub etag: Option<ETag>,
+}
+
+impl PropertyBag {
+    /// An entity that has only a key. Fails if a text cannot be a key.
+    ///
+    /// ```
+    /// use rowhouse_client::entity::{EntityError, PropertyBag};
+    ///
+    /// assert_eq!(PropertyBag::new("Berlin", "0042")?.key.partition.as_str(), "Berlin");
+    /// assert!(matches!(PropertyBag::new("Berlin", "a/b"), Err(EntityError::Key { .. })));
+    /// # Ok::<(), EntityError>(())
+    /// ```
+    pub fn new(partition_key: &str, row_key: &str) -> Result<Self, EntityError> {
+        let text =
+            |key, text| KeyText::new(text).map_err(|error| EntityError::Key { key, text: Box::from(text), error });
+        Ok(Self::of(EntityKey {
+            partition: text(KeyName::Partition, partition_key)?,
+            row: text(KeyName::Row, row_key)?,
+        }))
+    }
+
+    /// An entity that has only this key.
+    ///
+    /// ```
+    /// use rowhouse_client::entity::{EntityKey, PropertyBag};
+    ///
+    /// let key = EntityKey::new("Berlin", "0042")?;
+    /// assert!(PropertyBag::of(key).properties.is_empty());
+    /// # Ok::<(), rowhouse_client::entity::KeyError>(())
+    /// ```
+    pub fn of(key: EntityKey) -> Self {
+        Self { key, properties: Properties::default(), timestamp: None, etag: None }
+    }
+
+    /// An entity of a key and properties, for example those of another entity.
+    ///
+    /// ```
+    /// use rowhouse_client::entity::{EntityKey, PropertyBag};
+    ///
+    /// let bag = PropertyBag::new("Berlin", "0042")?.with("Name", "Ada")?;
+    /// let copy = PropertyBag::of_properties(EntityKey::new("Turin", "0042")?, bag.properties);
+    /// assert_eq!(copy.get::<String>("Name")?, "Ada");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of_properties(key: EntityKey, properties: impl Into<Properties>) -> Self {
+        Self { properties: properties.into(), ..Self::of(key) }
+    }
+
+    /// The entity with a property added or changed. Fails as [`Properties::set`] does.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::PropertyBag;
+    /// let bag = PropertyBag::new("Berlin", "0042")?.with("IsActive", true)?;
+    /// assert!(bag.get::<bool>("IsActive")?);
+    /// # Ok::<(), rowhouse_client::entity::EntityError>(())
+    /// ```
+    pub fn with<T: SetValue>(mut self, name: &str, value: T) -> Result<Self, EntityError> {
+        self.set(name, value)?;
+        Ok(self)
+    }
+
+    /// Reads a property as a Rust type; an `Option` of it if the property may be missing.
+    ///
+    /// Fails if the property is missing or of another type.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::PropertyBag;
+    /// let bag = PropertyBag::new("Berlin", "0042")?.with("Visits", 5)?;
+    /// assert_eq!(bag.get::<i32>("Visits")?, 5);
+    /// assert_eq!(bag.get::<i64>("Visits")?, 5);
+    /// assert!(bag.get::<String>("Visits").is_err());
+    /// # Ok::<(), rowhouse_client::entity::EntityError>(())
+    /// ```
+    pub fn get<T: PropertyField>(&self, name: &str) -> Result<T, EntityError> {
+        properties::read(&self.properties, name)
+    }
+
+    /// Sets a property; `None` removes it. Fails as [`Properties::set`] does.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::PropertyBag;
+    /// let mut bag = PropertyBag::new("Berlin", "0042")?;
+    /// bag.set("Score", 1.5)?;
+    /// assert_eq!(bag.get::<f64>("Score")?, 1.5);
+    /// # Ok::<(), rowhouse_client::entity::EntityError>(())
+    /// ```
+    #[expect(clippy::needless_pass_by_value, reason = "a literal is set without a reference before it")]
+    pub fn set<T: SetValue>(&mut self, name: &str, value: T) -> Result<(), EntityError> {
+        self.properties.set(name, &value)
+    }
+
+    /// Removes a property, and returns whether there was one.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::PropertyBag;
+    /// let mut bag = PropertyBag::new("Berlin", "0042")?.with("Score", 1.5)?;
+    /// assert!(bag.remove("Score"));
+    /// # Ok::<(), rowhouse_client::entity::EntityError>(())
+    /// ```
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.properties.remove(name)
+    }
+}
+
+/// The properties of entities without a type, for filters and projections: the system properties are fields, and
+/// [`property`](Self::property) is any other one.
+///
+/// ```
+/// use rowhouse_client::entity::{Entity, PropertyBag};
+///
+/// let p = PropertyBag::PROPERTIES;
+/// let filter = p.partition_key.eq("Berlin") & p.property::<i64>("Visits").gt(5);
+/// assert_eq!(filter.to_string(), "PartitionKey eq 'Berlin' and Visits gt 5L");
+/// ```
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct BagProperties {
+    /// The partition key.
+    pub partition_key: KeyProperty<PropertyBag, String, Plain>,
+    /// The row key.
+    pub row_key: KeyProperty<PropertyBag, String, Plain>,
+    /// The instant of the last write.
+    pub timestamp: Property<PropertyBag, DateTime>,
+}
+
+impl BagProperties {
+    /// A custom property by its name and its type. A query with a text that is not such a name fails before it is sent.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let name = format!("Visits{}", 2026);
+    /// let filter = PropertyBag::PROPERTIES.property::<i32>(name).le(3);
+    /// assert_eq!(filter.to_string(), "Visits2026 le 3");
+    /// ```
+    pub fn property<T: PropertyField>(&self, name: impl Into<String>) -> Property<PropertyBag, T, String> {
+        Property::named(name.into(), |bag, name| bag.get(name))
+    }
+}
+
+impl Entity for PropertyBag {
+    type Properties = BagProperties;
+
+    const PROPERTIES: BagProperties = BagProperties {
+        partition_key: KeyProperty::new(KeyName::Partition),
+        row_key: KeyProperty::new(KeyName::Row),
+        timestamp: derive_support::timestamp(),
+    };
+
+    const SELECT: Option<&'static [&'static str]> = None;
+
+    fn key(&self) -> Result<EntityKey, EntityError> {
+        Ok(self.key.clone())
+    }
+
+    fn to_bag(&self) -> Result<PropertyBag, EntityError> {
+        Ok(self.clone())
+    }
+
+    fn from_bag(bag: PropertyBag) -> Result<Self, EntityError> {
+        Ok(bag)
+    }
+}

@@ -1,0 +1,391 @@
+//! Which Rust types are parts of keys, and in which formats.
+//!
+//! Invariant: what a format writes it reads as the same value, and it reads nothing else.
+//!
+//! This module must not know which parts a key has.
+
+use super::error::ValueError;
+use model::{DateTime, Guid};
+use std::fmt::Write;
+
+/// A Rust type whose values are keys or parts of keys: `String`, integers, [`Guid`], [`DateTime`], and the other types of
+/// instants and identifiers that are [values of properties](super::PropertyValue).
+///
+/// The plain texts: a string is written as it is, an integer in decimal digits, a Guid hyphenated in lower case, an instant as
+/// `2026-01-02T03:04:05.0000000Z`, always with seven digits of the fraction so that the texts order as the instants do.
+///
+/// A program's own type implements it by way of one of these:
+///
+/// ```
+/// use rowhouse_client::entity::{KeyValue, ValueError};
+///
+/// struct CustomerNumber(u32);
+///
+/// impl KeyValue for CustomerNumber {
+///     fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
+///         self.0.write_key(out)
+///     }
+///
+///     fn read_key(text: &str) -> Result<Self, ValueError> {
+///         u32::read_key(text).map(Self)
+///     }
+/// }
+///
+/// let mut text = String::new();
+/// CustomerNumber(42).write_key(&mut text)?;
+/// assert_eq!(text, "42");
+/// # Ok::<(), ValueError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a part of a key",
+    note = "types of keys are String, integers, Guid, DateTime, SystemTime and those of the crate's features",
+    note = "implement `KeyValue` for `{Self}`"
+)]
+pub trait KeyValue: Sized {
+    /// Appends the text. Fails if the value has none.
+    fn write_key(&self, out: &mut String) -> Result<(), ValueError>;
+
+    /// Reads the text. Fails if it is not one that [`write_key`](Self::write_key) writes.
+    fn read_key(text: &str) -> Result<Self, ValueError>;
+}
+
+/// A type of key parts whose plain texts order as the values do, so that filters can compare them by order: strings, Guids
+/// and instants. Integers are compared by order in the formats [`Padded`] and [`Inverted`] only, because the text `10` sorts
+/// before the text `9`.
+///
+/// ```
+/// use rowhouse_client::entity::{KeyValue, TextOrderedKeyValue, ValueError};
+///
+/// struct Country(String);
+///
+/// impl KeyValue for Country {
+///     fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
+///         self.0.write_key(out)
+///     }
+///
+///     fn read_key(text: &str) -> Result<Self, ValueError> {
+///         String::read_key(text).map(Self)
+///     }
+/// }
+///
+/// impl TextOrderedKeyValue for Country {}
+/// # let mut text = String::new();
+/// # Country("DE".to_owned()).write_key(&mut text)?;
+/// # assert_eq!(Country::read_key(&text)?.0, "DE");
+/// # Ok::<(), ValueError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "plain key texts of `{Self}` do not sort as its values do",
+    note = "give the key field `padded = N` or `inverted`, or compare it with `eq` and `ne` only"
+)]
+pub trait TextOrderedKeyValue: KeyValue {}
+
+/// A type of key parts that are numbers: integers, and instants as ticks of 100 ns since the year 1. They can be padded
+/// with zeros, and inverted.
+///
+/// ```
+/// use rowhouse_client::entity::{DateTime, KeyNumber};
+///
+/// assert_eq!(7_i32.to_number(), Ok(7));
+/// assert!((-7_i32).to_number().is_err());
+/// assert_eq!(DateTime::MAX.to_number(), Ok(DateTime::MAX.ticks() as u64 + 504_911_232_000_000_000));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be padded or inverted in a key",
+    note = "the formats `padded` and `inverted` are for integers and instants"
+)]
+pub trait KeyNumber: KeyValue {
+    /// The greatest number, from which [`Inverted`] subtracts. Its digits are the width of the inverted text.
+    const MAX: u64;
+
+    /// The number. Fails if it is negative.
+    fn to_number(&self) -> Result<u64, ValueError>;
+
+    /// The value of a number. Fails if it is too large.
+    fn from_number(number: u64) -> Result<Self, ValueError>;
+}
+
+/// How a value is written as a part of a key: [`Plain`], [`Padded`] or [`Inverted`].
+///
+/// ```
+/// use rowhouse_client::entity::{Inverted, KeyFormat, Padded, Plain};
+///
+/// let mut text = String::new();
+/// <Plain as KeyFormat<u32>>::write(&42, &mut text)?;
+/// <Padded<4> as KeyFormat<u32>>::write(&42, &mut text)?;
+/// <Inverted as KeyFormat<u32>>::write(&42, &mut text)?;
+/// assert_eq!(text, "4200424294967253");
+/// # Ok::<(), rowhouse_client::entity::ValueError>(())
+/// ```
+pub trait KeyFormat<T> {
+    /// The width of every text, in ASCII characters; `None` if texts have different widths.
+    const WIDTH: Option<usize>;
+
+    /// Appends the text. Fails if the value has none in this format.
+    fn write(value: &T, out: &mut String) -> Result<(), ValueError>;
+
+    /// Reads the text. Fails if it is not of this format.
+    fn read(text: &str) -> Result<T, ValueError>;
+}
+
+/// A format whose texts order as the values do, or exactly the other way round.
+///
+/// ```
+/// use rowhouse_client::entity::{Inverted, OrderedKeyFormat, Padded};
+///
+/// assert!(!<Padded<8> as OrderedKeyFormat<u32>>::IS_REVERSED);
+/// assert!(<Inverted as OrderedKeyFormat<u32>>::IS_REVERSED);
+/// ```
+pub trait OrderedKeyFormat<T>: KeyFormat<T> {
+    /// Whether the text of the greater value sorts first.
+    const IS_REVERSED: bool;
+}
+
+/// The format of a value as it is, see [`KeyValue`].
+///
+/// ```
+/// # use rowhouse_client::entity::{KeyFormat, Plain};
+/// assert_eq!(<Plain as KeyFormat<i64>>::read("-5"), Ok(-5));
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Plain;
+
+/// The format of a number with leading zeros: exactly this many digits, so that the texts order as the numbers do.
+/// A number that is negative or has more digits is an error.
+///
+/// ```
+/// # use rowhouse_client::entity::{KeyFormat, Padded};
+/// assert_eq!(<Padded<4> as KeyFormat<u32>>::read("0042"), Ok(42));
+/// assert!(<Padded<4> as KeyFormat<u32>>::write(&12_345, &mut String::new()).is_err());
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Padded<const DIGITS: usize>;
+
+/// The format of a number subtracted from the greatest one of its type, in as many digits as that has: the greatest number,
+/// or the latest instant, sorts first. A negative number is an error.
+///
+/// An instant is written as .NET programs write `DateTime.MaxValue.Ticks - instant.Ticks` with the format `D19`, which is the
+/// usual key of the log tail pattern.
+///
+/// ```
+/// # use rowhouse_client::entity::{DateTime, Inverted, KeyFormat};
+/// let mut text = String::new();
+/// <Inverted as KeyFormat<DateTime>>::write(&DateTime::parse("2026-01-02T03:04:05Z").unwrap(), &mut text)?;
+/// assert_eq!(text, "2516363637549999999");
+/// # Ok::<(), rowhouse_client::entity::ValueError>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Inverted;
+
+impl<T: KeyValue> KeyFormat<T> for Plain {
+    const WIDTH: Option<usize> = None;
+
+    fn write(value: &T, out: &mut String) -> Result<(), ValueError> {
+        value.write_key(out)
+    }
+
+    fn read(text: &str) -> Result<T, ValueError> {
+        T::read_key(text)
+    }
+}
+
+impl<T: TextOrderedKeyValue> OrderedKeyFormat<T> for Plain {
+    const IS_REVERSED: bool = false;
+}
+
+impl<T: KeyNumber, const DIGITS: usize> KeyFormat<T> for Padded<DIGITS> {
+    const WIDTH: Option<usize> = Some(DIGITS);
+
+    fn write(value: &T, out: &mut String) -> Result<(), ValueError> {
+        let number = value.to_number()?;
+        if digits(number) > DIGITS {
+            return Err(ValueError::invalid(format!("{number} has more than {DIGITS} digits")));
+        }
+        push_digits(out, number, DIGITS);
+        Ok(())
+    }
+
+    fn read(text: &str) -> Result<T, ValueError> {
+        T::from_number(read_digits(text, DIGITS)?)
+    }
+}
+
+impl<T: KeyNumber, const DIGITS: usize> OrderedKeyFormat<T> for Padded<DIGITS> {
+    const IS_REVERSED: bool = false;
+}
+
+impl<T: KeyNumber> KeyFormat<T> for Inverted {
+    const WIDTH: Option<usize> = Some(digits(T::MAX));
+
+    fn write(value: &T, out: &mut String) -> Result<(), ValueError> {
+        let number = value.to_number()?;
+        let inverted = T::MAX.checked_sub(number);
+        push_digits(out, inverted.ok_or_else(|| above(number, T::MAX))?, digits(T::MAX));
+        Ok(())
+    }
+
+    fn read(text: &str) -> Result<T, ValueError> {
+        let inverted = read_digits(text, digits(T::MAX))?;
+        T::from_number(T::MAX.checked_sub(inverted).ok_or_else(|| above(inverted, T::MAX))?)
+    }
+}
+
+impl<T: KeyNumber> OrderedKeyFormat<T> for Inverted {
+    const IS_REVERSED: bool = true;
+}
+
+fn above(number: u64, max: u64) -> ValueError {
+    ValueError::invalid(format!("{number} is more than {max}"))
+}
+
+/// The number of decimal digits.
+const fn digits(number: u64) -> usize {
+    match number.checked_ilog10() {
+        Some(logarithm) => logarithm as usize + 1,
+        None => 1,
+    }
+}
+
+fn push_digits(out: &mut String, number: u64, width: usize) {
+    write!(out, "{number:0width$}").expect("a String takes everything that is written to it");
+}
+
+fn read_digits(text: &str, width: usize) -> Result<u64, ValueError> {
+    let number = text.parse().ok().filter(|_| text.len() == width && text.bytes().all(|byte| byte.is_ascii_digit()));
+    number.ok_or_else(|| ValueError::invalid(format!("'{text}' is not a number of {width} digits")))
+}
+
+impl KeyValue for String {
+    fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
+        out.push_str(self);
+        Ok(())
+    }
+
+    fn read_key(text: &str) -> Result<Self, ValueError> {
+        Ok(text.to_owned())
+    }
+}
+
+impl TextOrderedKeyValue for String {}
+
+macro_rules! integers {
+    ($($rust:ty),*) => {
+        $(impl KeyValue for $rust {
+            fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
+                write!(out, "{self}").expect("a String takes everything that is written to it");
+                Ok(())
+            }
+
+            fn read_key(text: &str) -> Result<Self, ValueError> {
+                let number: Option<Self> = text.parse().ok();
+                // A sign or zeros that are not written are not read.
+                let number = number.filter(|number| number.to_string() == text);
+                number.ok_or_else(|| ValueError::invalid(format!("'{text}' is not a number of the type {}", stringify!($rust))))
+            }
+        }
+
+        impl KeyNumber for $rust {
+            #[expect(clippy::allow_attributes, reason = "one macro for signed and unsigned types")]
+            #[allow(clippy::cast_lossless, clippy::cast_sign_loss, reason = "the greatest value is not negative")]
+            const MAX: u64 = <$rust>::MAX as u64;
+
+            fn to_number(&self) -> Result<u64, ValueError> {
+                u64::try_from(*self).map_err(|_| ValueError::invalid(format!("{self} is negative")))
+            }
+
+            fn from_number(number: u64) -> Result<Self, ValueError> {
+                Self::try_from(number).map_err(|_| above(number, <Self as KeyNumber>::MAX))
+            }
+        })*
+    };
+}
+
+integers!(u8, u16, u32, u64, i8, i16, i32, i64);
+
+impl KeyValue for Guid {
+    fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
+        write!(out, "{self}").expect("a String takes everything that is written to it");
+        Ok(())
+    }
+
+    fn read_key(text: &str) -> Result<Self, ValueError> {
+        let guid = Self::parse(text).filter(|_| !text.bytes().any(|byte| byte.is_ascii_uppercase()));
+        guid.ok_or_else(|| ValueError::invalid(format!("'{text}' is not a Guid in lower case")))
+    }
+}
+
+impl TextOrderedKeyValue for Guid {}
+
+impl KeyValue for DateTime {
+    fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
+        let mut text = Vec::new();
+        self.write_seven_digits_to(&mut text);
+        out.push_str(&String::from_utf8_lossy(&text));
+        Ok(())
+    }
+
+    fn read_key(text: &str) -> Result<Self, ValueError> {
+        let mut written = String::new();
+        let instant = Self::parse(text).ok().filter(|instant| instant.write_key(&mut written).is_ok());
+        instant
+            .filter(|_| written == text)
+            .ok_or_else(|| ValueError::invalid(format!("'{text}' is not an instant with seven digits of its fraction")))
+    }
+}
+
+impl TextOrderedKeyValue for DateTime {}
+
+/// Ticks of 100 ns from the year 1 to 1601.
+const TICKS_TO_1601: u64 = 504_911_232_000_000_000;
+
+impl KeyNumber for DateTime {
+    /// 9999-12-31T23:59:59.9999999Z, in ticks of 100 ns since the year 1.
+    const MAX: u64 = 3_155_378_975_999_999_999;
+
+    fn to_number(&self) -> Result<u64, ValueError> {
+        // Ticks are not negative.
+        Ok(self.ticks().unsigned_abs() + TICKS_TO_1601)
+    }
+
+    fn from_number(number: u64) -> Result<Self, ValueError> {
+        let ticks = number.checked_sub(TICKS_TO_1601).and_then(|ticks| i64::try_from(ticks).ok());
+        let instant = ticks.and_then(Self::from_ticks);
+        instant.ok_or(ValueError::invalid("the instant lies outside the years 1601 to 9999"))
+    }
+}
+
+/// What stands for a value of a key part in a filter or in the `key_of` of a type: the value, a reference to it, or a `&str`
+/// for a `String`.
+///
+/// ```
+/// use rowhouse_client::entity::{KeyOperand, Padded, Plain};
+///
+/// let mut text = String::new();
+/// KeyOperand::<String>::write_as::<Plain>(&"Berlin", &mut text)?;
+/// KeyOperand::<u32>::write_as::<Padded<4>>(&42, &mut text)?;
+/// assert_eq!(text, "Berlin0042");
+/// # Ok::<(), rowhouse_client::entity::ValueError>(())
+/// ```
+#[diagnostic::on_unimplemented(message = "`{Self}` is not a value of a key part of the type `{T}`")]
+pub trait KeyOperand<T> {
+    /// Appends the text in a format.
+    fn write_as<F: KeyFormat<T>>(&self, out: &mut String) -> Result<(), ValueError>;
+}
+
+impl<T: KeyValue> KeyOperand<T> for T {
+    fn write_as<F: KeyFormat<T>>(&self, out: &mut String) -> Result<(), ValueError> {
+        F::write(self, out)
+    }
+}
+
+impl<T: KeyValue> KeyOperand<T> for &T {
+    fn write_as<F: KeyFormat<T>>(&self, out: &mut String) -> Result<(), ValueError> {
+        F::write(self, out)
+    }
+}
+
+impl KeyOperand<String> for &str {
+    fn write_as<F: KeyFormat<String>>(&self, out: &mut String) -> Result<(), ValueError> {
+        F::write(&(*self).to_owned(), out)
+    }
+}

@@ -1,0 +1,77 @@
+//! Entity types, and entities without a type.
+//!
+//! An entity type is a struct or an enum with `#[derive(Entity)]`. It is encoded to a [`PropertyBag`], which is also
+//! what programs use that have no type for an entity. [`PropertyValue`] says which Rust types are values of properties,
+//! [`KeyValue`] which ones are parts of keys.
+//!
+//! Invariants:
+//!
+//! 1. The EDM type of a property follows from the Rust type, never from the value.
+//! 2. A typed entity that was read has the key that it was read with: a key in any other form than the one that would be
+//!    written is an error.
+//!
+//! This module must not know requests or responses.
+
+mod bag;
+mod error;
+mod etag;
+mod instants;
+mod key;
+mod properties;
+mod template;
+mod value;
+
+#[doc(hidden)]
+pub mod derive_support;
+
+pub use bag::{BagProperties, PropertyBag};
+pub use error::{EntityError, KeyName, ValueError};
+pub use etag::ETag;
+pub use key::{
+    Inverted, KeyFormat, KeyNumber, KeyOperand, KeyValue, OrderedKeyFormat, Padded, Plain, TextOrderedKeyValue,
+};
+pub use model::key::KeyError;
+pub use model::{DateTime, EdmType, EdmValue, EntityKey, Guid, KeyText};
+pub use properties::Properties;
+pub use value::{EncodedValue, PropertyField, PropertyValue, SetValue};
+
+pub(crate) use properties::check_name as check_property_name;
+pub(crate) use template::read_key;
+
+/// A type of entities: what the derive macro of the same name implements, and what every operation on entities takes.
+///
+/// ```
+/// use rowhouse_client::entity::{Entity, PropertyBag};
+///
+/// let bag = PropertyBag::new("Berlin", "0042")?.with("Name", "Ada".to_owned())?;
+/// assert_eq!(bag.key()?.row.as_str(), "0042");
+/// assert_eq!(PropertyBag::from_bag(bag.to_bag()?)?, bag);
+/// # Ok::<(), rowhouse_client::entity::EntityError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an entity type",
+    note = "add `#[derive(Entity)]` to `{Self}`, or use `PropertyBag` for entities without a type"
+)]
+pub trait Entity: Sized + 'static {
+    /// The properties as the filters and projections of a query name them: a struct with one field for each property.
+    type Properties: 'static;
+
+    /// The properties, to build filters and projections with.
+    const PROPERTIES: Self::Properties;
+
+    /// The names of the custom properties that the type reads, for `$select`. `None` means all of them.
+    const SELECT: Option<&'static [&'static str]>;
+
+    /// The names of the properties that are marked for encryption.
+    const ENCRYPTED: &'static [&'static str] = &[];
+
+    /// The key of this entity. Fails if a part of it cannot be written, or if its text is not a key.
+    fn key(&self) -> Result<EntityKey, EntityError>;
+
+    /// Encodes the entity. Fails as [`key`](Self::key) does, or if a value has no encoded form.
+    fn to_bag(&self) -> Result<PropertyBag, EntityError>;
+
+    /// Decodes an entity. Fails if its key has another form than that of the type, or if a property is missing or has
+    /// another type, unless the type says otherwise.
+    fn from_bag(bag: PropertyBag) -> Result<Self, EntityError>;
+}

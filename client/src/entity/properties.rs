@@ -1,0 +1,208 @@
+//! The custom properties of an entity.
+//!
+//! Invariants: names are valid and distinct, there are at most 252 of them, and no value is larger than 64 KiB. What a service
+//! sent is taken as it is.
+//!
+//! This module must not know entity types.
+
+use super::error::EntityError;
+use super::value::{PropertyField, PropertyValue, SetValue};
+use model::limits::CUSTOM_PROPERTIES_MAX;
+use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
+use model::{EdmValue, RecordBuilder};
+use std::fmt;
+
+/// Custom properties by name: what an entity has beside its keys and its Timestamp.
+///
+/// Two values are equal if they have the same properties, in any order.
+///
+/// ```
+/// use rowhouse_client::entity::{EdmValue, Properties};
+///
+/// let mut properties = Properties::default();
+/// properties.set("Name", &"Ada".to_owned())?;
+/// properties.set("Visits", &5_i64)?;
+/// assert_eq!(properties.len(), 2);
+/// assert_eq!(properties.get("Visits"), Some(EdmValue::Int64(5)));
+/// # Ok::<(), rowhouse_client::entity::EntityError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Properties(RecordBuilder);
+
+impl Properties {
+    /// The number of properties.
+    ///
+    /// ```
+    /// assert_eq!(rowhouse_client::entity::Properties::default().len(), 0);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no property.
+    ///
+    /// ```
+    /// assert!(rowhouse_client::entity::Properties::default().is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The names and values, in the order in which they were set or received.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{EdmValue, Properties};
+    /// let mut properties = Properties::default();
+    /// properties.set("B", &true)?;
+    /// properties.set("A", &1)?;
+    /// let all: Vec<_> = properties.iter().collect();
+    /// assert_eq!(all, [("B", EdmValue::Boolean(true)), ("A", EdmValue::Int32(1))]);
+    /// # Ok::<(), rowhouse_client::entity::EntityError>(())
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (&str, EdmValue<'_>)> {
+        // A builder has no damaged properties, so nothing is left out.
+        self.0.properties().filter_map(|property| {
+            let property = property.ok()?;
+            Some((property.name().ok()?, property.value().ok()?))
+        })
+    }
+
+    /// The value of a property; `None` if there is no such property.
+    ///
+    /// ```
+    /// # let properties = rowhouse_client::entity::Properties::default();
+    /// assert_eq!(properties.get("Name"), None);
+    /// ```
+    pub fn get(&self, name: &str) -> Option<EdmValue<'_>> {
+        self.iter().find_map(|(other, value)| (other == name).then_some(value))
+    }
+
+    /// Sets a property, which keeps its place if it exists; `None` removes it.
+    ///
+    /// Fails if the name is not one, if the value has no encoded form or is larger than 64 KiB, and if there would be more
+    /// than 252 properties.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{EdmValue, EntityError, Properties};
+    /// let mut properties = Properties::default();
+    /// properties.set("Level", &1)?;
+    /// properties.set("Level", &Some(2))?;
+    /// assert_eq!(properties.get("Level"), Some(EdmValue::Int32(2)));
+    /// properties.set("Level", &None::<i32>)?;
+    /// assert!(properties.is_empty());
+    /// assert!(matches!(properties.set("not a name", &1), Err(EntityError::PropertyName { .. })));
+    /// # Ok::<(), EntityError>(())
+    /// ```
+    pub fn set<T: SetValue>(&mut self, name: &str, value: &T) -> Result<(), EntityError> {
+        check_name(name)?;
+        match value.encode_value().map_err(|error| EntityError::of_value(name, error))? {
+            Some(value) => self.put(name, value.as_edm()),
+            None => {
+                self.remove(name);
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes a property, and returns whether there was one.
+    ///
+    /// ```
+    /// # let mut properties = rowhouse_client::entity::Properties::default();
+    /// properties.set("Level", &1)?;
+    /// assert!(properties.remove("Level"));
+    /// assert!(!properties.remove("Level"));
+    /// # Ok::<(), rowhouse_client::entity::EntityError>(())
+    /// ```
+    pub fn remove(&mut self, name: &str) -> bool {
+        if self.get(name).is_none() {
+            return false;
+        }
+        let mut kept = RecordBuilder::with_capacity(self.0.record_bytes());
+        self.iter().filter(|(other, _)| *other != name).for_each(|(other, value)| kept.push(other, value));
+        self.0 = kept;
+        true
+    }
+
+    /// Sets a property whose name is known to be valid.
+    pub(super) fn put(&mut self, name: &str, value: EdmValue<'_>) -> Result<(), EntityError> {
+        if self.get(name).is_none() {
+            return self.append(name, value);
+        }
+        check_size(name, value)?;
+        let mut changed = RecordBuilder::with_capacity(self.0.record_bytes());
+        for (other, old) in self.iter() {
+            changed.push(other, if other == name { value } else { old });
+        }
+        self.0 = changed;
+        Ok(())
+    }
+
+    /// Adds a property whose name is known to be valid and not there yet.
+    pub(super) fn append(&mut self, name: &str, value: EdmValue<'_>) -> Result<(), EntityError> {
+        check_size(name, value)?;
+        if self.len() >= CUSTOM_PROPERTIES_MAX {
+            return Err(EntityError::TooManyProperties);
+        }
+        self.0.push(name, value);
+        Ok(())
+    }
+
+    /// Hidden: for the parts of this workspace that write entities.
+    #[doc(hidden)]
+    pub fn as_record_builder(&self) -> &RecordBuilder {
+        &self.0
+    }
+
+    /// Hidden: for the parts of this workspace that write entities.
+    #[doc(hidden)]
+    pub fn into_record_builder(self) -> RecordBuilder {
+        self.0
+    }
+}
+
+/// Checks that a text is the name of a custom property.
+pub(crate) fn check_name(name: &str) -> Result<(), EntityError> {
+    let is_system = [PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&name);
+    if is_system || check_property_name(name).is_err() {
+        return Err(EntityError::PropertyName { property: Box::from(name) });
+    }
+    Ok(())
+}
+
+fn check_size(name: &str, value: EdmValue<'_>) -> Result<(), EntityError> {
+    if value.is_too_large() { Err(EntityError::TooLarge { property: Box::from(name) }) } else { Ok(()) }
+}
+
+#[doc(hidden)]
+impl From<RecordBuilder> for Properties {
+    fn from(properties: RecordBuilder) -> Self {
+        Self(properties)
+    }
+}
+
+impl PartialEq for Properties {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().all(|(name, value)| other.get(name) == Some(value))
+    }
+}
+
+impl fmt::Debug for Properties {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Reads a property as a field of a type.
+pub(super) fn read<T: PropertyField>(properties: &Properties, name: &str) -> Result<T, EntityError> {
+    decode(name, properties.get(name))
+}
+
+/// Decodes a property as a field of a type; `None` is a missing one.
+pub(super) fn decode<T: PropertyField>(name: &str, value: Option<EdmValue<'_>>) -> Result<T, EntityError> {
+    match value {
+        Some(value) => T::decode(value).map_err(|error| EntityError::of_value(name, error)),
+        None => {
+            T::missing().ok_or_else(|| EntityError::Missing { property: Box::from(name), expected: T::Value::EDM_TYPE })
+        }
+    }
+}

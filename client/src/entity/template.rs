@@ -1,0 +1,149 @@
+//! Keys that are made of parts: writing them, and taking them apart.
+//!
+//! A key is a sequence of texts that are fixed and of runs of parts between them. At most one part of a run has a variable
+//! width, which the derive macro checks; it takes what the others leave.
+//!
+//! Invariant: what was written is read as the same parts, and a text in any other form is an error.
+//!
+//! This module must not know the types of the parts.
+
+use super::error::{EntityError, KeyName, ValueError};
+use super::key::{KeyFormat, KeyOperand};
+use model::EntityKey;
+use std::borrow::Cow;
+
+/// Writes one key.
+#[derive(Debug)]
+pub struct KeyWriter {
+    key: KeyName,
+    text: String,
+    /// Where the run of parts that is being written begins.
+    run_at: usize,
+    /// The part of the run whose width varies.
+    variable: Option<&'static str>,
+}
+
+impl KeyWriter {
+    /// Begins the text of a key.
+    pub fn new(key: KeyName) -> Self {
+        Self { key, text: String::new(), run_at: 0, variable: None }
+    }
+
+    /// Appends a part.
+    pub fn part<T, F: KeyFormat<T>>(
+        &mut self,
+        field: &'static str,
+        value: &impl KeyOperand<T>,
+    ) -> Result<(), EntityError> {
+        let start = self.text.len();
+        let outcome = value.write_as::<F>(&mut self.text);
+        let fail = |reason| Err(EntityError::KeyPart { key: self.key, field, reason });
+        match outcome {
+            Ok(()) => {}
+            Err(ValueError::Invalid(reason)) => return fail(reason),
+            Err(error) => return fail(error.to_string().into()),
+        }
+        match F::WIDTH {
+            Some(width) if self.text.len() - start != width => fail(format!("it is not {width} bytes wide").into()),
+            Some(_) => Ok(()),
+            None => {
+                self.variable = Some(field);
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends a fixed text. Fails if it would be found earlier when the key is read.
+    pub fn literal(&mut self, literal: &str) -> Result<(), EntityError> {
+        let run_bytes = self.text.len() - self.run_at;
+        self.text.push_str(literal);
+        let run = self.text.get(self.run_at..).unwrap_or_default();
+        if let Some(field) = self.variable.take()
+            && run.find(literal) != Some(run_bytes)
+        {
+            let reason = format!("with it, '{literal}', which ends the part, is found too early").into();
+            return Err(EntityError::KeyPart { key: self.key, field, reason });
+        }
+        self.run_at = self.text.len();
+        Ok(())
+    }
+
+    /// The text.
+    pub fn finish(self) -> String {
+        self.text
+    }
+}
+
+/// Reads one key.
+#[derive(Debug)]
+pub struct KeyReader<'a> {
+    key: KeyName,
+    text: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> KeyReader<'a> {
+    /// Begins to read a key.
+    pub fn new(key: KeyName, text: &'a str) -> Self {
+        Self { key, text, rest: text }
+    }
+
+    /// The texts of a run of parts with these widths, which ends before a fixed text, or at the end of the key.
+    pub fn run<const N: usize>(
+        &mut self,
+        widths: [Option<usize>; N],
+        literal: Option<&str>,
+    ) -> Result<[&'a str; N], EntityError> {
+        let fixed: usize = widths.iter().flatten().sum();
+        let is_variable = widths.contains(&None);
+        let run_bytes = match literal {
+            Some(literal) if is_variable => self.rest.find(literal),
+            None => Some(self.rest.len()),
+            Some(_) => Some(fixed),
+        };
+        let run_bytes = run_bytes.filter(|bytes| if is_variable { *bytes >= fixed } else { *bytes == fixed });
+        let run = run_bytes.and_then(|bytes| self.rest.split_at_checked(bytes));
+        let (mut run, after) = run.ok_or_else(|| self.form_error("a part is missing, too short or too long"))?;
+        let variable = run.len() - fixed;
+        let mut parts = [""; N];
+        for (part, width) in parts.iter_mut().zip(widths) {
+            let taken = run.split_at_checked(width.unwrap_or(variable));
+            (*part, run) =
+                taken.ok_or_else(|| self.form_error("a part of fixed width has other characters than ASCII"))?;
+        }
+        let rest = after.strip_prefix(literal.unwrap_or_default());
+        self.rest = rest.ok_or_else(|| self.form_error(format!("'{}' is missing", literal.unwrap_or_default())))?;
+        Ok(parts)
+    }
+
+    /// Reads a part from its text.
+    pub fn part<T, F: KeyFormat<T>>(&self, field: &'static str, text: &str) -> Result<T, EntityError> {
+        let fail = |error: ValueError| self.form_error(format!("the field '{field}': {error}"));
+        let value = F::read(text).map_err(fail)?;
+        self.check::<T, F>(field, text, &value)?;
+        Ok(value)
+    }
+
+    /// Checks that a value is written as this text. This keeps a changed entity at the key that it was read from.
+    pub fn check<T, F: KeyFormat<T>>(&self, field: &'static str, text: &str, value: &T) -> Result<(), EntityError> {
+        let mut written = String::with_capacity(text.len());
+        let outcome = F::write(value, &mut written);
+        if outcome.is_ok() && written == text {
+            return Ok(());
+        }
+        Err(self.form_error(format!("the field '{field}' would be written as '{written}', not as '{text}'")))
+    }
+
+    fn form_error(&self, reason: impl Into<Cow<'static, str>>) -> EntityError {
+        EntityError::KeyForm { key: self.key, text: Box::from(self.text), reason: reason.into() }
+    }
+}
+
+/// Reads a key that is one value.
+pub(crate) fn read_key<T, F: KeyFormat<T>>(key: &EntityKey, name: KeyName) -> Result<T, EntityError> {
+    let text = match name {
+        KeyName::Partition => &key.partition,
+        KeyName::Row => &key.row,
+    };
+    KeyReader::new(name, text.as_str()).part::<T, F>("key", text.as_str())
+}

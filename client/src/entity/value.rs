@@ -1,0 +1,306 @@
+//! Which Rust types are values of properties, and how they are encoded.
+//!
+//! Invariant: all values of a Rust type have one EDM type. Reading widens where nothing is lost: Int32 is read as `i64` and
+//! as `f64`. Nothing else is converted.
+//!
+//! This module must not know entity types.
+
+use super::error::ValueError;
+use bytes::Bytes;
+use model::{DateTime, EdmType, EdmValue, Guid};
+use std::sync::Arc;
+
+/// A Rust type whose values are values of properties.
+///
+/// | Rust type | EDM type | remarks |
+/// |---|---|---|
+/// | `String`, `Box<str>`, `Arc<str>` | `Edm.String` | at most 32,768 UTF-16 code units |
+/// | `Vec<u8>`, `Bytes` | `Edm.Binary` | at most 65,536 bytes |
+/// | `bool` | `Edm.Boolean` | |
+/// | `i32` | `Edm.Int32` | |
+/// | `i64` | `Edm.Int64` | reads `Edm.Int32`, too |
+/// | `f64` | `Edm.Double` | reads `Edm.Int32`, too |
+/// | [`Guid`] | `Edm.Guid` | |
+/// | [`DateTime`] | `Edm.DateTime` | the only type that has exactly the range of the service |
+/// | `SystemTime` | `Edm.DateTime` | 1601 to 9999 |
+/// | `uuid::Uuid` | `Edm.Guid` | feature `uuid` |
+/// | `time::OffsetDateTime` | `Edm.DateTime` | feature `time`; 1601 to 9999, read in UTC |
+/// | `chrono::DateTime<Utc>` | `Edm.DateTime` | feature `chrono`; 1601 to 9999 |
+/// | `jiff::Timestamp` | `Edm.DateTime` | feature `jiff`; 1601 to 9999 |
+///
+/// Instants have ticks of 100 ns. What is below a tick is cut off, towards the earlier tick; an instant outside the range is
+/// an error.
+///
+/// A program's own type implements it by way of one of these:
+///
+/// ```
+/// use rowhouse_client::entity::{EdmType, EdmValue, EncodedValue, PropertyBag, PropertyValue, ValueError};
+///
+/// #[derive(Debug, Clone, Copy, PartialEq)]
+/// enum Color { Red, Blue }
+///
+/// impl PropertyValue for Color {
+///     const EDM_TYPE: EdmType = EdmType::String;
+///
+///     fn to_value(&self) -> Result<EncodedValue<'_>, ValueError> {
+///         Ok(match self { Color::Red => "red", Color::Blue => "blue" }.into())
+///     }
+///
+///     fn from_value(value: EdmValue<'_>) -> Result<Self, ValueError> {
+///         match String::from_value(value)?.as_str() {
+///             "red" => Ok(Color::Red),
+///             "blue" => Ok(Color::Blue),
+///             other => Err(ValueError::invalid(format!("'{other}' is not a color"))),
+///         }
+///     }
+/// }
+///
+/// let bag = PropertyBag::new("Berlin", "0042")?.with("Color", Color::Blue)?;
+/// assert_eq!(bag.get::<Color>("Color")?, Color::Blue);
+/// # Ok::<(), rowhouse_client::entity::EntityError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a type of property values",
+    note = "types of properties are bool, i32, i64, f64, String, Vec<u8>, Guid, DateTime, SystemTime, those of the crate's features, and `Option` of them",
+    note = "implement `PropertyValue` for `{Self}`, or mark the field with `#[entity(json)]` or `#[entity(skip)]`"
+)]
+pub trait PropertyValue: Sized {
+    /// The EDM type of all values.
+    const EDM_TYPE: EdmType;
+
+    /// Encodes a value, to one of [`EDM_TYPE`](Self::EDM_TYPE). Fails if the value has no encoded form.
+    fn to_value(&self) -> Result<EncodedValue<'_>, ValueError>;
+
+    /// Decodes a value. Fails if it has another type, or is not one of this Rust type.
+    fn from_value(value: EdmValue<'_>) -> Result<Self, ValueError>;
+}
+
+/// An encoded value: borrowed from the Rust value where it can be, else owned.
+///
+/// ```
+/// use rowhouse_client::entity::{EdmValue, EncodedValue};
+///
+/// assert_eq!(EncodedValue::from("text").as_edm(), EdmValue::String("text"));
+/// assert_eq!(EncodedValue::from(format!("{}", 1.5)).as_edm(), EdmValue::String("1.5"));
+/// assert_eq!(EncodedValue::from(vec![1, 2]).as_edm(), EdmValue::Binary(&[1, 2]));
+/// assert_eq!(EncodedValue::from(EdmValue::Int32(7)).as_edm(), EdmValue::Int32(7));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct EncodedValue<'a>(Encoded<'a>);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Encoded<'a> {
+    Borrowed(EdmValue<'a>),
+    String(String),
+    Binary(Vec<u8>),
+}
+
+impl EncodedValue<'_> {
+    /// The value.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{EdmValue, EncodedValue};
+    /// assert_eq!(EncodedValue::from(5_i64).as_edm(), EdmValue::Int64(5));
+    /// ```
+    pub fn as_edm(&self) -> EdmValue<'_> {
+        match &self.0 {
+            Encoded::Borrowed(value) => *value,
+            Encoded::String(text) => EdmValue::String(text),
+            Encoded::Binary(bytes) => EdmValue::Binary(bytes),
+        }
+    }
+}
+
+impl<'a> From<EdmValue<'a>> for EncodedValue<'a> {
+    fn from(value: EdmValue<'a>) -> Self {
+        Self(Encoded::Borrowed(value))
+    }
+}
+
+impl From<String> for EncodedValue<'_> {
+    fn from(text: String) -> Self {
+        Self(Encoded::String(text))
+    }
+}
+
+impl From<Vec<u8>> for EncodedValue<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Encoded::Binary(bytes))
+    }
+}
+
+macro_rules! encoded_from {
+    ($($rust:ty => $variant:ident),* $(,)?) => {
+        $(impl<'a> From<$rust> for EncodedValue<'a> {
+            fn from(value: $rust) -> Self {
+                EdmValue::$variant(value).into()
+            }
+        })*
+    };
+}
+
+encoded_from! {
+    &'a str => String,
+    &'a [u8] => Binary,
+    bool => Boolean,
+    DateTime => DateTime,
+    f64 => Double,
+    Guid => Guid,
+    i32 => Int32,
+    i64 => Int64,
+}
+
+/// The error of a value of a type that the Rust type does not take.
+pub(super) fn other_type<T: PropertyValue>(found: EdmValue<'_>) -> ValueError {
+    ValueError::Type { expected: T::EDM_TYPE, found: found.edm_type() }
+}
+
+macro_rules! copied_values {
+    ($($rust:ty => $variant:ident $(or $other:ident)?),* $(,)?) => {
+        $(impl PropertyValue for $rust {
+            const EDM_TYPE: EdmType = EdmType::$variant;
+
+            fn to_value(&self) -> Result<EncodedValue<'_>, ValueError> {
+                Ok(EncodedValue::from(*self))
+            }
+
+            fn from_value(value: EdmValue<'_>) -> Result<Self, ValueError> {
+                match value {
+                    EdmValue::$variant(value) => Ok(value),
+                    $(EdmValue::$other(value) => Ok(Self::from(value)),)?
+                    _ => Err(other_type::<Self>(value)),
+                }
+            }
+        })*
+    };
+}
+
+copied_values! {
+    bool => Boolean,
+    i32 => Int32,
+    i64 => Int64 or Int32,
+    f64 => Double or Int32,
+    Guid => Guid,
+    DateTime => DateTime,
+}
+
+macro_rules! borrowed_values {
+    ($($rust:ty => $variant:ident, $borrow:expr, $own:expr);* $(;)?) => {
+        $(impl PropertyValue for $rust {
+            const EDM_TYPE: EdmType = EdmType::$variant;
+
+            fn to_value(&self) -> Result<EncodedValue<'_>, ValueError> {
+                Ok(EdmValue::$variant($borrow(self)).into())
+            }
+
+            fn from_value(value: EdmValue<'_>) -> Result<Self, ValueError> {
+                match value {
+                    EdmValue::$variant(value) => Ok($own(value)),
+                    _ => Err(other_type::<Self>(value)),
+                }
+            }
+        })*
+    };
+}
+
+borrowed_values! {
+    String => String, String::as_str, str::to_owned;
+    Box<str> => String, AsRef::as_ref, Box::from;
+    Arc<str> => String, AsRef::as_ref, Arc::from;
+    Vec<u8> => Binary, Vec::as_slice, <[u8]>::to_vec;
+    Bytes => Binary, AsRef::as_ref, Bytes::copy_from_slice;
+}
+
+/// The type of a field: a [`PropertyValue`] whose property must be there, or an `Option` of one.
+///
+/// Programs implement [`PropertyValue`]; both forms of fields follow from that.
+///
+/// ```
+/// use rowhouse_client::entity::{EdmValue, PropertyField};
+///
+/// assert_eq!(<Option<i32>>::decode(EdmValue::Int32(7)), Ok(Some(7)));
+/// assert_eq!(<Option<i32>>::missing(), Some(None));
+/// assert_eq!(i32::missing(), None);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a type of property values",
+    note = "types of properties are bool, i32, i64, f64, String, Vec<u8>, Guid, DateTime, SystemTime, those of the crate's features, and `Option` of them",
+    note = "implement `PropertyValue` for `{Self}`, or mark the field with `#[entity(json)]` or `#[entity(skip)]`"
+)]
+pub trait PropertyField: Sized {
+    /// The type of the value, without the `Option`.
+    type Value: PropertyValue;
+
+    /// Encodes the field; `None` if the property is not written.
+    fn encode(&self) -> Result<Option<EncodedValue<'_>>, ValueError>;
+
+    /// Decodes a property.
+    fn decode(value: EdmValue<'_>) -> Result<Self, ValueError>;
+
+    /// The field of an entity without the property; `None` if it must be there.
+    fn missing() -> Option<Self>;
+}
+
+impl<T: PropertyValue> PropertyField for T {
+    type Value = T;
+
+    fn encode(&self) -> Result<Option<EncodedValue<'_>>, ValueError> {
+        self.to_value().map(Some)
+    }
+
+    fn decode(value: EdmValue<'_>) -> Result<Self, ValueError> {
+        T::from_value(value)
+    }
+
+    fn missing() -> Option<Self> {
+        None
+    }
+}
+
+impl<T: PropertyValue> PropertyField for Option<T> {
+    type Value = T;
+
+    fn encode(&self) -> Result<Option<EncodedValue<'_>>, ValueError> {
+        self.as_ref().map(T::to_value).transpose()
+    }
+
+    fn decode(value: EdmValue<'_>) -> Result<Self, ValueError> {
+        T::from_value(value).map(Some)
+    }
+
+    fn missing() -> Option<Self> {
+        Some(None)
+    }
+}
+
+/// What a property of an entity without a type can be set to: a field, or a text or bytes that somebody else owns.
+///
+/// ```
+/// use rowhouse_client::entity::PropertyBag;
+///
+/// let bag = PropertyBag::new("Berlin", "0042")?.with("Name", "Ada")?.with("Photo", &[0xFF, 0xD8][..])?.with("Visits", 5)?;
+/// assert_eq!(bag.get::<String>("Name")?, "Ada");
+/// # Ok::<(), rowhouse_client::entity::EntityError>(())
+/// ```
+pub trait SetValue {
+    /// Encodes the value; `None` if the property is to be removed.
+    fn encode_value(&self) -> Result<Option<EncodedValue<'_>>, ValueError>;
+}
+
+impl<T: PropertyField> SetValue for T {
+    fn encode_value(&self) -> Result<Option<EncodedValue<'_>>, ValueError> {
+        self.encode()
+    }
+}
+
+impl SetValue for &str {
+    fn encode_value(&self) -> Result<Option<EncodedValue<'_>>, ValueError> {
+        Ok(Some(EncodedValue::from(EdmValue::String(self))))
+    }
+}
+
+impl SetValue for &[u8] {
+    fn encode_value(&self) -> Result<Option<EncodedValue<'_>>, ValueError> {
+        Ok(Some(EncodedValue::from(EdmValue::Binary(self))))
+    }
+}

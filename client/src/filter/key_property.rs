@@ -1,0 +1,179 @@
+//! Keys in filters.
+//!
+//! This module must not know custom properties.
+
+use super::Filter;
+use crate::entity::{EntityError, KeyFormat, KeyName, KeyOperand, OrderedKeyFormat, Plain, ValueError};
+use model::filter::{Literal, Operator, PropertyName};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+
+/// A key of the entity type `E` in filters and projections: the text of the key, or the value of the type `T` that the key is
+/// in the format `F`.
+///
+/// A comparison means the order of the values. In the format [`Inverted`](crate::entity::Inverted), the text of the greater
+/// value sorts first, and the text of the filter has the mirrored operator.
+///
+/// ```
+/// use rowhouse_client::entity::{Entity, PropertyBag};
+///
+/// let row_key = PropertyBag::PROPERTIES.row_key;
+/// assert_eq!(row_key.in_range("a".."c").to_string(), "RowKey ge 'a' and RowKey lt 'c'");
+/// ```
+pub struct KeyProperty<E, T, F = Plain> {
+    key: KeyName,
+    #[expect(clippy::type_complexity, reason = "three types of which there is no value")]
+    types: PhantomData<fn() -> (E, T, F)>,
+}
+
+impl<E, T, F> KeyProperty<E, T, F> {
+    /// Hidden: for the derive macro.
+    #[doc(hidden)]
+    pub const fn new(key: KeyName) -> Self {
+        Self { key, types: PhantomData }
+    }
+
+    pub(super) fn key(&self) -> KeyName {
+        self.key
+    }
+
+    fn property_name(&self) -> PropertyName {
+        match self.key {
+            KeyName::Partition => PropertyName::PartitionKey,
+            KeyName::Row => PropertyName::RowKey,
+        }
+    }
+}
+
+impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
+    /// The key is equal.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.partition_key.eq("Berlin");
+    /// assert_eq!(filter.to_string(), "PartitionKey eq 'Berlin'");
+    /// ```
+    pub fn eq(&self, value: impl KeyOperand<T>) -> Filter<E> {
+        self.compare(Operator::Equal, &value)
+    }
+
+    /// The key is not equal.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.partition_key.ne("Berlin");
+    /// assert_eq!(filter.to_string(), "PartitionKey ne 'Berlin'");
+    /// ```
+    pub fn ne(&self, value: impl KeyOperand<T>) -> Filter<E> {
+        self.compare(Operator::NotEqual, &value)
+    }
+
+    fn literal(&self, value: &impl KeyOperand<T>) -> Result<Literal, EntityError> {
+        let mut text = String::new();
+        value.write_as::<F>(&mut text).map_err(|error| {
+            let reason = match error {
+                ValueError::Invalid(reason) => reason,
+                error => error.to_string().into(),
+            };
+            let property = Box::from(self.property_name().as_str());
+            EntityError::Value { property, reason }
+        })?;
+        Ok(Literal::String(text.into_boxed_str()))
+    }
+
+    fn compare(&self, operator: Operator, value: &impl KeyOperand<T>) -> Filter<E> {
+        Filter::compare(self.property_name(), operator, self.literal(value))
+    }
+}
+
+impl<E, T, F: OrderedKeyFormat<T>> KeyProperty<E, T, F> {
+    /// The key is less.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.row_key.lt("b");
+    /// assert_eq!(filter.to_string(), "RowKey lt 'b'");
+    /// ```
+    pub fn lt(&self, value: impl KeyOperand<T>) -> Filter<E> {
+        self.compare_order(Operator::LessThan, &value)
+    }
+
+    /// The key is less or equal.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.row_key.le("b");
+    /// assert_eq!(filter.to_string(), "RowKey le 'b'");
+    /// ```
+    pub fn le(&self, value: impl KeyOperand<T>) -> Filter<E> {
+        self.compare_order(Operator::LessThanOrEqual, &value)
+    }
+
+    /// The key is greater.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.row_key.gt("b");
+    /// assert_eq!(filter.to_string(), "RowKey gt 'b'");
+    /// ```
+    pub fn gt(&self, value: impl KeyOperand<T>) -> Filter<E> {
+        self.compare_order(Operator::GreaterThan, &value)
+    }
+
+    /// The key is greater or equal.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.row_key.ge("b");
+    /// assert_eq!(filter.to_string(), "RowKey ge 'b'");
+    /// ```
+    pub fn ge(&self, value: impl KeyOperand<T>) -> Filter<E> {
+        self.compare_order(Operator::GreaterThanOrEqual, &value)
+    }
+
+    /// The key lies in a range. Every entity belongs to the result of the range `..`.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.partition_key.in_range("a"..="b");
+    /// assert_eq!(filter.to_string(), "PartitionKey ge 'a' and PartitionKey le 'b'");
+    /// ```
+    pub fn in_range<O: KeyOperand<T>>(&self, range: impl RangeBounds<O>) -> Filter<E> {
+        let literal = |bound: Bound<&O>| bound.map(|value| self.literal(value));
+        let (start, end) = (literal(range.start_bound()), literal(range.end_bound()));
+        let (from, to) = if F::IS_REVERSED { (end, start) } else { (start, end) };
+        Filter::between(&self.property_name(), from, to)
+    }
+
+    fn compare_order(&self, operator: Operator, value: &impl KeyOperand<T>) -> Filter<E> {
+        self.compare(if F::IS_REVERSED { operator.mirrored() } else { operator }, value)
+    }
+}
+
+impl<E> KeyProperty<E, String, Plain> {
+    /// The key begins with a text, exactly: upper and lower case differ.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.row_key.starts_with("order_");
+    /// assert_eq!(filter.to_string(), "RowKey ge 'order_' and RowKey lt 'order`'");
+    /// ```
+    pub fn starts_with(&self, prefix: impl AsRef<str>) -> Filter<E> {
+        Filter::prefix(&self.property_name(), prefix.as_ref())
+    }
+}
+
+impl<E, T, F> Clone for KeyProperty<E, T, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E, T, F> Copy for KeyProperty<E, T, F> {}
+
+impl<E, T, F> fmt::Debug for KeyProperty<E, T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KeyProperty").field(&self.key).finish()
+    }
+}

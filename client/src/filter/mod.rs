@@ -1,0 +1,211 @@
+//! Filters of queries that the compiler checks, and projections.
+//!
+//! The properties of an entity type are in [`Entity::PROPERTIES`](crate::entity::Entity::PROPERTIES), each with its name and
+//! type. Comparing one gives a [`Filter`]; filters are combined with `&`, `|` and `!`. A [`Projection`] is a property or a
+//! tuple of properties, whose values a query gives instead of entities.
+//!
+//! Invariants:
+//!
+//! 1. The text of a filter has the literal form of the property's type, whatever the type of the value that is compared.
+//! 2. A comparison of a key field means the order of its values, whatever the format of the key.
+//!
+//! This module must not know requests or responses.
+
+mod key_property;
+mod operand;
+mod prefix;
+mod projection;
+mod property;
+
+use crate::entity::EntityError;
+use model::filter::{Comparison, Literal, Operator, PropertyName};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{BitAnd, BitOr, Bound, Not};
+
+pub use key_property::KeyProperty;
+pub use operand::{Operand, OrderedValue, TextValue};
+pub use projection::Projection;
+pub use property::{OpaqueProperty, Property};
+
+/// A filter of entities of one type.
+///
+/// ```
+/// use rowhouse_client::entity::{Entity, PropertyBag};
+///
+/// let p = PropertyBag::PROPERTIES;
+/// let (name, visits) = (p.property::<String>("Name"), p.property::<i64>("Visits"));
+/// let filter = visits.gt(5) & !name.eq("O'Hara") | name.starts_with("A");
+/// assert_eq!(
+///     filter.to_string(),
+///     "Visits gt 5L and not (Name eq 'O''Hara') or Name ge 'A' and Name lt 'B'",
+/// );
+/// ```
+///
+/// A filter is built without an error even if a value has no literal, such as an instant before 1601; the query that uses it
+/// fails then, before anything is sent, and [`text`](Self::text) says why.
+pub struct Filter<E> {
+    filter: Result<model::Filter, Box<EntityError>>,
+    entity: PhantomData<fn() -> E>,
+}
+
+impl<E> Filter<E> {
+    /// The text in the language of the protocol. Fails if a value has no literal, or a name is not one of a property.
+    ///
+    /// ```
+    /// use rowhouse_client::entity::{Entity, PropertyBag};
+    ///
+    /// let p = PropertyBag::PROPERTIES;
+    /// assert_eq!(p.row_key.ge("0042").text()?, "RowKey ge '0042'");
+    /// assert!(p.property::<i32>("not a name").eq(1).text().is_err());
+    /// # Ok::<(), rowhouse_client::entity::EntityError>(())
+    /// ```
+    pub fn text(&self) -> Result<String, EntityError> {
+        self.filter.as_ref().map(wire::filter::print).map_err(|error| error.as_ref().clone())
+    }
+
+    /// The same filter for a query of another type, for tables that hold several kinds of entities.
+    ///
+    /// ```
+    /// use rowhouse_client::entity::{Entity, PropertyBag};
+    /// use rowhouse_client::filter::Filter;
+    /// # struct Customer;
+    ///
+    /// let filter: Filter<Customer> = PropertyBag::PROPERTIES.property::<i32>("Level").eq(1).for_type();
+    /// assert_eq!(filter.to_string(), "Level eq 1");
+    /// ```
+    pub fn for_type<F>(self) -> Filter<F> {
+        Filter::of(self.filter)
+    }
+
+    /// Hidden: for the queries of this crate and of the workspace.
+    #[doc(hidden)]
+    pub fn into_model(self) -> Result<model::Filter, EntityError> {
+        self.filter.map_err(|error| *error)
+    }
+
+    /// Hidden: a filter that was parsed.
+    #[doc(hidden)]
+    pub fn from_model(filter: model::Filter) -> Self {
+        Self::of(Ok(filter))
+    }
+
+    fn of(filter: Result<model::Filter, Box<EntityError>>) -> Self {
+        Self { filter, entity: PhantomData }
+    }
+
+    /// A property compared with a literal.
+    fn compare(property: PropertyName, operator: Operator, literal: Result<Literal, EntityError>) -> Self {
+        let compare = |literal| model::Filter::Compare(Comparison { property, operator, literal });
+        Self::of(literal.map(compare).map_err(Box::new))
+    }
+
+    /// A property that lies between two literals.
+    fn between(
+        property: &PropertyName,
+        from: Bound<Result<Literal, EntityError>>,
+        to: Bound<Result<Literal, EntityError>>,
+    ) -> Self {
+        let compare = |operator, literal| Self::compare(property.clone(), operator, literal);
+        let from = match from {
+            Bound::Included(literal) => Some(compare(Operator::GreaterThanOrEqual, literal)),
+            Bound::Excluded(literal) => Some(compare(Operator::GreaterThan, literal)),
+            Bound::Unbounded => None,
+        };
+        let to = match to {
+            Bound::Included(literal) => Some(compare(Operator::LessThanOrEqual, literal)),
+            Bound::Excluded(literal) => Some(compare(Operator::LessThan, literal)),
+            Bound::Unbounded => None,
+        };
+        match (from, to) {
+            (Some(from), Some(to)) => from & to,
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => Self::from_model(model::Filter::Constant(true)),
+        }
+    }
+
+    /// A property that begins with a text.
+    fn prefix(property: &PropertyName, prefix: &str) -> Self {
+        let literal = |text: &str| Ok(Literal::String(Box::from(text)));
+        let end = prefix::successor(prefix);
+        let end = end.map_or(Bound::Unbounded, |end| Bound::Excluded(literal(&end)));
+        Self::between(property, Bound::Included(literal(prefix)), end)
+    }
+}
+
+impl<E> BitAnd for Filter<E> {
+    type Output = Self;
+
+    /// Both are true.
+    fn bitand(self, other: Self) -> Self {
+        let and = |a, b| {
+            let mut operands = if let model::Filter::And(operands) = a { operands } else { vec![a] };
+            if let model::Filter::And(more) = b {
+                operands.extend(more)
+            } else {
+                operands.push(b)
+            }
+            model::Filter::And(operands)
+        };
+        Self::of(self.filter.and_then(|a| other.filter.map(|b| and(a, b))))
+    }
+}
+
+impl<E> BitOr for Filter<E> {
+    type Output = Self;
+
+    /// At least one is true.
+    fn bitor(self, other: Self) -> Self {
+        let or = |a, b| {
+            let mut operands = if let model::Filter::Or(operands) = a { operands } else { vec![a] };
+            if let model::Filter::Or(more) = b {
+                operands.extend(more)
+            } else {
+                operands.push(b)
+            }
+            model::Filter::Or(operands)
+        };
+        Self::of(self.filter.and_then(|a| other.filter.map(|b| or(a, b))))
+    }
+}
+
+impl<E> Not for Filter<E> {
+    type Output = Self;
+
+    /// It is false. An entity without the property that is compared belongs to the result then.
+    fn not(self) -> Self {
+        Self::of(self.filter.map(|filter| match filter {
+            model::Filter::Not(operand) => *operand,
+            filter => model::Filter::Not(Box::new(filter)),
+        }))
+    }
+}
+
+impl<E> Clone for Filter<E> {
+    fn clone(&self) -> Self {
+        Self::of(self.filter.clone())
+    }
+}
+
+impl<E> PartialEq for Filter<E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.filter == other.filter
+    }
+}
+
+impl<E> fmt::Debug for Filter<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Filter").field(&self.filter).finish()
+    }
+}
+
+/// The text in the language of the protocol; for a filter that has none, the reason in parentheses after an exclamation mark,
+/// which no service takes for a filter.
+impl<E> fmt::Display for Filter<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.filter {
+            Ok(filter) => f.write_str(&wire::filter::print(filter)),
+            Err(error) => write!(f, "!({error})"),
+        }
+    }
+}

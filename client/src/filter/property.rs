@@ -1,0 +1,253 @@
+//! Custom properties and the Timestamp, in filters.
+//!
+//! This module must not know keys.
+
+use super::Filter;
+use super::operand::{Operand, OrderedValue, TextValue, literal};
+use crate::entity::{EntityError, PropertyBag, PropertyField};
+use model::filter::{Literal, Operator, PropertyName};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+
+/// How the value of a field is read from an entity, by the name of its property.
+type Read<T> = fn(&PropertyBag, &str) -> Result<T, EntityError>;
+
+/// A property of the entity type `E` whose field has the type `T`, in filters and projections.
+///
+/// If `T` is an `Option`, it is compared with values of the type inside. An entity without the property belongs to the
+/// result of no comparison, not even of [`ne`](Self::ne), and so to the result of every negated one.
+///
+/// ```
+/// use rowhouse_client::entity::{Entity, PropertyBag};
+///
+/// let visits = PropertyBag::PROPERTIES.property::<Option<i64>>("Visits");
+/// assert_eq!(visits.eq(5).to_string(), "Visits eq 5L");
+/// assert_eq!((!visits.ne(5)).to_string(), "not (Visits ne 5L)");
+/// ```
+pub struct Property<E, T, N = &'static str> {
+    name: N,
+    read: Read<T>,
+    entity: PhantomData<fn() -> E>,
+}
+
+impl<E, T, N> Property<E, T, N> {
+    /// Hidden: for the derive macro.
+    #[doc(hidden)]
+    pub const fn named(name: N, read: Read<T>) -> Self {
+        Self { name, read, entity: PhantomData }
+    }
+}
+
+impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
+    /// The value is equal.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.property::<String>("Name").eq("O'Hara");
+    /// assert_eq!(filter.to_string(), "Name eq 'O''Hara'");
+    /// ```
+    pub fn eq(&self, value: impl Operand<T::Value>) -> Filter<E> {
+        self.compare(Operator::Equal, &value)
+    }
+
+    /// The entity has the property, and the value is not equal.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.property::<bool>("IsActive").ne(true);
+    /// assert_eq!(filter.to_string(), "IsActive ne true");
+    /// ```
+    pub fn ne(&self, value: impl Operand<T::Value>) -> Filter<E> {
+        self.compare(Operator::NotEqual, &value)
+    }
+
+    /// The value is less.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.property::<f64>("Score").lt(0.5);
+    /// assert_eq!(filter.to_string(), "Score lt 0.5");
+    /// ```
+    pub fn lt(&self, value: impl Operand<T::Value>) -> Filter<E>
+    where
+        T::Value: OrderedValue,
+    {
+        self.compare(Operator::LessThan, &value)
+    }
+
+    /// The value is less or equal.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.property::<i32>("Level").le(3);
+    /// assert_eq!(filter.to_string(), "Level le 3");
+    /// ```
+    pub fn le(&self, value: impl Operand<T::Value>) -> Filter<E>
+    where
+        T::Value: OrderedValue,
+    {
+        self.compare(Operator::LessThanOrEqual, &value)
+    }
+
+    /// The value is greater.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.property::<Vec<u8>>("Hash").gt(&[0xFF, 0]);
+    /// assert_eq!(filter.to_string(), "Hash gt X'ff00'");
+    /// ```
+    pub fn gt(&self, value: impl Operand<T::Value>) -> Filter<E>
+    where
+        T::Value: OrderedValue,
+    {
+        self.compare(Operator::GreaterThan, &value)
+    }
+
+    /// The value is greater or equal.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{DateTime, Entity, PropertyBag};
+    /// let day = DateTime::parse("2026-01-02T00:00:00Z").unwrap();
+    /// let filter = PropertyBag::PROPERTIES.timestamp.ge(day);
+    /// assert_eq!(filter.to_string(), "Timestamp ge datetime'2026-01-02T00:00:00Z'");
+    /// ```
+    pub fn ge(&self, value: impl Operand<T::Value>) -> Filter<E>
+    where
+        T::Value: OrderedValue,
+    {
+        self.compare(Operator::GreaterThanOrEqual, &value)
+    }
+
+    /// The value lies in a range. The range `..` has no comparison, so every entity belongs to its result.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let level = PropertyBag::PROPERTIES.property::<i32>("Level");
+    /// assert_eq!(level.in_range(1..=5).to_string(), "Level ge 1 and Level le 5");
+    /// assert_eq!(level.in_range(..5).to_string(), "Level lt 5");
+    /// ```
+    pub fn in_range<O: Operand<T::Value>>(&self, range: impl RangeBounds<O>) -> Filter<E>
+    where
+        T::Value: OrderedValue,
+    {
+        let literal = |bound: Bound<&O>| bound.map(|value| self.literal(value));
+        Filter::between(&self.property_name(), literal(range.start_bound()), literal(range.end_bound()))
+    }
+
+    /// The text begins with a prefix, exactly: upper and lower case differ.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.property::<String>("Name").starts_with("Ad");
+    /// assert_eq!(filter.to_string(), "Name ge 'Ad' and Name lt 'Ae'");
+    /// ```
+    pub fn starts_with(&self, prefix: impl AsRef<str>) -> Filter<E>
+    where
+        T::Value: TextValue,
+    {
+        match self.check() {
+            Ok(()) => Filter::prefix(&self.property_name(), prefix.as_ref()),
+            Err(error) => Filter::of(Err(Box::new(error))),
+        }
+    }
+
+    /// The entity has the property, and it is true.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.property::<bool>("IsActive").is_true();
+    /// assert_eq!(filter.to_string(), "IsActive eq true");
+    /// ```
+    pub fn is_true(&self) -> Filter<E>
+    where
+        T: PropertyField<Value = bool>,
+    {
+        self.eq(true)
+    }
+
+    fn property_name(&self) -> PropertyName {
+        PropertyName::new(self.name.as_ref())
+    }
+
+    /// Names that a program made while it ran are checked, lest they are read as another filter.
+    fn check(&self) -> Result<(), EntityError> {
+        match self.property_name() {
+            PropertyName::Custom(name) => crate::entity::check_property_name(&name),
+            _ => Ok(()),
+        }
+    }
+
+    fn literal(&self, value: &impl Operand<T::Value>) -> Result<Literal, EntityError> {
+        self.check()?;
+        let encoded = value.encode().map_err(|error| EntityError::of_value(self.name.as_ref(), error))?;
+        Ok(literal(&encoded))
+    }
+
+    fn compare(&self, operator: Operator, value: &impl Operand<T::Value>) -> Filter<E> {
+        Filter::compare(self.property_name(), operator, self.literal(value))
+    }
+}
+
+/// A property that a query can read and no filter can compare: it is encrypted, or holds JSON.
+///
+/// ```
+/// # use rowhouse_client::entity::{Entity, PropertyBag, Properties};
+/// # use rowhouse_client::filter::{OpaqueProperty, Projection};
+/// # let secret: OpaqueProperty<PropertyBag, String> = OpaqueProperty::named("Secret", |bag, name| bag.get(name));
+/// // `secret` is the field of `PROPERTIES` that belongs to a field with `#[entity(encrypt)]`.
+/// let bag = PropertyBag::new("Berlin", "0042")?.with("Secret", "text".to_owned())?;
+/// assert_eq!(secret.read(&bag)?, "text");
+/// # Ok::<(), rowhouse_client::entity::EntityError>(())
+/// ```
+pub struct OpaqueProperty<E, T>(Property<E, T>);
+
+impl<E, T> OpaqueProperty<E, T> {
+    /// Hidden: for the derive macro.
+    #[doc(hidden)]
+    pub const fn named(name: &'static str, read: Read<T>) -> Self {
+        Self(Property::named(name, read))
+    }
+
+    pub(super) fn as_property(&self) -> &Property<E, T> {
+        &self.0
+    }
+}
+
+impl<E, T, N: AsRef<str>> Property<E, T, N> {
+    pub(super) fn name(&self) -> &str {
+        self.name.as_ref()
+    }
+
+    pub(super) fn read(&self, bag: &PropertyBag) -> Result<T, EntityError> {
+        (self.read)(bag, self.name.as_ref())
+    }
+}
+
+impl<E, T, N: Clone> Clone for Property<E, T, N> {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), ..*self }
+    }
+}
+
+impl<E, T, N: Copy> Copy for Property<E, T, N> {}
+
+impl<E, T> Clone for OpaqueProperty<E, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E, T> Copy for OpaqueProperty<E, T> {}
+
+impl<E, T, N: fmt::Debug> fmt::Debug for Property<E, T, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Property").field(&self.name).finish()
+    }
+}
+
+impl<E, T> fmt::Debug for OpaqueProperty<E, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OpaqueProperty").field(&self.0.name).finish()
+    }
+}
