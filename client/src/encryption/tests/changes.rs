@@ -3,6 +3,7 @@
 use super::*;
 use crate::encryption::limits::NAME_LIST_BYTES_MAX;
 use crate::encryption::metadata::PROPERTY_DETAILS;
+use proptest::prelude::*;
 
 fn plain() -> RecordBuilder {
     builder([
@@ -48,6 +49,35 @@ fn no_change_of_the_metadata_gives_other_values() {
                 if let Ok(found) = found {
                     assert_eq!(found, plain(), "{changed}");
                 }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whatever a service returns, there is an answer.
+    #[test]
+    fn no_bytes_of_a_service_cause_a_panic(
+        authenticated in any::<bool>(),
+        replaced in prop::sample::select(vec!["Secret", KEY_DETAILS, PROPERTY_DETAILS]),
+        bytes in prop::collection::vec(any::<u8>(), 0..100),
+        text in "\\PC{0,100}",
+        (at, cut) in (0..400_usize, 0..40_usize),
+    ) {
+        let mode = if authenticated { EncryptionMode::AesGcm } else { EncryptionMode::AesCbc };
+        let (policy, key) = (policy(mode), key("p", "r"));
+        let encrypted = encrypt_fixed(mode, false, &key, &plain(), &["Secret"]);
+        let Some(EdmValue::String(metadata)) = value(&encrypted, KEY_DETAILS) else { panic!() };
+        let mut changed: Vec<char> = metadata.chars().collect();
+        let from = at.min(changed.len());
+        changed.splice(from..(from + cut).min(changed.len()), text.chars());
+        let changed: String = changed.into_iter().collect();
+        for value in [EdmValue::Binary(&bytes), EdmValue::String(&text), EdmValue::String(&changed)] {
+            let found = decrypt(&policy, &key, &with(&encrypted, replaced, value));
+            if authenticated && let Ok(found) = found {
+                prop_assert_eq!(found, plain());
             }
         }
     }
