@@ -5,6 +5,7 @@
 use crate::errors::Errors;
 use crate::rename::RenameRule;
 use crate::template::{Format, PADDED_DIGITS, Template};
+use proc_macro2::TokenTree;
 use quote::ToTokens;
 use syn::meta::ParseNestedMeta;
 use syn::{Attribute, LitInt, LitStr, Path};
@@ -66,8 +67,8 @@ impl TypeAttributes {
         read(attributes, errors, |meta| match name(meta).as_str() {
             "crate" => set(&mut found.krate, meta, value),
             "rename_all" => set(&mut found.rename_all, meta, |meta| RenameRule::parse(&value(meta)?)),
-            "partition_key" => set(&mut found.partition_key, meta, |meta| Template::parse(&value(meta)?)),
-            "row_key" => set(&mut found.row_key, meta, |meta| Template::parse(&value(meta)?)),
+            "partition_key" => set_template(&mut found.partition_key, meta),
+            "row_key" => set_template(&mut found.row_key, meta),
             "mismatch" => set(&mut found.ignores_mismatch, meta, mismatch),
             "tag" => Err(meta.error("`tag` is for enums, whose variants are of several kinds")),
             _ => Err(unknown(meta, TYPE_ATTRIBUTES)),
@@ -170,9 +171,21 @@ impl VariantAttributes {
     }
 }
 
+/// Reads one attribute after the other. After an error it goes on with the next one.
 fn read(attributes: &[Attribute], errors: &mut Errors, mut one: impl FnMut(&ParseNestedMeta<'_>) -> syn::Result<()>) {
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("entity")) {
-        errors.take(attribute.parse_nested_meta(|meta| one(&meta)));
+        let mut wrong = Vec::new();
+        let list = attribute.parse_nested_meta(|meta| {
+            if let Err(error) = one(&meta) {
+                wrong.push(error);
+                while !meta.input.is_empty() && !meta.input.peek(syn::Token![,]) {
+                    meta.input.parse::<TokenTree>()?;
+                }
+            }
+            Ok(())
+        });
+        wrong.into_iter().for_each(|error| errors.add_error(error));
+        errors.take(list);
     }
 }
 
@@ -196,6 +209,15 @@ fn set<T>(
     }
     *slot = Some(At { value, path: meta.path.clone() });
     Ok(())
+}
+
+/// Sets a template. A malformed one is set, too, as an empty one, lest the key seems to be missing.
+fn set_template(slot: &mut Option<At<Template>>, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+    let (template, result) = match Template::parse(&value(meta)?) {
+        Ok(template) => (template, Ok(())),
+        Err(error) => (Template { parts: Vec::new() }, Err(error)),
+    };
+    set(slot, meta, |_| Ok(template)).and(result)
 }
 
 fn value<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>) -> syn::Result<T> {

@@ -25,7 +25,7 @@ impl Errors {
         result.map_err(|error| self.add_error(error)).ok()
     }
 
-    /// Whether there was no error.
+    /// All errors, if there was one.
     pub(crate) fn finish(self) -> syn::Result<()> {
         self.0.map_or(Ok(()), Err)
     }
