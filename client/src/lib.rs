@@ -96,7 +96,6 @@ pub use model::{Permissions, ServiceProperties, StoredAccessPolicies, StoredAcce
 pub use pipeline::ReadFrom;
 pub use query::{Page, Pages, Query, Results};
 pub use retry::{Failure, RetryPolicy};
-// pub use rowhouse_client_derive::Entity;
 pub use sas::{AccountSas, TableSas};
 pub use service::{TableList, TableService, TableServiceBuilder};
 pub use stored::{IfMatch, Stored, Written};
