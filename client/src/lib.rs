@@ -2,7 +2,7 @@
 //!
 //! [`TableService`] is the client of one account. A [`Table`] of it reads and writes entities: those of a program's own types,
 //! with `#[derive(`[`Entity`](derive@Entity)`)]`, and [`PropertyBag`]s, which have no type. A [`Query`] is checked by the
-//! compiler and gives a stream, a [`Transaction`] is atomic.
+//! compiler and gives a stream, a [`Transaction`] is atomic, a [`BulkWriter`] loads very many entities.
 //!
 //! ```
 //! use rowhouse_client::{Entity, TableService};
@@ -51,6 +51,9 @@
 //!
 //! This crate must not know storage, configuration or the command line.
 
+#[cfg(feature = "azure_core")]
+mod azure_credential;
+mod bulk;
 mod connection_string;
 mod continuation;
 mod credential;
@@ -74,6 +77,9 @@ mod table;
 mod transaction;
 mod transport;
 
+#[cfg(feature = "azure_core")]
+pub use azure_credential::AzureCredential;
+pub use bulk::{BulkFailure, BulkReport, BulkWriter};
 pub use connection_string::ConnectionString;
 pub use continuation::{Continuation, MalformedContinuation};
 pub use credential::{AccessToken, Credential, SharedKey, TokenCredential, TokenError};
@@ -92,7 +98,6 @@ pub use model::{Permissions, ServiceProperties, StoredAccessPolicies, StoredAcce
 pub use pipeline::ReadFrom;
 pub use query::{Page, Pages, Query, Results};
 pub use retry::{Failure, RetryPolicy};
-// pub use rowhouse_client_derive::Entity;
 pub use sas::{AccountSas, TableSas};
 pub use service::{TableList, TableService, TableServiceBuilder};
 pub use stored::{IfMatch, Stored, Written};

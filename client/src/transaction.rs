@@ -53,16 +53,24 @@ pub struct Transaction {
 
 /// One operation of a transaction.
 #[derive(Debug, Clone)]
-enum Change {
+pub(crate) enum Change {
     Write { write: Write, bag: PropertyBag, marked: &'static [&'static str], condition: Option<IfMatch> },
     Delete { key: EntityKey, condition: IfMatch },
 }
 
 impl Change {
-    fn key(&self) -> &EntityKey {
+    pub(crate) fn key(&self) -> &EntityKey {
         match self {
             Self::Write { bag, .. } => &bag.key,
             Self::Delete { key, .. } => key,
+        }
+    }
+
+    /// How much of a transaction it takes, about, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Write { bag, .. } => bag.properties.as_record_builder().record_bytes(),
+            Self::Delete { .. } => 0,
         }
     }
 
@@ -202,6 +210,10 @@ impl Transaction {
     #[must_use]
     pub fn may_repeat(self) -> Self {
         Self { may_repeat: true, ..self }
+    }
+
+    pub(crate) fn of(changes: Vec<Change>) -> Self {
+        Self { operations: changes.into_iter().map(Ok).collect(), may_repeat: false }
     }
 
     fn write<E: Entity>(mut self, write: Write, entity: &E, condition: Option<IfMatch>) -> Self {

@@ -1,3 +1,33 @@
-//! The derive macro of `rowhouse-client`.
+//! The derive macro of `rowhouse-client`, which exports it beside the trait `Entity`: depend on that crate, not on this one.
 //!
-//! This crate must not be used directly: `rowhouse-client` exports the macro beside the trait.
+//! Invariant: what cannot work does not build, and the message points at the attribute or the field that is wrong.
+//!
+//! This crate must not know how values are encoded: the code that it writes calls the client library for that.
+
+mod attributes;
+mod errors;
+mod expand_enum;
+mod expand_struct;
+mod fields;
+mod rename;
+mod template;
+
+use proc_macro::TokenStream;
+use quote::quote;
+use syn::{Data, DeriveInput, parse_macro_input};
+
+#[doc = include_str!("../reference.md")]
+#[proc_macro_derive(Entity, attributes(entity))]
+pub fn derive_entity(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    let expanded = match &input.data {
+        Data::Struct(data) => expand_struct::expand(&input, data),
+        Data::Enum(data) => expand_enum::expand(&input, data),
+        Data::Union(data) => Err(syn::Error::new(data.union_token.span, "an entity type is a struct or an enum")),
+    };
+    let tokens = expanded.unwrap_or_else(|error| {
+        let error = error.to_compile_error();
+        quote!(#error)
+    });
+    tokens.into()
+}

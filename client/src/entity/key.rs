@@ -171,7 +171,7 @@ pub struct Padded<const DIGITS: usize>;
 /// # use rowhouse_client::entity::{DateTime, Inverted, KeyFormat};
 /// let mut text = String::new();
 /// <Inverted as KeyFormat<DateTime>>::write(&DateTime::parse("2026-01-02T03:04:05Z").unwrap(), &mut text)?;
-/// assert_eq!(text, "2516363637549999999");
+/// assert_eq!(text, "2516349777549999999");
 /// # Ok::<(), rowhouse_client::entity::ValueError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]

@@ -33,6 +33,7 @@ pub use key::{
 pub use model::key::KeyError;
 pub use model::{DateTime, EdmType, EdmValue, EntityKey, Guid, KeyText};
 pub use properties::Properties;
+pub use rowhouse_client_derive::Entity;
 pub use value::{EncodedValue, PropertyField, PropertyValue, SetValue};
 
 pub(crate) use properties::check_name as check_property_name;

@@ -69,6 +69,86 @@ impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
         self.compare(Operator::NotEqual, &value)
     }
 
+    /// The key is less.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.row_key.lt("b");
+    /// assert_eq!(filter.to_string(), "RowKey lt 'b'");
+    /// ```
+    pub fn lt(&self, value: impl KeyOperand<T>) -> Filter<E>
+    where
+        F: OrderedKeyFormat<T>,
+    {
+        self.compare_order(Operator::LessThan, &value)
+    }
+
+    /// The key is less or equal.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.row_key.le("b");
+    /// assert_eq!(filter.to_string(), "RowKey le 'b'");
+    /// ```
+    pub fn le(&self, value: impl KeyOperand<T>) -> Filter<E>
+    where
+        F: OrderedKeyFormat<T>,
+    {
+        self.compare_order(Operator::LessThanOrEqual, &value)
+    }
+
+    /// The key is greater.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.row_key.gt("b");
+    /// assert_eq!(filter.to_string(), "RowKey gt 'b'");
+    /// ```
+    pub fn gt(&self, value: impl KeyOperand<T>) -> Filter<E>
+    where
+        F: OrderedKeyFormat<T>,
+    {
+        self.compare_order(Operator::GreaterThan, &value)
+    }
+
+    /// The key is greater or equal.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.row_key.ge("b");
+    /// assert_eq!(filter.to_string(), "RowKey ge 'b'");
+    /// ```
+    pub fn ge(&self, value: impl KeyOperand<T>) -> Filter<E>
+    where
+        F: OrderedKeyFormat<T>,
+    {
+        self.compare_order(Operator::GreaterThanOrEqual, &value)
+    }
+
+    /// The key lies in a range. Every entity belongs to the result of the range `..`.
+    ///
+    /// ```
+    /// # use rowhouse_client::entity::{Entity, PropertyBag};
+    /// let filter = PropertyBag::PROPERTIES.partition_key.in_range("a"..="b");
+    /// assert_eq!(filter.to_string(), "PartitionKey ge 'a' and PartitionKey le 'b'");
+    /// ```
+    pub fn in_range<O: KeyOperand<T>>(&self, range: impl RangeBounds<O>) -> Filter<E>
+    where
+        F: OrderedKeyFormat<T>,
+    {
+        let literal = |bound: Bound<&O>| bound.map(|value| self.literal(value));
+        let (start, end) = (literal(range.start_bound()), literal(range.end_bound()));
+        let (from, to) = if F::IS_REVERSED { (end, start) } else { (start, end) };
+        Filter::between(&self.property_name(), from, to)
+    }
+
+    fn compare_order(&self, operator: Operator, value: &impl KeyOperand<T>) -> Filter<E>
+    where
+        F: OrderedKeyFormat<T>,
+    {
+        self.compare(if F::IS_REVERSED { operator.mirrored() } else { operator }, value)
+    }
+
     fn literal(&self, value: &impl KeyOperand<T>) -> Result<Literal, EntityError> {
         let mut text = String::new();
         value.write_as::<F>(&mut text).map_err(|error| {
@@ -84,70 +164,6 @@ impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
 
     fn compare(&self, operator: Operator, value: &impl KeyOperand<T>) -> Filter<E> {
         Filter::compare(self.property_name(), operator, self.literal(value))
-    }
-}
-
-impl<E, T, F: OrderedKeyFormat<T>> KeyProperty<E, T, F> {
-    /// The key is less.
-    ///
-    /// ```
-    /// # use rowhouse_client::entity::{Entity, PropertyBag};
-    /// let filter = PropertyBag::PROPERTIES.row_key.lt("b");
-    /// assert_eq!(filter.to_string(), "RowKey lt 'b'");
-    /// ```
-    pub fn lt(&self, value: impl KeyOperand<T>) -> Filter<E> {
-        self.compare_order(Operator::LessThan, &value)
-    }
-
-    /// The key is less or equal.
-    ///
-    /// ```
-    /// # use rowhouse_client::entity::{Entity, PropertyBag};
-    /// let filter = PropertyBag::PROPERTIES.row_key.le("b");
-    /// assert_eq!(filter.to_string(), "RowKey le 'b'");
-    /// ```
-    pub fn le(&self, value: impl KeyOperand<T>) -> Filter<E> {
-        self.compare_order(Operator::LessThanOrEqual, &value)
-    }
-
-    /// The key is greater.
-    ///
-    /// ```
-    /// # use rowhouse_client::entity::{Entity, PropertyBag};
-    /// let filter = PropertyBag::PROPERTIES.row_key.gt("b");
-    /// assert_eq!(filter.to_string(), "RowKey gt 'b'");
-    /// ```
-    pub fn gt(&self, value: impl KeyOperand<T>) -> Filter<E> {
-        self.compare_order(Operator::GreaterThan, &value)
-    }
-
-    /// The key is greater or equal.
-    ///
-    /// ```
-    /// # use rowhouse_client::entity::{Entity, PropertyBag};
-    /// let filter = PropertyBag::PROPERTIES.row_key.ge("b");
-    /// assert_eq!(filter.to_string(), "RowKey ge 'b'");
-    /// ```
-    pub fn ge(&self, value: impl KeyOperand<T>) -> Filter<E> {
-        self.compare_order(Operator::GreaterThanOrEqual, &value)
-    }
-
-    /// The key lies in a range. Every entity belongs to the result of the range `..`.
-    ///
-    /// ```
-    /// # use rowhouse_client::entity::{Entity, PropertyBag};
-    /// let filter = PropertyBag::PROPERTIES.partition_key.in_range("a"..="b");
-    /// assert_eq!(filter.to_string(), "PartitionKey ge 'a' and PartitionKey le 'b'");
-    /// ```
-    pub fn in_range<O: KeyOperand<T>>(&self, range: impl RangeBounds<O>) -> Filter<E> {
-        let literal = |bound: Bound<&O>| bound.map(|value| self.literal(value));
-        let (start, end) = (literal(range.start_bound()), literal(range.end_bound()));
-        let (from, to) = if F::IS_REVERSED { (end, start) } else { (start, end) };
-        Filter::between(&self.property_name(), from, to)
-    }
-
-    fn compare_order(&self, operator: Operator, value: &impl KeyOperand<T>) -> Filter<E> {
-        self.compare(if F::IS_REVERSED { operator.mirrored() } else { operator }, value)
     }
 }
 

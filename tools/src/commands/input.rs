@@ -145,7 +145,7 @@ mod tests {
         ] {
             let [entity] = &parse_json(text, key).unwrap()[..] else { panic!("one entity is there") };
             assert_eq!((entity.key.partition.as_str(), entity.key.row.as_str()), ("p", "r"));
-            assert_eq!(shown(&entity.properties), "N=Int32(1)", "{text}");
+            assert_eq!(shown(entity.properties.as_record_builder()), "N=Int32(1)", "{text}");
         }
         assert!(parse_json("{}", Some(&key)).unwrap()[0].properties.is_empty());
         for (text, key, expected) in [

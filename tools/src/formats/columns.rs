@@ -237,7 +237,7 @@ mod tests {
 
     fn read(header: &CsvHeader, record: &str) -> Result<String, LineError> {
         let entity = header.entity(&parse(record.as_bytes()).unwrap())?;
-        let shown = entity.properties.properties().map(|property| {
+        let shown = entity.properties.as_record_builder().properties().map(|property| {
             let property = property.unwrap();
             format!("{}={:?}", property.name().unwrap(), property.value().unwrap())
         });

@@ -1,0 +1,32 @@
+//! The errors of one type, so that the compiler shows all of them at once.
+
+use syn::Error;
+
+/// Errors that were found so far.
+#[derive(Default)]
+pub(crate) struct Errors(Option<Error>);
+
+impl Errors {
+    /// Adds an error at a place of the program.
+    pub(crate) fn add(&mut self, at: &dyn quote::ToTokens, message: impl std::fmt::Display) {
+        self.add_error(Error::new_spanned(at.to_token_stream(), message));
+    }
+
+    /// Adds an error.
+    pub(crate) fn add_error(&mut self, error: Error) {
+        match &mut self.0 {
+            Some(errors) => errors.combine(error),
+            none => *none = Some(error),
+        }
+    }
+
+    /// The value, or its error is added.
+    pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.add_error(error)).ok()
+    }
+
+    /// All errors, if there was one.
+    pub(crate) fn finish(self) -> syn::Result<()> {
+        self.0.map_or(Ok(()), Err)
+    }
+}
