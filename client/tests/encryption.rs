@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 
 use rowhouse_client::encryption::{AesKey, EncryptionError, EncryptionMode, EncryptionPolicy};
-use rowhouse_client::{EdmType, Error, ErrorKind, IfMatch, PropertyBag, Table, TableService, Transaction};
+use rowhouse_client::{EdmType, Entity, Error, ErrorKind, IfMatch, PropertyBag, Table, TableService, Transaction};
 use rowhouse_testing::TestServer;
 
 const MODES: [EncryptionMode; 2] = [EncryptionMode::AesCbc, EncryptionMode::AesGcm];
@@ -159,6 +159,77 @@ async fn a_property_that_was_removed_is_noticed_in_the_authenticated_mode() {
     let error = table.get_properties::<PropertyBag>("p", "1", &["Secret"]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Encryption);
     assert_eq!(table.get_properties::<PropertyBag>("p", "1", &["Open"]).await.unwrap().get::<i32>("Open").unwrap(), 7);
+}
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+struct Employee {
+    #[entity(partition_key)]
+    city: String,
+    #[entity(row_key)]
+    id: String,
+    name: String,
+    #[entity(encrypt)]
+    salary: i64,
+    #[entity(encrypt)]
+    note: Option<String>,
+}
+
+#[tokio::test]
+async fn what_a_type_marks_is_encrypted_and_keeps_its_type() {
+    let server = TestServer::start().await.unwrap();
+    let (open, table) = tables(&server, EncryptionMode::AesGcm).await;
+    let mut all = Vec::new();
+    for (id, note) in [("1", None), ("2", Some("late"))] {
+        let employee = Employee {
+            city: "Turin".into(),
+            id: id.into(),
+            name: "Ada".into(),
+            salary: 70_000,
+            note: note.map(str::to_owned),
+        };
+        table.insert(&employee).await.unwrap();
+        assert_eq!(table.get::<Employee>("Turin", id).await.unwrap().entity, employee);
+        let stored = open.get::<PropertyBag>("Turin", id).await.unwrap();
+        assert_eq!(stored.properties.get("salary").unwrap().edm_type(), EdmType::Binary);
+        assert_eq!(stored.get::<String>("name").unwrap(), "Ada");
+        all.push(employee);
+    }
+    let found = table.query::<Employee>().filter(|e| e.name.eq("Ada")).collect().await.unwrap();
+    assert_eq!(found.into_iter().map(|stored| stored.entity).collect::<Vec<_>>(), all);
+    let found = table.query::<Employee>().select(|e| (e.id, e.salary)).collect().await.unwrap();
+    assert_eq!(found, [("1".to_owned(), 70_000), ("2".to_owned(), 70_000)]);
+
+    // A marked property in the clear is refused, and so is a type with marks where there is no policy.
+    let unmarked = open
+        .with_encryption(EncryptionPolicy::new(EncryptionMode::AesGcm).key(AesKey::new("key-2026", &[7; 32]).unwrap()));
+    let bag = PropertyBag::new("Turin", "3").unwrap().with("name", "Eve").unwrap().with("salary", 1_i64).unwrap();
+    unmarked.insert(&bag).await.unwrap();
+    let error = table.get::<Employee>("Turin", "3").await.unwrap_err();
+    let expected = |property: &Option<String>| property.as_deref() == Some("salary");
+    assert!(
+        matches!(&error, Error::Encryption(EncryptionError::NotEncrypted { property }) if expected(property)),
+        "{error}"
+    );
+    assert_eq!(open.insert(&all[0]).await.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn a_bulk_writer_encrypts() {
+    let server = TestServer::start().await.unwrap();
+    for mode in MODES {
+        let (open, table) = tables(&server, mode).await;
+        // More than a transaction may have, also after encryption.
+        let text = "x".repeat(30_000);
+        let mut bulk = table.bulk();
+        for number in 0..150 {
+            bulk.insert(&bag(&format!("{number:03}"), &text)).await.unwrap();
+        }
+        let report = bulk.finish().await;
+        assert_eq!((report.written, report.failed), (150, 0));
+        assert_eq!(secret(&table, "149").await, text);
+        let stored = open.get::<PropertyBag>("p", "149").await.unwrap();
+        assert_eq!(stored.properties.get("Secret").unwrap().edm_type(), EdmType::Binary);
+    }
 }
 
 /// Encrypted entities are copied without the key, as they are stored.
