@@ -77,7 +77,7 @@ async fn operations_on_one_entity_keep_their_order() {
 async fn large_entities_are_divided_among_transactions() {
     let (_account, table) = new_table().await;
     // As JSON, each of these characters takes six bytes, so that a hundred entities are longer than a request can be.
-    let text = "\u{1}".repeat(15_000);
+    let text = "\u{1}".repeat(8_000);
     let mut bulk = table.bulk();
     for id in 0..100 {
         let bag = PropertyBag::new("p", &format!("{id:03}")).unwrap();

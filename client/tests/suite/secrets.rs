@@ -19,6 +19,9 @@ fn guest(service: &TableService, table: &Table, sas: &str) -> Table {
 
 #[tokio::test]
 async fn a_signature_allows_what_it_says() {
+    if emulator_differs("it does not confine a signature to its range of keys") {
+        return;
+    }
     let (account, table) = new_table().await;
     table.insert(&customer("Turin", "05", 1)).await.unwrap();
     let sas = TableSas::new(Permissions::READ, in_an_hour()).from_entity("Turin", "03").to_entity("Turin", "07");
@@ -83,5 +86,8 @@ async fn shared_key_lite_and_a_wrong_key() {
     assert_eq!(table.query::<Customer>().partition("Turin").collect().await.unwrap().len(), 1);
     let wrong = with(Credential::shared_key("AAECAwQFBgcICQoLDA0ODw==").unwrap());
     let error = wrong.tables().all().await.unwrap_err();
-    assert_eq!((error.kind(), error.code()), (ErrorKind::Forbidden, Some("AuthenticationFailed")));
+    assert_eq!(error.kind(), ErrorKind::Forbidden);
+    if !emulator_differs("its code is AuthorizationFailure") {
+        assert_eq!(error.code(), Some("AuthenticationFailed"));
+    }
 }
