@@ -451,6 +451,32 @@ java_cases() {
 begin "Java clients, embedded engine"
 java_cases --data "$scratch/data-java"
 
+# ---- encrypted entities ----------------------------------------------------------------------------------------------
+
+# Exchanges encrypted entities between the client library and the retired ones, against a fresh server with these options.
+encryption_cases() {
+    local status=0 log=$scratch/encryption.log home=conformance/encryption
+    if ! has java || ! has mvn; then
+        skip "a JDK and Maven, for the cases of $home"
+        return
+    fi
+    cargo build --quiet --locked --package rowhouse-client --features encryption --example encryption_exchange
+    (cd "$home/java" && mvn --quiet --batch-mode -Dstyle.color=never dependency:build-classpath -Dmdep.outputFile=target/classpath)
+    "$python" "$home/check_gcm.py"
+    start_server "$@"
+    TABLES_ENDPOINT=$endpoint "$python" "$home/run.py" --rust "${CARGO_TARGET_DIR:-$root/target}/debug/examples/encryption_exchange" \
+        --java "$(cat "$home/java/target/classpath")" >"$log" 2>&1 || status=$?
+    passed=$((passed + $(count "$log" '^([0-9]+) passed, [0-9]+ failed$')))
+    failed=$((failed + $(count "$log" '^[0-9]+ passed, ([0-9]+) failed$')))
+    if [ "$status" -eq 0 ]; then tail -n 1 "$log"; else cat "$log"; fi
+    [ "$status" -eq 0 ]
+    end_server
+}
+
+begin "encrypted entities between the libraries, embedded engine"
+python_environment conformance/legacy_python/cosmosdb/requirements-2018.txt .venv-legacy-2018
+if [ -n "$python" ]; then encryption_cases --data "$scratch/data-encryption"; fi
+
 # ---- fuzz targets ----------------------------------------------------------------------------------------------------
 
 begin "fuzz targets"
