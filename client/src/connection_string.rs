@@ -4,6 +4,19 @@ use crate::development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_
 use std::fmt;
 
 /// A parsed connection string. Its key and signature are never shown.
+///
+/// All documented forms are read: an account with a key, with endpoints or an endpoint suffix; a shared access signature with
+/// an endpoint; `UseDevelopmentStorage=true`, alone or with `DevelopmentStorageProxyUri`, the address of a machine where the
+/// emulator runs.
+///
+/// ```
+/// use rowhouse_client::ConnectionString;
+///
+/// let text = "DefaultEndpointsProtocol=https;AccountName=orchard;AccountKey=AAECAwQFBgcICQoLDA0ODw==";
+/// let parts = ConnectionString::parse(text).ok_or("not a connection string")?;
+/// assert_eq!(parts.endpoint().as_deref(), Some("https://orchard.table.core.windows.net"));
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone)]
 pub struct ConnectionString {
     /// The account, if the string names it.
@@ -11,6 +24,7 @@ pub struct ConnectionString {
     pub(crate) key: Option<String>,
     pub(crate) sas: Option<String>,
     table_endpoint: Option<String>,
+    secondary_endpoint: Option<String>,
     protocol: Option<String>,
     suffix: Option<String>,
 }
@@ -18,10 +32,23 @@ pub struct ConnectionString {
 impl ConnectionString {
     /// Parses a text; `None` if it is not a connection string. Names are not case-sensitive. Unknown names, such as the
     /// endpoints of other services, are ignored.
+    ///
+    /// ```
+    /// # use rowhouse_client::ConnectionString;
+    /// assert!(ConnectionString::parse("UseDevelopmentStorage=true").is_some());
+    /// assert!(ConnectionString::parse("orchard").is_none());
+    /// ```
     pub fn parse(text: &str) -> Option<Self> {
-        let mut parts =
-            Self { account: None, key: None, sas: None, table_endpoint: None, protocol: None, suffix: None };
-        let mut is_known = false;
+        let mut parts = Self {
+            account: None,
+            key: None,
+            sas: None,
+            table_endpoint: None,
+            secondary_endpoint: None,
+            protocol: None,
+            suffix: None,
+        };
+        let (mut is_known, mut is_development, mut proxy) = (false, false, None);
         for pair in text.split(';').map(str::trim).filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=')?;
             let slot = match name.trim().to_ascii_lowercase().as_str() {
@@ -29,29 +56,46 @@ impl ConnectionString {
                 "accountkey" => &mut parts.key,
                 "sharedaccesssignature" => &mut parts.sas,
                 "tableendpoint" => &mut parts.table_endpoint,
+                "tablesecondaryendpoint" => &mut parts.secondary_endpoint,
                 "defaultendpointsprotocol" => &mut parts.protocol,
                 "endpointsuffix" => &mut parts.suffix,
-                "usedevelopmentstorage" if value.eq_ignore_ascii_case("true") => return Some(Self::development()),
+                "usedevelopmentstorage" => {
+                    is_development = value.trim().eq_ignore_ascii_case("true");
+                    continue;
+                }
+                "developmentstorageproxyuri" => &mut proxy,
                 _ => continue,
             };
             is_known = true;
             *slot = Some(value.trim().to_owned());
         }
-        is_known.then_some(parts)
+        if is_development { Some(Self::development(proxy.as_deref())) } else { is_known.then_some(parts) }
     }
 
-    fn development() -> Self {
+    /// The emulator on this machine, or on that of the proxy address, which has no port of its own.
+    fn development(proxy: Option<&str>) -> Self {
+        let endpoint = match proxy {
+            Some(proxy) => format!("{}:10002/{DEVELOPMENT_ACCOUNT}", proxy.trim_end_matches('/')),
+            None => DEVELOPMENT_ENDPOINT.to_owned(),
+        };
         Self {
             account: Some(DEVELOPMENT_ACCOUNT.to_owned()),
             key: Some(DEVELOPMENT_KEY.to_owned()),
             sas: None,
-            table_endpoint: Some(DEVELOPMENT_ENDPOINT.to_owned()),
+            table_endpoint: Some(endpoint),
+            secondary_endpoint: None,
             protocol: None,
             suffix: None,
         }
     }
 
     /// The URL of the Table service: the given one, or one built from account, protocol and suffix.
+    ///
+    /// ```
+    /// # use rowhouse_client::ConnectionString;
+    /// let parts = ConnectionString::parse("UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://build7");
+    /// assert_eq!(parts.and_then(|parts| parts.endpoint()).as_deref(), Some("http://build7:10002/devstoreaccount1"));
+    /// ```
     pub fn endpoint(&self) -> Option<String> {
         if let Some(endpoint) = &self.table_endpoint {
             return Some(endpoint.clone());
@@ -59,6 +103,18 @@ impl ConnectionString {
         let protocol = self.protocol.as_deref().unwrap_or("https");
         let suffix = self.suffix.as_deref().unwrap_or("core.windows.net");
         self.account.as_ref().map(|account| format!("{protocol}://{account}.table.{suffix}"))
+    }
+
+    /// The URL of the secondary of the Table service, if the string names one. Otherwise it follows from the primary.
+    ///
+    /// ```
+    /// # use rowhouse_client::ConnectionString;
+    /// let text = "AccountName=orchard;TableEndpoint=https://t1.example.net;TableSecondaryEndpoint=https://t2.example.net";
+    /// let parts = ConnectionString::parse(text);
+    /// assert_eq!(parts.as_ref().and_then(|parts| parts.secondary_endpoint()), Some("https://t2.example.net"));
+    /// ```
+    pub fn secondary_endpoint(&self) -> Option<&str> {
+        self.secondary_endpoint.as_deref()
     }
 }
 
@@ -83,6 +139,10 @@ mod tests {
             ("accountname=acct;TABLEENDPOINT=http://h:1/acct;", Some("http://h:1/acct")),
             ("BlobEndpoint=http://h/;TableEndpoint=http://t/a;SharedAccessSignature=sv=1&sig=2", Some("http://t/a")),
             ("UseDevelopmentStorage=true", Some(DEVELOPMENT_ENDPOINT)),
+            (
+                "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://build7/",
+                Some("http://build7:10002/devstoreaccount1"),
+            ),
             ("SharedAccessSignature=sig=2", None),
         ] {
             assert_eq!(ConnectionString::parse(text).unwrap().endpoint().as_deref(), endpoint, "{text}");

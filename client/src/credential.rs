@@ -1,21 +1,131 @@
 //! What requests are authorized with.
+//!
+//! This module must not know requests.
 
+use crate::BoxFuture;
 use crate::connection_string::ConnectionString;
 use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
 use wire::signing::AccountKey;
 
-/// An account key or a shared access signature. Its `Debug` output hides both.
+/// What requests are authorized with. Its `Debug` output hides keys, signatures and tokens.
+///
+/// ```
+/// use rowhouse_client::Credential;
+///
+/// let key = Credential::parse("AAECAwQFBgcICQoLDA0ODw==").ok_or("not a credential")?;
+/// assert_eq!(format!("{key:?}"), "Key(hidden)");
+/// let signature = Credential::parse("https://orchard.table.core.windows.net/?sv=2019-02-02&sig=abc%3D");
+/// assert!(signature.is_some_and(|signature| signature.is_sas()));
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum Credential {
-    /// Signs every request (Shared Key).
-    Key(AccountKey),
-    /// The query string that is added to every request, without a question mark.
+    /// An account key that signs every request (Shared Key).
+    Key(SharedKey),
+    /// An account key that signs every request in the shorter form (Shared Key Lite).
+    KeyLite(SharedKey),
+    /// A shared access signature: the query string that is added to every request, without a question mark.
     Sas(Box<str>),
+    /// Bearer tokens.
+    Token(Arc<dyn TokenCredential>),
+}
+
+/// The key of an account. It is never shown.
+///
+/// ```
+/// let key = rowhouse_client::SharedKey::parse(rowhouse_client::DEVELOPMENT_KEY).ok_or("not Base64")?;
+/// assert_eq!(format!("{key:?}"), "SharedKey(hidden)");
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone)]
+pub struct SharedKey(pub(crate) AccountKey);
+
+/// A source of bearer tokens, such as an identity of the cloud. The feature `azure_core` makes one of every credential of the
+/// `azure_core` crate.
+///
+/// The library asks for a token when it has none that is valid for at least five minutes.
+///
+/// ```
+/// use rowhouse_client::{AccessToken, BoxFuture, Credential, TokenCredential, TokenError};
+/// use std::sync::Arc;
+///
+/// #[derive(Debug)]
+/// struct FromFile;
+///
+/// impl TokenCredential for FromFile {
+///     fn token<'a>(&'a self, _scope: &'a str) -> BoxFuture<'a, Result<AccessToken, TokenError>> {
+///         Box::pin(async {
+///             let text = std::fs::read_to_string("/run/secrets/token")?;
+///             Ok(AccessToken::new(text.trim(), None))
+///         })
+///     }
+/// }
+///
+/// let credential = Credential::Token(Arc::new(FromFile));
+/// assert_eq!(format!("{credential:?}"), "Token(hidden)");
+/// ```
+pub trait TokenCredential: Send + Sync {
+    /// A token for the scope, such as `https://storage.azure.com/.default`.
+    fn token<'a>(&'a self, scope: &'a str) -> BoxFuture<'a, Result<AccessToken, TokenError>>;
+}
+
+/// Why there is no token: any error of the source.
+///
+/// ```
+/// let error: rowhouse_client::TokenError = "the identity has been removed".into();
+/// assert_eq!(error.to_string(), "the identity has been removed");
+/// ```
+pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A bearer token. Its `Debug` output hides it.
+///
+/// ```
+/// use rowhouse_client::AccessToken;
+/// let token = AccessToken::new("eyJ0eXAi", None);
+/// assert_eq!(format!("{token:?}"), "AccessToken(hidden)");
+/// ```
+#[derive(Clone)]
+pub struct AccessToken {
+    pub(crate) secret: Box<str>,
+    pub(crate) expires: Option<SystemTime>,
+}
+
+impl AccessToken {
+    /// A token that is valid until this time. Without a time it is used for one request only.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// let token = rowhouse_client::AccessToken::new("eyJ0eXAi", Some(SystemTime::now() + Duration::from_secs(3600)));
+    /// # let _ = token;
+    /// ```
+    pub fn new(secret: &str, expires: Option<SystemTime>) -> Self {
+        Self { secret: Box::from(secret), expires }
+    }
+}
+
+impl SharedKey {
+    /// Reads a key in Base64; `None` if it is not Base64.
+    ///
+    /// ```
+    /// assert!(rowhouse_client::SharedKey::parse("not a key!").is_none());
+    /// ```
+    pub fn parse(base64: &str) -> Option<Self> {
+        AccountKey::parse(base64).map(Self)
+    }
 }
 
 impl Credential {
-    /// Parses an account key in Base64, a shared access signature alone or at the end of a URL, or a connection string
+    /// Reads an account key in Base64, a shared access signature alone or at the end of a URL, or a connection string
     /// with either of them; `None` if the text is none of these.
+    ///
+    /// ```
+    /// # use rowhouse_client::Credential;
+    /// assert!(Credential::parse("sv=2019-02-02&sig=abc%3D").is_some());
+    /// assert!(Credential::parse("my secret").is_none());
+    /// ```
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if let Some(parts) = ConnectionString::parse(text) {
@@ -26,20 +136,59 @@ impl Credential {
             let is_query = !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic() && b != b'#');
             return is_query.then(|| Self::Sas(Box::from(token)));
         }
-        AccountKey::parse(text).map(Self::Key)
+        Self::shared_key(text)
+    }
+
+    /// An account key in Base64, for Shared Key; `None` if it is not Base64.
+    ///
+    /// ```
+    /// # use rowhouse_client::Credential;
+    /// assert!(Credential::shared_key("AAECAwQFBgcICQoLDA0ODw==").is_some());
+    /// ```
+    pub fn shared_key(base64: &str) -> Option<Self> {
+        SharedKey::parse(base64).map(Self::Key)
+    }
+
+    /// An account key in Base64, for Shared Key Lite; `None` if it is not Base64.
+    ///
+    /// ```
+    /// # use rowhouse_client::Credential;
+    /// assert!(Credential::shared_key_lite("AAECAwQFBgcICQoLDA0ODw==").is_some());
+    /// ```
+    pub fn shared_key_lite(base64: &str) -> Option<Self> {
+        SharedKey::parse(base64).map(Self::KeyLite)
     }
 
     /// Whether this is a shared access signature.
+    ///
+    /// ```
+    /// # use rowhouse_client::Credential;
+    /// assert!(Credential::parse("?sv=2019-02-02&sig=abc%3D").is_some_and(|credential| credential.is_sas()));
+    /// ```
     pub fn is_sas(&self) -> bool {
         matches!(self, Self::Sas(_))
+    }
+
+    /// The account key, if there is one.
+    pub(crate) fn key(&self) -> Option<&AccountKey> {
+        match self {
+            Self::Key(SharedKey(key)) | Self::KeyLite(SharedKey(key)) => Some(key),
+            Self::Sas(_) | Self::Token(_) => None,
+        }
     }
 }
 
 impl ConnectionString {
     /// The key or the signature; `None` if there is neither, or if it is malformed.
+    ///
+    /// ```
+    /// # use rowhouse_client::ConnectionString;
+    /// let parts = ConnectionString::parse("TableEndpoint=https://t.example.net;SharedAccessSignature=sv=2019-02-02&sig=abc%3D");
+    /// assert!(parts.and_then(|parts| parts.credential()).is_some_and(|credential| credential.is_sas()));
+    /// ```
     pub fn credential(&self) -> Option<Credential> {
         match (&self.key, &self.sas) {
-            (Some(key), _) => AccountKey::parse(key).map(Credential::Key),
+            (Some(key), _) => Credential::shared_key(key),
             (None, Some(sas)) if sas.contains("sig=") => Some(Credential::Sas(Box::from(sas.trim_start_matches('?')))),
             _ => None,
         }
@@ -48,7 +197,24 @@ impl ConnectionString {
 
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_sas() { "Sas(hidden)" } else { "Key(hidden)" })
+        f.write_str(match self {
+            Self::Key(_) => "Key(hidden)",
+            Self::KeyLite(_) => "KeyLite(hidden)",
+            Self::Sas(_) => "Sas(hidden)",
+            Self::Token(_) => "Token(hidden)",
+        })
+    }
+}
+
+impl fmt::Debug for SharedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedKey(hidden)")
+    }
+}
+
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccessToken(hidden)")
     }
 }
 

@@ -9,6 +9,15 @@ use std::fmt;
 use std::net::IpAddr;
 
 /// The address of an account's Table service, in path style or host style.
+///
+/// ```
+/// use rowhouse_client::Endpoint;
+///
+/// let endpoint = Endpoint::parse("https://orchard.table.core.windows.net/", None)?;
+/// assert_eq!(endpoint.account().as_str(), "orchard");
+/// assert_eq!(endpoint.secondary().to_string(), "https://orchard-secondary.table.core.windows.net");
+/// # Ok::<(), rowhouse_client::EndpointError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     account: AccountName,
@@ -19,6 +28,11 @@ pub struct Endpoint {
 }
 
 /// Why a text is not an endpoint.
+///
+/// ```
+/// use rowhouse_client::{Endpoint, EndpointError};
+/// assert_eq!(Endpoint::parse("orchard", None), Err(EndpointError::Address));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndpointError {
     /// It is not an `http` or `https` address with a host.
@@ -49,6 +63,13 @@ impl Endpoint {
     ///
     /// The account is the one that the caller knows (from a connection string), else the last part of the path, else the
     /// first label of the host. An IP address or a host without a dot, without a path, means the development account.
+    ///
+    /// ```
+    /// # use rowhouse_client::Endpoint;
+    /// let endpoint = Endpoint::parse("http://127.0.0.1:10002/orchard", None)?;
+    /// assert_eq!(endpoint.account().as_str(), "orchard");
+    /// # Ok::<(), rowhouse_client::EndpointError>(())
+    /// ```
     pub fn parse(url: &str, known_account: Option<&str>) -> Result<Self, EndpointError> {
         let url = url.split(['?', '#']).next().unwrap_or_default();
         let uri: Uri = url.parse().map_err(|_| EndpointError::Address)?;
@@ -78,23 +99,72 @@ impl Endpoint {
         Ok(Self { account, is_https, authority: authority.as_str().to_owned(), path })
     }
 
+    /// Whether the host is this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let Ok(uri) = self.origin().parse::<Uri>() else { return false };
+        let host = bare_host(&uri);
+        host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+
     /// The scheme and the authority, as in `http://127.0.0.1:10002`.
     pub(crate) fn origin(&self) -> String {
         let scheme = if self.is_https { "https" } else { "http" };
         format!("{scheme}://{}", self.authority)
     }
 
+    /// The address of the secondary, from which an account that is replicated can be read: `-secondary` is added to the name
+    /// of the account, where the address has it.
+    ///
+    /// ```
+    /// # use rowhouse_client::Endpoint;
+    /// let endpoint = Endpoint::parse("http://127.0.0.1:10002/orchard", None)?;
+    /// assert_eq!(endpoint.secondary().to_string(), "http://127.0.0.1:10002/orchard-secondary");
+    /// # Ok::<(), rowhouse_client::EndpointError>(())
+    /// ```
+    #[must_use]
+    pub fn secondary(&self) -> Self {
+        let mut secondary = self.clone();
+        let (account, suffixed) = (self.account.as_str(), format!("{}-secondary", self.account));
+        if self.path.ends_with(&suffixed) || self.authority.starts_with(&suffixed) {
+            return secondary;
+        }
+        if let Some(before) = self.path.strip_suffix(account) {
+            secondary.path = format!("{before}{suffixed}");
+        } else if let Some(after) = self.authority.strip_prefix(account) {
+            secondary.authority = format!("{suffixed}{after}");
+        }
+        secondary
+    }
+
     /// The name of the account.
+    ///
+    /// ```
+    /// # use rowhouse_client::{DEVELOPMENT_ENDPOINT, Endpoint};
+    /// assert_eq!(Endpoint::parse(DEVELOPMENT_ENDPOINT, None)?.account().as_str(), "devstoreaccount1");
+    /// # Ok::<(), rowhouse_client::EndpointError>(())
+    /// ```
     pub fn account(&self) -> &AccountName {
         &self.account
     }
 
     /// Whether requests are sent over TLS.
+    ///
+    /// ```
+    /// # use rowhouse_client::{DEVELOPMENT_ENDPOINT, Endpoint};
+    /// assert!(!Endpoint::parse(DEVELOPMENT_ENDPOINT, None)?.is_https());
+    /// # Ok::<(), rowhouse_client::EndpointError>(())
+    /// ```
     pub fn is_https(&self) -> bool {
         self.is_https
     }
 
     /// The path before the tables: empty in host style, `/account` in path style.
+    ///
+    /// ```
+    /// # use rowhouse_client::{DEVELOPMENT_ENDPOINT, Endpoint};
+    /// assert_eq!(Endpoint::parse(DEVELOPMENT_ENDPOINT, None)?.path(), "/devstoreaccount1");
+    /// # Ok::<(), rowhouse_client::EndpointError>(())
+    /// ```
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -127,6 +197,13 @@ mod tests {
         ] {
             let endpoint = Endpoint::parse(url, known).unwrap();
             assert_eq!((endpoint.account().as_str(), endpoint.to_string().as_str()), (account, shown), "{url}");
+        }
+        for (primary, secondary) in [
+            ("http://127.0.0.1:10002/orchard", "http://127.0.0.1:10002/orchard-secondary"),
+            ("https://acct.table.core.windows.net", "https://acct-secondary.table.core.windows.net"),
+            ("https://acct-secondary.table.x.net", "https://acct-secondary.table.x.net"),
+        ] {
+            assert_eq!(Endpoint::parse(primary, None).unwrap().secondary().to_string(), secondary);
         }
         for bad in ["", "x", "/a", "ftp://h/a", "http://", "http://user@h/acct", "http:///acct"] {
             assert_eq!(Endpoint::parse(bad, None), Err(EndpointError::Address), "{bad}");

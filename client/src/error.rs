@@ -1,25 +1,38 @@
 //! The error of all operations.
 
+use crate::credential::TokenError;
+use crate::endpoint::EndpointError;
+use crate::entity::EntityError;
 use crate::http::HttpError;
+use crate::limits::TRANSACTION_BODY_BYTES_MAX;
 use model::control_characters::is_control_character;
 use std::fmt;
 
 /// Why an operation failed, after all attempts.
+///
+/// Errors are matched, not parsed: [`kind`](Self::kind) says what happened, [`code`](Self::code) is the service's own word for it.
+///
+/// ```
+/// use rowhouse_client::{ErrorKind, PropertyBag};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowhouse_testing::TestServer::start().await?;
+/// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+/// let orders = service.table("orders");
+/// orders.create().await?;
+/// let order = PropertyBag::new("2031", "0001")?;
+/// orders.insert(&order).await?;
+/// let error = orders.insert(&order).await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Conflict);
+/// assert_eq!((error.status(), error.code()), (Some(409), Some("EntityAlreadyExists")));
+/// assert!(error.request_id().is_some());
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// The service refused the request.
-    Refused {
-        /// The operation, in words.
-        what: String,
-        /// The HTTP status of the response.
-        status: u16,
-        /// The error code of the service; may be empty.
-        code: String,
-        /// The error message of the service; may be empty.
-        message: String,
-        /// The number of attempts.
-        attempts: u32,
-    },
+    Refused(Box<Refusal>),
     /// There was no response.
     Unreachable {
         /// The operation, in words.
@@ -29,7 +42,7 @@ pub enum Error {
         /// The number of attempts.
         attempts: u32,
     },
-    /// The response is larger than [`RESPONSE_BODY_BYTES_MAX`](crate::limits::RESPONSE_BODY_BYTES_MAX).
+    /// The response is larger than 64 MiB.
     ResponseTooLarge {
         /// The operation, in words.
         what: String,
@@ -41,37 +54,284 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// An entity could not be turned into properties, or properties could not be turned into an entity.
+    Entity(EntityError),
+    /// There is no bearer token, or it must not be sent to this endpoint.
+    Token(TokenError),
+    /// An operation of a transaction cannot be sent. Nothing was done.
+    Transaction {
+        /// The number of the operation, counted from zero.
+        operation: usize,
+        /// What is wrong with it.
+        source: Box<Error>,
+    },
+    /// With this operation, a transaction is larger than the service takes. Nothing was sent.
+    TransactionTooLarge {
+        /// The number of the operation, counted from zero.
+        operation: usize,
+    },
+    /// The request would break a rule of the protocol, or the client is not set up for it. Nothing was sent.
+    Invalid(String),
+    /// The properties of an entity could not be encrypted or decrypted.
+    #[cfg(feature = "encryption")]
+    Encryption(crate::encryption::EncryptionError),
+}
+
+/// What the service says about a request that it refused.
+///
+/// ```
+/// use rowhouse_client::Error;
+///
+/// fn may_help(error: &Error) -> Option<String> {
+///     let Error::Refused(refusal) = error else { return None };
+///     Some(format!("{} {}: {}", refusal.status, refusal.code, refusal.message))
+/// }
+/// # let _ = may_help;
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The operation, in words.
+    pub what: String,
+    /// The HTTP status of the response.
+    pub status: u16,
+    /// The error code of the service; may be empty.
+    pub code: String,
+    /// The error message of the service, its first line; may be empty.
+    pub message: String,
+    /// The id that the service gave the request; an operator finds it in the log.
+    pub request_id: Option<String>,
+    /// In a transaction, the number of the operation at fault, counted from zero.
+    pub operation: Option<usize>,
+    /// The number of attempts.
+    pub attempts: u32,
+}
+
+/// What happened, in the classes that a program tells apart.
+///
+/// ```
+/// use rowhouse_client::{Error, ErrorKind};
+///
+/// fn is_my_fault(error: &Error) -> bool {
+///     matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Entity)
+/// }
+/// # let _ = is_my_fault;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The entity or table exists already (409), or the table is being deleted.
+    Conflict,
+    /// The entity has another `ETag` than the condition says (412).
+    PreconditionFailed,
+    /// The entity or the table does not exist (404).
+    NotFound,
+    /// The service is too busy (429, 503).
+    Throttled,
+    /// The credential is wrong, has expired, or does not allow this (401, 403).
+    Forbidden,
+    /// An entity or a transaction is larger than the service takes (413). A transaction may be possible in two parts.
+    TooLarge,
+    /// The request breaks a rule of the protocol (other 4xx), or would have and was not sent.
+    Invalid,
+    /// The service failed or took too long (other 5xx).
+    Service,
+    /// There was no response.
+    Unreachable,
+    /// The response does not follow the protocol, or is too large.
+    Unreadable,
+    /// An entity does not fit its type.
+    Entity,
+    /// Encryption or decryption failed.
+    Encryption,
 }
 
 impl Error {
-    /// The status and error code if the service refused the request; `None` for all other errors.
-    pub fn refusal(&self) -> Option<(u16, &str)> {
+    /// What happened.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Error, ErrorKind};
+    /// # fn of(error: &Error) {
+    /// match error.kind() {
+    ///     ErrorKind::PreconditionFailed => println!("somebody was faster: read it again"),
+    ///     ErrorKind::Throttled => println!("come back later"),
+    ///     _ => println!("{error}"),
+    /// }
+    /// # }
+    /// ```
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Refused { status, code, .. } => Some((*status, code)),
+            Self::Refused(refusal) => refusal.kind(),
+            Self::Unreachable { .. } => ErrorKind::Unreachable,
+            Self::ResponseTooLarge { .. } | Self::Unreadable { .. } => ErrorKind::Unreadable,
+            Self::Entity(_) => ErrorKind::Entity,
+            Self::Token(_) => ErrorKind::Forbidden,
+            Self::Transaction { source, .. } => source.kind(),
+            Self::TransactionTooLarge { .. } => ErrorKind::TooLarge,
+            Self::Invalid(_) => ErrorKind::Invalid,
+            #[cfg(feature = "encryption")]
+            Self::Encryption(_) => ErrorKind::Encryption,
+        }
+    }
+
+    /// What the service said; `None` if it did not refuse the request.
+    ///
+    /// ```
+    /// # use rowhouse_client::Error;
+    /// # fn of(error: &Error) {
+    /// if let Some(refusal) = error.refusal() {
+    ///     println!("after {} attempts: {}", refusal.attempts, refusal.message);
+    /// }
+    /// # }
+    /// ```
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
             _ => None,
         }
+    }
+
+    /// The HTTP status if the service refused the request.
+    ///
+    /// ```
+    /// # fn of(error: &rowhouse_client::Error) -> bool {
+    /// error.status() == Some(413)
+    /// # }
+    /// ```
+    pub fn status(&self) -> Option<u16> {
+        self.refusal().map(|refusal| refusal.status)
+    }
+
+    /// The error code of the service, such as `TableNotFound`.
+    ///
+    /// ```
+    /// # fn of(error: &rowhouse_client::Error) -> bool {
+    /// error.code() == Some("TableNotFound")
+    /// # }
+    /// ```
+    pub fn code(&self) -> Option<&str> {
+        self.refusal().map(|refusal| refusal.code.as_str())
+    }
+
+    /// The error message of the service, its first line.
+    ///
+    /// ```
+    /// # fn of(error: &rowhouse_client::Error) {
+    /// println!("{}", error.message().unwrap_or("no message"));
+    /// # }
+    /// ```
+    pub fn message(&self) -> Option<&str> {
+        self.refusal().map(|refusal| refusal.message.as_str())
+    }
+
+    /// The id that the service gave the request.
+    ///
+    /// ```
+    /// # fn of(error: &rowhouse_client::Error) {
+    /// println!("look for {:?} in the log of the server", error.request_id());
+    /// # }
+    /// ```
+    pub fn request_id(&self) -> Option<&str> {
+        self.refusal()?.request_id.as_deref()
+    }
+
+    /// In a transaction, the number of the operation at fault, counted from zero.
+    ///
+    /// ```
+    /// # fn of(error: &rowhouse_client::Error) {
+    /// if let Some(operation) = error.operation_index() {
+    ///     println!("nothing was done, because of operation {operation}");
+    /// }
+    /// # }
+    /// ```
+    pub fn operation_index(&self) -> Option<usize> {
+        match self {
+            Self::Refused(refusal) => refusal.operation,
+            Self::Transaction { operation, .. } | Self::TransactionTooLarge { operation } => Some(*operation),
+            _ => None,
+        }
+    }
+}
+
+impl Refusal {
+    fn kind(&self) -> ErrorKind {
+        match self.status {
+            409 => ErrorKind::Conflict,
+            412 => ErrorKind::PreconditionFailed,
+            404 => ErrorKind::NotFound,
+            429 | 503 => ErrorKind::Throttled,
+            401 | 403 => ErrorKind::Forbidden,
+            413 => ErrorKind::TooLarge,
+            _ if matches!(self.code.as_str(), "RequestBodyTooLarge" | "ContentLengthExceeded") => ErrorKind::TooLarge,
+            status if status < 500 => ErrorKind::Invalid,
+            _ => ErrorKind::Service,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, status, code, message, operation, attempts, .. } = self;
+        write!(f, "{what} was refused: {status}")?;
+        let details = [code, message].map(|text| in_one_line(text));
+        details.iter().filter(|text| !text.is_empty()).try_for_each(|text| write!(f, " {text}"))?;
+        if let Some(operation) = operation {
+            write!(f, " (operation {operation})")?;
+        }
+        if *attempts > 1 { write!(f, " (after {attempts} attempts)") } else { Ok(()) }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused { what, status, code, message, attempts } => {
-                write!(f, "{what} was refused: {status}")?;
-                let details = [code, message].map(|text| in_one_line(text));
-                details.iter().filter(|text| !text.is_empty()).try_for_each(|text| write!(f, " {text}"))?;
-                if *attempts > 1 { write!(f, " (after {attempts} attempts)") } else { Ok(()) }
-            }
+            Self::Refused(refusal) => refusal.fmt(f),
             Self::Unreachable { what, source, attempts } => {
                 write!(f, "{what} had no answer after {attempts} attempts: {source}")
             }
             Self::ResponseTooLarge { what } => write!(f, "the answer to {what} is too large"),
             Self::Unreadable { what, why } => write!(f, "the answer to {what} cannot be read: {}", in_one_line(why)),
+            Self::Entity(error) => error.fmt(f),
+            Self::Token(error) => write!(f, "there is no token: {error}"),
+            Self::Transaction { operation, source } => write!(f, "operation {operation} of the transaction: {source}"),
+            Self::TransactionTooLarge { operation } => {
+                write!(
+                    f,
+                    "with operation {operation}, the transaction is larger than {TRANSACTION_BODY_BYTES_MAX} bytes"
+                )
+            }
+            Self::Invalid(why) => f.write_str(why),
+            #[cfg(feature = "encryption")]
+            Self::Encryption(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreachable { source, .. } => Some(source),
+            Self::Entity(error) => Some(error),
+            Self::Token(error) => Some(error.as_ref()),
+            Self::Transaction { source, .. } => Some(source),
+            #[cfg(feature = "encryption")]
+            Self::Encryption(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<EntityError> for Error {
+    fn from(error: EntityError) -> Self {
+        Self::Entity(error)
+    }
+}
+
+impl From<EndpointError> for Error {
+    fn from(error: EndpointError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
 
 /// A text that a service sent, without what could look like another message or control a terminal.
 fn in_one_line(text: &str) -> String {
@@ -82,12 +342,41 @@ fn in_one_line(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn refusal(status: u16) -> Refusal {
+        Refusal {
+            what: "a query".into(),
+            status,
+            code: "X\u{7}".into(),
+            message: "no\r\nrowhouse: all is well\u{1b}[2J\u{9b}\u{2028}".to_owned(),
+            request_id: None,
+            operation: None,
+            attempts: 1,
+        }
+    }
+
     #[test]
     fn a_service_cannot_write_messages_of_its_own() {
-        let message = "no\r\nrowhouse: all is well\u{1b}[2J\u{9b}\u{2028}".to_owned();
-        let error = Error::Refused { what: "a query".into(), status: 400, code: "X\u{7}".into(), message, attempts: 1 };
+        let error = Error::Refused(Box::new(refusal(400)));
         assert_eq!(error.to_string(), "a query was refused: 400 X  no  rowhouse: all is well [2J  ");
         let error = Error::Unreadable { what: "a query".into(), why: "a\nb".into() };
         assert_eq!(error.to_string(), "the answer to a query cannot be read: a b");
+    }
+
+    #[test]
+    fn statuses_have_kinds() {
+        for (status, kind) in [
+            (400, ErrorKind::Invalid),
+            (401, ErrorKind::Forbidden),
+            (403, ErrorKind::Forbidden),
+            (404, ErrorKind::NotFound),
+            (409, ErrorKind::Conflict),
+            (412, ErrorKind::PreconditionFailed),
+            (413, ErrorKind::TooLarge),
+            (429, ErrorKind::Throttled),
+            (500, ErrorKind::Service),
+            (503, ErrorKind::Throttled),
+        ] {
+            assert_eq!(refusal(status).kind(), kind, "{status}");
+        }
     }
 }

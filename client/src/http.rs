@@ -118,14 +118,23 @@ impl HttpClient {
     }
 
     /// Sends a request with an absolute address, and returns when the head of the response has arrived.
-    pub async fn send(&self, mut request: Request<Bytes>) -> Result<HttpResponse, HttpError> {
+    pub async fn send(&self, request: Request<Bytes>) -> Result<HttpResponse, HttpError> {
+        self.send_within(request, self.options.request_time_max).await
+    }
+
+    /// As [`send`](Self::send), with another limit of time.
+    pub async fn send_within(
+        &self,
+        mut request: Request<Bytes>,
+        request_time_max: Duration,
+    ) -> Result<HttpResponse, HttpError> {
         check(request.uri())?;
         let headers = request.headers_mut();
         headers.entry(USER_AGENT).or_insert(PRODUCT);
         if !self.options.keeps_connections {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        let (options, sent) = (self.options, Instant::now());
+        let (options, sent) = (HttpOptions { request_time_max, ..self.options }, Instant::now());
         let exchange = self.http.request(request.map(Full::new));
         let response = timeout(options.request_time_max, exchange).await;
         let response = response.map_err(|_| HttpError::TimedOut(options.request_time_max))?.map_err(HttpError::of)?;

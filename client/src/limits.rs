@@ -7,8 +7,21 @@ use std::time::Duration;
 pub const RESPONSE_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Largest body of a transaction, in bytes: 4 MiB less a margin for what proxies add (01 §5).
 pub const TRANSACTION_BODY_BYTES_MAX: usize = 4 * 1024 * 1024 - 16 * 1024;
-/// Number of attempts of an operation.
-pub const ATTEMPTS_MAX: u32 = 10;
+/// Most entities of a page (04 §5).
+pub const PAGE_ENTITIES_MAX: usize = 1000;
+/// How many transactions a bulk writer sends at a time, unless the program says otherwise.
+pub const BULK_CONCURRENCY: usize = 8;
+/// Most operations that wait in a bulk writer.
+pub const BULK_BUFFER_OPERATIONS_MAX: usize = 20_000;
+/// Most bytes of properties that wait in a bulk writer: 16 MiB.
+pub const BULK_BUFFER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Most bytes of the properties of a transaction of a bulk writer: 2 MiB. As JSON they may be longer than a request can be; the
+/// transaction is divided then.
+pub const BULK_TRANSACTION_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Most failures that the report of a bulk writer lists. All are counted.
+pub const BULK_FAILURES_MAX: usize = 1000;
+/// Number of attempts of an operation, unless the policy says otherwise.
+pub const ATTEMPTS_MAX: u32 = 5;
 /// Longest pause after the first attempt; it doubles after each further attempt.
 pub const PAUSE_MIN: Duration = Duration::from_millis(200);
 /// Longest pause between attempts that the client chooses by itself.

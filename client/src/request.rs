@@ -2,15 +2,16 @@
 //!
 //! This module must not know connections, nor what an operation means.
 
-use crate::credential::Credential;
 use crate::endpoint::Endpoint;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH};
 use http::{HeaderValue, Method, Request};
+use std::fmt;
+use std::sync::Arc;
 use std::time::SystemTime;
 use wire::QueryOptions;
 use wire::batch::ChangesetWriter;
-use wire::signing::{Scheme, SignedRequest};
+use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 /// The service version of all requests.
 pub(crate) const VERSION: &str = "2019-02-02";
@@ -24,11 +25,28 @@ pub(crate) enum BodyFormat {
     Changeset(usize),
 }
 
+/// Names an operation in errors and spans.
+#[derive(Debug, Clone)]
+pub(crate) struct What {
+    /// What is done, in words.
+    pub(crate) text: &'static str,
+    /// The table with which it is done.
+    pub(crate) table: Option<Arc<str>>,
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.table {
+            Some(table) => write!(f, "{} '{table}'", self.text),
+            None => f.write_str(self.text),
+        }
+    }
+}
+
 /// One operation of the protocol: a request without date and signature, which each attempt gets anew.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
-    /// Names the operation in errors.
-    pub(crate) what: String,
+    pub(crate) what: What,
     pub(crate) method: Method,
     /// The path relative to that of the endpoint, encoded, with a leading slash.
     pub(crate) path: String,
@@ -38,22 +56,32 @@ pub(crate) struct Operation {
     pub(crate) body: Bytes,
     /// The `If-Match` condition.
     pub(crate) if_match: Option<String>,
+    /// Whether the response to a write is to have the entity.
+    pub(crate) echoes: bool,
     /// Whether it may be sent again although an earlier attempt may have been executed.
     pub(crate) is_idempotent: bool,
 }
 
+/// What a request is authorized with, once a token has been obtained.
+#[derive(Clone, Copy)]
+pub(crate) enum Authorization<'a> {
+    Key(&'a AccountKey, Scheme),
+    Sas(&'a str),
+    Bearer(&'a str),
+}
+
 impl Operation {
     /// A GET operation.
-    pub(crate) fn get(what: String, path: String, query: String, format: BodyFormat) -> Self {
+    pub(crate) fn get(what: What, path: String, query: String, format: BodyFormat) -> Self {
         let (method, body) = (Method::GET, Bytes::new());
-        Self { what, method, path, query, format, body, if_match: None, is_idempotent: true }
+        Self { what, method, path, query, format, body, if_match: None, echoes: false, is_idempotent: true }
     }
 
     /// The request, dated and signed.
     pub(crate) fn request(
         &self,
         endpoint: &Endpoint,
-        credential: &Credential,
+        authorization: Authorization<'_>,
         now: SystemTime,
     ) -> Result<Request<Bytes>, http::Error> {
         let content_type = match self.format {
@@ -66,23 +94,23 @@ impl Operation {
             BodyFormat::Json | BodyFormat::Changeset(_) => "application/json;odata=minimalmetadata",
             BodyFormat::Xml => "application/xml",
         };
-        let query = match credential {
-            Credential::Sas(token) if self.query.is_empty() => token.to_string(),
-            Credential::Sas(token) => format!("{}&{token}", self.query),
-            Credential::Key(_) => self.query.clone(),
+        let (token, between) = match authorization {
+            Authorization::Sas(token) => (token, if self.query.is_empty() { "" } else { "&" }),
+            _ => ("", ""),
         };
-        let mark = if query.is_empty() { "" } else { "?" };
+        let mark = if token.is_empty() && self.query.is_empty() { "" } else { "?" };
+        let path = self.full_path(endpoint);
         let date = httpdate::fmt_http_date(now);
         let mut request = Request::builder()
             .method(self.method.clone())
-            .uri(format!("{}{}{mark}{query}", endpoint.origin(), self.full_path(endpoint)))
+            .uri(format!("{}{path}{mark}{}{between}{token}", endpoint.origin(), self.query))
             .header(ACCEPT, accept)
             .header("x-ms-version", VERSION)
             .header("x-ms-date", &date)
             .header("DataServiceVersion", "3.0;")
             .header("MaxDataServiceVersion", "3.0;NetFx");
         if self.format == BodyFormat::Json && self.method != Method::GET {
-            request = request.header("Prefer", "return-no-content");
+            request = request.header("Prefer", if self.echoes { "return-content" } else { "return-no-content" });
         }
         if let Some(condition) = &self.if_match {
             request = request.header(IF_MATCH, condition);
@@ -90,24 +118,39 @@ impl Operation {
         if !content_type.is_empty() {
             request = request.header(CONTENT_TYPE, content_type);
         }
-        if let Credential::Key(key) = credential {
-            let account = endpoint.account().as_str();
-            let options = QueryOptions::parse(&self.query);
-            let signed = SignedRequest {
-                method: self.method.as_str(),
-                content_md5: "",
-                content_type,
-                date: &date,
-                account,
-                path: &self.full_path(endpoint),
-                comp: options.comp.as_deref(),
-            };
-            let signature = key.sign(&signed.string_to_sign(Scheme::SharedKey));
-            let mut value = HeaderValue::try_from(format!("SharedKey {account}:{signature}"))?;
+        let value = match authorization {
+            Authorization::Key(key, scheme) => Some(self.signed(endpoint, key, scheme, content_type, &date, &path)),
+            Authorization::Bearer(token) => Some(format!("Bearer {token}")),
+            Authorization::Sas(_) => None,
+        };
+        if let Some(value) = value {
+            let mut value = HeaderValue::try_from(value)?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
         request.body(self.body.clone())
+    }
+
+    /// The `Authorization` header of a request that an account key signs.
+    fn signed(
+        &self,
+        endpoint: &Endpoint,
+        key: &AccountKey,
+        scheme: Scheme,
+        content_type: &str,
+        date: &str,
+        path: &str,
+    ) -> String {
+        let account = endpoint.account().as_str();
+        let options = QueryOptions::parse(&self.query);
+        let method = self.method.as_str();
+        let comp = options.comp.as_deref();
+        let request = SignedRequest { method, content_md5: "", content_type, date, account, path, comp };
+        let name = match scheme {
+            Scheme::SharedKey => "SharedKey",
+            Scheme::SharedKeyLite => "SharedKeyLite",
+        };
+        format!("{name} {account}:{}", key.sign(&request.string_to_sign(scheme)))
     }
 
     fn full_path(&self, endpoint: &Endpoint) -> String {
@@ -118,25 +161,29 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::signing::{AccountKey, Authorization, any_verifies};
+    use wire::signing::any_verifies;
+
+    const WHAT: What = What { text: "", table: None };
 
     fn operation(method: Method, path: &str, query: &str, format: BodyFormat) -> Operation {
         let body = Bytes::from_static(b"body");
-        Operation { method, body, ..Operation::get(String::new(), path.to_owned(), query.to_owned(), format) }
+        Operation { method, body, ..Operation::get(WHAT, path.to_owned(), query.to_owned(), format) }
     }
 
     #[test]
     fn requests_are_signed_as_a_server_checks_them() {
         let key = AccountKey::parse(crate::DEVELOPMENT_KEY).unwrap();
-        let credential = Credential::Key(key.clone());
         let endpoint = Endpoint::parse("http://127.0.0.1:1", None).unwrap();
-        for (operation, comp) in [
-            (operation(Method::GET, "/Tables", "", BodyFormat::Json), None),
-            (operation(Method::POST, "/$batch", "", BodyFormat::Changeset(1)), None),
-            (operation(Method::PUT, "/Harvest", "comp=acl", BodyFormat::Xml), Some("acl")),
-            (operation(Method::GET, "/", "restype=service&comp=properties", BodyFormat::Xml), Some("properties")),
-        ] {
-            let request = operation.request(&endpoint, &credential, SystemTime::now()).unwrap();
+        for (scheme, (operation, comp)) in [Scheme::SharedKey, Scheme::SharedKeyLite].into_iter().flat_map(|scheme| {
+            [
+                (operation(Method::GET, "/Tables", "", BodyFormat::Json), None),
+                (operation(Method::POST, "/$batch", "", BodyFormat::Changeset(1)), None),
+                (operation(Method::PUT, "/Harvest", "comp=acl", BodyFormat::Xml), Some("acl")),
+                (operation(Method::GET, "/", "restype=service&comp=properties", BodyFormat::Xml), Some("properties")),
+            ]
+            .map(|case| (scheme, case))
+        }) {
+            let request = operation.request(&endpoint, Authorization::Key(&key, scheme), SystemTime::now()).unwrap();
             let header = |name: &str| request.headers().get(name).map_or("", |value| value.to_str().unwrap());
             let signed = SignedRequest {
                 method: request.method().as_str(),
@@ -147,8 +194,9 @@ mod tests {
                 path: request.uri().path(),
                 comp,
             };
-            let authorization = Authorization::parse(header("authorization")).unwrap();
-            let text = signed.string_to_sign(Scheme::SharedKey);
+            let authorization = wire::signing::Authorization::parse(header("authorization")).unwrap();
+            assert_eq!(authorization.scheme, scheme);
+            let text = signed.string_to_sign(scheme);
             assert!(any_verifies([&key], &text, &authorization.signature.unwrap()), "{text}");
             assert!(!format!("{request:?}").contains("SharedKey"), "the signature is not shown");
         }
@@ -156,16 +204,25 @@ mod tests {
 
     #[test]
     fn a_shared_access_signature_follows_the_query() {
-        let credential = Credential::parse("?sv=2019-02-02&sig=a%2Bb").unwrap();
         let endpoint = Endpoint::parse("https://acct.table.core.windows.net", None).unwrap();
         for (query, expected) in [
             ("", "https://acct.table.core.windows.net/t()?sv=2019-02-02&sig=a%2Bb"),
             ("$top=1", "https://acct.table.core.windows.net/t()?$top=1&sv=2019-02-02&sig=a%2Bb"),
         ] {
             let operation = operation(Method::GET, "/t()", query, BodyFormat::Json);
-            let request = operation.request(&endpoint, &credential, SystemTime::now()).unwrap();
+            let authorization = Authorization::Sas("sv=2019-02-02&sig=a%2Bb");
+            let request = operation.request(&endpoint, authorization, SystemTime::now()).unwrap();
             assert_eq!(request.uri().to_string(), expected);
             assert!(!request.headers().contains_key(AUTHORIZATION));
         }
+    }
+
+    #[test]
+    fn a_token_is_sent_and_not_shown() {
+        let endpoint = Endpoint::parse("https://acct.table.core.windows.net", None).unwrap();
+        let operation = operation(Method::GET, "/Tables", "", BodyFormat::Json);
+        let request = operation.request(&endpoint, Authorization::Bearer("eyJ0"), SystemTime::now()).unwrap();
+        assert_eq!(request.headers()[AUTHORIZATION], "Bearer eyJ0");
+        assert!(!format!("{request:?}").contains("eyJ0"));
     }
 }

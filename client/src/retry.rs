@@ -1,53 +1,249 @@
 //! When an operation is retried, and after which pause.
+//!
+//! This module must not know requests.
 
-use crate::limits::{PAUSE_MAX, PAUSE_MIN, RETRY_AFTER_MAX};
+use crate::limits::{ATTEMPTS_MAX, PAUSE_MAX, PAUSE_MIN, RETRY_AFTER_MAX};
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
+
+/// How often, after which pauses and after which failures an operation is attempted again.
+///
+/// The default is [`RetryPolicy::exponential`]. Whatever the policy, an operation that may have been executed is repeated only
+/// if repeating it does no harm: a lost response to an insert is an error, so that a caller never sees a conflict with itself.
+///
+/// ```
+/// use rowhouse_client::RetryPolicy;
+/// use std::time::Duration;
+///
+/// let patient = RetryPolicy::exponential().attempts(12).budget(Duration::from_secs(300));
+/// let steady = RetryPolicy::linear(Duration::from_millis(250)).retry_if(|failure| failure.status == Some(503));
+/// # let _ = (patient, steady);
+/// ```
+#[derive(Clone)]
+pub struct RetryPolicy {
+    backoff: Backoff,
+    attempts_max: u32,
+    budget: Duration,
+    decide: Option<Decide>,
+}
+
+type Decide = Arc<dyn Fn(&Failure<'_>) -> bool + Send + Sync>;
+
+#[derive(Debug, Clone, Copy)]
+enum Backoff {
+    Linear(Duration),
+    Exponential { first: Duration, longest: Duration },
+}
+
+/// What is known about an attempt that failed, for [`RetryPolicy::retry_if`].
+///
+/// ```
+/// # use rowhouse_client::{Failure, RetryPolicy};
+/// // As the library decides, except that time-outs of the service are final.
+/// let policy = RetryPolicy::exponential().retry_if(|failure| failure.is_transient && failure.code != "OperationTimedOut");
+/// # let _ = policy;
+/// ```
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Failure<'a> {
+    /// The HTTP status; `None` if there was no response.
+    pub status: Option<u16>,
+    /// The error code of the service; may be empty.
+    pub code: &'a str,
+    /// The number of attempts so far.
+    pub attempts: u32,
+    /// Whether the library would try again: the service was busy, or there was no response.
+    pub is_transient: bool,
+}
+
+impl RetryPolicy {
+    /// One attempt and no more.
+    ///
+    /// ```
+    /// let policy = rowhouse_client::RetryPolicy::none();
+    /// # let _ = policy;
+    /// ```
+    pub fn none() -> Self {
+        Self::linear(Duration::ZERO).attempts(1)
+    }
+
+    /// The same pause after every attempt, five attempts in all.
+    ///
+    /// ```
+    /// let policy = rowhouse_client::RetryPolicy::linear(std::time::Duration::from_secs(1));
+    /// # let _ = policy;
+    /// ```
+    pub fn linear(pause: Duration) -> Self {
+        Self { backoff: Backoff::Linear(pause), attempts_max: ATTEMPTS_MAX, budget: Duration::MAX, decide: None }
+    }
+
+    /// Pauses that begin at 200 ms, double with each attempt up to 15 s, and are random between half and all of that, so that
+    /// clients that failed together do not come back together. Five attempts in all.
+    ///
+    /// ```
+    /// let policy = rowhouse_client::RetryPolicy::exponential();
+    /// # let _ = policy;
+    /// ```
+    pub fn exponential() -> Self {
+        let backoff = Backoff::Exponential { first: PAUSE_MIN, longest: PAUSE_MAX };
+        Self { backoff, ..Self::linear(PAUSE_MIN) }
+    }
+
+    /// Sets the number of attempts, the first one included; zero counts as one.
+    ///
+    /// ```
+    /// let policy = rowhouse_client::RetryPolicy::exponential().attempts(3);
+    /// # let _ = policy;
+    /// ```
+    #[must_use]
+    pub fn attempts(self, attempts_max: u32) -> Self {
+        Self { attempts_max: attempts_max.max(1), ..self }
+    }
+
+    /// Sets the first and the longest pause of an exponential policy. A linear policy gets the first as its pause.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let policy = rowhouse_client::RetryPolicy::exponential().pauses(Duration::from_millis(20), Duration::from_secs(2));
+    /// # let _ = policy;
+    /// ```
+    #[must_use]
+    pub fn pauses(self, first: Duration, longest: Duration) -> Self {
+        let backoff = match self.backoff {
+            Backoff::Linear(_) => Backoff::Linear(first),
+            Backoff::Exponential { .. } => Backoff::Exponential { first, longest },
+        };
+        Self { backoff, ..self }
+    }
+
+    /// Sets the longest time of an operation with all its attempts and pauses. No pause begins that would end after it, and
+    /// the last attempt is cut off by it.
+    ///
+    /// ```
+    /// let policy = rowhouse_client::RetryPolicy::exponential().budget(std::time::Duration::from_secs(30));
+    /// # let _ = policy;
+    /// ```
+    #[must_use]
+    pub fn budget(self, budget: Duration) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// Replaces the decision which failures are worth another attempt. It is asked only about failures after which a repetition
+    /// does no harm, and not after the last attempt.
+    ///
+    /// ```
+    /// let policy = rowhouse_client::RetryPolicy::exponential().retry_if(|failure| failure.status.is_none());
+    /// # let _ = policy;
+    /// ```
+    #[must_use]
+    pub fn retry_if(self, decide: impl Fn(&Failure<'_>) -> bool + Send + Sync + 'static) -> Self {
+        Self { decide: Some(Arc::new(decide)), ..self }
+    }
+
+    /// The time for an operation with all its attempts.
+    pub(crate) fn time_max(&self) -> Duration {
+        self.budget
+    }
+
+    /// The pause before the next attempt; `None` if there is to be none. `elapsed` is the time of the operation so far.
+    pub(crate) fn pause_after(
+        &self,
+        failure: &Failure<'_>,
+        retry_after: Option<Duration>,
+        elapsed: Duration,
+    ) -> Option<Duration> {
+        let wants = self.decide.as_ref().map_or(failure.is_transient, |decide| decide(failure));
+        if !wants || failure.attempts >= self.attempts_max {
+            return None;
+        }
+        // Every `RandomState` has its own random keys, which is enough randomness to keep clients apart.
+        let pause =
+            pause_time(self.backoff, failure.attempts, retry_after, RandomState::new().hash_one(failure.attempts));
+        (elapsed.saturating_add(pause) < self.budget).then_some(pause)
+    }
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self::exponential()
+    }
+}
+
+impl fmt::Debug for RetryPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { backoff, attempts_max, budget, decide: _ } = self;
+        f.debug_struct("RetryPolicy")
+            .field("backoff", backoff)
+            .field("attempts_max", attempts_max)
+            .field("budget", budget)
+            .finish_non_exhaustive()
+    }
+}
 
 /// Whether a status says that the same request may succeed later.
 pub(crate) fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }
 
-/// Waits after the attempt with this number, counted from one.
-pub(crate) async fn pause(attempt: u32, retry_after: Option<Duration>) {
-    // Every `RandomState` has its own random keys, which is enough randomness to keep clients apart.
-    let random = RandomState::new().hash_one(attempt);
-    tokio::time::sleep(pause_time(attempt, retry_after, random)).await;
-}
-
-/// The pause that the service asked for, up to a maximum. Otherwise exponential backoff with jitter: between half and all
-/// of a time that doubles with each attempt, so that requests which failed together are not repeated together.
-fn pause_time(attempt: u32, retry_after: Option<Duration>, random: u64) -> Duration {
+/// The pause that the service asked for, up to a maximum. Otherwise that of the policy, which is never longer than the
+/// service's.
+fn pause_time(backoff: Backoff, attempt: u32, retry_after: Option<Duration>, random: u64) -> Duration {
     if let Some(requested) = retry_after {
         return requested.min(RETRY_AFTER_MAX);
     }
-    let doubled = 2_u32.checked_pow(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
-    let longest = PAUSE_MIN.saturating_mul(doubled).min(PAUSE_MAX);
-    let part = u32::try_from(random % 1000).unwrap_or_default();
-    longest / 2 + longest / 2 * part / 1000
+    match backoff {
+        Backoff::Linear(pause) => pause,
+        Backoff::Exponential { first, longest } => {
+            let doubled = 2_u32.checked_pow(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
+            let longest = first.saturating_mul(doubled).min(longest);
+            let part = u32::try_from(random % 1000).unwrap_or_default();
+            longest / 2 + longest / 2000 * part
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const EXPONENTIAL: Backoff = Backoff::Exponential { first: PAUSE_MIN, longest: PAUSE_MAX };
+
     #[test]
     fn pauses_grow_are_bounded_and_differ() {
+        let pause = |attempt, random| pause_time(EXPONENTIAL, attempt, None, random);
         for attempt in 1..40 {
-            let (least, most) = (pause_time(attempt, None, 0), pause_time(attempt, None, 999));
+            let (least, most) = (pause(attempt, 0), pause(attempt, 999));
             assert!(least < most && most <= PAUSE_MAX, "{attempt}");
-            assert!(most <= pause_time(attempt + 1, None, 999), "{attempt}");
+            assert!(most <= pause(attempt + 1, 999), "{attempt}");
         }
-        assert_eq!(pause_time(1, None, 0), PAUSE_MIN / 2);
-        assert_eq!(pause_time(2, None, 0), PAUSE_MIN);
-        assert_eq!(pause_time(1, Some(Duration::from_secs(7)), 5), Duration::from_secs(7));
-        assert_eq!(pause_time(1, Some(Duration::from_secs(7000)), 5), RETRY_AFTER_MAX);
+        assert_eq!(pause(1, 0), PAUSE_MIN / 2);
+        assert_eq!(pause(2, 0), PAUSE_MIN);
+        assert_eq!(pause_time(EXPONENTIAL, 1, Some(Duration::from_secs(7)), 5), Duration::from_secs(7));
+        assert_eq!(pause_time(EXPONENTIAL, 1, Some(Duration::from_secs(7000)), 5), RETRY_AFTER_MAX);
+        assert_eq!(pause_time(Backoff::Linear(PAUSE_MAX), 9, None, 5), PAUSE_MAX);
     }
 
     #[test]
     fn transient_statuses() {
         assert!([408, 429, 500, 503].into_iter().all(is_transient));
         assert!(![200, 400, 403, 404, 409, 413, 501].into_iter().any(is_transient));
+    }
+
+    #[test]
+    fn attempts_and_time_are_bounded() {
+        let failure = |attempts| Failure { status: Some(503), code: "ServerBusy", attempts, is_transient: true };
+        let second = Duration::from_secs(1);
+        let policy = RetryPolicy::linear(second).attempts(3).budget(Duration::from_secs(10));
+        assert_eq!(policy.pause_after(&failure(1), None, Duration::ZERO), Some(second));
+        assert_eq!(policy.pause_after(&failure(3), None, Duration::ZERO), None, "the last attempt");
+        assert_eq!(policy.pause_after(&failure(1), None, second * 9), None, "the pause would end with the budget");
+        assert_eq!(policy.pause_after(&failure(1), Some(second * 20), second), None, "the service wants too much");
+        let lasting = Failure { is_transient: false, ..failure(1) };
+        assert_eq!(policy.pause_after(&lasting, None, Duration::ZERO), None);
+        let eager = policy.retry_if(|failure| failure.code == "ServerBusy");
+        assert_eq!(eager.pause_after(&lasting, None, Duration::ZERO), Some(second), "the program decides");
+        assert_eq!(RetryPolicy::none().pause_after(&failure(1), None, Duration::ZERO), None);
     }
 }

@@ -1,153 +1,441 @@
-//! The operations on tables and on the service, and the retries of all operations.
+//! The service of an account: its tables, its properties, and how it is reached.
 //!
-//! `entities.rs` has the operations on entities.
+//! `table.rs` has the operations on one table.
 
+use crate::connection_string::ConnectionString;
 use crate::credential::Credential;
 use crate::endpoint::Endpoint;
+use crate::entity::{Entity, PropertyBag};
 use crate::error::Error;
-use crate::http::{HttpClient, HttpError, HttpOptions, system_roots, tls_config};
-use crate::limits::{ATTEMPT_TIME_MAX, ATTEMPTS_MAX, CONNECT_TIME_MAX, RESPONSE_BODY_BYTES_MAX, TABLE_PAGES_MAX};
-use crate::request::{BodyFormat, Operation, VERSION};
-use crate::retry::{is_transient, pause};
+use crate::http::{HttpClient, HttpOptions, system_roots, tls_config};
+use crate::limits::{ATTEMPT_TIME_MAX, CONNECT_TIME_MAX, RESPONSE_BODY_BYTES_MAX, TABLE_PAGES_MAX};
+use crate::pipeline::{Pipeline, ReadFrom, Shared, unreadable};
+use crate::request::{BodyFormat, Operation, VERSION, What};
+use crate::retry::RetryPolicy;
+use crate::table::Table;
+use crate::transport::Transport;
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request};
-use model::{ServiceProperties, StoredAccessPolicies};
+use http::Method;
+use model::clock::SystemClock;
+use model::filter::TABLE_NAME;
+use model::{Clock, ServiceProperties};
 use rustls::RootCertStore;
-use std::time::{Duration, SystemTime};
-use wire::batch::read_responses;
-use wire::error_response::ErrorResponse;
-use wire::json::{read_table_set, write_table_request};
-use wire::uri::{encode_component, write_table_address};
-use wire::{Version, acl, service_properties, xml};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use wire::json::read_table_set;
+use wire::service_stats::{self, GeoReplication};
+use wire::uri::encode_component;
+use wire::{Version, service_properties, xml};
 
-/// A client for the Table service of one account. Clones share their connections.
+/// A client for the Table service of one account: of Rowhouse, of the emulator, or of the cloud. Clones share their connections.
+///
+/// ```
+/// use rowhouse_client::TableService;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowhouse_testing::TestServer::start().await?;
+/// # let connection_string = server.connection_string();
+/// let service = TableService::from_connection_string(&connection_string)?;
+/// service.table("orders").create_if_missing().await?;
+/// assert_eq!(service.tables().all().await?, ["orders"]);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct TableService {
-    pub(crate) endpoint: Endpoint,
+    pub(crate) pipeline: Pipeline,
+}
+
+/// Makes a [`TableService`] with settings other than the usual ones.
+///
+/// ```
+/// use rowhouse_client::{RetryPolicy, TableService};
+/// use std::time::Duration;
+///
+/// let service = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?
+///     .retry(RetryPolicy::exponential().attempts(8))
+///     .timeout(Duration::from_secs(10))
+///     .build()?;
+/// # Ok::<(), rowhouse_client::Error>(())
+/// ```
+pub struct TableServiceBuilder {
+    primary: Endpoint,
+    secondary: Option<Endpoint>,
     credential: Credential,
-    http: HttpClient,
-    attempts_max: u32,
-}
-
-/// A response that was read to its end.
-#[derive(Debug)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-}
-
-impl Response {
-    /// The value of a header; `None` if it is missing or not ASCII text.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-}
-
-/// An error response to one attempt.
-struct Refusal {
-    status: u16,
-    error: Option<ErrorResponse>,
-    retry_after: Option<Duration>,
+    transport: Option<Arc<dyn Transport>>,
+    clock: Arc<dyn Clock>,
+    retry: RetryPolicy,
+    attempt_time_max: Duration,
+    read_from: ReadFrom,
 }
 
 impl TableService {
-    /// Creates a client. It connects with the first operation.
-    pub fn new(endpoint: Endpoint, credential: Credential) -> Result<Self, rustls::Error> {
-        let roots = if endpoint.is_https() { system_roots() } else { RootCertStore::empty() };
-        let http = HttpClient::new(HTTP_OPTIONS, tls_config(roots)?);
-        Ok(Self { endpoint, credential, http, attempts_max: ATTEMPTS_MAX })
+    /// A client for the account of a connection string. It connects with the first operation.
+    ///
+    /// ```
+    /// # use rowhouse_client::TableService;
+    /// let service = TableService::from_connection_string("UseDevelopmentStorage=true")?;
+    /// assert!(TableService::from_connection_string("my account").is_err());
+    /// # Ok::<(), rowhouse_client::Error>(())
+    /// ```
+    pub fn from_connection_string(text: &str) -> Result<Self, Error> {
+        Self::builder_from_connection_string(text)?.build()
     }
 
-    /// Sets the number of attempts of each operation, for callers that do not want to wait for
-    /// [`ATTEMPTS_MAX`] of them.
-    #[must_use]
-    pub fn with_attempts(self, attempts_max: u32) -> Self {
-        Self { attempts_max, ..self }
+    /// A client for the account at an endpoint. It connects with the first operation.
+    ///
+    /// ```
+    /// use rowhouse_client::{Credential, Endpoint, TableService};
+    ///
+    /// let endpoint = Endpoint::parse("https://orchard.table.core.windows.net", None)?;
+    /// let credential = Credential::parse("sv=2019-02-02&sig=abc%3D").ok_or("not a credential")?;
+    /// let service = TableService::new(endpoint, credential)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(endpoint: Endpoint, credential: Credential) -> Result<Self, Error> {
+        Self::builder(endpoint, credential).build()
+    }
+
+    /// Begins a client for the account at an endpoint.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Credential, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY, Endpoint, TableService};
+    /// let endpoint = Endpoint::parse(DEVELOPMENT_ENDPOINT, None)?;
+    /// let credential = Credential::shared_key(DEVELOPMENT_KEY).ok_or("not Base64")?;
+    /// let service = TableService::builder(endpoint, credential).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn builder(endpoint: Endpoint, credential: Credential) -> TableServiceBuilder {
+        TableServiceBuilder {
+            primary: endpoint,
+            secondary: None,
+            credential,
+            transport: None,
+            clock: Arc::new(SystemClock),
+            retry: RetryPolicy::default(),
+            attempt_time_max: ATTEMPT_TIME_MAX,
+            read_from: ReadFrom::default(),
+        }
+    }
+
+    /// Begins a client for the account of a connection string.
+    ///
+    /// ```
+    /// # use rowhouse_client::TableService;
+    /// let service = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.build()?;
+    /// # Ok::<(), rowhouse_client::Error>(())
+    /// ```
+    pub fn builder_from_connection_string(text: &str) -> Result<TableServiceBuilder, Error> {
+        let invalid = |why: &str| Error::Invalid(format!("the connection string {why}"));
+        let parts = ConnectionString::parse(text).ok_or_else(|| invalid("is not one"))?;
+        let credential = parts
+            .credential()
+            .ok_or_else(|| invalid("has neither a valid AccountKey nor a valid SharedAccessSignature"))?;
+        let endpoint = parts.endpoint().ok_or_else(|| invalid("has neither AccountName nor TableEndpoint"))?;
+        let account = parts.account.as_deref();
+        let mut builder = Self::builder(Endpoint::parse(&endpoint, account)?, credential);
+        if let Some(secondary) = parts.secondary_endpoint() {
+            builder = builder.secondary(Endpoint::parse(secondary, account)?);
+        }
+        Ok(builder)
     }
 
     /// The endpoint of the account.
+    ///
+    /// ```
+    /// # use rowhouse_client::TableService;
+    /// let service = TableService::from_connection_string("UseDevelopmentStorage=true")?;
+    /// assert_eq!(service.endpoint().to_string(), "http://127.0.0.1:10002/devstoreaccount1");
+    /// # Ok::<(), rowhouse_client::Error>(())
+    /// ```
     pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+        &self.pipeline.shared.primary
     }
 
-    /// Lists the names of all tables, in the spelling and the order of the service.
-    pub async fn tables(&self) -> Result<Vec<String>, Error> {
-        let mut names = Vec::new();
-        let mut query = String::new();
-        for _ in 0..TABLE_PAGES_MAX {
-            let operation =
-                Operation::get("the list of tables".to_owned(), "/Tables".to_owned(), query, BodyFormat::Json);
-            let response = self.execute(&operation).await?;
-            names.extend(
-                read_table_set(&response.body).map_err(|_| unreadable(&operation, "it is not a list of tables"))?,
-            );
-            match response.header("x-ms-continuation-NextTableName") {
-                Some(next) => query = format!("NextTableName={}", encode_component(next)),
-                None => return Ok(names),
-            }
-        }
-        Err(Error::Unreadable { what: "the list of tables".to_owned(), why: "it does not end".to_owned() })
+    /// A table of the account. Nothing is sent.
+    ///
+    /// ```
+    /// # use rowhouse_client::TableService;
+    /// let service = TableService::from_connection_string("UseDevelopmentStorage=true")?;
+    /// let orders = service.table("orders");
+    /// # Ok::<(), rowhouse_client::Error>(())
+    /// ```
+    pub fn table(&self, name: &str) -> Table {
+        Table::new(self.pipeline.clone(), name)
     }
 
-    /// Creates a table unless it exists.
-    pub async fn create_table(&self, table: &str) -> Result<(), Error> {
-        match self.execute(&create_table_operation(table)).await {
-            Err(error) if error.refusal() == Some((409, "TableAlreadyExists")) => Ok(()),
-            result => result.map(drop),
-        }
+    /// The list of the tables of the account.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # for name in ["orders2031", "orders2032", "customers"] { service.table(name).create().await?; }
+    /// let orders = service.tables().prefix("orders").all().await?;
+    /// assert_eq!(orders, ["orders2031", "orders2032"]);
+    /// # Ok(()) }
+    /// ```
+    pub fn tables(&self) -> TableList {
+        TableList { service: self.clone(), filter: None, next: None, is_done: false, pages: 0 }
     }
 
-    /// Creates a table, which must not exist.
-    pub async fn create_new_table(&self, table: &str) -> Result<(), Error> {
-        let operation = Operation { is_idempotent: false, ..create_table_operation(table) };
-        self.execute(&operation).await.map(drop)
-    }
-
-    /// Deletes a table, which must exist, and all its entities.
-    pub async fn delete_table(&self, table: &str) -> Result<(), Error> {
-        let mut path = b"/".to_vec();
-        write_table_address(&mut path, table);
-        let path = String::from_utf8(path).unwrap_or_default();
-        let operation = Operation {
-            method: Method::DELETE,
-            is_idempotent: false,
-            ..Operation::get(format!("deleting the table '{table}'"), path, String::new(), BodyFormat::Json)
-        };
-        self.execute(&operation).await.map(drop)
-    }
-
-    /// Reads the stored access policies of a table.
-    pub async fn policies(&self, table: &str) -> Result<StoredAccessPolicies, Error> {
-        let what = format!("the policies of the table '{table}'");
-        let operation = Operation::get(what, format!("/{table}"), "comp=acl".to_owned(), BodyFormat::Xml);
-        let response = self.execute(&operation).await?;
-        acl::read(&response.body).map_err(|_| unreadable(&operation, "it is not a list of policies"))
-    }
-
-    /// Replaces the stored access policies of a table.
-    pub async fn set_policies(&self, table: &str, policies: &StoredAccessPolicies) -> Result<(), Error> {
-        let what = format!("setting the policies of the table '{table}'");
-        self.put_xml(what, format!("/{table}"), "comp=acl", acl::write(policies)).await
-    }
-
-    /// Reads the service properties of the account.
+    /// Reads the service properties of the account: CORS rules, logging and metrics.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// let properties = service.properties().await?;
+    /// assert!(properties.cors.as_slice().is_empty());
+    /// # Ok(()) }
+    /// ```
     pub async fn properties(&self) -> Result<ServiceProperties, Error> {
-        let what = "the service properties".to_owned();
+        let what = What { text: "the service properties", table: None };
         let operation = Operation::get(what, "/".to_owned(), PROPERTIES_QUERY.to_owned(), BodyFormat::Xml);
-        let response = self.execute(&operation).await?;
+        let response = self.pipeline.execute(&operation).await?;
         let update = service_properties::read(&response.body, version());
         let update = update.map_err(|refusal| unreadable(&operation, &refusal.to_string()))?;
         Ok(ServiceProperties::default().updated(update))
     }
 
     /// Replaces all service properties of the account.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// let mut properties = service.properties().await?;
+    /// properties.logging.delete = true;
+    /// service.set_properties(&properties).await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn set_properties(&self, properties: &ServiceProperties) -> Result<(), Error> {
         let document = service_properties::write(properties, version());
-        self.put_xml("setting the service properties".to_owned(), "/".to_owned(), PROPERTIES_QUERY, document).await
+        let what = What { text: "setting the service properties", table: None };
+        self.pipeline.put_xml(what, "/".to_owned(), PROPERTIES_QUERY, document).await
     }
 
-    async fn put_xml(&self, what: String, path: String, query: &str, document: Vec<u8>) -> Result<(), Error> {
+    /// Reads how far the replication to the secondary is, which the secondary knows.
+    ///
+    /// ```no_run
+    /// # async fn of(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
+    /// println!("{:?}", service.statistics().await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn statistics(&self) -> Result<GeoReplication, Error> {
+        let what = What { text: "the statistics of the service", table: None };
+        let query = "restype=service&comp=stats".to_owned();
+        let operation = Operation::get(what, "/".to_owned(), query, BodyFormat::Xml);
+        let mut pipeline = self.pipeline.clone();
+        pipeline.read_from = ReadFrom::Secondary;
+        let response = pipeline.execute(&operation).await?;
+        service_stats::read(&response.body).ok_or_else(|| unreadable(&operation, "it is not a document of statistics"))
+    }
+}
+
+impl TableServiceBuilder {
+    /// Sets the retry policy.
+    ///
+    /// ```
+    /// # use rowhouse_client::{RetryPolicy, TableService};
+    /// let builder = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.retry(RetryPolicy::none());
+    /// # Ok::<(), rowhouse_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn retry(self, retry: RetryPolicy) -> Self {
+        Self { retry, ..self }
+    }
+
+    /// Sets the longest time of one attempt, including the body of the response: 60 s by default. The service gives up after
+    /// 30 s.
+    ///
+    /// ```
+    /// # use rowhouse_client::TableService;
+    /// # use std::time::Duration;
+    /// let builder = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.timeout(Duration::from_secs(5));
+    /// # Ok::<(), rowhouse_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn timeout(self, attempt_time_max: Duration) -> Self {
+        Self { attempt_time_max, ..self }
+    }
+
+    /// Sets from which endpoint entities are read.
+    ///
+    /// ```
+    /// # use rowhouse_client::{ReadFrom, TableService};
+    /// let builder =
+    ///     TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.read_from(ReadFrom::PrimaryThenSecondary);
+    /// # Ok::<(), rowhouse_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn read_from(self, read_from: ReadFrom) -> Self {
+        Self { read_from, ..self }
+    }
+
+    /// Sets the address of the secondary. Without this it follows from that of the primary.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Endpoint, TableService};
+    /// let secondary = Endpoint::parse("https://replica.example.net", Some("orchard"))?;
+    /// let builder = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.secondary(secondary);
+    /// # Ok::<(), rowhouse_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn secondary(self, secondary: Endpoint) -> Self {
+        Self { secondary: Some(secondary), ..self }
+    }
+
+    /// Replaces what sends the requests. A test may answer them itself; [`Transport`] shows how.
+    ///
+    /// ```
+    /// # use rowhouse_client::TableService;
+    /// use rowhouse_client::http::{HttpClient, HttpOptions, system_roots, tls_config};
+    ///
+    /// let http = HttpClient::new(HttpOptions::default(), tls_config(system_roots())?);
+    /// let builder = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.transport(http);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn transport(self, transport: impl Transport + 'static) -> Self {
+        Self { transport: Some(Arc::new(transport)), ..self }
+    }
+
+    /// Replaces the clock that requests are dated by, for tests against a server whose clock the test moves.
+    ///
+    /// ```
+    /// # use rowhouse_client::TableService;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = rowhouse_testing::TestServer::start().await?;
+    /// let service = TableService::builder_from_connection_string(&server.connection_string())?
+    ///     .clock(server.clock().clone())
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn clock(self, clock: impl Clock) -> Self {
+        Self { clock: Arc::new(clock), ..self }
+    }
+
+    /// The client. Nothing is sent.
+    ///
+    /// ```
+    /// # use rowhouse_client::TableService;
+    /// let service = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.build()?;
+    /// # Ok::<(), rowhouse_client::Error>(())
+    /// ```
+    pub fn build(self) -> Result<TableService, Error> {
+        let Self { primary, secondary, credential, transport, clock, retry, attempt_time_max, read_from } = self;
+        let transport = match transport {
+            Some(transport) => transport,
+            None => {
+                let roots = if primary.is_https() { system_roots() } else { RootCertStore::empty() };
+                let tls = tls_config(roots).map_err(|error| Error::Invalid(format!("preparing TLS: {error}")))?;
+                Arc::new(HttpClient::new(HttpOptions::default(), tls))
+            }
+        };
+        let secondary = secondary.unwrap_or_else(|| primary.secondary());
+        let shared = Shared { primary, secondary, credential, transport, clock, token: Mutex::new(None) };
+        let pipeline = Pipeline { shared: Arc::new(shared), retry, attempt_time_max, read_from };
+        Ok(TableService { pipeline })
+    }
+}
+
+impl fmt::Debug for TableServiceBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableServiceBuilder")
+            .field("primary", &self.primary)
+            .field("credential", &self.credential)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The tables of an account, in the spelling and the order of the service. They are read page by page.
+///
+/// ```
+/// # async fn of(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
+/// for name in service.tables().all().await? {
+///     println!("{name}");
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct TableList {
+    service: TableService,
+    filter: Option<String>,
+    next: Option<String>,
+    is_done: bool,
+    pages: usize,
+}
+
+impl TableList {
+    /// Only tables whose names begin with a text.
+    ///
+    /// ```
+    /// # fn of(service: rowhouse_client::TableService) {
+    /// let orders = service.tables().prefix("orders");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn prefix(self, prefix: &str) -> Self {
+        let filter = table_names_from(prefix);
+        Self { filter: Some(filter), ..self }
+    }
+
+    /// The next page of names; `None` after the last one.
+    ///
+    /// ```
+    /// # async fn of(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
+    /// let mut tables = service.tables();
+    /// while let Some(names) = tables.next().await {
+    ///     println!("{} tables", names?.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn next(&mut self) -> Option<Result<Vec<String>, Error>> {
+        if self.is_done {
+            return None;
+        }
+        let page = self.page().await;
+        self.is_done = self.next.is_none() || page.is_err();
+        Some(page)
+    }
+
+    /// The names of all tables.
+    ///
+    /// ```
+    /// # async fn of(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
+    /// println!("{} tables", service.tables().all().await?.len());
+    /// # Ok(()) }
+    /// ```
+    pub async fn all(mut self) -> Result<Vec<String>, Error> {
+        let mut names = Vec::new();
+        while let Some(page) = self.next().await {
+            names.append(&mut page?);
+        }
+        Ok(names)
+    }
+
+    async fn page(&mut self) -> Result<Vec<String>, Error> {
+        let filter = self.filter.as_ref().map(|filter| format!("$filter={}", encode_component(filter)));
+        let next = self.next.take().map(|next| format!("NextTableName={}", encode_component(&next)));
+        let query = filter.into_iter().chain(next).collect::<Vec<_>>().join("&");
+        let what = What { text: "the list of tables", table: None };
+        let operation = Operation::get(what, "/Tables".to_owned(), query, BodyFormat::Json);
+        if self.pages == TABLE_PAGES_MAX {
+            return Err(unreadable(&operation, "it does not end"));
+        }
+        self.pages += 1;
+        let response = self.service.pipeline.execute(&operation).await?;
+        self.next = response.header("x-ms-continuation-NextTableName").map(str::to_owned);
+        read_table_set(&response.body).map_err(|_| unreadable(&operation, "it is not a list of tables"))
+    }
+}
+
+impl Pipeline {
+    /// Sends a document.
+    pub(crate) async fn put_xml(&self, what: What, path: String, query: &str, document: Vec<u8>) -> Result<(), Error> {
         // The service writes a byte order mark; clients send none.
         let mark = xml::BYTE_ORDER_MARK.as_bytes();
         let body = Bytes::from(document);
@@ -156,99 +444,27 @@ impl TableService {
             Operation { method: Method::PUT, body, ..Operation::get(what, path, query.to_owned(), BodyFormat::Xml) };
         self.execute(&operation).await.map(drop)
     }
+}
 
-    /// Executes an operation, with retries.
-    pub(crate) async fn execute(&self, operation: &Operation) -> Result<Response, Error> {
-        let what = || operation.what.clone();
-        for attempts in 1.. {
-            let is_last = attempts >= self.attempts_max;
-            let request = operation.request(&self.endpoint, &self.credential, SystemTime::now());
-            let request = request.map_err(|error| unreadable(operation, &format!("it could not be sent: {error}")))?;
-            match self.exchange(request).await {
-                Err(HttpError::BodyTooLarge(_)) => return Err(Error::ResponseTooLarge { what: what() }),
-                Err(source) if is_last || !operation.is_idempotent => {
-                    return Err(Error::Unreachable { what: what(), source, attempts });
-                }
-                Err(_) => pause(attempts, None).await,
-                Ok(response) => match refusal(operation, &response)? {
-                    None => return Ok(response),
-                    Some(refusal) if refusal.is_transient(operation.is_idempotent) && !is_last => {
-                        pause(attempts, refusal.retry_after).await;
-                    }
-                    Some(Refusal { status, error, .. }) => {
-                        let (code, message) = error.map_or_else(Default::default, |error| (error.code, error.message));
-                        return Err(Error::Refused { what: what(), status, code, message, attempts });
-                    }
-                },
-            }
+/// The limits of a client of tables, whose connections are kept.
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            request_time_max: ATTEMPT_TIME_MAX,
+            connect_time_max: Some(CONNECT_TIME_MAX),
+            body_bytes_max: RESPONSE_BODY_BYTES_MAX,
+            keeps_connections: true,
         }
-        unreachable!("the last attempt returns")
-    }
-
-    async fn exchange(&self, request: Request<Bytes>) -> Result<Response, HttpError> {
-        let mut response = self.http.send(request).await?;
-        let body = response.read_body().await?;
-        Ok(Response { status: response.status.as_u16(), headers: response.headers, body })
     }
 }
 
-const HTTP_OPTIONS: HttpOptions = HttpOptions {
-    request_time_max: ATTEMPT_TIME_MAX,
-    connect_time_max: Some(CONNECT_TIME_MAX),
-    body_bytes_max: RESPONSE_BODY_BYTES_MAX,
-    keeps_connections: true,
-};
+/// The filter for names that begin with a text.
+fn table_names_from(prefix: &str) -> String {
+    PropertyBag::PROPERTIES.property::<String>(TABLE_NAME).starts_with(prefix).to_string()
+}
 
 const PROPERTIES_QUERY: &str = "restype=service&comp=properties";
 
-fn create_table_operation(table: &str) -> Operation {
-    let mut body = Vec::new();
-    write_table_request(&mut body, table);
-    Operation {
-        method: Method::POST,
-        body: Bytes::from(body),
-        ..Operation::get(format!("creating the table '{table}'"), "/Tables".to_owned(), String::new(), BodyFormat::Json)
-    }
-}
-
 fn version() -> Version {
     Version::parse(VERSION).expect("the version is a date")
-}
-
-impl Refusal {
-    fn is_transient(&self, is_idempotent: bool) -> bool {
-        // These two statuses say that nothing was executed; after other failures that is unknown.
-        let is_transient = if is_idempotent { is_transient(self.status) } else { matches!(self.status, 429 | 503) };
-        // In the cloud, the name of a deleted table stays in use for a while.
-        is_transient || self.error.as_ref().is_some_and(|error| error.code == "TableBeingDeleted")
-    }
-}
-
-/// The error that a response reports; `None` if it reports success. The error of a transaction is in the body of a
-/// successful response.
-fn refusal(operation: &Operation, response: &Response) -> Result<Option<Refusal>, Error> {
-    let retry_after = response.header("retry-after").and_then(|text| text.parse().ok()).map(Duration::from_secs);
-    if !(200..300).contains(&response.status) {
-        let mut error = ErrorResponse::read(&response.body);
-        if let (None, Some(code)) = (&error, response.header("x-ms-error-code")) {
-            error = Some(ErrorResponse { code: code.to_owned(), message: String::new() });
-        }
-        return Ok(Some(Refusal { status: response.status, error, retry_after }));
-    }
-    let BodyFormat::Changeset(operations) = operation.format else { return Ok(None) };
-    let content_type = response.header("content-type").unwrap_or_default();
-    let parts = read_responses(content_type, &response.body);
-    let parts = parts.map_err(|_| unreadable(operation, "it is not the answer to a transaction"))?;
-    let failed = parts.iter().find(|part| !(200..300).contains(&part.status));
-    if failed.is_none() && parts.len() != operations {
-        return Err(unreadable(
-            operation,
-            &format!("it has results of {} operations, not of {operations}", parts.len()),
-        ));
-    }
-    Ok(failed.map(|part| Refusal { status: part.status, error: ErrorResponse::read(part.body), retry_after }))
-}
-
-pub(crate) fn unreadable(operation: &Operation, why: &str) -> Error {
-    Error::Unreadable { what: operation.what.clone(), why: why.to_owned() }
 }

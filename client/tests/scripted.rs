@@ -2,16 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 
-use model::{EdmValue, EntityKey, KeyText, RecordBuilder};
 use rowhouse_client::{
-    Continuation, Credential, DEVELOPMENT_KEY, Endpoint, Entity, Error, Query, TableService, WriteMode,
+    Continuation, Credential, DEVELOPMENT_KEY, ETag, Endpoint, Error, ErrorKind, IfMatch, PropertyBag, ReadFrom,
+    RetryPolicy, TableService, TableServiceBuilder, Transaction,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use wire::batch::{Batch, ChangesetWriter, read};
 
 /// A request as the server received it.
 #[derive(Debug, Clone)]
@@ -24,9 +23,9 @@ struct ReceivedRequest {
 type Reply = (&'static str, String, Vec<u8>);
 
 /// Starts a server that answers by the script and records the requests.
-fn service(
+fn builder(
     script: impl Fn(usize, &ReceivedRequest) -> Reply + Send + Sync + 'static,
-) -> (TableService, Arc<Mutex<Vec<ReceivedRequest>>>) {
+) -> (TableServiceBuilder, Arc<Mutex<Vec<ReceivedRequest>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -39,7 +38,14 @@ fn service(
         }
     });
     let endpoint = Endpoint::parse(&format!("http://{address}"), None).unwrap();
-    (TableService::new(endpoint, Credential::parse(DEVELOPMENT_KEY).unwrap()).unwrap(), seen)
+    (TableService::builder(endpoint, Credential::parse(DEVELOPMENT_KEY).unwrap()), seen)
+}
+
+fn service(
+    script: impl Fn(usize, &ReceivedRequest) -> Reply + Send + Sync + 'static,
+) -> (TableService, Arc<Mutex<Vec<ReceivedRequest>>>) {
+    let (builder, seen) = builder(script);
+    (builder.build().unwrap(), seen)
 }
 
 fn connection(
@@ -80,20 +86,13 @@ fn connection(
     }
 }
 
-fn entities(count: usize) -> Vec<Entity> {
-    let text = |text: &str| KeyText::new(text).unwrap();
-    let mut properties = RecordBuilder::default();
-    properties.push("Number", EdmValue::Int32(1));
-    let key = |row: usize| EntityKey { partition: text("p"), row: text(&row.to_string()) };
-    let entity = |row: usize| Entity::new(key(row), properties.clone());
-    (0..count).map(entity).collect()
+fn entity(row: usize) -> PropertyBag {
+    PropertyBag::new("p", &row.to_string()).unwrap().with("Number", 1).unwrap()
 }
 
-fn operations(body: &[u8]) -> usize {
-    match read(ChangesetWriter::CONTENT_TYPE, body).unwrap() {
-        Batch::Changeset(changeset) => changeset.operations.len(),
-        other => panic!("{other:?}"),
-    }
+/// A transaction that may be repeated.
+fn replacing(count: usize) -> Transaction {
+    (0..count).fold(Transaction::new(), |transaction, row| transaction.insert_or_replace(&entity(row)))
 }
 
 const STORED: &str = "HTTP/1.1 204 No Content\r\n\r\n";
@@ -107,17 +106,34 @@ fn batch_answer(parts: &[&str]) -> Reply {
 }
 
 #[tokio::test]
-async fn a_transaction_that_is_too_large_is_sent_in_parts() {
-    let (service, seen) = service(|_, request| match operations(&request.body) {
-        count if count > 30 => ("413 Too Large", String::new(), Vec::new()),
-        count => batch_answer(&vec![STORED; count]),
-    });
-    service.write("cars", &entities(100), WriteMode::Replace).await.unwrap();
-    let sent: Vec<usize> = seen.lock().unwrap().iter().map(|seen| operations(&seen.body)).collect();
-    assert_eq!(sent, [100, 50, 25, 25, 50, 25, 25]);
-    let (service, _) = self::service(|_, _| ("413 Too Large", String::new(), Vec::new()));
-    let refused = service.write("cars", &entities(2), WriteMode::Replace).await.unwrap_err();
-    assert_eq!(refused.refusal().map(|(status, _)| status), Some(413), "one entity cannot be split");
+async fn a_transaction_is_never_split() {
+    let (service, seen) = service(|_, _| ("413 Too Large", String::new(), Vec::new()));
+    let table = service.table("cars");
+    let refused = table.commit(replacing(100)).await.unwrap_err();
+    assert_eq!((refused.kind(), seen.lock().unwrap().len()), (ErrorKind::TooLarge, 1));
+
+    let large = "x".repeat(32 * 1024);
+    let entity = |row: usize| entity(row).with("Text", large.as_str()).and_then(|bag| bag.with("More", large.as_str()));
+    let too_large = (0..70).fold(Transaction::new(), |transaction, row| transaction.insert(&entity(row).unwrap()));
+    let error = table.commit(too_large).await.unwrap_err();
+    assert_eq!((error.kind(), error.operation_index()), (ErrorKind::TooLarge, Some(63)), "{error}");
+
+    let error = table.commit(replacing(101)).await.unwrap_err();
+    assert_eq!((error.kind(), error.operation_index()), (ErrorKind::Invalid, None), "{error}");
+    assert_eq!(table.commit(Transaction::new()).await.unwrap_err().kind(), ErrorKind::Invalid);
+    let twice = replacing(2).delete("p", "1", IfMatch::Any);
+    let error = table.commit(twice).await.unwrap_err();
+    assert_eq!((error.kind(), error.operation_index()), (ErrorKind::Invalid, Some(2)), "{error}");
+    let elsewhere = replacing(1).delete("q", "1", IfMatch::Any);
+    let error = table.commit(elsewhere).await.unwrap_err();
+    assert_eq!((error.kind(), error.operation_index()), (ErrorKind::Invalid, Some(1)), "{error}");
+    let malformed = replacing(1).delete("p", "a/b", IfMatch::Any);
+    let error = table.commit(malformed).await.unwrap_err();
+    assert_eq!((error.kind(), error.operation_index()), (ErrorKind::Entity, Some(1)), "{error}");
+    let forged = ETag::from("x\r\nX-Other: 1");
+    let error = table.commit(replacing(1).delete("p", "1", forged)).await.unwrap_err();
+    assert_eq!((error.kind(), error.operation_index()), (ErrorKind::Invalid, Some(1)), "{error}");
+    assert_eq!(seen.lock().unwrap().len(), 1, "nothing of this was sent");
 }
 
 #[tokio::test]
@@ -130,16 +146,17 @@ async fn transient_errors_are_retried_and_others_are_returned() {
         _ => batch_answer(&[STORED]),
     });
     let began = Instant::now();
-    service.write("cars", &entities(1), WriteMode::Replace).await.unwrap();
+    service.table("cars").commit(replacing(1)).await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(1), "the service asked for a second");
     assert_eq!(seen.lock().unwrap().len(), 4);
     let (service, _) = self::service(|_, _| batch_answer(&[STORED, STORED]));
-    let error = service.write("cars", &entities(3), WriteMode::Replace).await.unwrap_err();
+    let error = service.table("cars").commit(replacing(3)).await.unwrap_err();
     assert!(error.to_string().contains("2 operations, not of 3"), "{error}");
     let refusal = "HTTP/1.1 400 Bad\r\n\r\n{\"odata.error\":{\"code\":\"PropertyNameInvalid\",\"message\":{\"value\":\"0:No.\"}}}";
     let (service, seen) = self::service(move |_, _| batch_answer(&[refusal]));
-    let error = service.write("cars", &entities(1), WriteMode::Replace).await.unwrap_err();
-    assert_eq!(error.to_string(), "writing to the table 'cars' was refused: 400 PropertyNameInvalid 0:No.");
+    let error = service.table("cars").commit(replacing(1)).await.unwrap_err();
+    let expected = "a transaction in the table 'cars' was refused: 400 PropertyNameInvalid 0:No. (operation 0)";
+    assert_eq!(error.to_string(), expected);
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
@@ -153,9 +170,9 @@ async fn a_page_that_is_too_large_is_requested_with_fewer_entities() {
         ("200 OK", next, format!("{{\"value\":[{}]}}", vec![entity; top].join(",")).into_bytes())
     });
     let from = Continuation { partition: "1!4!cA--".to_owned(), row: Some("a&b".to_owned()) };
-    let query = Query { filter: Some("N eq 'x&y'".to_owned()), select: vec!["N".to_owned(), "RowKey".to_owned()] };
-    let page = service.page("cars", &query, Some(&from), 100).await.unwrap();
-    assert_eq!(page.entities.len(), 50);
+    let query = service.table("cars").query::<PropertyBag>().filter_text("N eq 'x&y'").page_size(100).resume(from);
+    let page = query.resolve(&["N", "RowKey"], Ok).pages().next().await.unwrap().unwrap();
+    assert_eq!(page.items.len(), 50);
     assert_eq!(page.next, Some(Continuation { partition: "1!4!cA--".to_owned(), row: None }));
     let seen = seen.lock().unwrap();
     let position = "&$filter=N%20eq%20%27x%26y%27&$select=PartitionKey%2CRowKey%2CTimestamp%2CN&NextPartitionKey=1%214%21cA--&NextRowKey=a%26b";
@@ -167,30 +184,127 @@ async fn a_page_that_is_too_large_is_requested_with_fewer_entities() {
 #[tokio::test]
 async fn malformed_responses_are_errors() {
     let (service, _) = service(|_, _| ("200 OK", "Content-Type: text/html\r\n".to_owned(), b"<html>".to_vec()));
-    assert!(matches!(service.tables().await, Err(Error::Unreadable { .. })));
-    assert!(matches!(service.page("cars", &Query::default(), None, 10).await, Err(Error::Unreadable { .. })));
-    assert!(matches!(service.write("cars", &entities(1), WriteMode::Replace).await, Err(Error::Unreadable { .. })));
-    assert!(matches!(service.policies("cars").await, Err(Error::Unreadable { .. })));
+    let table = service.table("cars");
+    assert!(matches!(service.tables().all().await, Err(Error::Unreadable { .. })));
+    assert!(matches!(table.query::<PropertyBag>().collect().await, Err(Error::Unreadable { .. })));
+    assert!(matches!(table.get::<PropertyBag>("p", "r").await, Err(Error::Unreadable { .. })));
+    assert!(matches!(table.commit(replacing(1)).await, Err(Error::Unreadable { .. })));
+    assert!(matches!(table.policies().await, Err(Error::Unreadable { .. })));
     assert!(matches!(service.properties().await, Err(Error::Unreadable { .. })));
+    assert!(matches!(service.statistics().await, Err(Error::Unreadable { .. })));
 }
 
 #[tokio::test]
 async fn operations_that_are_not_idempotent_are_sent_once() {
-    let entity = || entities(1).remove(0);
-    let key = entity().key;
+    let entity = entity(0);
+    let condition = ETag::from("W/\"x\"");
     // After such a response it is unknown whether the operation was executed.
     let (service, seen) = service(|_, _| ("500 Error", String::new(), Vec::new()));
-    assert!(service.create_new_table("cars").await.is_err());
-    assert!(service.delete_table("cars").await.is_err());
-    assert!(service.put("cars", &entity(), WriteMode::Insert, None).await.is_err());
-    assert!(service.put("cars", &entity(), WriteMode::Merge, Some("*")).await.is_err());
-    assert!(service.delete("cars", &key, "*").await.is_err());
-    assert_eq!(seen.lock().unwrap().len(), 5);
+    let table = service.table("cars");
+    assert!(table.create().await.is_err());
+    assert!(table.delete_table().await.is_err());
+    assert!(table.insert(&entity).await.is_err());
+    assert!(table.merge(&entity, &condition).await.is_err());
+    assert!(table.delete("p", "r", IfMatch::Any).await.is_err());
+    assert!(table.commit(Transaction::new().insert(&entity)).await.is_err());
+    assert_eq!(seen.lock().unwrap().len(), 6);
     // An operation that the service did not begin is sent again.
     let (service, seen) = self::service(|number, _| match number {
         1 => ("503 Busy", "Retry-After: 0\r\n".to_owned(), Vec::new()),
         _ => ("204 No Content", "ETag: W/\"x\"\r\n".to_owned(), Vec::new()),
     });
-    let etag = service.put("cars", &entity(), WriteMode::Insert, None).await.unwrap();
-    assert_eq!((etag.as_deref(), seen.lock().unwrap().len()), (Some("W/\"x\""), 2));
+    let written = service.table("cars").insert(&entity).await.unwrap();
+    assert_eq!((written.etag.as_str(), seen.lock().unwrap().len()), ("W/\"x\"", 2));
+}
+
+#[tokio::test]
+async fn a_policy_bounds_attempts_and_decides_about_failures() {
+    let busy = |_: usize, _: &ReceivedRequest| ("503 Busy", String::new(), Vec::new());
+    for (policy, attempts) in [
+        (RetryPolicy::none(), 1),
+        (RetryPolicy::linear(Duration::ZERO).attempts(3), 3),
+        (RetryPolicy::exponential().retry_if(|failure| failure.status != Some(503)), 1),
+        (RetryPolicy::linear(Duration::from_secs(60)).budget(Duration::from_secs(30)), 1),
+    ] {
+        let (builder, seen) = builder(busy);
+        let service = builder.retry(policy).build().unwrap();
+        let error = service.table("cars").get::<PropertyBag>("p", "r").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Throttled);
+        assert_eq!(error.refusal().unwrap().attempts, attempts);
+        assert_eq!(seen.lock().unwrap().len(), attempts as usize);
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_ends_in_time() {
+    let (builder, _) = builder(|_, _| {
+        thread::sleep(Duration::from_secs(3600));
+        ("200 OK", String::new(), Vec::new())
+    });
+    let service = builder.timeout(Duration::from_secs(3600)).retry(RetryPolicy::none()).build().unwrap();
+    let hurried = service.table("cars").with_timeout(Duration::from_millis(20));
+    let error = hurried.get::<PropertyBag>("p", "r").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+}
+
+#[tokio::test]
+async fn what_a_program_no_longer_waits_for_is_given_up() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let sender = Mutex::new(Some(sender));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut bytes = [0; 4096];
+        assert!(stream.read(&mut bytes).unwrap() > 0);
+        let sender = sender.lock().unwrap().take().unwrap();
+        sender.send(()).unwrap();
+        // The end of the connection, which the client closes.
+        while stream.read(&mut bytes).is_ok_and(|read| read > 0) {}
+        sender.send(()).unwrap();
+    });
+    let endpoint = Endpoint::parse(&format!("http://{address}"), None).unwrap();
+    let service = TableService::new(endpoint, Credential::parse(DEVELOPMENT_KEY).unwrap()).unwrap();
+    let reading = tokio::spawn(async move { service.table("cars").get::<PropertyBag>("p", "r").await });
+    let receiver = tokio::task::spawn_blocking(move || {
+        receiver.recv().unwrap();
+        receiver
+    });
+    let receiver = receiver.await.unwrap();
+    reading.abort();
+    tokio::task::spawn_blocking(move || receiver.recv().unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_secondary_is_read_as_the_program_says() {
+    let stored = || ("200 OK", String::new(), b"{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}".to_vec());
+    let missing = ("404 Not Found", "x-ms-error-code: ResourceNotFound\r\n".to_owned(), Vec::new());
+    for (read_from, is_there, expected) in [
+        (ReadFrom::Primary, true, vec![false]),
+        (ReadFrom::Secondary, true, vec![true]),
+        (ReadFrom::Secondary, false, vec![true]),
+        (ReadFrom::SecondaryThenPrimary, true, vec![true]),
+        (ReadFrom::SecondaryThenPrimary, false, vec![true, false]),
+        (ReadFrom::PrimaryThenSecondary, true, vec![false, true]),
+    ] {
+        let missing = missing.clone();
+        let (builder, seen) = builder(move |_, request| {
+            let is_secondary = request.target.starts_with("/devstoreaccount1-secondary/");
+            match (read_from, is_secondary) {
+                (ReadFrom::PrimaryThenSecondary, false) => ("500 Error", "Retry-After: 0\r\n".to_owned(), Vec::new()),
+                (_, true) if !is_there => missing.clone(),
+                _ => stored(),
+            }
+        });
+        let service = builder.read_from(read_from).build().unwrap();
+        let found = service.table("cars").find::<PropertyBag>("p", "r").await.unwrap();
+        assert_eq!(found.is_some(), is_there || read_from == ReadFrom::SecondaryThenPrimary);
+        let seen: Vec<bool> = seen.lock().unwrap().iter().map(|seen| seen.target.contains("-secondary/")).collect();
+        assert_eq!(seen, expected, "{read_from:?}");
+        let written = service.table("cars").insert(&entity(1)).await;
+        assert!(
+            written.is_ok() || read_from == ReadFrom::PrimaryThenSecondary,
+            "writes go to the primary: {written:?}"
+        );
+    }
 }

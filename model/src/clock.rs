@@ -3,10 +3,12 @@
 //! This module must not know who needs the time.
 
 use crate::DateTime;
+use std::fmt;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-/// A source of the current time.
-pub trait Clock: Send + Sync + 'static {
+/// A source of the time of day.
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The current instant.
     fn now(&self) -> DateTime;
 }
@@ -18,5 +20,11 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> DateTime {
         DateTime::from_system_time(SystemTime::now())
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> DateTime {
+        (**self).now()
     }
 }

@@ -63,6 +63,16 @@ impl DateTime {
         Self(since_1601.clamp(0, TICKS_MAX))
     }
 
+    /// The same instant as a system time.
+    pub fn to_system_time(self) -> SystemTime {
+        let ticks = self.0 - UNIX_EPOCH_TICKS;
+        let distance = ticks.unsigned_abs();
+        let per_second = TICKS_PER_SECOND.unsigned_abs();
+        let nanoseconds = u32::try_from(distance % per_second * 100).expect("it is less than a second");
+        let distance = Duration::new(distance / per_second, nanoseconds);
+        if ticks < 0 { SystemTime::UNIX_EPOCH - distance } else { SystemTime::UNIX_EPOCH + distance }
+    }
+
     /// Whole seconds since 1970-01-01T00:00:00Z, rounded down.
     pub fn unix_seconds(self) -> i64 {
         (self.0 - UNIX_EPOCH_TICKS).div_euclid(TICKS_PER_SECOND)
@@ -388,5 +398,12 @@ mod tests {
         assert_eq!(epoch.unix_seconds(), 0);
         let later = DateTime::from_system_time(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700));
         assert_eq!(later.to_string(), "1970-01-01T00:00:00.0000017Z");
+        let before = SystemTime::UNIX_EPOCH - Duration::new(3, 700);
+        for time in [SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700), before] {
+            assert_eq!(DateTime::from_system_time(time).to_system_time(), time);
+        }
+        for end in [DateTime::MIN, DateTime::MAX] {
+            assert_eq!(DateTime::from_system_time(end.to_system_time()), end);
+        }
     }
 }

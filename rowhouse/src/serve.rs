@@ -8,6 +8,7 @@ use model::clock::SystemClock;
 use server::{Observers, Server, Settings};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres};
 use tokio::net::TcpListener;
@@ -110,6 +111,7 @@ async fn serve<E: Engine>(
 fn settings(config: Config) -> Settings {
     let exposure = config.exposure;
     Settings {
+        clock: Arc::new(SystemClock),
         accounts: config.accounts,
         account_file: config.account_file,
         check_accounts: Box::new(move |accounts| exposure.check_accounts(accounts)),

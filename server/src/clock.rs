@@ -1,12 +1,15 @@
-//! The one place where the crate reads time.
+//! Where the crate reads time: instants here, the time of day from the clock of the settings ([`model::Clock`]).
 //!
-//! A function that decides by time takes it as an argument where that is simple, so that tests pass any time in. What else
-//! reads time reads it here. Instants are those of the runtime, so a test that pauses the runtime's clock pauses all of them.
+//! The time of day decides about Timestamps, credentials and analytics, and stands in responses. A request reads it once. A
+//! program that gives the settings and the engine one clock moves the time of the whole server with it.
+//!
+//! Instants measure how long something takes: time limits, throttling and pauses. They are those of the runtime, so a test that
+//! pauses the runtime's clock pauses all of them. A function that decides by time takes it as an argument where that is simple.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// The time of day.
-pub(crate) fn now() -> SystemTime {
+/// The time of day of the operating system, which is that of the process and not that of the service.
+pub(crate) fn of_system() -> SystemTime {
     SystemTime::now()
 }
 
@@ -42,6 +45,8 @@ mod tests {
             for call in ["Instant::now", "SystemTime::now", ".elapsed()"] {
                 assert!(!product.contains(call), "{} calls {call} and not crate::clock", path.display());
             }
+            let may_read_system = path.ends_with("process.rs");
+            assert!(may_read_system || !product.contains("of_system"), "{} ignores the set clock", path.display());
         }
     }
 }

@@ -33,5 +33,5 @@ pub use request::memory::MEMORY_BYTES_MIN;
 pub use server::{Observers, Server};
 pub use settings::{AccountCheck, Secondary, Settings};
 pub use telemetry::log::{LogControl, LogFormat, start as start_log};
-pub use telemetry::metrics::begin_process;
+pub use telemetry::metrics::{Metrics, RequestTotals, begin_process};
 pub use toml_file::parse_toml;

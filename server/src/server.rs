@@ -35,6 +35,8 @@ use tracing::info;
 pub struct Observers {
     /// The admin listener and its address; `None` if there is none.
     admin: Option<(Arc<Admin>, SocketAddr)>,
+    /// The counters of requests; `None` if nobody reads them.
+    metrics: Option<Arc<Metrics>>,
     connections: Arc<ConnectionCounters>,
     tracer: Option<Arc<Tracer>>,
 }
@@ -52,17 +54,26 @@ impl Observers {
             }
         };
         let connections = Arc::new(ConnectionCounters::default());
-        let admin = match admin {
-            None => None,
+        let (admin, metrics) = match admin {
+            None => (None, None),
             Some(listener) => {
                 let address = listener.local_addr().context("reading the address that was bound")?;
                 let metrics = Arc::new(Metrics::new(metrics_per_table));
-                let admin = Arc::new(Admin::new(log, metrics, Arc::clone(&connections), tracer.clone()));
+                let admin = Arc::new(Admin::new(log, Arc::clone(&metrics), Arc::clone(&connections), tracer.clone()));
                 tokio::spawn(admin::serve(listener, Arc::clone(&admin)));
-                Some((admin, address))
+                (Some((admin, address)), Some(metrics))
             }
         };
-        Ok(Self { admin, connections, tracer })
+        Ok(Self { admin, metrics, connections, tracer })
+    }
+
+    /// Counts requests, for the program that the server is part of: without an admin listener, without traces, and whatever the
+    /// environment says.
+    pub fn counting() -> (Self, Arc<Metrics>) {
+        let metrics = Arc::new(Metrics::new(false));
+        let observers =
+            Self { admin: None, metrics: Some(Arc::clone(&metrics)), connections: Arc::default(), tracer: None };
+        (observers, metrics)
     }
 
     /// The address of the admin listener; `None` if there is none.
@@ -101,10 +112,11 @@ impl<E: Engine> Server<E> {
         };
         let analytics = settings.has_analytics.then(|| {
             engine.set_fresh_properties(ServiceProperties::measured());
-            Arc::new(Analytics::new(settings.secondary == Secondary::Mirror, clock::now()))
+            Arc::new(Analytics::new(settings.secondary == Secondary::Mirror, Arc::clone(&settings.clock)))
         });
         let service = Arc::new(Service {
             engine: Arc::new(engine),
+            clock: settings.clock,
             accounts,
             oauth,
             domains: settings.domains,
@@ -118,7 +130,7 @@ impl<E: Engine> Server<E> {
             secondary: settings.secondary,
             stats_on_primary: settings.stats_on_primary,
             failure_log: Arc::default(),
-            metrics: observers.admin.as_ref().map(|(admin, _)| Arc::clone(&admin.metrics)),
+            metrics: observers.metrics.clone(),
             tracer: observers.tracer.clone(),
         });
         if let Some((admin, _)) = &observers.admin {
@@ -133,7 +145,7 @@ impl<E: Engine> Server<E> {
     /// engine.
     pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Self { service, observers, tls, connections, shutdown_time } = self;
-        let Observers { admin, connections: counters, tracer } = observers;
+        let Observers { admin, connections: counters, tracer, metrics: _ } = observers;
         let (stopped, stopped_at) = oneshot::channel();
         let stop = async move {
             stop.await;

@@ -30,7 +30,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
-use model::{AccountName, CorsRules, DateTime, Grant, ServiceProperties};
+use model::{AccountName, Clock, CorsRules, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,6 +47,8 @@ const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 #[derive(Debug)]
 pub(crate) struct Service<E> {
     pub(crate) engine: Arc<E>,
+    /// The time of day.
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) accounts: Arc<Live<Accounts>>,
     /// Who may use bearer tokens; `None` if nobody may.
     pub(crate) oauth: Option<OAuth>,
@@ -111,7 +113,8 @@ impl<E: Engine> Service<E> {
     ) -> Result<Response<Segments>, RequestAborted> {
         let in_flight = self.metrics.as_deref().map(Metrics::begin);
         let (parts, mut body) = request.into_parts();
-        let incoming = IncomingRequest::new(&parts, connection, started, &self.domains);
+        let incoming =
+            IncomingRequest::new(&parts, connection, (started, self.clock.now().to_system_time()), &self.domains);
         let accounts = self.accounts.current();
         let mut context = RequestContext::new(&incoming);
         let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, incoming.started));
@@ -142,7 +145,7 @@ impl<E: Engine> Service<E> {
             Err(BodyFailure::Failed(failure) | BodyFailure::FailedForGood(failure)) => {
                 self.failure_log.write(&failure, &context);
                 let code = failure.error.code;
-                let now = DateTime::from_system_time(clock::now());
+                let now = self.clock.now();
                 let outcome = Outcome::Responded { status: code.status(), code: Some(code) };
                 (Some(response::of_failure(&failure, &context, now)), outcome)
             }
@@ -229,7 +232,9 @@ impl<E: Engine> Service<E> {
             self.quotas.of_account(accounts, &grant.account),
             self.analytics.as_ref().map(|analytics| analytics.has_secondary),
         );
-        self.execute(context, requested, &grant, &tables, body).await
+        let result = self.execute(context, requested, &grant, &tables, body).await;
+        context.entities = tables.entities();
+        result
     }
 
     /// Determines the operation, whether it is allowed, and the format of the response.

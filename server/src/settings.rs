@@ -4,8 +4,10 @@ use crate::accounts::{Accounts, Quota};
 use crate::authorization::oauth::OAuthConfig;
 use crate::limits::throttle::Targets;
 use crate::reload::Files;
+use model::Clock;
 use rustls::ServerConfig;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What the secondary endpoint serves. There is no second copy of the data.
@@ -22,6 +24,8 @@ pub type AccountCheck = Box<dyn Fn(&Accounts) -> anyhow::Result<()> + Send + Syn
 
 /// The settings of a server.
 pub struct Settings {
+    /// The time of day. The engine has a clock of its own, which should be the same.
+    pub clock: Arc<dyn Clock>,
     /// The accounts at the start.
     pub accounts: Accounts,
     /// The file that the accounts were read from, and are read from again when it changes; `None` if there is no file.

@@ -145,6 +145,8 @@ pub struct ScanEnd {
     pub next: Option<Position>,
     /// How many entities were examined, matching or not.
     pub examined: u64,
+    /// How many entities the page has: those that the sink took.
+    pub taken: u64,
 }
 
 /// Takes the entities of a page in order, borrowed from the engine.

@@ -88,7 +88,7 @@ impl<S: EntitySink> PageBuilder<S> {
 
     /// The page as it stands after the last visit.
     pub(crate) fn finish(self) -> (S, ScanEnd) {
-        (self.sink, ScanEnd { next: self.next, examined: self.examined })
+        (self.sink, ScanEnd { next: self.next, examined: self.examined, taken: self.taken as u64 })
     }
 
     /// Ends the page before this entity, of which nothing was examined. `Break`, as for [`Self::visit`].

@@ -133,7 +133,7 @@ pub fn fill_partition(client: &mut Client, table: &str, partition: usize, rows: 
                 write_entity_address(out, table, &format!("p{partition:05}"), &format!("{row:05}"));
             };
             let properties = json!({ "Number": row, "Text": format!("{partition} {row}").repeat(1 + row % 30) });
-            changeset.operation("PUT", write_address, |out| out.extend(properties.to_string().bytes()));
+            changeset.operation("PUT", None, write_address, |out| out.extend(properties.to_string().bytes()));
         }
         let content_type = ("Content-Type", ChangesetWriter::CONTENT_TYPE);
         let answer = client.request("POST", "/$batch", &[content_type], &changeset.finish());

@@ -2,7 +2,7 @@
 //!
 //! This module must not know how a secondary endpoint is replicated.
 
-use crate::xml::{BYTE_ORDER_MARK, DECLARATION};
+use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element};
 use std::time::SystemTime;
 
 /// The state of the replication to the secondary endpoint.
@@ -14,6 +14,20 @@ pub enum GeoReplication {
     Bootstrap,
     /// The secondary cannot be reached.
     Unavailable,
+}
+
+/// Reads the document as a client does; `None` if it is not one.
+pub fn read(body: &[u8]) -> Option<GeoReplication> {
+    let root = Element::parse(body).ok()?;
+    let child = |element: &Element, name: &str| element.children.iter().position(|child| *child.name == *name);
+    let replication = root.children.get(child(&root, "GeoReplication")?)?;
+    let text = |name| replication.children.get(child(replication, name)?).map(|child| child.text.trim());
+    match text("Status")? {
+        "live" => httpdate::parse_http_date(text("LastSyncTime")?).ok().map(GeoReplication::Live),
+        "bootstrap" => Some(GeoReplication::Bootstrap),
+        "unavailable" => Some(GeoReplication::Unavailable),
+        _ => None,
+    }
 }
 
 /// Writes the document as the service does.
@@ -47,6 +61,15 @@ mod tests {
                 "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?><StorageServiceStats><GeoReplication><Status>{middle}</LastSyncTime></GeoReplication></StorageServiceStats>"
             );
             assert_eq!(String::from_utf8(write(replication)).unwrap(), expected);
+            let whole_seconds = SystemTime::UNIX_EPOCH + Duration::from_secs(1_608_310_736);
+            let read_again = match replication {
+                GeoReplication::Live(_) => GeoReplication::Live(whole_seconds),
+                other => other,
+            };
+            assert_eq!(read(expected.as_bytes()), Some(read_again));
+        }
+        for other in ["", "<StorageServiceStats/>", "<a><GeoReplication><Status>new</Status></GeoReplication></a>"] {
+            assert_eq!(read(other.as_bytes()), None, "{other}");
         }
     }
 }

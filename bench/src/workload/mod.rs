@@ -362,7 +362,7 @@ impl Client {
                 }
             };
             let write_json = |out: &mut Vec<u8>| write_entity(out, &plan.dataset, partition, &row, number, 0);
-            changeset.operation(method, write_address, write_json);
+            changeset.operation(method, None, write_address, write_json);
         }
         changeset.finish()
     }

@@ -6,7 +6,7 @@ use super::error::{EntityError, KeyName};
 use super::etag::ETag;
 use super::key::Plain;
 use super::properties::{self, Properties};
-use super::value::PropertyField;
+use super::value::{PropertyField, SetValue};
 use super::{Entity, derive_support};
 use crate::filter::{KeyProperty, Property};
 use model::{DateTime, EntityKey, KeyText};
@@ -66,6 +66,20 @@ impl PropertyBag {
         Self { key, properties: Properties::default(), timestamp: None, etag: None }
     }
 
+    /// An entity of a key and properties, for example those of another entity.
+    ///
+    /// ```
+    /// use rowhouse_client::entity::{EntityKey, PropertyBag};
+    ///
+    /// let bag = PropertyBag::new("Berlin", "0042")?.with("Name", "Ada")?;
+    /// let copy = PropertyBag::of_properties(EntityKey::new("Turin", "0042")?, bag.properties);
+    /// assert_eq!(copy.get::<String>("Name")?, "Ada");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of_properties(key: EntityKey, properties: impl Into<Properties>) -> Self {
+        Self { properties: properties.into(), ..Self::of(key) }
+    }
+
     /// The entity with a property added or changed. Fails as [`Properties::set`] does.
     ///
     /// ```
@@ -74,7 +88,7 @@ impl PropertyBag {
     /// assert!(bag.get::<bool>("IsActive")?);
     /// # Ok::<(), rowhouse_client::entity::EntityError>(())
     /// ```
-    pub fn with<T: PropertyField>(mut self, name: &str, value: T) -> Result<Self, EntityError> {
+    pub fn with<T: SetValue>(mut self, name: &str, value: T) -> Result<Self, EntityError> {
         self.set(name, value)?;
         Ok(self)
     }
@@ -105,7 +119,7 @@ impl PropertyBag {
     /// # Ok::<(), rowhouse_client::entity::EntityError>(())
     /// ```
     #[expect(clippy::needless_pass_by_value, reason = "a literal is set without a reference before it")]
-    pub fn set<T: PropertyField>(&mut self, name: &str, value: T) -> Result<(), EntityError> {
+    pub fn set<T: SetValue>(&mut self, name: &str, value: T) -> Result<(), EntityError> {
         self.properties.set(name, &value)
     }
 

@@ -34,7 +34,7 @@ pub use model::key::KeyError;
 pub use model::{DateTime, EdmType, EdmValue, EntityKey, Guid, KeyText};
 pub use properties::Properties;
 pub use rowhouse_client_derive::Entity;
-pub use value::{EncodedValue, PropertyField, PropertyValue};
+pub use value::{EncodedValue, PropertyField, PropertyValue, SetValue};
 
 pub(crate) use properties::check_name as check_property_name;
 pub(crate) use template::read_key;
@@ -68,7 +68,7 @@ pub(crate) use template::read_key;
     message = "`{Self}` is not an entity type",
     note = "add `#[derive(Entity)]` to `{Self}`, or use `PropertyBag` for entities without a type"
 )]
-pub trait Entity: Sized {
+pub trait Entity: Sized + 'static {
     /// The properties as the filters and projections of a query name them: a struct with one field for each property.
     type Properties: 'static;
 

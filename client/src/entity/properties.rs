@@ -6,7 +6,7 @@
 //! This module must not know entity types.
 
 use super::error::EntityError;
-use super::value::{PropertyField, PropertyValue};
+use super::value::{PropertyField, PropertyValue, SetValue};
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
 use model::{EdmValue, RecordBuilder};
@@ -93,9 +93,9 @@ impl Properties {
     /// assert!(matches!(properties.set("not a name", &1), Err(EntityError::PropertyName { .. })));
     /// # Ok::<(), EntityError>(())
     /// ```
-    pub fn set<T: PropertyField>(&mut self, name: &str, value: &T) -> Result<(), EntityError> {
+    pub fn set<T: SetValue>(&mut self, name: &str, value: &T) -> Result<(), EntityError> {
         check_name(name)?;
-        if let Some(value) = value.encode().map_err(|error| EntityError::of_value(name, error))? {
+        if let Some(value) = value.encode_value().map_err(|error| EntityError::of_value(name, error))? {
             return self.put(name, value.as_edm());
         }
         self.remove(name);

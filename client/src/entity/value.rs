@@ -272,3 +272,35 @@ impl<T: PropertyValue> PropertyField for Option<T> {
         Some(None)
     }
 }
+
+/// What a property of an entity without a type can be set to: a field, or a text or bytes that somebody else owns.
+///
+/// ```
+/// use rowhouse_client::entity::PropertyBag;
+///
+/// let bag = PropertyBag::new("Berlin", "0042")?.with("Name", "Ada")?.with("Photo", &[0xFF, 0xD8][..])?.with("Visits", 5)?;
+/// assert_eq!(bag.get::<String>("Name")?, "Ada");
+/// # Ok::<(), rowhouse_client::entity::EntityError>(())
+/// ```
+pub trait SetValue {
+    /// Encodes the value; `None` if the property is to be removed.
+    fn encode_value(&self) -> Result<Option<EncodedValue<'_>>, ValueError>;
+}
+
+impl<T: PropertyField> SetValue for T {
+    fn encode_value(&self) -> Result<Option<EncodedValue<'_>>, ValueError> {
+        self.encode()
+    }
+}
+
+impl SetValue for &str {
+    fn encode_value(&self) -> Result<Option<EncodedValue<'_>>, ValueError> {
+        Ok(Some(EncodedValue::from(EdmValue::String(self))))
+    }
+}
+
+impl SetValue for &[u8] {
+    fn encode_value(&self) -> Result<Option<EncodedValue<'_>>, ValueError> {
+        Ok(Some(EncodedValue::from(EdmValue::Binary(self))))
+    }
+}

@@ -1,5 +1,5 @@
 //! Which crate may depend on which: `model` on none, `wire` and `store` on `model`, `client` on `wire` and `model`, `server`
-//! and `tools` on these but not on each other, and the program on all.
+//! and `tools` on these but not on each other, the program on all, and `testing` on the server and what it is made of.
 
 use serde_json::Value;
 use std::process::Command;
@@ -20,10 +20,12 @@ const STORE: &str = "rowhouse-store";
 const SERVER: &str = "rowhouse-server";
 const TOOLS: &str = "rowhouse-tools";
 const PROGRAM: &str = "rowhouse";
+/// The server in the process of a test: other packages may use it for their tests.
+const TESTING: &str = "rowhouse-testing";
 /// What tests share: every package may use it, for its tests alone.
 const TEST_SUPPORT: &str = "rowhouse-test-support";
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     Rule {
         package: MODEL,
         may_use: &[],
@@ -119,6 +121,22 @@ const RULES: [Rule; 8] = [
         may_use: &[MODEL, WIRE, CLIENT, STORE, SERVER, TOOLS],
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper-util"],
     },
+    Rule {
+        package: TESTING,
+        // The protocol for its own tests alone.
+        may_use: &[MODEL, WIRE, STORE, SERVER],
+        // No command line, and no client but that of the test.
+        must_not_use: &[
+            "fjall",
+            "lsm-tree",
+            "tokio-postgres",
+            "hyper",
+            "hyper-util",
+            "clap",
+            "toml",
+            "tracing-subscriber",
+        ],
+    },
     // It must not bring what is tested into a test a second time.
     Rule { package: TEST_SUPPORT, may_use: &[WIRE], must_not_use: &["fjall", "tokio", "hyper"] },
 ];
@@ -150,8 +168,9 @@ fn dependencies_point_in_one_direction() {
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     for Rule { package, may_use, must_not_use } in RULES {
         for Dependency { name, is_of_workspace, is_for_tests } in dependencies(&metadata, package) {
-            let is_allowed =
-                !is_of_workspace || may_use.contains(&name.as_str()) || name == TEST_SUPPORT && is_for_tests;
+            let is_allowed = !is_of_workspace
+                || may_use.contains(&name.as_str())
+                || is_for_tests && [TEST_SUPPORT, TESTING].contains(&name.as_str());
             assert!(is_allowed, "{package} must not depend on {name}");
             assert!(!must_not_use.contains(&name.as_str()), "{package} must not depend on {name}");
         }

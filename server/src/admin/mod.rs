@@ -12,7 +12,6 @@ mod routes;
 
 pub(crate) use listener::serve;
 
-use crate::clock;
 use crate::limits::LimitFigures;
 use crate::limits::connections::ConnectionCounters;
 use crate::telemetry::log::LogControl;
@@ -23,7 +22,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use store::Figures;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -68,6 +67,9 @@ impl ServerStage {
 pub(crate) trait ObservedService: Send + Sync {
     /// The figures of the engine and of admission. May block: for a moment, or for as long as the disk hangs.
     fn figures(&self) -> (Figures, LimitFigures);
+
+    /// The time of day.
+    fn now(&self) -> SystemTime;
 
     /// Makes one small read of the storage.
     fn probe(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
@@ -135,7 +137,7 @@ impl Admin {
         let (stage, service) = (self.stage(), self.figures().await);
         let takes_writes = service.as_ref().is_some_and(|(figures, _)| figures.refusal.is_none());
         MetricsSnapshot {
-            now: clock::now(),
+            now: self.service.get().map(|service| service.now()),
             metrics: Arc::clone(&self.metrics),
             connections: Arc::clone(&self.connections),
             service,

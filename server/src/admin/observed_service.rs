@@ -5,6 +5,7 @@ use crate::limits::LimitFigures;
 use crate::service::Service;
 use model::{AccountName, TableName};
 use std::pin::Pin;
+use std::time::SystemTime;
 use store::{Engine, Figures, TableKey};
 
 /// The account and the table that the probe looks up. They need not exist.
@@ -14,6 +15,10 @@ impl<E: Engine> ObservedService for Service<E> {
     fn figures(&self) -> (Figures, LimitFigures) {
         let limits = LimitFigures { requests: self.admission.figures(), memory_bytes: self.memory.figures() };
         (self.engine.figures(), limits)
+    }
+
+    fn now(&self) -> SystemTime {
+        self.clock.now().to_system_time()
     }
 
     fn probe(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {

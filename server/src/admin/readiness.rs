@@ -100,7 +100,7 @@ mod tests {
     use std::pin::Pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex, mpsc};
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
     use store::Figures;
 
     /// A service that reads from memory, and whose disk hangs as long as the other end of the channel is there.
@@ -114,6 +114,10 @@ mod tests {
             self.asked.fetch_add(1, Ordering::Relaxed);
             let _works_again = self.disk.lock().unwrap().recv();
             Default::default()
+        }
+
+        fn now(&self) -> SystemTime {
+            SystemTime::now()
         }
 
         fn probe(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {

@@ -73,6 +73,7 @@ mod tests {
     use model::StoredAccessPolicy;
     use model::clock::SystemClock;
     use std::net::Ipv4Addr;
+    use std::time::SystemTime;
     use store::Memory;
     use wire::sas::{Fields, parse_time};
 
@@ -100,7 +101,7 @@ mod tests {
         let (parts, ()) =
             http::Request::get(format!("{path}?{query}")).header("host", "127.0.0.1").body(()).unwrap().into_parts();
         let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
-        let incoming = IncomingRequest::new(&parts, connection, crate::clock::instant(), &[]);
+        let incoming = IncomingRequest::new(&parts, connection, (crate::clock::instant(), SystemTime::now()), &[]);
         let grant = authenticate(engine, &accounts, None, &incoming).await;
         grant.map(|grant| grant.scope).map_err(|failure| failure.source.unwrap().to_string())
     }

@@ -113,6 +113,7 @@ mod tests {
     use super::*;
     use crate::request::ConnectionInfo;
     use std::net::Ipv4Addr;
+    use std::time::SystemTime;
 
     #[test]
     fn only_names_of_this_machine_reach_a_public_key() {
@@ -168,7 +169,11 @@ mod tests {
             let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
             let (parts, ()) = request.body(()).unwrap().into_parts();
             let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
-            check_origin(&IncomingRequest::new(&parts, connection, crate::clock::instant(), &[]), rules).is_ok()
+            check_origin(
+                &IncomingRequest::new(&parts, connection, (crate::clock::instant(), SystemTime::now()), &[]),
+                rules,
+            )
+            .is_ok()
         };
         let (app, other) = (("origin", "https://app.example"), ("origin", "https://other.example"));
         let cross = ("sec-fetch-site", "cross-site");

@@ -52,6 +52,18 @@ pub(crate) struct RequestContext<'r> {
     pub(crate) request_bytes: usize,
     /// How long the request waited for its body, if that is measured.
     pub(crate) receiving: Duration,
+    pub(crate) entities: EntityCounts,
+}
+
+/// How many entities an operation worked on, as far as it came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct EntityCounts {
+    /// Those that were looked at, matching a filter or not.
+    pub(crate) examined: u64,
+    /// Those that are in the response to a get or a query.
+    pub(crate) returned: u64,
+    /// Those that were inserted, changed or deleted.
+    pub(crate) written: u64,
 }
 
 impl<'r> RequestContext<'r> {
@@ -75,6 +87,7 @@ impl<'r> RequestContext<'r> {
             has_own_timeout: false,
             request_bytes: 0,
             receiving: Duration::ZERO,
+            entities: EntityCounts::default(),
             incoming,
         }
     }

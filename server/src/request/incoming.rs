@@ -2,7 +2,6 @@
 
 use super::body::BodyFailure;
 use super::{ConnectionInfo, Failure, Head, Layer};
-use crate::clock;
 use http::HeaderValue;
 use http::request::Parts;
 use model::limits::HOST_BYTES_MAX;
@@ -29,9 +28,14 @@ pub(crate) struct IncomingRequest<'r> {
 }
 
 impl<'r> IncomingRequest<'r> {
-    /// A request whose head was read at this instant. `domains` are those under which accounts are addressed host style.
-    pub(crate) fn new(parts: &'r Parts, connection: ConnectionInfo, started: Instant, domains: &[String]) -> Self {
-        let now = clock::now();
+    /// A request whose head was read at this instant, which is this time of day. `domains` are those under which accounts are
+    /// addressed host style.
+    pub(crate) fn new(
+        parts: &'r Parts,
+        connection: ConnectionInfo,
+        (started, now): (Instant, SystemTime),
+        domains: &[String],
+    ) -> Self {
         let head = Head::of(&parts.headers);
         let (host, raw_query) = (host(parts, &head), parts.uri.query().unwrap_or_default());
         let options = QueryOptions::parse(raw_query);

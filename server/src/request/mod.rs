@@ -20,7 +20,7 @@ mod request_id;
 mod route;
 
 pub(crate) use connection_info::ConnectionInfo;
-pub(crate) use context::{RequestContext, is_of_front_end};
+pub(crate) use context::{EntityCounts, RequestContext, is_of_front_end};
 pub(crate) use credential_kind::CredentialKind;
 pub(crate) use failure::{Failure, Layer};
 pub(crate) use head::{Head, Headers, joined_accept};

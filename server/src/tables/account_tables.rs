@@ -3,7 +3,7 @@
 use super::metrics_tables::{MetricsTables, check_mutations, written_by_server};
 use crate::limits::quota::AccountQuota;
 use crate::limits::throttle::Throttle;
-use crate::request::Failure;
+use crate::request::{EntityCounts, Failure};
 use crate::telemetry::traces::step;
 use model::name::TableNameError;
 use model::{
@@ -12,6 +12,7 @@ use model::{
 };
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use store::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, ScanEnd, TableKey, TablePages};
 use wire::ErrorCode;
 
@@ -25,6 +26,15 @@ pub(crate) struct AccountTables<'a, E> {
     quota: Option<AccountQuota<'a>>,
     /// `None` if the server keeps no metrics for accounts.
     metrics_tables: Option<MetricsTables>,
+    entities: EntityCounters,
+}
+
+/// What becomes [`EntityCounts`], counted behind a shared reference. One task counts at a time.
+#[derive(Debug, Default)]
+struct EntityCounters {
+    examined: AtomicU64,
+    returned: AtomicU64,
+    written: AtomicU64,
 }
 
 /// Why a transaction was not committed.
@@ -60,7 +70,19 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         has_secondary_metrics: Option<bool>,
     ) -> Self {
         let metrics_tables = has_secondary_metrics.map(|has_secondary| MetricsTables { has_secondary });
-        Self { engine, account, throttle, quota, metrics_tables }
+        Self { engine, account, throttle, quota, metrics_tables, entities: EntityCounters::default() }
+    }
+
+    /// How many entities the operation worked on so far.
+    pub(crate) fn entities(&self) -> EntityCounts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let EntityCounters { examined, returned, written } = &self.entities;
+        EntityCounts { examined: read(examined), returned: read(returned), written: read(written) }
+    }
+
+    fn count_read(&self, examined: u64, returned: u64) {
+        self.entities.examined.fetch_add(examined, Ordering::Relaxed);
+        self.entities.returned.fetch_add(returned, Ordering::Relaxed);
     }
 
     /// Counts a request that is not about entities.
@@ -178,11 +200,15 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         if let Some(throttle) = self.throttle {
             throttle.admit_entities(&table, key.partition.as_str(), 1)?;
         }
-        match step("get entity", pin!(self.engine.get(&table, key))).await {
+        let record = match step("get entity", pin!(self.engine.get(&table, key))).await {
             // Nothing was written into a table of metrics yet.
-            Err(ReadError::TableNotFound) if table.name.is_of_metrics() => Ok(None),
-            record => Ok(record?),
+            Err(ReadError::TableNotFound) if table.name.is_of_metrics() => None,
+            record => record?,
+        };
+        if record.is_some() {
+            self.count_read(1, 1);
         }
+        Ok(record)
     }
 
     /// Gives a page of entities to the sink.
@@ -194,9 +220,10 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         };
         // Nothing may have been written into a table of metrics yet.
         if table.name.is_of_metrics() && self.engine.table(&table).await?.is_none() {
-            return Ok((sink, ScanEnd { next: None, examined: 0 }));
+            return Ok((sink, ScanEnd { next: None, examined: 0, taken: 0 }));
         }
         let (sink, end) = step("scan", pin!(self.engine.scan(&table, scan, sink))).await?;
+        self.count_read(end.examined, end.taken);
         if let Some(admitted) = admitted {
             admitted.examined(end.examined);
         }
@@ -220,9 +247,13 @@ impl<'a, E: Engine> AccountTables<'a, E> {
             Some(quota) if !is_of_metrics => quota.reserve(&table, mutations).map_err(|failure| refused(0, failure))?,
             _ => None,
         };
+        let count = mutations.len() as u64;
         let committed = step("commit", pin!(self.engine.commit(&table, transaction))).await;
         if let Some(reservation) = reservation {
             reservation.settle(&committed);
+        }
+        if committed.is_ok() {
+            self.entities.written.fetch_add(count, Ordering::Relaxed);
         }
         committed.map_err(|error| match error {
             // The tables of metrics exist, so it is the entity that is missing.

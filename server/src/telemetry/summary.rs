@@ -4,7 +4,7 @@
 //! request. It never holds a credential, a signature, or the query part of the address, which may hold a signature.
 
 use crate::clock;
-use crate::request::{CredentialKind, OperationKind, RequestContext};
+use crate::request::{CredentialKind, EntityCounts, OperationKind, RequestContext};
 use http::HeaderValue;
 use model::AccountName;
 use std::net::SocketAddr;
@@ -69,6 +69,7 @@ pub(crate) struct RequestSummary<'a> {
     pub(crate) request_bytes: u64,
     /// Bytes of the body of the response, without the head.
     pub(crate) response_bytes: u64,
+    pub(crate) entities: EntityCounts,
     pub(crate) method: &'a str,
     /// The path without the query part.
     pub(crate) path: &'a str,
@@ -103,6 +104,7 @@ impl<'a> RequestSummary<'a> {
             outcome,
             request_bytes: context.request_bytes as u64,
             response_bytes,
+            entities: context.entities,
             method: incoming.parts.method.as_str(),
             path: incoming.parts.uri.path(),
             request_id: context.id.as_str(),

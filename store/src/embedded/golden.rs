@@ -6,6 +6,7 @@ use model::{CorsRule, CorsRules, DateTime, EdmValue, KeyText, Permissions, Recor
 use std::fs;
 
 /// A clock that stands still.
+#[derive(Debug)]
 struct FixedClock;
 
 impl Clock for FixedClock {

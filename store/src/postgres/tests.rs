@@ -12,7 +12,7 @@ use test_support::TIMEOUT;
 use test_support::cluster::Cluster;
 
 /// A clock that is set by hand.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 struct SetClock(Arc<AtomicI64>);
 
 impl Clock for SetClock {

@@ -1,10 +1,11 @@
 //! A backup as a source from which `rowhouse copy` copies tables.
 
 use super::repository::{BackupManifest, Repository, TableContent, check_entity, describe, each_entity};
+use crate::endpoints::{Page, Query};
 use crate::endpoints::{Source, copy_entity};
 use anyhow::{Context, anyhow, bail, ensure};
 use async_trait::async_trait;
-use client::{Continuation, Entity, Page, Query};
+use client::{Continuation, PropertyBag};
 use model::{AccountName, EntityView, Position, ServiceProperties, StoredAccessPolicies, TableName};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -90,12 +91,12 @@ fn name(key: &TableKey) -> (AccountName, String) {
     (key.account.clone(), key.name.folded().to_owned())
 }
 
-fn continuation(entity: &Entity) -> Continuation {
+fn continuation(entity: &PropertyBag) -> Continuation {
     let (partition, row) = (entity.key.partition.as_str().to_owned(), entity.key.row.as_str().to_owned());
     Continuation { partition, row: Some(row) }
 }
 
-fn entity(bytes: (&[u8], &[u8])) -> anyhow::Result<Entity> {
+fn entity(bytes: (&[u8], &[u8])) -> anyhow::Result<PropertyBag> {
     check_entity(bytes)?;
     let view = EntityView::new(bytes.0, bytes.1).map_err(|_| anyhow!("it cannot be read"))?;
     copy_entity(&view, &[]).context("it cannot be read")

@@ -3,7 +3,7 @@
 use crate::endpoints::{EndpointOption, Location, read_location};
 use anyhow::{Context, bail};
 use clap::Args;
-use client::{DEVELOPMENT_ENDPOINT, TableService};
+use client::{DEVELOPMENT_ENDPOINT, RetryPolicy, TableService};
 use std::path::PathBuf;
 
 /// How often an operation is attempted. That is few, because a person waits for the result.
@@ -67,7 +67,8 @@ impl ConnectionArgs {
         };
         match read_location(EndpointOption::Endpoint, &text, self.key_file.as_deref())? {
             Location::Service { endpoint, credential } => {
-                Ok(TableService::new(endpoint, credential).context("preparing TLS")?.with_attempts(ATTEMPTS_MAX))
+                let retry = RetryPolicy::exponential().attempts(ATTEMPTS_MAX);
+                Ok(TableService::builder(endpoint, credential).retry(retry).build()?)
             }
             other => bail!(
                 "--endpoint {other} is not a service: start one on it with 'rowhouse serve', or use export and import"

@@ -5,10 +5,11 @@ use super::input::{entity_key, parse_json, parse_properties};
 use super::output::{EntityOutput, OutputFormat, write_one, write_out};
 use super::service_error::{from_service, is_not_found};
 use super::table::check_readable_name;
+use crate::endpoints::{Query, WriteMode, query_of};
 use crate::names::parse_table;
 use anyhow::{bail, ensure};
 use clap::{Args, Subcommand};
-use client::{Entity, Query, TableService, WriteMode};
+use client::{ETag, IfMatch, PropertyBag, TableService};
 use model::Condition;
 use model::limits::PAGE_RESULTS_MAX;
 use model::name::PARTITION_KEY;
@@ -189,7 +190,7 @@ pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
         Action::Count { table, filter } => {
             let query = Query { filter: filter.filter.clone(), select: vec![PARTITION_KEY.to_owned()] };
             let mut count = 0;
-            let add = |page: &[Entity]| {
+            let add = |page: &[PropertyBag]| {
                 count += page.len();
                 Ok(())
             };
@@ -201,7 +202,9 @@ pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
             let table = parse_table(&address.table)?;
             let key = entity_key(&address.partition, &address.row)?;
             check_condition(if_match)?;
-            match service.delete(table.as_str(), &key, if_match).await.map_err(from_service(&service)) {
+            let table = service.table(table.as_str());
+            let deleted = table.delete(key.partition.as_str(), key.row.as_str(), condition(if_match)).await;
+            match deleted.map_err(from_service(&service)) {
                 Err(error) if *if_exists && is_not_found(&error) => Ok(()),
                 result => result,
             }
@@ -217,8 +220,10 @@ async fn get(
 ) -> anyhow::Result<()> {
     let table = check_readable_name(&address.table)?;
     let key = entity_key(&address.partition, &address.row)?;
-    let entity = service.entity(table, &key, select).await.map_err(from_service(service))?;
-    write_one(OutputFormat::or_default(output), &entity)
+    let select: Vec<&str> = select.iter().map(String::as_str).collect();
+    let table = service.table(table);
+    let stored = table.get_properties(key.partition.as_str(), key.row.as_str(), &select).await;
+    write_one(OutputFormat::or_default(output), &stored.map_err(from_service(service))?.entity)
 }
 
 async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
@@ -227,7 +232,7 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
     let key = key.map(|(partition, row)| entity_key(partition, row)).transpose()?;
     let entities = match (&args.json, key) {
         (Some(json), key) => parse_json(json, key.as_ref())?,
-        (None, Some(key)) => vec![Entity::new(key, parse_properties(&args.properties)?)],
+        (None, Some(key)) => vec![PropertyBag::of_properties(key, parse_properties(&args.properties)?)],
         (None, None) => bail!("say which entity: PARTITION ROW NAME=VALUE…, or --json"),
     };
     let mode = match (args.insert, args.merge) {
@@ -236,12 +241,17 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
         (false, false) => WriteMode::Replace,
     };
     args.if_match.as_deref().map_or(Ok(()), check_condition)?;
+    let table = service.table(table.as_str());
     for entity in entities {
-        let etag = service
-            .put(table.as_str(), &entity, mode, args.if_match.as_deref())
-            .await
-            .map_err(from_service(service))?;
-        write_out(format!("{}\n", etag.unwrap_or_default()).as_bytes())?;
+        let written = match (mode, args.if_match.as_deref().map(condition)) {
+            (WriteMode::Insert, _) => table.insert(&entity).await,
+            (WriteMode::Replace, None) => table.insert_or_replace(&entity).await,
+            (WriteMode::Replace, Some(condition)) => table.replace(&entity, condition).await,
+            (WriteMode::Merge, None) => table.insert_or_merge(&entity).await,
+            (WriteMode::Merge, Some(condition)) => table.merge(&entity, condition).await,
+        };
+        let written = written.map_err(from_service(service))?;
+        write_out(format!("{}\n", written.etag).as_bytes())?;
     }
     Ok(())
 }
@@ -254,30 +264,23 @@ fn check_condition(etag: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The condition of an option that was checked.
+fn condition(etag: &str) -> IfMatch {
+    if etag == "*" { IfMatch::Any } else { IfMatch::ETag(ETag::from(etag)) }
+}
+
 /// Passes the entities to `take` page by page; `top` is the most in all.
 async fn each_page(
     service: &TableService,
     table: &str,
     query: &Query,
     top: Option<u64>,
-    mut take: impl FnMut(&[Entity]) -> anyhow::Result<()>,
+    mut take: impl FnMut(&[PropertyBag]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let table = check_readable_name(table)?;
-    let mut remaining = top;
-    let mut next = None;
-    loop {
-        let limit = remaining.map_or(PAGE_RESULTS_MAX, |remaining| {
-            usize::try_from(remaining).unwrap_or(usize::MAX).min(PAGE_RESULTS_MAX)
-        });
-        if limit == 0 {
-            return Ok(());
-        }
-        let page = service.page(table, query, next.as_ref(), limit).await.map_err(from_service(service))?;
-        take(&page.entities)?;
-        remaining = remaining.map(|remaining| remaining.saturating_sub(page.entities.len() as u64));
-        match page.next {
-            None => return Ok(()),
-            following => next = following,
-        }
+    let mut pages = query_of(&service.table(table), query).take(top.unwrap_or(u64::MAX)).pages();
+    while let Some(page) = pages.next().await {
+        take(&page.map_err(from_service(service))?.items)?;
     }
+    Ok(())
 }

@@ -6,7 +6,7 @@
 
 use crate::formats::{Columns, write_value};
 use crate::terminal::escaped;
-use client::Entity;
+use client::{ETag, PropertyBag};
 use comfy_table::{ColumnConstraint, Row, Table, Width, presets};
 use model::EdmValue;
 use model::limits::SHOWN_COLUMN_CHARS_MAX;
@@ -36,13 +36,13 @@ impl EntityTable {
     }
 
     /// Appends a page.
-    pub(super) fn write_page(&mut self, out: &mut String, entities: &[Entity]) {
+    pub(super) fn write_page(&mut self, out: &mut String, entities: &[PropertyBag]) {
         if entities.is_empty() {
             return;
         }
         let mut columns = Columns::default();
         for entity in entities {
-            columns.add(&entity.properties);
+            columns.add(entity.properties.as_record_builder());
         }
         let names = [PARTITION_KEY, ROW_KEY].into_iter().chain(columns.names().iter().map(String::as_str));
         let mut names: Vec<String> = names.chain([TIMESTAMP]).map(|name| escaped(name).into_owned()).collect();
@@ -113,18 +113,18 @@ impl EntityTable {
 }
 
 /// One entity, with a line for each property: name, type and value.
-pub(super) fn one_entity(entity: &Entity) -> String {
+pub(super) fn one_entity(entity: &PropertyBag) -> String {
     let mut rows = vec![
         (PARTITION_KEY.to_owned(), "", escaped(entity.key.partition.as_str()).into_owned()),
         (ROW_KEY.to_owned(), "", escaped(entity.key.row.as_str()).into_owned()),
     ];
-    for property in entity.properties.properties().filter_map(Result::ok) {
+    for property in entity.properties.as_record_builder().properties().filter_map(Result::ok) {
         if let (Ok(name), Ok(value)) = (property.name(), property.value()) {
             rows.push((escaped(name).into_owned(), property.edm_type().name().trim_start_matches("Edm."), cell(value)));
         }
     }
     rows.push((TIMESTAMP.to_owned(), "", timestamp(entity)));
-    rows.push(("ETag".to_owned(), "", escaped(entity.etag.as_deref().unwrap_or_default()).into_owned()));
+    rows.push(("ETag".to_owned(), "", escaped(entity.etag.as_ref().map_or("", ETag::as_str)).into_owned()));
     let width = rows.iter().map(|(name, _, _)| name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for (name, edm_type, value) in rows {
@@ -134,10 +134,10 @@ pub(super) fn one_entity(entity: &Entity) -> String {
     text
 }
 
-fn cells(entity: &Entity, columns: &Columns) -> Vec<String> {
+fn cells(entity: &PropertyBag, columns: &Columns) -> Vec<String> {
     let mut cells =
         vec![escaped(entity.key.partition.as_str()).into_owned(), escaped(entity.key.row.as_str()).into_owned()];
-    let arranged = columns.arrange(&entity.properties).unwrap_or_default();
+    let arranged = columns.arrange(entity.properties.as_record_builder()).unwrap_or_default();
     let values = arranged.iter().map(|property| property.as_ref().and_then(|property| property.value().ok()));
     cells.extend(values.map(|value| value.map(cell).unwrap_or_default()));
     cells.push(timestamp(entity));
@@ -145,7 +145,7 @@ fn cells(entity: &Entity, columns: &Columns) -> Vec<String> {
     cells.iter().map(|cell| cell.chars().take(SHOWN_COLUMN_CHARS_MAX + 1).collect()).collect()
 }
 
-fn timestamp(entity: &Entity) -> String {
+fn timestamp(entity: &PropertyBag) -> String {
     entity.timestamp.map(|timestamp| cell(EdmValue::DateTime(timestamp))).unwrap_or_default()
 }
 
@@ -164,17 +164,20 @@ mod tests {
     use super::*;
     use model::{DateTime, EntityKey, KeyText, RecordBuilder};
 
-    fn entity(row: &str, properties: &[(&str, EdmValue<'_>)]) -> Entity {
+    fn entity(row: &str, properties: &[(&str, EdmValue<'_>)]) -> PropertyBag {
         let text = |text| KeyText::new(text).unwrap();
         let mut builder = RecordBuilder::default();
         for (name, value) in properties {
             builder.push(name, *value);
         }
         let timestamp = Some(DateTime::parse("2031-04-01T06:30:00Z").unwrap());
-        Entity { timestamp, ..Entity::new(EntityKey { partition: text("p"), row: text(row) }, builder) }
+        PropertyBag {
+            timestamp,
+            ..PropertyBag::of_properties(EntityKey { partition: text("p"), row: text(row) }, builder)
+        }
     }
 
-    fn page(width: Option<usize>, pages: &[&[Entity]]) -> String {
+    fn page(width: Option<usize>, pages: &[&[PropertyBag]]) -> String {
         let mut table = EntityTable::new(width);
         let mut out = String::new();
         for page in pages {

@@ -3,7 +3,7 @@
 use crate::formats::{LineError, push_value, read_line};
 use crate::names::parse_type;
 use anyhow::{Context, anyhow, bail, ensure};
-use client::Entity;
+use client::PropertyBag;
 use model::limits::REQUEST_BODY_BYTES_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
 use model::{EdmType, EntityKey, KeyText, RecordBuilder};
@@ -49,7 +49,7 @@ pub(super) fn parse_properties(texts: &[String]) -> anyhow::Result<RecordBuilder
 /// Parses `--json`: an object, an array of objects, or one of these from standard input.
 ///
 /// A single object may leave out keys that the command line has.
-pub(super) fn parse_json(json: &str, key: Option<&EntityKey>) -> anyhow::Result<Vec<Entity>> {
+pub(super) fn parse_json(json: &str, key: Option<&EntityKey>) -> anyhow::Result<Vec<PropertyBag>> {
     let mut text = json.to_owned();
     if json == "-" {
         text.clear();
@@ -69,7 +69,7 @@ pub(super) fn parse_json(json: &str, key: Option<&EntityKey>) -> anyhow::Result<
     read.collect()
 }
 
-fn entity(text: &str, key: Option<&EntityKey>) -> anyhow::Result<Entity> {
+fn entity(text: &str, key: Option<&EntityKey>) -> anyhow::Result<PropertyBag> {
     let refused = |error: LineError| anyhow!("--json, column {}: {}", error.column, error.reason);
     let Some(key) = key else { return read_line(text.as_bytes()).map_err(refused) };
     let members: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(text).ok();
@@ -145,7 +145,7 @@ mod tests {
         ] {
             let [entity] = &parse_json(text, key).unwrap()[..] else { panic!("one entity is there") };
             assert_eq!((entity.key.partition.as_str(), entity.key.row.as_str()), ("p", "r"));
-            assert_eq!(shown(&entity.properties), "N=Int32(1)", "{text}");
+            assert_eq!(shown(entity.properties.as_record_builder()), "N=Int32(1)", "{text}");
         }
         assert!(parse_json("{}", Some(&key)).unwrap()[0].properties.is_empty());
         for (text, key, expected) in [

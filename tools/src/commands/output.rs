@@ -5,7 +5,7 @@ use crate::formats::{Columns, CsvSpool, write_line};
 use crate::terminal::LinesForPeople;
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
-use client::Entity;
+use client::PropertyBag;
 use std::io::{IsTerminal, StdoutLock, Write};
 
 /// The format of the output.
@@ -68,7 +68,7 @@ impl EntityOutput {
     }
 
     /// Writes a page.
-    pub(super) fn page(&mut self, entities: &[Entity]) -> anyhow::Result<()> {
+    pub(super) fn page(&mut self, entities: &[PropertyBag]) -> anyhow::Result<()> {
         let mut text = Vec::new();
         match self {
             Self::Table(table) => {
@@ -107,7 +107,7 @@ impl EntityOutput {
 }
 
 /// Writes one entity.
-pub(super) fn write_one(format: OutputFormat, entity: &Entity) -> anyhow::Result<()> {
+pub(super) fn write_one(format: OutputFormat, entity: &PropertyBag) -> anyhow::Result<()> {
     let mut text = Vec::new();
     match format {
         OutputFormat::Table => text = one_entity(entity).into_bytes(),
@@ -117,7 +117,7 @@ pub(super) fn write_one(format: OutputFormat, entity: &Entity) -> anyhow::Result
         }
         OutputFormat::Csv => {
             let mut columns = Columns::default();
-            columns.add(&entity.properties);
+            columns.add(entity.properties.as_record_builder());
             columns.write_header(&mut text, true);
             columns.write_entity(&mut text, entity, true).map_err(|_| anyhow!("the entity is damaged"))?;
             return csv_out().write_all(&text).context("writing to standard output");
@@ -126,6 +126,6 @@ pub(super) fn write_one(format: OutputFormat, entity: &Entity) -> anyhow::Result
     write_out(&text)
 }
 
-fn line(out: &mut Vec<u8>, entity: &Entity) -> anyhow::Result<()> {
+fn line(out: &mut Vec<u8>, entity: &PropertyBag) -> anyhow::Result<()> {
     write_line(out, entity, true).map_err(|_| anyhow!("an entity is damaged"))
 }

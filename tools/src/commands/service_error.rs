@@ -2,7 +2,7 @@
 
 use crate::terminal::escaped;
 use anyhow::anyhow;
-use client::{Error, TableService};
+use client::{Error, ErrorKind, Refusal, TableService};
 
 /// The exit code if the table or the entity does not exist.
 const NOT_FOUND: u8 = 4;
@@ -24,25 +24,27 @@ pub(super) fn from_service(service: &TableService) -> impl Fn(Error) -> anyhow::
 
 impl ServiceError {
     fn exit_code(&self) -> u8 {
-        match self.error.refusal() {
-            Some((404, _)) => NOT_FOUND,
-            Some((409 | 412, _)) => CONFLICT,
+        match self.error.kind() {
+            ErrorKind::NotFound => NOT_FOUND,
+            ErrorKind::Conflict | ErrorKind::PreconditionFailed => CONFLICT,
             _ => 1,
         }
     }
 
     fn advice(&self) -> Option<&'static str> {
-        let Some((status, code)) = self.error.refusal() else {
+        let Some(refusal) = self.error.refusal() else {
             let is_unreachable = matches!(self.error, Error::Unreachable { .. });
             return is_unreachable
                 .then_some("is a server running there? 'rowhouse serve' starts one, and --endpoint names another one");
         };
-        Some(match code {
+        Some(match refusal.code.as_str() {
             "TableNotFound" => "'rowhouse table create' creates it, and 'rowhouse table list' lists those that exist",
             "AuthenticationFailed" => {
                 "the key or signature is not one of this account, has expired, or the clock of this machine is wrong"
             }
-            _ if status == 403 => "the shared access signature or the address of this machine does not allow it",
+            _ if refusal.status == 403 => {
+                "the shared access signature or the address of this machine does not allow it"
+            }
             "EntityAlreadyExists" => "without --insert it is replaced, with --merge changed",
             "UpdateConditionNotSatisfied" => "somebody changed it: read it again for its new ETag",
             _ => return None,
@@ -54,9 +56,9 @@ impl std::fmt::Display for ServiceError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: ", self.endpoint)?;
         match &self.error {
-            // Further lines of a message have the id and the time of the request.
-            Error::Refused { what, status, code, message, .. } => {
-                let (code, message) = (escaped(code), message.lines().next().unwrap_or_default());
+            Error::Refused(refusal) => {
+                let Refusal { what, status, code, message, .. } = refusal.as_ref();
+                let code = escaped(code);
                 write!(f, "{what} was refused: {status} {code}: {message}")?;
             }
             other => write!(f, "{other}")?,

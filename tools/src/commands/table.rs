@@ -82,19 +82,15 @@ pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
         Action::List { prefix, output } => list(&service, prefix.as_deref().unwrap_or_default(), *output).await,
         Action::Create { names, if_not_exists } => {
             for name in parse_names(names)? {
-                let name = name.as_str();
-                let created = if *if_not_exists {
-                    service.create_table(name).await
-                } else {
-                    service.create_new_table(name).await
-                };
+                let table = service.table(name.as_str());
+                let created = if *if_not_exists { table.create_if_missing().await } else { table.create().await };
                 created.map_err(from_service(&service))?;
             }
             Ok(())
         }
         Action::Delete { names, if_exists } => {
             for name in parse_names(names)? {
-                match service.delete_table(name.as_str()).await.map_err(from_service(&service)) {
+                match service.table(name.as_str()).delete_table().await.map_err(from_service(&service)) {
                     Err(error) if *if_exists && is_not_found(&error) => {}
                     result => result?,
                 }
@@ -121,7 +117,7 @@ pub(super) fn check_readable_name(name: &str) -> anyhow::Result<&str> {
 
 async fn list(service: &TableService, prefix: &str, output: OutputFormat) -> anyhow::Result<()> {
     let prefix = prefix.trim_end_matches('*').to_ascii_lowercase();
-    let mut names = service.tables().await.map_err(from_service(service))?;
+    let mut names = service.tables().all().await.map_err(from_service(service))?;
     names.retain(|name| name.to_ascii_lowercase().starts_with(&prefix));
     let mut out = Vec::new();
     match output {

@@ -5,10 +5,11 @@
 use super::plan::{Plan, TableCopy};
 use super::state::CopyState;
 use crate::endpoints::{Endpoint, Source, group_into_transactions};
+use crate::endpoints::{Query, WriteMode};
 use crate::runtime::{for_each_table, next_result};
 use crate::terminal::Progress;
 use anyhow::bail;
-use client::{Continuation, Entity, Query, WriteMode};
+use client::{Continuation, PropertyBag};
 use model::AccountName;
 use model::limits::PAGE_RESULTS_MAX;
 use std::collections::{HashMap, HashSet};
@@ -126,7 +127,7 @@ impl Transfer {
     }
 
     /// Writes a page; all of it is acknowledged when this returns.
-    async fn write(self: &Arc<Self>, table: &TableCopy, entities: Vec<Entity>) -> anyhow::Result<()> {
+    async fn write(self: &Arc<Self>, table: &TableCopy, entities: Vec<PropertyBag>) -> anyhow::Result<()> {
         let mut running = JoinSet::new();
         for transaction in group_into_transactions(entities, |entity| entity) {
             let permit = Arc::clone(&self.transactions).acquire_owned().await?;

@@ -5,11 +5,12 @@
 
 use super::plan::{Plan, TableCopy};
 use super::transfer::target_tables;
+use crate::endpoints::{Page, Query};
 use crate::endpoints::{Source, difference};
 use crate::runtime::for_each_table;
 use crate::terminal::Progress;
 use anyhow::ensure;
-use client::{Entity, Page, Query};
+use client::PropertyBag;
 use model::EntityKey;
 use model::limits::PAGE_RESULTS_MAX;
 use std::cmp::Ordering;
@@ -140,7 +141,7 @@ fn describe(key: &EntityKey) -> String {
 /// The entities of a table in order, read a page ahead.
 struct Entities {
     pages: mpsc::Receiver<anyhow::Result<Page>>,
-    current: std::vec::IntoIter<Entity>,
+    current: std::vec::IntoIter<PropertyBag>,
     last_key: Option<Vec<u8>>,
     side: &'static str,
 }
@@ -169,7 +170,7 @@ impl Entities {
     }
 
     /// The next entity, with its key as bytes, which sort as entities do.
-    async fn next(&mut self) -> anyhow::Result<Option<(Vec<u8>, Entity)>> {
+    async fn next(&mut self) -> anyhow::Result<Option<(Vec<u8>, PropertyBag)>> {
         loop {
             if let Some(entity) = self.current.next() {
                 let key = entity.key.encode();

@@ -1,6 +1,6 @@
 //! Whether two entities are equal, and where they differ.
 
-use client::Entity;
+use client::PropertyBag;
 use model::EdmValue;
 use model::record::Property;
 
@@ -8,11 +8,14 @@ use model::record::Property;
 ///
 /// The order of properties does not count, nor does the sign of zero, which JSON does not show. Values are data of the
 /// user and are not part of the text.
-pub(crate) fn difference(from: &Entity, to: &Entity) -> Option<String> {
+pub(crate) fn difference(from: &PropertyBag, to: &PropertyBag) -> Option<String> {
     if from.properties == to.properties {
         return None;
     }
-    let (from, to) = (from.properties.clone().ordered(), to.properties.clone().ordered());
+    let (from, to) = (
+        from.properties.clone().into_record_builder().ordered(),
+        to.properties.clone().into_record_builder().ordered(),
+    );
     let mut left = from.properties().filter_map(Result::ok).peekable();
     let mut right = to.properties().filter_map(Result::ok).peekable();
     loop {
@@ -60,13 +63,13 @@ mod tests {
     use super::*;
     use model::{EntityKey, KeyText, RecordBuilder};
 
-    fn entity(properties: &[(&str, EdmValue<'_>)]) -> Entity {
+    fn entity(properties: &[(&str, EdmValue<'_>)]) -> PropertyBag {
         let text = |text| KeyText::new(text).unwrap();
         let mut builder = RecordBuilder::default();
         for (name, value) in properties {
             builder.push(name, *value);
         }
-        Entity::new(EntityKey { partition: text("p"), row: text("r") }, builder)
+        PropertyBag::of_properties(EntityKey { partition: text("p"), row: text("r") }, builder)
     }
 
     #[test]

@@ -3,9 +3,38 @@
 //! This module must not know what entities are read and written for.
 
 use async_trait::async_trait;
-use client::{Continuation, Entity, Page, Query, WriteMode};
+use client::{Continuation, PropertyBag};
 use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
 use store::TableKey;
+
+/// Which entities of a table are read, and which of their properties.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Query {
+    /// An expression of the filter language; `None` selects all entities.
+    pub(crate) filter: Option<String>,
+    /// The custom properties that are read; an empty list means all. Keys and Timestamp are always read.
+    pub(crate) select: Vec<String>,
+}
+
+/// How an entity is written, depending on whether it exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteMode {
+    /// It must not exist.
+    Insert,
+    /// All its properties are replaced; a missing entity is inserted.
+    Replace,
+    /// The given properties are set, the others are kept; a missing entity is inserted.
+    Merge,
+}
+
+/// A page of the entities of a table, in key order.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    /// The entities. A page may be empty although more pages follow.
+    pub(crate) entities: Vec<PropertyBag>,
+    /// Where the next page begins; `None` for the last page.
+    pub(crate) next: Option<Continuation>,
+}
 
 /// Something that tables can be read from.
 #[async_trait]
@@ -38,9 +67,14 @@ pub(crate) trait Endpoint: Source {
     /// Makes sure that a table exists.
     async fn create_table(&self, table: &TableKey) -> anyhow::Result<()>;
     /// Writes up to 100 different entities of one partition.
-    async fn write(&self, table: &TableKey, entities: Vec<Entity>, mode: WriteMode) -> anyhow::Result<WriteOutcome>;
+    async fn write(
+        &self,
+        table: &TableKey,
+        entities: Vec<PropertyBag>,
+        mode: WriteMode,
+    ) -> anyhow::Result<WriteOutcome>;
     /// One entity; `None` if it does not exist.
-    async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<Entity>>;
+    async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<PropertyBag>>;
     /// Replaces the stored access policies of a table.
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> anyhow::Result<()>;
     /// Replaces the service properties of an account.

@@ -1,10 +1,11 @@
 //! A storage engine as an endpoint.
 
 use super::endpoint::{Endpoint, Source, WriteOutcome};
+use super::endpoint::{Page, Query, WriteMode};
 use crate::clock;
 use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
-use client::{Continuation, Entity, Page, Query, WriteMode};
+use client::{Continuation, PropertyBag};
 use model::limits::PAGE_ENTITY_BYTES_MAX;
 use model::plan::plan;
 use model::{
@@ -90,7 +91,12 @@ impl<E: Engine> Endpoint for EngineEndpoint<E> {
         }
     }
 
-    async fn write(&self, table: &TableKey, entities: Vec<Entity>, mode: WriteMode) -> anyhow::Result<WriteOutcome> {
+    async fn write(
+        &self,
+        table: &TableKey,
+        entities: Vec<PropertyBag>,
+        mode: WriteMode,
+    ) -> anyhow::Result<WriteOutcome> {
         let mutations = entities.into_iter().map(|entity| mutation(entity, mode));
         let transaction = Transaction::new(mutations.collect())
             .map_err(|error| anyhow!("entities of '{}' form no transaction: {error:?}", table.name))?;
@@ -105,12 +111,12 @@ impl<E: Engine> Endpoint for EngineEndpoint<E> {
         }
     }
 
-    async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<Entity>> {
+    async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<PropertyBag>> {
         let record = self.0.get(table, key).await.map_err(|error| read_error(error, table))?;
         let Some(record) = record else { return Ok(None) };
         let read = record.view().ok().and_then(|record| properties(record, &[]));
         let properties = read.with_context(|| format!("an entity of the table '{}' is damaged", table.name))?;
-        Ok(Some(Entity::new(key.clone(), properties)))
+        Ok(Some(PropertyBag::of_properties(key.clone(), properties)))
     }
 
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> anyhow::Result<()> {
@@ -144,8 +150,9 @@ fn catalog_error(error: CatalogError, table: &TableKey) -> anyhow::Error {
     }
 }
 
-fn mutation(entity: Entity, mode: WriteMode) -> Mutation {
-    let Entity { key, properties, .. } = entity;
+fn mutation(entity: PropertyBag, mode: WriteMode) -> Mutation {
+    let PropertyBag { key, properties, .. } = entity;
+    let properties = properties.into_record_builder();
     match mode {
         WriteMode::Insert => Mutation::Insert { key, properties },
         WriteMode::Replace => Mutation::InsertOrReplace { key, properties },
@@ -165,7 +172,7 @@ pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Option<Filter>> {
 
 /// Copies the entities of a page.
 struct PageSink {
-    entities: Vec<Entity>,
+    entities: Vec<PropertyBag>,
     select: Vec<String>,
     is_damaged: bool,
 }
@@ -182,12 +189,12 @@ impl EntitySink for PageSink {
 }
 
 /// A copy of an entity with the selected properties, or with all if none are selected; `None` if its record is damaged.
-pub(crate) fn copy_entity(entity: &EntityView<'_>, select: &[String]) -> Option<Entity> {
+pub(crate) fn copy_entity(entity: &EntityView<'_>, select: &[String]) -> Option<PropertyBag> {
     let partition = KeyText::new(&entity.key.partition).ok()?;
     let row = KeyText::new(&entity.key.row).ok()?;
     let properties = properties(entity.record, select)?;
     let timestamp = Some(entity.record.timestamp());
-    Some(Entity { key: EntityKey { partition, row }, properties, timestamp, etag: None })
+    Some(PropertyBag { key: EntityKey { partition, row }, properties: properties.into(), timestamp, etag: None })
 }
 
 /// The properties of a record in the order in which a service returns them: sorted by name if some are selected.

@@ -13,11 +13,12 @@ mod service;
 mod transactions;
 
 pub(crate) use compare::difference;
-pub(crate) use endpoint::{Endpoint, Source, WriteOutcome};
+pub(crate) use endpoint::{Endpoint, Page, Query, Source, WriteMode, WriteOutcome};
 #[cfg(test)]
 pub(crate) use engine::EngineEndpoint;
 pub(crate) use engine::{copy_entity, parse_filter};
 pub(crate) use location::{EndpointOption, Location};
 pub(crate) use open::{choose_account, list_accounts, open_endpoint, read_location};
 pub(crate) use selection::{TableSelection, is_forbidden};
+pub(crate) use service::query_of;
 pub(crate) use transactions::group_into_transactions;

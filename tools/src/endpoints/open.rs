@@ -5,7 +5,7 @@ use super::engine::EngineEndpoint;
 use super::location::{EndpointOption, Location};
 use crate::store_url::shows_password;
 use anyhow::{Context, anyhow, bail, ensure};
-use client::TableService;
+use client::{RetryPolicy, TableService};
 use model::AccountName;
 use model::clock::SystemClock;
 use std::fs::File;
@@ -16,6 +16,9 @@ use store::{Embedded, EmbeddedOptions, OpenError, Postgres, PostgresOptions};
 
 /// Memory for cached blocks of each data folder, in bytes. It is small because a scan reads each block once.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// How often an operation of a service is attempted. That is often, because what was done already should not be lost.
+const ATTEMPTS_MAX: u32 = 10;
 
 /// Most bytes of a file with a key.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -113,7 +116,8 @@ pub(crate) async fn open_endpoint(
         }
         Location::Folder(path) => Arc::new(EngineEndpoint(open_folder(option, &path, must_exist)?)),
         Location::Service { endpoint, credential } => {
-            Arc::new(TableService::new(endpoint, credential).context("preparing TLS")?)
+            let retry = RetryPolicy::exponential().attempts(ATTEMPTS_MAX);
+            Arc::new(TableService::builder(endpoint, credential).retry(retry).build()?)
         }
     })
 }

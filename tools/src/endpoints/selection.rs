@@ -58,8 +58,7 @@ impl TableSelection {
 
 /// Whether a service refused a request because its credential does not allow it.
 pub(crate) fn is_forbidden(error: &anyhow::Error) -> bool {
-    let refusal = error.downcast_ref::<client::Error>().and_then(client::Error::refusal);
-    refusal.is_some_and(|(status, _)| status == 403)
+    error.downcast_ref::<client::Error>().is_some_and(|error| error.status() == Some(403))
 }
 
 #[cfg(test)]

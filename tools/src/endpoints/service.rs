@@ -1,9 +1,10 @@
 //! The account of a service as an endpoint.
 
 use super::endpoint::{Endpoint, Source, WriteOutcome};
+use super::endpoint::{Page, Query, WriteMode};
 use anyhow::{Context, anyhow};
 use async_trait::async_trait;
-use client::{Continuation, Entity, Page, Query, TableService, WriteMode};
+use client::{Continuation, Error, ErrorKind, PropertyBag, Stored, Table, TableService, Transaction};
 use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
 use store::TableKey;
 
@@ -21,7 +22,7 @@ impl Source for TableService {
     }
 
     async fn tables(&self, _: &AccountName) -> anyhow::Result<Vec<TableName>> {
-        let names = self.tables().await?;
+        let names = self.tables().all().await?;
         // The service's own tables, such as those of metrics, have names that no client can create.
         let names = names.into_iter().filter(|name| !name.starts_with('$'));
         let parse = |name: String| {
@@ -38,11 +39,16 @@ impl Source for TableService {
         from: Option<&Continuation>,
         limit: usize,
     ) -> anyhow::Result<Page> {
-        Ok(self.page(table.name.as_str(), query, from, limit).await?)
+        let mut query = query_of(&self.table(table.name.as_str()), query).page_size(limit);
+        if let Some(from) = from {
+            query = query.resume(from.clone());
+        }
+        let page = query.pages().next().await.context("the query has no page")??;
+        Ok(Page { entities: page.items, next: page.next })
     }
 
     async fn policies(&self, table: &TableKey) -> anyhow::Result<StoredAccessPolicies> {
-        self.policies(table.name.as_str()).await.context(SKIP_POLICIES)
+        self.table(table.name.as_str()).policies().await.context(SKIP_POLICIES)
     }
 
     async fn properties(&self, _: &AccountName) -> anyhow::Result<ServiceProperties> {
@@ -57,28 +63,64 @@ impl Source for TableService {
 #[async_trait]
 impl Endpoint for TableService {
     async fn create_table(&self, table: &TableKey) -> anyhow::Result<()> {
-        Ok(self.create_table(table.name.as_str()).await?)
+        Ok(self.table(table.name.as_str()).create_if_missing().await?)
     }
 
-    async fn write(&self, table: &TableKey, entities: Vec<Entity>, mode: WriteMode) -> anyhow::Result<WriteOutcome> {
-        match self.write(table.name.as_str(), &entities, mode).await {
-            Err(error) if error.refusal() == Some((409, "EntityAlreadyExists")) => Ok(WriteOutcome::SomeExist),
+    async fn write(
+        &self,
+        table: &TableKey,
+        entities: Vec<PropertyBag>,
+        mode: WriteMode,
+    ) -> anyhow::Result<WriteOutcome> {
+        match write_all(&self.table(table.name.as_str()), &entities, mode).await {
+            Err(error) if error.code() == Some("EntityAlreadyExists") => Ok(WriteOutcome::SomeExist),
             result => Ok(result.map(|()| WriteOutcome::Done)?),
         }
     }
 
-    async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<Entity>> {
-        match self.entity(table.name.as_str(), key, &[]).await {
-            Err(error) if error.refusal() == Some((404, "ResourceNotFound")) => Ok(None),
-            result => Ok(Some(result?)),
-        }
+    async fn entity(&self, table: &TableKey, key: &EntityKey) -> anyhow::Result<Option<PropertyBag>> {
+        let found = self.table(table.name.as_str()).find(key.partition.as_str(), key.row.as_str()).await?;
+        Ok(found.map(Stored::into_entity))
     }
 
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> anyhow::Result<()> {
-        self.set_policies(table.name.as_str(), &policies).await.context(SKIP_POLICIES)
+        self.table(table.name.as_str()).set_policies(&policies).await.context(SKIP_POLICIES)
     }
 
     async fn set_properties(&self, _: &AccountName, properties: ServiceProperties) -> anyhow::Result<()> {
         self.set_properties(&properties).await.context(SKIP_PROPERTIES)
     }
+}
+
+/// A query of a service.
+pub(crate) fn query_of(table: &Table, query: &Query) -> client::Query<PropertyBag, PropertyBag> {
+    let select: Vec<&str> = query.select.iter().map(String::as_str).collect();
+    let all = table.query::<PropertyBag>().resolve(&select, Ok);
+    match &query.filter {
+        Some(filter) => all.filter_text(filter),
+        None => all,
+    }
+}
+
+/// Writes distinct entities of one partition, in one transaction.
+///
+/// A transaction that would be too large is split, so some entities may be stored although the call fails. A transaction whose
+/// outcome is unknown is repeated, so an insert may fail because its first attempt succeeded.
+async fn write_all(table: &Table, entities: &[PropertyBag], mode: WriteMode) -> Result<(), Error> {
+    let mut pending = vec![entities];
+    while let Some(part) = pending.pop() {
+        let transaction = part.iter().fold(Transaction::new(), |transaction, entity| match mode {
+            WriteMode::Insert => transaction.insert(entity),
+            WriteMode::Replace => transaction.insert_or_replace(entity),
+            WriteMode::Merge => transaction.insert_or_merge(entity),
+        });
+        match table.commit(transaction.may_repeat()).await {
+            Err(error) if part.len() > 1 && error.kind() == ErrorKind::TooLarge => {
+                let (first, second) = part.split_at(part.len().div_ceil(2));
+                pending.extend([second, first]);
+            }
+            result => drop(result?),
+        }
+    }
+    Ok(())
 }

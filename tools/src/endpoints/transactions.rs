@@ -1,20 +1,20 @@
 //! Entities grouped so that each group can be one transaction.
 
-use client::Entity;
+use client::PropertyBag;
 use model::KeyText;
 use model::limits::{REQUEST_BODY_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 
 /// Most bytes of the entities of a transaction, by the size formula. As JSON they may be longer than a request can be;
-/// the client then splits the transaction.
+/// the transaction is split then.
 const TRANSACTION_ENTITY_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX / 2;
 
 /// Groups items in their order, so that the entities of each group can be one transaction. `entity` is that of an item.
-pub(crate) fn group_into_transactions<T>(items: Vec<T>, entity: impl Fn(&T) -> &Entity) -> Vec<Vec<T>> {
+pub(crate) fn group_into_transactions<T>(items: Vec<T>, entity: impl Fn(&T) -> &PropertyBag) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = Vec::new();
     let mut last: Option<(KeyText, usize)> = None;
     for item in items {
-        let Entity { key, properties, .. } = entity(&item);
-        let bytes = properties.formula_bytes();
+        let PropertyBag { key, properties, .. } = entity(&item);
+        let bytes = properties.as_record_builder().formula_bytes();
         match (&mut last, groups.last_mut()) {
             (Some((partition, total)), Some(group))
                 if *partition == key.partition
@@ -38,12 +38,12 @@ mod tests {
     use super::*;
     use model::{EdmValue, EntityKey, RecordBuilder};
 
-    fn entity(partition: &str, row: usize, bytes: usize) -> Entity {
+    fn entity(partition: &str, row: usize, bytes: usize) -> PropertyBag {
         let key =
             EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(&row.to_string()).unwrap() };
         let mut properties = RecordBuilder::default();
         properties.push("B", EdmValue::Binary(&vec![0; bytes]));
-        Entity::new(key, properties)
+        PropertyBag::of_properties(key, properties)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::digest::Sha256Writer;
 use crate::file::with_suffix;
 use crate::formats::{Columns, FileFormat, Framing, Lines, read_line, too_many_columns};
 use anyhow::{Context, anyhow, ensure};
-use client::Entity;
+use client::PropertyBag;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
@@ -61,7 +61,7 @@ fn convert(file: &Path, parts: usize, with_timestamps: bool, out: &mut impl Writ
     let what = || format!("writing {}", file.display());
     let mut columns = Columns::default();
     each_entity(file, parts, |entity| {
-        ensure!(columns.add(&entity.properties), too_many_columns());
+        ensure!(columns.add(entity.properties.as_record_builder()), too_many_columns());
         Ok(())
     })?;
     let mut buffer = Vec::new();
@@ -74,7 +74,11 @@ fn convert(file: &Path, parts: usize, with_timestamps: bool, out: &mut impl Writ
     })
 }
 
-fn each_entity(file: &Path, parts: usize, mut take: impl FnMut(&Entity) -> anyhow::Result<()>) -> anyhow::Result<()> {
+fn each_entity(
+    file: &Path,
+    parts: usize,
+    mut take: impl FnMut(&PropertyBag) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     for number in 0..parts {
         let mut lines = Lines::new(open(file, number)?, Framing::Lines, 0, 0);
         while let Some(line) = lines.next()? {

@@ -16,6 +16,7 @@ mod stream;
 pub use args::{EXPORT_EXAMPLES, ExportArgs};
 
 use crate::clock;
+use crate::endpoints::Query;
 use crate::endpoints::{
     EndpointOption, Source, TableSelection, choose_account, open_endpoint, parse_filter, read_location,
 };
@@ -25,7 +26,6 @@ use crate::names::parse_account;
 use crate::runtime::{block_on, stop_signal, until_stopped};
 use crate::terminal::{HumanCount, Progress, print_line};
 use anyhow::{Context, bail, ensure};
-use client::Query;
 use layout::ExportTarget;
 use model::limits::EXPORT_RANGES_MAX;
 use model::{AccountName, TableName};

@@ -5,8 +5,8 @@
 //! partitions, because a service finds the beginning of a partition at once, but not that of a row.
 
 use super::state::TablePart;
+use crate::endpoints::Query;
 use crate::endpoints::Source;
-use client::Query;
 use model::limits::{EXPORT_PROBES_MAX, PAGE_RESULTS_MAX};
 use model::name::PARTITION_KEY;
 use store::TableKey;
@@ -139,8 +139,9 @@ fn is_key_unit(unit: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoints::WriteMode;
     use crate::endpoints::{Endpoint, EngineEndpoint};
-    use client::{Entity, WriteMode};
+    use client::PropertyBag;
     use model::clock::SystemClock;
     use model::edm::compare_ordinal;
     use model::{AccountName, EntityKey, KeyText, RecordBuilder, TableName};
@@ -155,7 +156,7 @@ mod tests {
         for partition in partitions {
             for row in 0..rows {
                 let key = EntityKey { partition: text(partition), row: text(&row.to_string()) };
-                let entity = Entity::new(key, RecordBuilder::default());
+                let entity = PropertyBag::of_properties(key, RecordBuilder::default());
                 endpoint.write(&table, vec![entity], WriteMode::Replace).await.unwrap();
             }
         }

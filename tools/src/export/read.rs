@@ -7,13 +7,14 @@ use super::layout::{ExportTarget, part_path};
 use super::ranges::{filter_of, split};
 use super::state::{ExportState, TablePart};
 use crate::clock;
+use crate::endpoints::Query;
 use crate::endpoints::Source;
 use crate::file::remove_file;
 use crate::formats::{ExportedTable, FileFormat, encode_policies, write_line};
 use crate::runtime::{TASK_FAILED, for_each_table, next_result};
 use crate::terminal::Progress;
 use anyhow::{Context, anyhow, ensure};
-use client::{Entity, Query};
+use client::PropertyBag;
 use model::limits::PAGE_RESULTS_MAX;
 use std::fs::File;
 use std::io::Write;
@@ -149,7 +150,7 @@ impl FileExport {
 }
 
 /// Appends entities, one per line.
-pub(super) fn write_lines(out: &mut Vec<u8>, entities: &[Entity], with_timestamps: bool) -> anyhow::Result<()> {
+pub(super) fn write_lines(out: &mut Vec<u8>, entities: &[PropertyBag], with_timestamps: bool) -> anyhow::Result<()> {
     for entity in entities {
         write_line(out, entity, with_timestamps).map_err(|_| anyhow!("an entity is damaged"))?;
         out.push(b'\n');

@@ -1,11 +1,11 @@
 //! Exports to standard output.
 
 use super::read::write_lines;
+use crate::endpoints::Query;
 use crate::endpoints::Source;
 use crate::formats::{CsvSpool, FileFormat};
 use crate::terminal::is_broken_pipe;
 use anyhow::Context;
-use client::Query;
 use model::limits::PAGE_RESULTS_MAX;
 use std::io::Write;
 use store::TableKey;

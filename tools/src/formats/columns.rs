@@ -8,7 +8,7 @@ use super::csv::{Field, write_field};
 use super::json::{check, forbidden_character};
 use super::value::{push_value, write_value};
 use crate::names::parse_type;
-use client::Entity;
+use client::PropertyBag;
 use model::key::KeyError;
 use model::limits::EXPORT_COLUMNS_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
@@ -64,7 +64,7 @@ impl Columns {
     pub(crate) fn write_entity(
         &self,
         out: &mut Vec<u8>,
-        entity: &Entity,
+        entity: &PropertyBag,
         with_timestamp: bool,
     ) -> Result<(), DamagedRecord> {
         write_field(out, entity.key.partition.as_str().as_bytes());
@@ -77,7 +77,7 @@ impl Columns {
             }
         }
         let mut text = Vec::new();
-        for property in self.arrange(&entity.properties)? {
+        for property in self.arrange(entity.properties.as_record_builder())? {
             out.push(b',');
             if let Some(property) = property {
                 text.clear();
@@ -176,7 +176,7 @@ impl CsvHeader {
     }
 
     /// Reads a record: an entity that any service accepts.
-    pub(crate) fn entity(&self, fields: &[Field<'_>]) -> Result<Entity, LineError> {
+    pub(crate) fn entity(&self, fields: &[Field<'_>]) -> Result<PropertyBag, LineError> {
         if fields.len() != self.columns.len() {
             let column = fields.get(self.columns.len()).or(fields.last()).map_or(1, |field| field.column);
             let (has, needs) = (fields.len(), self.columns.len());
@@ -208,7 +208,7 @@ impl CsvHeader {
         let (Some(partition), Some(row)) = (partition, row) else {
             return Err(LineError::at(1, "the keys are missing"));
         };
-        let entity = Entity::new(EntityKey { partition, row }, properties);
+        let entity = PropertyBag::of_properties(EntityKey { partition, row }, properties);
         check(&entity)?;
         Ok(entity)
     }
@@ -237,7 +237,7 @@ mod tests {
 
     fn read(header: &CsvHeader, record: &str) -> Result<String, LineError> {
         let entity = header.entity(&parse(record.as_bytes()).unwrap())?;
-        let shown = entity.properties.properties().map(|property| {
+        let shown = entity.properties.as_record_builder().properties().map(|property| {
             let property = property.unwrap();
             format!("{}={:?}", property.name().unwrap(), property.value().unwrap())
         });
@@ -252,9 +252,9 @@ mod tests {
         one.push("Weight", EdmValue::Double(-0.0));
         let mut two = RecordBuilder::default();
         two.push("Bytes", EdmValue::Binary(&[]));
-        let entities = [Entity::new(key(), one), Entity::new(key(), two)];
+        let entities = [PropertyBag::of_properties(key(), one), PropertyBag::of_properties(key(), two)];
         let mut columns = Columns::default();
-        assert!(entities.iter().all(|entity| columns.add(&entity.properties)));
+        assert!(entities.iter().all(|entity| columns.add(entity.properties.as_record_builder())));
         let mut file = Vec::new();
         columns.write_header(&mut file, false);
         for entity in &entities {
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(text, expected);
         let mut records = text.split_terminator("\r\n");
         let header = header(records.next().unwrap(), &[]).unwrap();
-        let read: Vec<Entity> =
+        let read: Vec<PropertyBag> =
             records.map(|record| header.entity(&parse(record.as_bytes()).unwrap()).unwrap()).collect();
         assert_eq!(read, entities);
     }

@@ -2,7 +2,7 @@
 
 use super::{Columns, Framing, Lines, read_line, too_many_columns, write_line};
 use anyhow::{Context, anyhow, ensure};
-use client::Entity;
+use client::PropertyBag;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -32,10 +32,10 @@ impl CsvSpool {
     }
 
     /// Adds entities.
-    pub(crate) fn push(&mut self, entities: &[Entity]) -> anyhow::Result<()> {
+    pub(crate) fn push(&mut self, entities: &[PropertyBag]) -> anyhow::Result<()> {
         let mut line = Vec::new();
         for entity in entities {
-            ensure!(self.columns.add(&entity.properties), too_many_columns());
+            ensure!(self.columns.add(entity.properties.as_record_builder()), too_many_columns());
             line.clear();
             write_line(&mut line, entity, self.with_timestamps).map_err(|_| anyhow!("an entity is damaged"))?;
             line.push(b'\n');

@@ -1,7 +1,7 @@
 //! Entities as lines of JSON, and why a line is not an entity.
 
 use super::LineError;
-use client::Entity;
+use client::{ETag, PropertyBag};
 use model::EntityKey;
 use model::limits::{CUSTOM_PROPERTIES_MAX, EXPORT_LINE_BYTES_MAX};
 use model::mutation::{MutationError, check_size};
@@ -14,30 +14,35 @@ use wire::json::{SystemProperties, read_stored_entity, write_entity_line};
 const TYPE: &str = "@odata.type";
 
 /// Appends an entity without a line break; with its Timestamp and `ETag` if they are wanted and known.
-pub(crate) fn write_line(out: &mut Vec<u8>, entity: &Entity, with_timestamp: bool) -> Result<(), DamagedRecord> {
+pub(crate) fn write_line(out: &mut Vec<u8>, entity: &PropertyBag, with_timestamp: bool) -> Result<(), DamagedRecord> {
     let key = SystemProperties {
         partition: entity.key.partition.as_str(),
         row: entity.key.row.as_str(),
         timestamp: entity.timestamp.filter(|_| with_timestamp),
-        etag: entity.etag.as_deref(),
+        etag: entity.etag.as_ref().map(ETag::as_str),
     };
-    write_entity_line(out, &key, entity.properties.properties())
+    write_entity_line(out, &key, entity.properties.as_record_builder().properties())
 }
 
 /// Reads a line: an entity that any service accepts.
-pub(crate) fn read_line(line: &[u8]) -> Result<Entity, LineError> {
+pub(crate) fn read_line(line: &[u8]) -> Result<PropertyBag, LineError> {
     let StoredEntity { body, timestamp, etag } = read_stored_entity(line).map_err(|error| diagnose(line, &error))?;
     let (Some(partition), Some(row)) = (body.partition, body.row) else {
         return Err(LineError::at(1, format!("{PARTITION_KEY} or {ROW_KEY} is missing")));
     };
-    let entity = Entity { key: EntityKey { partition, row }, properties: body.properties, timestamp, etag };
+    let entity = PropertyBag {
+        key: EntityKey { partition, row },
+        properties: body.properties.into(),
+        timestamp,
+        etag: etag.map(Into::into),
+    };
     check(&entity)?;
     Ok(entity)
 }
 
 /// Refuses an entity that no service accepts.
-pub(super) fn check(entity: &Entity) -> Result<(), LineError> {
-    check_size(&entity.key, &entity.properties).map_err(|error| {
+pub(super) fn check(entity: &PropertyBag) -> Result<(), LineError> {
+    check_size(&entity.key, entity.properties.as_record_builder()).map_err(|error| {
         let reason = match error {
             MutationError::TooManyProperties => {
                 format!("the entity has {} properties, more than {CUSTOM_PROPERTIES_MAX}", entity.properties.len())

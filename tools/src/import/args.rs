@@ -1,8 +1,8 @@
 //! The options of `rowhouse import`.
 
+use crate::endpoints::WriteMode;
 use crate::formats::FileFormat;
 use clap::{Args, ValueEnum};
-use client::WriteMode;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -5,7 +5,7 @@ use super::files::{Input, TableInput};
 use super::state::ImportProgress;
 use crate::formats::{CsvHeader, FileFormat, Framing, LineError, Lines, parse_csv_record, read_line, too_long};
 use anyhow::{Context, bail};
-use client::Entity;
+use client::PropertyBag;
 use model::limits::{IMPORT_WINDOW_BYTES_MAX, IMPORT_WINDOW_ENTITIES_MAX};
 use model::{EdmType, EntityKey};
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// An entity and the line that it was read from.
 #[derive(Debug)]
 pub(super) struct EntityLine {
-    pub(super) entity: Entity,
+    pub(super) entity: PropertyBag,
     /// The number of its first line.
     pub(super) number: u64,
     /// How many lines it has.
@@ -135,7 +135,7 @@ impl WindowReader {
                         self.pending = Some(line);
                         return Ok(window);
                     }
-                    bytes += line.entity.properties.formula_bytes();
+                    bytes += line.entity.properties.as_record_builder().formula_bytes();
                     bytes += line.raw.as_deref().map_or(0, <[u8]>::len);
                     window.entities.push(line);
                 }
@@ -146,7 +146,7 @@ impl WindowReader {
     }
 }
 
-fn read(header: Option<&CsvHeader>, line: &[u8]) -> Result<Entity, LineError> {
+fn read(header: Option<&CsvHeader>, line: &[u8]) -> Result<PropertyBag, LineError> {
     match header {
         None => read_line(line),
         Some(header) => header.entity(&parse_csv_record(line)?),

@@ -7,13 +7,14 @@ use super::bad_lines::{BadLine, BadLines};
 use super::files::TableInput;
 use super::read::{EntityLine, Window, WindowReader};
 use super::state::{ImportProgress, ImportState};
+use crate::endpoints::WriteMode;
 use crate::endpoints::{Endpoint, WriteOutcome, difference, group_into_transactions, is_forbidden};
 use crate::formats::LineError;
 use crate::runtime::{for_each_table, next_result};
 use crate::state_file::Save;
 use crate::terminal::Progress;
 use anyhow::{Context, bail};
-use client::{Entity, WriteMode};
+use client::PropertyBag;
 use model::{AccountName, EdmType, KeyText};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -154,7 +155,7 @@ impl FileImport {
     }
 
     async fn write_transaction(&self, table: &TableKey, lines: Vec<EntityLine>) -> anyhow::Result<Vec<BadLine>> {
-        let entities: Vec<Entity> = lines.iter().map(|line| line.entity.clone()).collect();
+        let entities: Vec<PropertyBag> = lines.iter().map(|line| line.entity.clone()).collect();
         match self.endpoint.write(table, entities, self.mode).await? {
             WriteOutcome::Done => Ok(Vec::new()),
             WriteOutcome::SomeExist => self.write_singly(table, lines).await,

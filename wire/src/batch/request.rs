@@ -22,11 +22,18 @@ impl ChangesetWriter {
         Self { body: buffer }
     }
 
-    /// Adds an operation whose response is to have no body: the method, the absolute address, and JSON without line
-    /// breaks.
+    /// How long the body is so far, in bytes; its end is not yet in it.
+    #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Adds an operation whose response is to have no body: the method, the `If-Match` condition, the absolute address, and
+    /// JSON without line breaks, or nothing for a deletion.
     pub fn operation(
         &mut self,
         method: &str,
+        condition: Option<&str>,
         write_address: impl FnOnce(&mut Vec<u8>),
         write_json: impl FnOnce(&mut Vec<u8>),
     ) {
@@ -38,8 +45,12 @@ impl ChangesetWriter {
         write_address(&mut self.body);
         self.body.extend_from_slice(
             b" HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json;odata=minimalmetadata\r\n\
-              Prefer: return-no-content\r\nDataServiceVersion: 3.0;\r\n\r\n",
+              Prefer: return-no-content\r\nDataServiceVersion: 3.0;\r\n",
         );
+        if let Some(condition) = condition {
+            self.body.extend_from_slice(format!("If-Match: {condition}\r\n").as_bytes());
+        }
+        self.body.extend_from_slice(b"\r\n");
         write_json(&mut self.body);
         self.body.extend_from_slice(b"\r\n");
     }
@@ -64,6 +75,7 @@ mod tests {
             let json = format!("{{\"RowKey\":\"{row}--changeset\"}}");
             writer.operation(
                 "PUT",
+                (row == "2").then_some("W/\"x\""),
                 |out| out.extend_from_slice(address.as_bytes()),
                 |out| out.extend_from_slice(json.as_bytes()),
             );
@@ -76,6 +88,7 @@ mod tests {
         let [first, second] = &changeset.operations[..] else { panic!("{:?}", changeset.operations) };
         assert_eq!((first.method, first.target), ("PUT", "http://h/a/t(PartitionKey='p',RowKey='1')"));
         assert_eq!(first.prefer, Some("return-no-content"));
+        assert_eq!((first.if_match, second.if_match), (None, Some("W/\"x\"")));
         assert_eq!(second.body, b"{\"RowKey\":\"2--changeset\"}");
     }
 }

@@ -12,6 +12,8 @@ use model::limits::TRANSACTION_OPERATIONS_MAX;
 pub struct PartResponse<'a> {
     /// The HTTP status.
     pub status: u16,
+    /// The `ETag` header, if there is one.
+    pub etag: Option<&'a str>,
     /// The body.
     pub body: &'a [u8],
 }
@@ -44,8 +46,13 @@ fn read_part(content: &[u8]) -> Result<PartResponse<'_>, BatchError> {
     let line = lines.next()?.and_then(|line| std::str::from_utf8(line).ok());
     let status = line.and_then(|line| line.strip_prefix("HTTP/")?.split(' ').nth(1)?.parse().ok());
     let status = status.ok_or(BatchError::Malformed("a part does not start with an HTTP status line"))?;
-    while lines.next_header()?.is_some() {}
-    Ok(PartResponse { status, body: lines.rest() })
+    let mut etag = None;
+    while let Some(header) = lines.next_header()? {
+        if header.is("ETag") {
+            etag = Some(header.text()?);
+        }
+    }
+    Ok(PartResponse { status, etag, body: lines.rest() })
 }
 
 #[cfg(test)]
@@ -67,11 +74,14 @@ mod tests {
     fn responses_and_failures() {
         let good = "HTTP/1.1 204 No Content\r\nDataServiceVersion: 1.0;\r\nETag: W/\"x\"\r\n\r\n";
         let body = response(&[good, good]);
-        let statuses: Vec<u16> =
-            read_responses(TYPE, body.as_bytes()).unwrap().iter().map(|response| response.status).collect();
-        assert_eq!(statuses, [204, 204]);
+        let responses = read_responses(TYPE, body.as_bytes()).unwrap();
+        let expected = PartResponse { status: 204, etag: Some("W/\"x\""), body: b"" };
+        assert_eq!(responses, [expected.clone(), expected]);
         let body = response(&["HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\r\n{\"x\":1}"]);
-        assert_eq!(read_responses(TYPE, body.as_bytes()), Ok(vec![PartResponse { status: 503, body: b"{\"x\":1}" }]));
+        assert_eq!(
+            read_responses(TYPE, body.as_bytes()),
+            Ok(vec![PartResponse { status: 503, etag: None, body: b"{\"x\":1}" }])
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::request::OperationKind;
 use crate::telemetry::summary::RequestSummary;
 use accumulator::{Accumulator, IntervalKey, IntervalTotals, Origin, Sample};
 use model::service_properties::Metrics;
-use model::{AccountName, DateTime, MetricsTable, ServiceProperties};
+use model::{AccountName, Clock, DateTime, MetricsTable, ServiceProperties};
 use request_totals::{CallerKind, RequestFigures, ResultKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -40,6 +40,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Analytics {
     accumulator: Mutex<Accumulator>,
+    clock: Arc<dyn Clock>,
     /// Whether requests to the secondary endpoint are served, so that there are tables for them.
     pub(crate) has_secondary: bool,
     stopping: Notify,
@@ -47,10 +48,10 @@ pub(crate) struct Analytics {
 
 impl Analytics {
     /// Starts without figures.
-    pub(crate) fn new(has_secondary: bool, now: SystemTime) -> Self {
+    pub(crate) fn new(has_secondary: bool, clock: Arc<dyn Clock>) -> Self {
         let mut accumulator = Accumulator::default();
-        accumulator.begin(DateTime::from_system_time(now));
-        Self { accumulator: Mutex::new(accumulator), has_secondary, stopping: Notify::new() }
+        accumulator.begin(clock.now());
+        Self { accumulator: Mutex::new(accumulator), clock, has_secondary, stopping: Notify::new() }
     }
 
     fn accumulator(&self) -> MutexGuard<'_, Accumulator> {
@@ -90,7 +91,7 @@ impl Analytics {
             server_milliseconds: milliseconds,
         };
         let sample = Sample { account, is_secondary: false, origin: Origin::System, operation, figures };
-        self.accumulator().record(&sample, properties, DateTime::from_system_time(clock::now()));
+        self.accumulator().record(&sample, properties, self.clock.now());
     }
 }
 
@@ -117,7 +118,7 @@ pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
     let analytics = &*writer.analytics;
     let mut cleaned_hour = None;
     loop {
-        let now = clock::now();
+        let now = analytics.clock.now().to_system_time();
         let into_minute =
             now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() % MINUTE.as_millis();
         let into_minute = Duration::from_millis(u64::try_from(into_minute).unwrap_or_default());
@@ -126,7 +127,7 @@ pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
             () = tokio::time::sleep(MINUTE.saturating_sub(into_minute) + AFTER_MINUTE) => {}
             () = analytics.stopping.notified() => return,
         }
-        let now = DateTime::from_system_time(clock::now());
+        let now = analytics.clock.now();
         write_finished(&writer, now).await;
         // Retention is in days, so an hour more or less does not matter.
         let hour = now.unix_seconds() / 3600;

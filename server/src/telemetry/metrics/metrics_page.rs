@@ -22,7 +22,8 @@ const NANOS: f64 = 1e9;
 /// All values of the page, at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct MetricsSnapshot {
-    pub(crate) now: SystemTime,
+    /// `None` until the engine is open.
+    pub(crate) now: Option<SystemTime>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) connections: Arc<ConnectionCounters>,
     /// `None` until the engine is open.

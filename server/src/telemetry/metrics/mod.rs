@@ -51,16 +51,37 @@ const ENDS: usize = CODES + SUCCESSES.len() + CODES + 1;
 
 /// The counters of requests.
 #[derive(Debug)]
-pub(crate) struct Metrics {
+pub struct Metrics {
     /// One counter for each operation and each way in which it may end.
     ends: Box<[AtomicU64]>,
     durations: Box<[Distribution]>,
     request_bytes: [AtomicU64; OPERATIONS],
     response_bytes: [AtomicU64; OPERATIONS],
+    entities_examined: [AtomicU64; OPERATIONS],
+    entities_returned: [AtomicU64; OPERATIONS],
+    entities_written: [AtomicU64; OPERATIONS],
     authentication_failures: [AtomicU64; CredentialKind::ALL.len()],
     in_flight: AtomicU64,
     abandoned: AtomicU64,
     by_table: ByTable,
+}
+
+/// All finished requests since the start, and what they cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestTotals {
+    /// Finished requests, whatever their result. A batch is one.
+    pub requests: u64,
+    /// Bytes of the bodies of requests.
+    pub request_bytes: u64,
+    /// Bytes of the bodies of responses.
+    pub response_bytes: u64,
+    /// Entities that operations looked at, matching a filter or not.
+    pub entities_examined: u64,
+    /// Entities in responses to gets and queries.
+    pub entities_returned: u64,
+    /// Entities that were inserted, changed or deleted.
+    pub entities_written: u64,
 }
 
 /// A request in flight; it counts as one until this is dropped.
@@ -79,10 +100,26 @@ impl Metrics {
             durations: OperationKind::ALL.iter().map(|_| Distribution::new(REQUEST_TIME_BOUNDS)).collect(),
             request_bytes: Default::default(),
             response_bytes: Default::default(),
+            entities_examined: Default::default(),
+            entities_returned: Default::default(),
+            entities_written: Default::default(),
             authentication_failures: Default::default(),
             in_flight: AtomicU64::new(0),
             abandoned: AtomicU64::new(0),
             by_table: ByTable::new(has_tables),
+        }
+    }
+
+    /// The sums over all operations. A request is in them before its client has the response.
+    pub fn totals(&self) -> RequestTotals {
+        let sum = |counters: &[AtomicU64]| counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
+        RequestTotals {
+            requests: sum(&self.ends),
+            request_bytes: sum(&self.request_bytes),
+            response_bytes: sum(&self.response_bytes),
+            entities_examined: sum(&self.entities_examined),
+            entities_returned: sum(&self.entities_returned),
+            entities_written: sum(&self.entities_written),
         }
     }
 
@@ -100,6 +137,9 @@ impl Metrics {
         }
         add(self.request_bytes.get(operation), summary.request_bytes);
         add(self.response_bytes.get(operation), summary.response_bytes);
+        add(self.entities_examined.get(operation), summary.entities.examined);
+        add(self.entities_returned.get(operation), summary.entities.returned);
+        add(self.entities_written.get(operation), summary.entities.written);
         if is_authentication_failure(summary) {
             add(self.authentication_failures.get(summary.credential as usize), 1);
         }

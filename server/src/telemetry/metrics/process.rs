@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// When the process began to serve.
-static STARTED: LazyLock<SystemTime> = LazyLock::new(clock::now);
+static STARTED: LazyLock<SystemTime> = LazyLock::new(clock::of_system);
 
 /// Remembers when the process began.
 pub fn begin() {

@@ -14,7 +14,9 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) 
     connections(page, snapshot)?;
     admission(page, snapshot)?;
     spans(page, snapshot)?;
-    snapshot.metrics.by_table.age(snapshot.now);
+    if let Some(now) = snapshot.now {
+        snapshot.metrics.by_table.age(now);
+    }
     accounts(page, &snapshot.metrics)?;
     tables(page, &snapshot.metrics)
 }
@@ -61,16 +63,24 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
         }
         Ok(())
     })?;
-    let bytes = |family: &mut Family<'_>, counts: &[AtomicU64]| {
+    let by_operation = |family: &mut Family<'_>, counts: &[AtomicU64]| {
         for (operation, count) in OperationKind::ALL.iter().zip(counts).filter(|(_, count)| read(count) > 0) {
             family.count(&[("operation", operation.name())], read(count))?;
         }
         Ok(())
     };
     let help = "Bytes of the bodies of requests that were read, without their heads";
-    page.counter("request_bytes", help, |family| bytes(family, &metrics.request_bytes))?;
+    page.counter("request_bytes", help, |family| by_operation(family, &metrics.request_bytes))?;
     let help = "Bytes of the bodies of answers, without their heads";
-    page.counter("response_bytes", help, |family| bytes(family, &metrics.response_bytes))?;
+    page.counter("response_bytes", help, |family| by_operation(family, &metrics.response_bytes))?;
+    let help = "Entities that operations looked at, matching a filter or not";
+    page.counter("entities_examined", help, |family| by_operation(family, &metrics.entities_examined))?;
+    page.counter("entities_returned", "Entities in answers to gets and queries", |family| {
+        by_operation(family, &metrics.entities_returned)
+    })?;
+    page.counter("entities_written", "Entities that were inserted, changed or deleted", |family| {
+        by_operation(family, &metrics.entities_written)
+    })?;
     page.gauge("requests_in_flight", "Requests whose head was read and whose answer is not made yet", |family| {
         family.value(&[], read(&metrics.in_flight))
     })?;

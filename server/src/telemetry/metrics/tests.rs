@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::limits::LimitFigures;
+use crate::request::EntityCounts;
 use model::AccountName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -31,6 +32,7 @@ fn completed<'a>(
         outcome,
         request_bytes: 7,
         response_bytes: 11,
+        entities: EntityCounts { examined: 5, returned: 3, written: 2 },
         method: "GET",
         path: "/",
         request_id: "",
@@ -102,7 +104,7 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
         database: Some(database),
     };
     MetricsSnapshot {
-        now: SystemTime::now(),
+        now: Some(SystemTime::now()),
         metrics: Arc::new(metrics),
         connections: Arc::default(),
         service: Some((figures, LimitFigures::default())),

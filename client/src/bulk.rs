@@ -1,0 +1,427 @@
+//! Writing very many entities: grouped by partition into transactions, several of them at a time.
+//!
+//! Invariants:
+//!
+//! 1. Operations on one entity are executed in the order in which they were given.
+//! 2. Memory is bounded by [`BULK_BUFFER_BYTES_MAX`], [`BULK_BUFFER_OPERATIONS_MAX`] and the transactions that are being sent.
+//!
+//! This module must not know how a transaction is sent.
+
+use crate::entity::{Entity, EntityKey, KeyText, PropertyBag};
+use crate::error::{Error, ErrorKind};
+use crate::limits::{
+    BULK_BUFFER_BYTES_MAX, BULK_BUFFER_OPERATIONS_MAX, BULK_CONCURRENCY, BULK_FAILURES_MAX, BULK_TRANSACTION_BYTES_MAX,
+};
+use crate::stored::IfMatch;
+use crate::table::{Table, Write};
+use crate::transaction::{Change, Transaction};
+use model::limits::TRANSACTION_OPERATIONS_MAX;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Writes very many entities to a table: grouped by partition into transactions of up to 100 operations and 4 MiB, several of
+/// them at a time.
+///
+/// There is no order between different entities, and no atomicity beyond a single operation: of a group, the operation at fault
+/// is left out and reported, and the others are sent again. Operations on the same entity keep their order.
+///
+/// Adding an operation waits while enough others are under way, so that any source can be written with little memory.
+///
+/// ```
+/// use rowhouse_client::PropertyBag;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowhouse_testing::TestServer::start().await?;
+/// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+/// # let orders = service.table("orders");
+/// # orders.create().await?;
+/// let mut bulk = orders.bulk().concurrency(4);
+/// for number in 0..1000 {
+///     let year = if number % 2 == 0 { "2031" } else { "2032" };
+///     bulk.insert_or_replace(&PropertyBag::new(year, &format!("{number:04}"))?).await?;
+/// }
+/// let report = bulk.finish().await;
+/// assert_eq!((report.written, report.failed), (1000, 0));
+/// assert!(report.transactions >= 10);
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub struct BulkWriter {
+    table: Table,
+    concurrency: usize,
+    on_progress: Option<OnProgress>,
+    /// The operations that wait for their transaction, by partition.
+    groups: HashMap<KeyText, Group>,
+    /// The partitions of `groups`, those first that wait the longest. A partition may be in it that is not in `groups` any more.
+    waiting: VecDeque<KeyText>,
+    buffered_operations: usize,
+    buffered_bytes: usize,
+    /// The entities that are being written.
+    under_way: HashSet<EntityKey>,
+    tasks: JoinSet<Outcome>,
+    report: BulkReport,
+}
+
+type OnProgress = Box<dyn FnMut(&BulkReport) + Send>;
+
+/// The operations of a partition that wait.
+#[derive(Debug, Default)]
+struct Group {
+    changes: Vec<Change>,
+    rows: HashSet<KeyText>,
+    bytes: usize,
+}
+
+/// What was written so far, or in all.
+///
+/// ```
+/// # use rowhouse_client::Table;
+/// # async fn of(orders: Table) {
+/// let report = orders.bulk().finish().await;
+/// for failure in &report.failures {
+///     println!("{}: {}", failure.key.row.as_str(), failure.error);
+/// }
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct BulkReport {
+    /// The number of operations that were executed.
+    pub written: u64,
+    /// The number of operations that were not, or of which this is unknown.
+    pub failed: u64,
+    /// The number of transactions that were sent, without those of retry policies.
+    pub transactions: u64,
+    /// The first 1,000 of the operations that failed.
+    pub failures: Vec<BulkFailure>,
+}
+
+/// An operation that failed.
+///
+/// ```
+/// # use rowhouse_client::{BulkFailure, ErrorKind};
+/// fn exists_already(failure: &BulkFailure) -> bool {
+///     failure.error.kind() == ErrorKind::Conflict
+/// }
+/// # let _ = exists_already;
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct BulkFailure {
+    /// The entity.
+    pub key: EntityKey,
+    /// Why. Operations that were sent together may share one error, such as a lost connection.
+    pub error: Arc<Error>,
+}
+
+/// What became of a group.
+struct Outcome {
+    keys: Vec<EntityKey>,
+    written: u64,
+    transactions: u64,
+    failures: Vec<BulkFailure>,
+}
+
+impl Table {
+    /// A writer of very many entities. Nothing is sent before operations are added.
+    ///
+    /// ```
+    /// # use rowhouse_client::Table;
+    /// # async fn of(orders: Table) {
+    /// let report = orders.bulk().finish().await;
+    /// assert_eq!(report.written, 0);
+    /// # }
+    /// ```
+    pub fn bulk(&self) -> BulkWriter {
+        BulkWriter {
+            table: self.clone(),
+            concurrency: BULK_CONCURRENCY,
+            on_progress: None,
+            groups: HashMap::new(),
+            waiting: VecDeque::new(),
+            buffered_operations: 0,
+            buffered_bytes: 0,
+            under_way: HashSet::new(),
+            tasks: JoinSet::new(),
+            report: BulkReport::default(),
+        }
+    }
+}
+
+impl BulkWriter {
+    /// Sets how many transactions are sent at a time: 8 by default, at least one.
+    ///
+    /// ```
+    /// # use rowhouse_client::Table;
+    /// # fn of(orders: Table) {
+    /// let bulk = orders.bulk().concurrency(16);
+    /// # }
+    /// ```
+    pub fn concurrency(self, transactions: usize) -> Self {
+        Self { concurrency: transactions.max(1), ..self }
+    }
+
+    /// Calls a function after each group, with what was done so far.
+    ///
+    /// ```
+    /// # use rowhouse_client::Table;
+    /// # fn of(orders: Table) {
+    /// let bulk = orders.bulk().on_progress(|report| println!("{} written", report.written));
+    /// # }
+    /// ```
+    pub fn on_progress(self, call: impl FnMut(&BulkReport) + Send + 'static) -> Self {
+        Self { on_progress: Some(Box::new(call)), ..self }
+    }
+
+    /// Inserts an entity, which must not exist. Fails if it cannot be encoded; what the service says is in the report.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Error, PropertyBag, Table};
+    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// let mut bulk = orders.bulk();
+    /// bulk.insert(&order).await?;
+    /// bulk.finish().await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn insert<E: Entity>(&mut self, entity: &E) -> Result<(), Error> {
+        self.write(Write::Insert, entity, None).await
+    }
+
+    /// Inserts an entity, or replaces the one that exists. Fails if it cannot be encoded.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Error, PropertyBag, Table};
+    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// let mut bulk = orders.bulk();
+    /// bulk.insert_or_replace(&order).await?;
+    /// bulk.finish().await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn insert_or_replace<E: Entity>(&mut self, entity: &E) -> Result<(), Error> {
+        self.write(Write::InsertOrReplace, entity, None).await
+    }
+
+    /// Inserts an entity, or merges into the one that exists. Fails if it cannot be encoded.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Error, PropertyBag, Table};
+    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// let mut bulk = orders.bulk();
+    /// bulk.insert_or_merge(&order).await?;
+    /// bulk.finish().await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn insert_or_merge<E: Entity>(&mut self, entity: &E) -> Result<(), Error> {
+        self.write(Write::InsertOrMerge, entity, None).await
+    }
+
+    /// Replaces an entity, which must exist and match the condition. Fails if it cannot be encoded.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Error, IfMatch, PropertyBag, Table};
+    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// let mut bulk = orders.bulk();
+    /// bulk.replace(&order, IfMatch::Any).await?;
+    /// bulk.finish().await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn replace<E: Entity>(&mut self, entity: &E, condition: impl Into<IfMatch>) -> Result<(), Error> {
+        self.write(Write::Replace, entity, Some(condition.into())).await
+    }
+
+    /// Merges into an entity, which must exist and match the condition. Fails if it cannot be encoded.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Error, IfMatch, PropertyBag, Table};
+    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// let mut bulk = orders.bulk();
+    /// bulk.merge(&order, IfMatch::Any).await?;
+    /// bulk.finish().await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn merge<E: Entity>(&mut self, entity: &E, condition: impl Into<IfMatch>) -> Result<(), Error> {
+        self.write(Write::Merge, entity, Some(condition.into())).await
+    }
+
+    /// Deletes an entity, which must exist and match the condition. Fails if the keys are malformed.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Error, IfMatch, Table};
+    /// # async fn of(orders: Table) -> Result<(), Error> {
+    /// let mut bulk = orders.bulk();
+    /// bulk.delete("2031", "0001", IfMatch::Any).await?;
+    /// bulk.finish().await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn delete(
+        &mut self,
+        partition_key: &str,
+        row_key: &str,
+        condition: impl Into<IfMatch>,
+    ) -> Result<(), Error> {
+        let key = PropertyBag::new(partition_key, row_key)?.key;
+        self.add(Change::Delete { key, condition: condition.into() }).await;
+        Ok(())
+    }
+
+    /// What was done so far.
+    ///
+    /// ```
+    /// # use rowhouse_client::Table;
+    /// # fn of(orders: Table) {
+    /// assert_eq!(orders.bulk().report().written, 0);
+    /// # }
+    /// ```
+    pub fn report(&self) -> &BulkReport {
+        &self.report
+    }
+
+    /// Sends what still waits, and returns when everything is done. Without this call, what waits and what is being sent is given
+    /// up.
+    ///
+    /// ```
+    /// # use rowhouse_client::Table;
+    /// # async fn of(orders: Table) {
+    /// let report = orders.bulk().finish().await;
+    /// assert_eq!(report.failed, 0);
+    /// # }
+    /// ```
+    pub async fn finish(mut self) -> BulkReport {
+        while self.send_oldest().await {}
+        while self.settle_one().await {}
+        self.report
+    }
+
+    async fn write<E: Entity>(&mut self, write: Write, entity: &E, condition: Option<IfMatch>) -> Result<(), Error> {
+        let change = Change::Write { write, bag: entity.to_bag()?, marked: E::ENCRYPTED, condition };
+        self.add(change).await;
+        Ok(())
+    }
+
+    async fn add(&mut self, change: Change) {
+        let key = change.key().clone();
+        let bytes = change.bytes();
+        // What was given before for the same entity goes first.
+        let group = self.groups.get(&key.partition);
+        let is_full = group.is_some_and(|group| {
+            group.changes.len() == TRANSACTION_OPERATIONS_MAX || group.bytes + bytes > BULK_TRANSACTION_BYTES_MAX
+        });
+        if is_full || group.is_some_and(|group| group.rows.contains(&key.row)) {
+            self.send(&key.partition).await;
+        }
+        while self.under_way.contains(&key) {
+            self.settle_one().await;
+        }
+        while self.buffered_operations >= BULK_BUFFER_OPERATIONS_MAX
+            || (self.buffered_operations > 0 && self.buffered_bytes + bytes > BULK_BUFFER_BYTES_MAX)
+        {
+            self.send_oldest().await;
+        }
+        let group = self.groups.entry(key.partition.clone()).or_default();
+        if group.changes.is_empty() {
+            self.waiting.push_back(key.partition.clone());
+        }
+        group.changes.push(change);
+        group.rows.insert(key.row);
+        group.bytes += bytes;
+        self.buffered_operations += 1;
+        self.buffered_bytes += bytes;
+        if group.changes.len() == TRANSACTION_OPERATIONS_MAX {
+            self.send(&key.partition).await;
+        }
+    }
+
+    /// Sends the group that waits the longest; false if none waits.
+    async fn send_oldest(&mut self) -> bool {
+        while let Some(partition) = self.waiting.pop_front() {
+            if self.groups.contains_key(&partition) {
+                self.send(&partition).await;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Sends the group of a partition as soon as there are fewer transactions under way than there may be.
+    async fn send(&mut self, partition: &KeyText) {
+        while self.tasks.len() >= self.concurrency {
+            self.settle_one().await;
+        }
+        // Most groups are sent because they are full; their places in the order of waiting are removed from time to time.
+        if self.waiting.len() > 2 * self.groups.len() + TRANSACTION_OPERATIONS_MAX {
+            let mut seen = HashSet::new();
+            self.waiting.retain(|partition| self.groups.contains_key(partition) && seen.insert(partition.clone()));
+        }
+        let Some(Group { changes, bytes, .. }) = self.groups.remove(partition) else { return };
+        self.buffered_operations -= changes.len();
+        self.buffered_bytes -= bytes;
+        self.under_way.extend(changes.iter().map(|change| change.key().clone()));
+        self.tasks.spawn(write_group(self.table.clone(), changes));
+    }
+
+    /// Waits for the end of one of the transactions under way; false if there is none.
+    async fn settle_one(&mut self) -> bool {
+        let Some(outcome) = self.tasks.join_next().await else { return false };
+        let outcome = outcome.expect("the tasks neither panic nor are they cancelled");
+        for key in &outcome.keys {
+            self.under_way.remove(key);
+        }
+        self.report.written += outcome.written;
+        self.report.transactions += outcome.transactions;
+        self.report.failed += outcome.failures.len() as u64;
+        let kept = BULK_FAILURES_MAX.saturating_sub(self.report.failures.len());
+        self.report.failures.extend(outcome.failures.into_iter().take(kept));
+        if let Some(call) = &mut self.on_progress {
+            call(&self.report);
+        }
+        true
+    }
+}
+
+impl fmt::Debug for BulkWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BulkWriter")
+            .field("table", &self.table.name)
+            .field("buffered_operations", &self.buffered_operations)
+            .field("report", &self.report)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Writes the operations of a partition: in one transaction, and again without the operation at fault until there is none.
+async fn write_group(table: Table, changes: Vec<Change>) -> Outcome {
+    let keys = changes.iter().map(|change| change.key().clone()).collect();
+    let mut outcome = Outcome { keys, written: 0, transactions: 0, failures: Vec::new() };
+    let mut pending = vec![changes];
+    while let Some(mut changes) = pending.pop() {
+        if changes.is_empty() {
+            continue;
+        }
+        outcome.transactions += 1;
+        let Err(error) = table.commit(Transaction::of(changes.clone())).await else {
+            outcome.written += changes.len() as u64;
+            continue;
+        };
+        let at_fault = error.operation_index().filter(|operation| *operation < changes.len());
+        match (error.kind(), at_fault) {
+            (ErrorKind::TooLarge, _) if changes.len() > 1 => {
+                let second = changes.split_off(changes.len() / 2);
+                pending.extend([second, changes]);
+            }
+            // An error that would be the same for each operation is not met a hundred times.
+            (ErrorKind::Forbidden | ErrorKind::Throttled | ErrorKind::Service, _) | (_, None) => {
+                let error = Arc::new(error);
+                let failure = |change: Change| BulkFailure { key: change.key().clone(), error: Arc::clone(&error) };
+                outcome.failures.extend(changes.into_iter().map(failure));
+            }
+            (_, Some(operation)) => {
+                let key = changes.remove(operation).key().clone();
+                outcome.failures.push(BulkFailure { key, error: Arc::new(error) });
+                pending.push(changes);
+            }
+        }
+    }
+    outcome
+}

@@ -1,0 +1,98 @@
+//! Where the next page of a query begins.
+//!
+//! This module must not know requests.
+
+use std::fmt;
+use std::str::FromStr;
+use wire::uri::{encode_component, percent_decode};
+
+/// The continuation token of a query. Its texts are opaque: only the service that made them can read them.
+///
+/// It can be stored and used by another process, hours later: as text, or with the feature `serde`. It belongs to the table and
+/// the filter with which it was made.
+///
+/// ```
+/// use rowhouse_client::{Continuation, PropertyBag};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowhouse_testing::TestServer::start().await?;
+/// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+/// # let orders = service.table("orders");
+/// # orders.create().await?;
+/// # for number in 0..3 { orders.insert(&PropertyBag::new("2031", &number.to_string())?).await?; }
+/// let mut pages = orders.query::<PropertyBag>().page_size(2).pages();
+/// let first = pages.next().await.ok_or("no page")??;
+/// let stored: String = first.next.ok_or("no more pages")?.to_string();
+///
+/// // Later, elsewhere:
+/// let rest = orders.query::<PropertyBag>().resume(stored.parse::<Continuation>()?).collect().await?;
+/// assert_eq!((first.items.len(), rest.len()), (2, 1));
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Continuation {
+    /// The value of `NextPartitionKey`.
+    pub partition: String,
+    /// The value of `NextRowKey`.
+    pub row: Option<String>,
+}
+
+/// A text is not a continuation.
+///
+/// ```
+/// assert!("".parse::<rowhouse_client::Continuation>().is_err());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MalformedContinuation;
+
+impl Continuation {
+    /// The options of a query that begins here, for an address.
+    pub(crate) fn options(&self) -> String {
+        let row = self.row.as_ref().map_or_else(String::new, |row| format!("&NextRowKey={}", encode_component(row)));
+        format!("&NextPartitionKey={}{row}", encode_component(&self.partition))
+    }
+}
+
+/// Both texts, percent-encoded, with a slash between them; without a slash if there is no `NextRowKey`.
+impl fmt::Display for Continuation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&encode_component(&self.partition))?;
+        self.row.as_ref().map_or(Ok(()), |row| write!(f, "/{}", encode_component(row)))
+    }
+}
+
+impl FromStr for Continuation {
+    type Err = MalformedContinuation;
+
+    fn from_str(text: &str) -> Result<Self, MalformedContinuation> {
+        let decode = |text| percent_decode(text).map(String::from).ok_or(MalformedContinuation);
+        let (partition, row) = match text.split_once('/') {
+            Some((partition, row)) => (partition, Some(decode(row)?)),
+            None => (text, None),
+        };
+        if partition.is_empty() { Err(MalformedContinuation) } else { Ok(Self { partition: decode(partition)?, row }) }
+    }
+}
+
+impl fmt::Display for MalformedContinuation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the text is not a continuation of a query")
+    }
+}
+
+impl std::error::Error for MalformedContinuation {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_continuation_is_the_same_after_it_was_stored() {
+        for (partition, row) in [("1!8!a/b", Some("1!4!%41")), ("x", None), ("x y", Some("")), ("\u{e9}/", None)] {
+            let continuation = Continuation { partition: partition.to_owned(), row: row.map(str::to_owned) };
+            assert_eq!(continuation.to_string().parse(), Ok(continuation));
+        }
+        assert_eq!("%FF".parse::<Continuation>(), Err(MalformedContinuation));
+    }
+}

@@ -1,0 +1,312 @@
+//! The way of an operation to the service and back: authorization, attempts, and the error of the last one.
+//!
+//! Invariants:
+//!
+//! 1. An operation that may have been executed is repeated only if that does no harm.
+//! 2. No attempt begins after the budget of time of the retry policy.
+//!
+//! This module must not know what an operation means.
+
+use crate::credential::{AccessToken, Credential, SharedKey, TokenCredential, TokenError};
+use crate::endpoint::Endpoint;
+use crate::error::{Error, Refusal};
+use crate::http::HttpError;
+use crate::request::{Authorization, BodyFormat, Operation};
+use crate::retry::{Failure, RetryPolicy, is_transient};
+use crate::transport::Transport;
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use model::Clock;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep};
+use tracing::Instrument;
+use wire::batch::{PartResponse, read_responses};
+use wire::error_response::ErrorResponse;
+use wire::signing::Scheme;
+
+/// What tokens are for.
+const TOKEN_SCOPE: &str = "https://storage.azure.com/.default";
+/// A token that is valid for less than this is not used any more.
+const TOKEN_TIME_MIN: Duration = Duration::from_secs(300);
+
+/// From which endpoint of a replicated account entities are read. Writes always go to the primary.
+///
+/// The secondary lags behind the primary, so an entity may be missing there, or be old.
+///
+/// ```
+/// use rowhouse_client::{ReadFrom, TableService};
+///
+/// let text = "AccountName=orchard;AccountKey=AAECAwQFBgcICQoLDA0ODw==";
+/// let service = TableService::builder_from_connection_string(text)?.read_from(ReadFrom::PrimaryThenSecondary).build()?;
+/// # Ok::<(), rowhouse_client::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReadFrom {
+    /// The primary only.
+    #[default]
+    Primary,
+    /// The primary, and after a failed attempt the other one in turn.
+    PrimaryThenSecondary,
+    /// The secondary only.
+    Secondary,
+    /// The secondary, and after a failed attempt the other one in turn. What is missing there is looked for at the primary.
+    SecondaryThenPrimary,
+}
+
+/// What sends the operations of a service. Clones share connections and tokens.
+#[derive(Debug, Clone)]
+pub(crate) struct Pipeline {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) attempt_time_max: Duration,
+    pub(crate) read_from: ReadFrom,
+}
+
+/// What all clones of a pipeline have in common.
+pub(crate) struct Shared {
+    pub(crate) primary: Endpoint,
+    pub(crate) secondary: Endpoint,
+    pub(crate) credential: Credential,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The last bearer token.
+    pub(crate) token: Mutex<Option<AccessToken>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("primary", &self.primary)
+            .field("secondary", &self.secondary)
+            .field("credential", &self.credential)
+            .field("transport", &self.transport)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A response that was read to its end.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Response {
+    /// The value of a header; `None` if it is missing or not ASCII text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The responses to the operations of a transaction.
+    pub(crate) fn parts(&self, operation: &Operation) -> Result<Vec<PartResponse<'_>>, Error> {
+        read_responses(self.header("content-type").unwrap_or_default(), &self.body)
+            .map_err(|_| unreadable(operation, "it is not the answer to a transaction"))
+    }
+}
+
+/// An attempt that failed.
+struct FailedAttempt {
+    error: Error,
+    /// Whether it is certain that nothing was executed.
+    had_no_effect: bool,
+    is_transient: bool,
+    retry_after: Option<Duration>,
+}
+
+impl Pipeline {
+    /// Executes an operation, with retries.
+    pub(crate) async fn execute(&self, operation: &Operation) -> Result<Response, Error> {
+        let span = tracing::debug_span!(
+            "table_operation",
+            what = %operation.what,
+            account = %self.shared.primary.account(),
+            attempts = tracing::field::Empty,
+            status = tracing::field::Empty,
+            code = tracing::field::Empty,
+            request_id = tracing::field::Empty,
+        );
+        self.execute_in_span(operation).instrument(span).await
+    }
+
+    async fn execute_in_span(&self, operation: &Operation) -> Result<Response, Error> {
+        let began = Instant::now();
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let time_max = self.attempt_time_max.min(self.retry.time_max().saturating_sub(began.elapsed()));
+            let failed = match self.attempt(operation, attempts, time_max).await {
+                Ok(response) => {
+                    record(attempts, response.status, "", response.header(REQUEST_ID));
+                    return Ok(response);
+                }
+                Err(failed) => failed,
+            };
+            let failure = Failure {
+                status: failed.error.status(),
+                code: failed.error.code().unwrap_or_default(),
+                attempts,
+                is_transient: failed.is_transient,
+            };
+            let may_repeat = operation.is_idempotent || failed.had_no_effect;
+            let pause = self.retry.pause_after(&failure, failed.retry_after, began.elapsed());
+            match pause.filter(|_| may_repeat) {
+                Some(pause) => {
+                    tracing::debug!(attempts, ?pause, error = %failed.error, "another attempt follows");
+                    sleep(pause).await;
+                }
+                None => {
+                    record(attempts, failure.status.unwrap_or_default(), failure.code, failed.error.request_id());
+                    return Err(failed.error);
+                }
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        operation: &Operation,
+        attempts: u32,
+        time_max: Duration,
+    ) -> Result<Response, FailedAttempt> {
+        let is_secondary = self.reads_secondary(operation, attempts);
+        let endpoint = if is_secondary { &self.shared.secondary } else { &self.shared.primary };
+        let now = self.shared.clock.now().to_system_time();
+        let token = match &self.shared.credential {
+            Credential::Token(source) => Some(self.token(source.as_ref(), endpoint, now).await.map_err(final_error)?),
+            _ => None,
+        };
+        let request = operation.request(endpoint, self.authorization(token.as_ref()), now);
+        let request = request.map_err(|error| final_error(Error::Invalid(format!("{}: {error}", operation.what))))?;
+        let response = self.shared.transport.send(request, time_max).await;
+        let response = response.map_err(|error| without_response(operation, error, attempts))?;
+        let (head, body) = response.into_parts();
+        let response = Response { status: head.status.as_u16(), headers: head.headers, body };
+        match refusal(operation, &response, attempts).map_err(final_error)? {
+            None => Ok(response),
+            Some(refusal) => {
+                // In the cloud, the name of a deleted table stays in use for a while.
+                let is_being_deleted = refusal.code == "TableBeingDeleted";
+                let is_elsewhere = refusal.status == 404 && is_secondary && self.read_from != ReadFrom::Secondary;
+                let seconds = response.header("retry-after").and_then(|text| text.parse().ok());
+                Err(FailedAttempt {
+                    had_no_effect: matches!(refusal.status, 429 | 503) || is_being_deleted,
+                    is_transient: is_transient(refusal.status) || is_being_deleted || is_elsewhere,
+                    retry_after: if is_elsewhere { Some(Duration::ZERO) } else { seconds.map(Duration::from_secs) },
+                    error: Error::Refused(Box::new(refusal)),
+                })
+            }
+        }
+    }
+
+    /// Whether this attempt goes to the secondary.
+    fn reads_secondary(&self, operation: &Operation, attempts: u32) -> bool {
+        let is_first_choice = attempts % 2 == 1;
+        operation.method == Method::GET
+            && match self.read_from {
+                ReadFrom::Primary => false,
+                ReadFrom::Secondary => true,
+                ReadFrom::PrimaryThenSecondary => !is_first_choice,
+                ReadFrom::SecondaryThenPrimary => is_first_choice,
+            }
+    }
+
+    fn authorization<'a>(&'a self, token: Option<&'a AccessToken>) -> Authorization<'a> {
+        match &self.shared.credential {
+            Credential::Key(SharedKey(key)) => Authorization::Key(key, Scheme::SharedKey),
+            Credential::KeyLite(SharedKey(key)) => Authorization::Key(key, Scheme::SharedKeyLite),
+            Credential::Sas(token) => Authorization::Sas(token),
+            Credential::Token(_) => Authorization::Bearer(token.map_or("", |token| &token.secret)),
+        }
+    }
+
+    /// A token that is valid for a while. It is sent over plain HTTP to this machine only.
+    async fn token(
+        &self,
+        source: &dyn TokenCredential,
+        endpoint: &Endpoint,
+        now: SystemTime,
+    ) -> Result<AccessToken, Error> {
+        if !endpoint.is_https() && !endpoint.is_loopback() {
+            return Err(Error::Token(TokenError::from("a token is not sent over plain HTTP to another machine")));
+        }
+        let mut kept = self.shared.token.lock().await;
+        let is_valid = |token: &&AccessToken| token.expires.is_some_and(|expires| expires > now + TOKEN_TIME_MIN);
+        if let Some(token) = kept.as_ref().filter(is_valid) {
+            return Ok(token.clone());
+        }
+        let token = source.token(TOKEN_SCOPE).await.map_err(Error::Token)?;
+        *kept = Some(token.clone());
+        Ok(token)
+    }
+}
+
+const REQUEST_ID: &str = "x-ms-request-id";
+
+/// Adds the outcome to the span of the operation.
+fn record(attempts: u32, status: u16, code: &str, request_id: Option<&str>) {
+    let span = tracing::Span::current();
+    span.record("attempts", attempts).record("status", status);
+    if !code.is_empty() {
+        span.record("code", code);
+    }
+    if let Some(request_id) = request_id {
+        span.record("request_id", request_id);
+    }
+}
+
+/// An attempt after which no other one can do better.
+fn final_error(error: Error) -> FailedAttempt {
+    FailedAttempt { error, had_no_effect: false, is_transient: false, retry_after: None }
+}
+
+fn without_response(operation: &Operation, source: HttpError, attempts: u32) -> FailedAttempt {
+    let what = operation.what.to_string();
+    if matches!(source, HttpError::BodyTooLarge(_)) {
+        return final_error(Error::ResponseTooLarge { what });
+    }
+    let had_no_effect = matches!(source, HttpError::Connect(_) | HttpError::Tls(_));
+    let is_transient = !matches!(source, HttpError::Address);
+    let error = Error::Unreachable { what, source, attempts };
+    FailedAttempt { error, had_no_effect, is_transient, retry_after: None }
+}
+
+/// The error that a response reports; `None` if it reports success. The error of a transaction is in the body of a
+/// successful response.
+fn refusal(operation: &Operation, response: &Response, attempts: u32) -> Result<Option<Refusal>, Error> {
+    let request_id = response.header(REQUEST_ID).map(str::to_owned);
+    let refusal = |status, error: Option<ErrorResponse>| {
+        let (code, message) = error.map_or_else(Default::default, |error| (error.code, error.message));
+        let what = operation.what.to_string();
+        Refusal { what, status, code, message, request_id, operation: None, attempts }
+    };
+    if !(200..300).contains(&response.status) {
+        let mut error = ErrorResponse::read(&response.body);
+        if let (None, Some(code)) = (&error, response.header("x-ms-error-code")) {
+            error = Some(ErrorResponse { code: code.to_owned(), message: String::new() });
+        }
+        return Ok(Some(refusal(response.status, error)));
+    }
+    let BodyFormat::Changeset(operations) = operation.format else { return Ok(None) };
+    let parts = response.parts(operation)?;
+    match parts.iter().find(|part| !(200..300).contains(&part.status)) {
+        Some(failed) => {
+            let mut refusal = refusal(failed.status, ErrorResponse::read(failed.body));
+            // The message begins with the number of the operation (05 §4).
+            let number = refusal.message.split_once(':').and_then(|(number, _)| number.parse().ok());
+            refusal.operation = number.filter(|number| *number < operations);
+            Ok(Some(refusal))
+        }
+        None if parts.len() != operations => {
+            Err(unreadable(operation, &format!("it has results of {} operations, not of {operations}", parts.len())))
+        }
+        None => Ok(None),
+    }
+}
+
+pub(crate) fn unreadable(operation: &Operation, why: &str) -> Error {
+    Error::Unreadable { what: operation.what.to_string(), why: why.to_owned() }
+}

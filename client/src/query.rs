@@ -1,0 +1,684 @@
+//! Queries: which entities of a table are read, what of them, and how they arrive.
+//!
+//! This module must not know how entities are written.
+
+use crate::continuation::Continuation;
+use crate::entity::{Entity, EntityError, KeyName, PropertyBag};
+use crate::error::Error;
+use crate::filter::{Filter, KeyProperty, Projection};
+use crate::limits::PAGE_ENTITIES_MAX;
+use crate::pipeline::unreadable;
+use crate::request::{BodyFormat, Operation};
+use crate::stored::Stored;
+use crate::table::{Table, bag};
+use futures_core::Stream;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::ops::RangeBounds;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use wire::json::read_entity_set;
+use wire::uri::encode_component;
+
+/// A query of the entities of a table, in key order. Nothing is sent before it is run by [`stream`](Self::stream),
+/// [`pages`](Self::pages), [`collect`](Self::collect) or [`first`](Self::first).
+///
+/// All conditions must hold together. What a property is called and which type it has is checked by the compiler; [`filter_text`](Self::filter_text) takes
+/// any text of the filter language instead. The entities that the service examines are those in the range that the conditions
+/// on the keys leave; everything else is decided one entity after the other.
+///
+/// ```
+/// use rowhouse_client::{Entity, TableService};
+///
+/// #[derive(Entity)]
+/// struct Customer {
+///     #[entity(partition_key)]
+///     city: String,
+///     #[entity(row_key)]
+///     id: String,
+///     name: String,
+///     visits: i32,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowhouse_testing::TestServer::start().await?;
+/// # let service = TableService::from_connection_string(&server.connection_string())?;
+/// # let customers = service.table("customers");
+/// # customers.create().await?;
+/// # for (id, name, visits) in [("1", "Ada", 9), ("2", "Emmy", 1), ("3", "Sonja", 6)] {
+/// #     customers.insert(&Customer { city: "Turin".into(), id: id.into(), name: name.into(), visits }).await?;
+/// # }
+/// let mut regulars = customers
+///     .query::<Customer>()
+///     .partition("Turin")
+///     .filter(|c| c.visits.gt(5) & !c.name.eq("Ada"))
+///     .stream();
+/// while let Some(customer) = regulars.next().await {
+///     println!("{}", customer?.name);
+/// }
+///
+/// let names = customers.query::<Customer>().select(|c| (c.name, c.visits)).collect().await?;
+/// assert_eq!(names.first(), Some(&("Ada".to_owned(), 9)));
+/// # Ok(()) }
+/// ```
+pub struct Query<E, T = Stored<E>> {
+    table: Table,
+    filter: Option<Filter<E>>,
+    /// Expressions of the filter language, as the program wrote them.
+    texts: Vec<String>,
+    select: Vec<String>,
+    take: Option<u64>,
+    page_size: usize,
+    from: Option<Continuation>,
+    read: Read<T>,
+    types: PhantomData<fn() -> E>,
+}
+
+type Read<T> = Arc<dyn Fn(PropertyBag) -> Result<T, EntityError> + Send + Sync>;
+
+/// A page of the results of a query, in key order.
+///
+/// ```
+/// # use rowhouse_client::{PropertyBag, Table};
+/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+/// let mut pages = orders.query::<PropertyBag>().pages();
+/// while let Some(page) = pages.next().await {
+///     println!("{} entities", page?.items.len());
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The results. A page may be empty although more pages follow.
+    pub items: Vec<T>,
+    /// Where the next page begins; `None` for the last page.
+    pub next: Option<Continuation>,
+}
+
+impl<E: Entity> Query<E> {
+    pub(crate) fn new(table: Table) -> Self {
+        Self {
+            table,
+            filter: None,
+            texts: Vec::new(),
+            select: Vec::new(),
+            take: None,
+            page_size: PAGE_ENTITIES_MAX,
+            from: None,
+            read: Arc::new(Stored::from_bag),
+            types: PhantomData,
+        }
+    }
+}
+
+impl<E: Entity, T> Query<E, T> {
+    /// Adds a condition on properties, which the closure makes of those of the type.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Entity, Table};
+    /// # #[derive(Entity)]
+    /// # struct Customer {
+    /// #     #[entity(partition_key)] city: String,
+    /// #     #[entity(row_key)] id: String,
+    /// #     visits: i32,
+    /// # }
+    /// # fn of(customers: Table) {
+    /// let query = customers.query::<Customer>().filter(|c| c.visits.ge(10) | c.city.eq("Turin"));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn filter(self, condition: impl FnOnce(E::Properties) -> Filter<E>) -> Self {
+        self.and(condition(E::PROPERTIES))
+    }
+
+    /// Adds a condition that was made elsewhere.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Entity, Filter, Table};
+    /// # #[derive(Entity)]
+    /// # struct Customer {
+    /// #     #[entity(partition_key)] city: String,
+    /// #     #[entity(row_key)] id: String,
+    /// #     visits: i32,
+    /// # }
+    /// # fn of(customers: Table) {
+    /// fn regulars() -> Filter<Customer> {
+    ///     Customer::PROPERTIES.visits.gt(5)
+    /// }
+    /// let query = customers.query::<Customer>().and(regulars());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn and(self, condition: Filter<E>) -> Self {
+        let filter = Some(match self.filter {
+            Some(filter) => filter & condition,
+            None => condition,
+        });
+        Self { filter, ..self }
+    }
+
+    /// Adds a condition in the text of the filter language, which the service checks.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # fn of(orders: Table) {
+    /// let query = orders.query::<PropertyBag>().filter_text("Total gt 100L and not (State eq 'paid')");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn filter_text(mut self, text: &str) -> Self {
+        self.texts.push(text.to_owned());
+        self
+    }
+
+    /// Only entities of this partition.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # fn of(orders: Table) {
+    /// let query = orders.query::<PropertyBag>().partition("2031");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn partition(self, partition_key: &str) -> Self {
+        self.and(partition::<E>().eq(partition_key))
+    }
+
+    /// Only entities whose partition key lies in a range.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # fn of(orders: Table) {
+    /// let query = orders.query::<PropertyBag>().partitions("2031".."2035");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn partitions<'k>(self, partition_keys: impl RangeBounds<&'k str>) -> Self {
+        self.and(partition::<E>().in_range(partition_keys))
+    }
+
+    /// Only entities whose partition key begins with a text.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # fn of(orders: Table) {
+    /// let query = orders.query::<PropertyBag>().partition_prefix("eu-");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn partition_prefix(self, prefix: &str) -> Self {
+        self.and(partition::<E>().starts_with(prefix))
+    }
+
+    /// Only entities whose row key lies in a range. Without a condition on the partition, this is decided for each entity of the
+    /// table.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # fn of(orders: Table) {
+    /// let query = orders.query::<PropertyBag>().partition("2031").rows("0100".."0200");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn rows<'k>(self, row_keys: impl RangeBounds<&'k str>) -> Self {
+        self.and(row::<E>().in_range(row_keys))
+    }
+
+    /// Only entities whose row key begins with a text. Without a condition on the partition, this is decided for each entity of
+    /// the table.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # fn of(orders: Table) {
+    /// let query = orders.query::<PropertyBag>().partition("2031").row_prefix("01");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn row_prefix(self, prefix: &str) -> Self {
+        self.and(row::<E>().starts_with(prefix))
+    }
+
+    /// At most this many results in all.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// let first_ten = orders.query::<PropertyBag>().take(10).collect().await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn take(self, results_max: u64) -> Self {
+        Self { take: Some(results_max), ..self }
+    }
+
+    /// At most this many results in a page: 1 to 1,000, which is the default.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # fn of(orders: Table) {
+    /// let pages = orders.query::<PropertyBag>().page_size(50).pages();
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn page_size(self, results_max: usize) -> Self {
+        Self { page_size: results_max.clamp(1, PAGE_ENTITIES_MAX), ..self }
+    }
+
+    /// Begins where an earlier query with the same conditions stopped.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Continuation, PropertyBag, Table};
+    /// # async fn of(orders: Table, continuation: Continuation) -> Result<(), rowhouse_client::Error> {
+    /// let rest = orders.query::<PropertyBag>().resume(continuation).collect().await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn resume(self, from: Continuation) -> Self {
+        Self { from: Some(from), ..self }
+    }
+
+    /// Reads only some properties: one, or a tuple of them.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Entity, Table};
+    /// # #[derive(Entity)]
+    /// # struct Customer {
+    /// #     #[entity(partition_key)] city: String,
+    /// #     #[entity(row_key)] id: String,
+    /// #     visits: i32,
+    /// # }
+    /// # async fn of(customers: Table) -> Result<(), rowhouse_client::Error> {
+    /// let visits: Vec<(String, i32)> = customers.query::<Customer>().select(|c| (c.id, c.visits)).collect().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn select<P>(self, project: impl FnOnce(E::Properties) -> P) -> Query<E, P::Output>
+    where
+        P: Projection<E> + Send + Sync + 'static,
+    {
+        let projection = project(E::PROPERTIES);
+        let names = projection.names();
+        self.reading(names, move |bag| projection.read(&bag))
+    }
+
+    /// Reads only the properties of another type, which may have fewer. A type that keeps what it does not know reads all.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Entity, PropertyBag, Table};
+    /// #[derive(Entity)]
+    /// struct Badge {
+    ///     #[entity(partition_key)]
+    ///     city: String,
+    ///     #[entity(row_key)]
+    ///     id: String,
+    ///     name: String,
+    /// }
+    /// # async fn of(customers: Table) -> Result<(), rowhouse_client::Error> {
+    /// let badges = customers.query::<PropertyBag>().select_as::<Badge>().collect().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn select_as<P: Entity>(self) -> Query<E, Stored<P>> {
+        let names = P::SELECT.unwrap_or_default().iter().map(|name| (*name).to_owned()).collect();
+        self.reading(names, Stored::from_bag)
+    }
+
+    /// Reads some properties by their names, and makes any value of them; no names stand for all properties.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// let lines: Vec<String> = orders
+    ///     .query::<PropertyBag>()
+    ///     .resolve(&["Total"], |bag| Ok(format!("{}: {}", bag.key.row.as_str(), bag.get::<i64>("Total")?)))
+    ///     .collect()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn resolve<R>(
+        self,
+        names: &[&str],
+        resolver: impl Fn(PropertyBag) -> Result<R, EntityError> + Send + Sync + 'static,
+    ) -> Query<E, R> {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        self.reading(names, resolver)
+    }
+
+    fn reading<R>(
+        self,
+        select: Vec<String>,
+        read: impl Fn(PropertyBag) -> Result<R, EntityError> + Send + Sync + 'static,
+    ) -> Query<E, R> {
+        let Self { table, filter, texts, take, page_size, from, types, .. } = self;
+        Query { table, filter, texts, select, take, page_size, from, read: Arc::new(read), types }
+    }
+
+    /// The filter as it is sent; `None` if every entity is selected. Fails if a value has no literal in the filter language.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Entity, Table};
+    /// # #[derive(Entity)]
+    /// # struct Customer {
+    /// #     #[entity(partition_key)] city: String,
+    /// #     #[entity(row_key)] id: String,
+    /// #     visits: i64,
+    /// # }
+    /// # fn of(customers: Table) -> Result<(), rowhouse_client::EntityError> {
+    /// let query = customers.query::<Customer>().partition("L'Aquila").filter(|c| c.visits.gt(5));
+    /// assert_eq!(query.text()?.as_deref(), Some("PartitionKey eq 'L''Aquila' and visits gt 5L"));
+    /// # Ok(()) }
+    /// ```
+    pub fn text(&self) -> Result<Option<String>, EntityError> {
+        let typed = self.filter.as_ref().map(Filter::text).transpose()?;
+        let mut parts: Vec<&String> = typed.iter().chain(&self.texts).collect();
+        Ok(match (parts.pop(), &parts[..]) {
+            // Alone, a text stays as it is.
+            (last, []) => last.cloned(),
+            (last, before) => {
+                let all = before.iter().copied().chain(last);
+                Some(all.map(|text| format!("({text})")).collect::<Vec<_>>().join(" and "))
+            }
+        })
+    }
+
+    /// Runs the query; the results arrive in pages.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// let mut pages = orders.query::<PropertyBag>().pages();
+    /// while let Some(page) = pages.next().await {
+    ///     let page = page?;
+    ///     println!("{} entities, and {}", page.items.len(), if page.next.is_some() { "more follow" } else { "no more" });
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn pages(self) -> Pages<T>
+    where
+        T: Send + 'static,
+    {
+        let remaining = self.take.unwrap_or(u64::MAX);
+        let names: Vec<&str> = self.select.iter().map(String::as_str).collect();
+        let (mut options, mut error) = (String::new(), None);
+        match self.text() {
+            Ok(Some(filter)) => options = format!("&$filter={}", encode_component(&filter)),
+            Ok(None) => {}
+            Err(reason) => error = Some(Error::Entity(reason)),
+        }
+        if let Some(list) = self.table.select_list(&names) {
+            options.push_str("&$select=");
+            options.push_str(&list);
+        }
+        let Self { table, page_size, from, read, .. } = self;
+        let position = (remaining > 0).then_some(Position { from, remaining });
+        Pages { request: Arc::new(PageRequest { table, options, page_size, read }), position, pending: None, error }
+    }
+
+    /// Runs the query; the results arrive one by one.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// let mut all = orders.query::<PropertyBag>().stream();
+    /// while let Some(order) = all.next().await {
+    ///     println!("{}", order?.key.row.as_str());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn stream(self) -> Results<T>
+    where
+        T: Send + 'static,
+    {
+        Results { pages: self.pages(), page: VecDeque::new() }
+    }
+
+    /// Runs the query and collects all results, however many there are.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// let orders = orders.query::<PropertyBag>().partition("2031").collect().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn collect(self) -> Result<Vec<T>, Error>
+    where
+        T: Send + 'static,
+    {
+        let mut pages = self.pages();
+        let mut all = Vec::new();
+        while let Some(page) = pages.next().await {
+            all.append(&mut page?.items);
+        }
+        Ok(all)
+    }
+
+    /// Runs the query for its first result; `None` if there is none.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// let newest = orders.query::<PropertyBag>().partition("2031").first().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn first(self) -> Result<Option<T>, Error>
+    where
+        T: Send + 'static,
+    {
+        self.take(1).stream().next().await.transpose()
+    }
+}
+
+impl<E: Entity, T> fmt::Debug for Query<E, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Query")
+            .field("table", &self.table.name)
+            .field("filter", &self.filter)
+            .field("texts", &self.texts)
+            .field("select", &self.select)
+            .field("take", &self.take)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What all pages of a query have in common.
+struct PageRequest<T> {
+    table: Table,
+    /// The options of the address that stay the same, each after an ampersand.
+    options: String,
+    page_size: usize,
+    read: Read<T>,
+}
+
+/// Where a query stands.
+#[derive(Debug)]
+struct Position {
+    from: Option<Continuation>,
+    remaining: u64,
+}
+
+impl<T> PageRequest<T> {
+    /// Reads a page of at most `limit` entities.
+    ///
+    /// If the page is larger than a response may be, it is requested again with half as many entities.
+    async fn page(&self, from: Option<&Continuation>, limit: usize) -> Result<Page<T>, Error> {
+        let position = from.map(Continuation::options).unwrap_or_default();
+        let mut top = limit;
+        loop {
+            let query = format!("$top={top}{}{position}", self.options);
+            let what = self.table.what("a page of the table");
+            let operation = Operation::get(what, self.table.path("()"), query, BodyFormat::Json);
+            match self.table.pipeline.execute(&operation).await {
+                Err(Error::ResponseTooLarge { .. }) if top > 1 => top = top.div_ceil(2),
+                result => {
+                    let response = result?;
+                    let entities = read_entity_set(&response.body);
+                    let entities = entities
+                        .map_err(|error| unreadable(&operation, &format!("an entity is malformed: {error:?}")))?;
+                    let mut items = Vec::with_capacity(entities.len());
+                    for stored in entities {
+                        items.push((self.read)(self.table.decrypted(bag(&operation, stored)?).await?)?);
+                    }
+                    let text = |name| response.header(name).map(str::to_owned);
+                    let next = text("x-ms-continuation-NextPartitionKey")
+                        .map(|partition| Continuation { partition, row: text("x-ms-continuation-NextRowKey") });
+                    return Ok(Page { items, next });
+                }
+            }
+        }
+    }
+}
+
+/// The pages of a query, read one after the other as they are asked for. It is a [`Stream`] as well.
+///
+/// ```
+/// # use rowhouse_client::{PropertyBag, Table};
+/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+/// let mut pages = orders.query::<PropertyBag>().pages();
+/// while let Some(page) = pages.next().await {
+///     println!("{} entities", page?.items.len());
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Pages<T> {
+    request: Arc<PageRequest<T>>,
+    /// `None` after the last page, and while a page is read.
+    position: Option<Position>,
+    pending: Option<Pin<Box<dyn Future<Output = PageRead<T>> + Send>>>,
+    /// Why nothing can be sent.
+    error: Option<Error>,
+}
+
+/// A page, and where the query stands after it.
+type PageRead<T> = Result<(Page<T>, Option<Position>), Error>;
+
+impl<T: Send + 'static> Pages<T> {
+    /// The next page; `None` after the last one. After an error there are no more pages.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// if let Some(page) = orders.query::<PropertyBag>().pages().next().await {
+    ///     println!("{} entities", page?.items.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn next(&mut self) -> Option<Result<Page<T>, Error>> {
+        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    fn start(&self, position: Position) -> Pin<Box<dyn Future<Output = PageRead<T>> + Send>> {
+        let request = Arc::clone(&self.request);
+        Box::pin(async move {
+            let Position { from, remaining } = position;
+            let limit = usize::try_from(remaining).unwrap_or(usize::MAX).min(request.page_size);
+            let page = request.page(from.as_ref(), limit).await?;
+            let remaining = remaining.saturating_sub(page.items.len() as u64);
+            let next = page.next.clone().filter(|_| remaining > 0);
+            Ok((page, next.map(|next| Position { from: Some(next), remaining })))
+        })
+    }
+}
+
+impl<T: Send + 'static> Stream for Pages<T> {
+    type Item = Result<Page<T>, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(error) = self.error.take() {
+            self.position = None;
+            return Poll::Ready(Some(Err(error)));
+        }
+        if self.pending.is_none() {
+            let Some(position) = self.position.take() else { return Poll::Ready(None) };
+            self.pending = Some(self.start(position));
+        }
+        let Some(pending) = &mut self.pending else { return Poll::Ready(None) };
+        let result = ready!(pending.as_mut().poll(context));
+        self.pending = None;
+        Poll::Ready(Some(result.map(|(page, position)| {
+            self.position = position;
+            page
+        })))
+    }
+}
+
+impl<T> fmt::Debug for Pages<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages").field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+/// The results of a query, one by one. It is a [`Stream`] as well.
+///
+/// ```
+/// # use rowhouse_client::{PropertyBag, Table};
+/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+/// let mut all = orders.query::<PropertyBag>().stream();
+/// while let Some(order) = all.next().await {
+///     println!("{}", order?.key.row.as_str());
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Results<T> {
+    pages: Pages<T>,
+    page: VecDeque<T>,
+}
+
+impl<T: Send + 'static> Results<T> {
+    /// The next result; `None` after the last one. After an error there are no more results.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// let first = orders.query::<PropertyBag>().stream().next().await.transpose()?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn next(&mut self) -> Option<Result<T, Error>> {
+        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+/// No result is ever pinned.
+impl<T> Unpin for Results<T> {}
+
+impl<T: Send + 'static> Stream for Results<T> {
+    type Item = Result<T, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(item) = self.page.pop_front() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            match ready!(Pin::new(&mut self.pages).poll_next(context)) {
+                Some(Ok(page)) => self.page = page.items.into(),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+/// The partition key of every type, as a text.
+fn partition<E>() -> KeyProperty<E, String> {
+    KeyProperty::new(KeyName::Partition)
+}
+
+/// The row key of every type, as a text.
+fn row<E>() -> KeyProperty<E, String> {
+    KeyProperty::new(KeyName::Row)
+}
+
+impl Table {
+    /// A query of the entities of the table: all of them, until conditions are added.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// let all = orders.query::<PropertyBag>().collect().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn query<E: Entity>(&self) -> Query<E> {
+        Query::new(self.clone())
+    }
+}

@@ -1,0 +1,333 @@
+//! Entity group transactions: up to 100 operations on one partition, all of them or none.
+//!
+//! Invariant: what was put into one transaction is sent as one, or not at all.
+
+use crate::entity::{Entity, EntityError, PropertyBag};
+use crate::error::Error;
+use crate::limits::TRANSACTION_BODY_BYTES_MAX;
+use crate::request::{BodyFormat, Operation};
+use crate::stored::{IfMatch, Written};
+use crate::table::{Table, Write, write_bag};
+use bytes::Bytes;
+use http::Method;
+use model::EntityKey;
+use model::limits::TRANSACTION_OPERATIONS_MAX;
+use std::collections::HashSet;
+use wire::batch::ChangesetWriter;
+use wire::uri::write_entity_address;
+
+/// Operations on different entities of one partition that are done together or not at all.
+///
+/// Any mix of operations is possible, each with its own condition. A transaction is never split: one of more than 100
+/// operations, of two partitions, with an entity twice, or of more than 4 MiB is an error, and nothing is sent.
+///
+/// ```
+/// use rowhouse_client::{ErrorKind, IfMatch, PropertyBag, Transaction};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowhouse_testing::TestServer::start().await?;
+/// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+/// # let accounts = service.table("accounts");
+/// # accounts.create().await?;
+/// let (from, to) = (PropertyBag::new("bank", "ada")?, PropertyBag::new("bank", "emmy")?);
+/// accounts.commit(Transaction::new().insert(&from.with("Balance", 70)?).insert(&to.with("Balance", 30)?)).await?;
+///
+/// let mut ada = accounts.get::<PropertyBag>("bank", "ada").await?;
+/// let mut emmy = accounts.get::<PropertyBag>("bank", "emmy").await?;
+/// ada.set("Balance", 60)?;
+/// emmy.set("Balance", 40)?;
+/// let transfer = Transaction::new().replace(&ada, &ada).replace(&emmy, &emmy);
+/// let written = accounts.commit(transfer.clone()).await?;
+/// assert_eq!(written.len(), 2);
+///
+/// // The same transfer again meets newer versions: nothing is done, and the error says which operation is to blame.
+/// let error = accounts.commit(transfer).await.unwrap_err();
+/// assert_eq!((error.kind(), error.operation_index()), (ErrorKind::PreconditionFailed, Some(0)));
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Transaction {
+    operations: Vec<Result<Change, EntityError>>,
+    may_repeat: bool,
+}
+
+/// One operation of a transaction.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    Write { write: Write, bag: PropertyBag, marked: &'static [&'static str], condition: Option<IfMatch> },
+    Delete { key: EntityKey, condition: IfMatch },
+}
+
+impl Change {
+    pub(crate) fn key(&self) -> &EntityKey {
+        match self {
+            Self::Write { bag, .. } => &bag.key,
+            Self::Delete { key, .. } => key,
+        }
+    }
+
+    /// How much of a transaction it takes, about, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Write { bag, .. } => bag.properties.as_record_builder().record_bytes(),
+            Self::Delete { .. } => 0,
+        }
+    }
+
+    fn condition(&self) -> Option<&IfMatch> {
+        match self {
+            Self::Write { condition, .. } => condition.as_ref(),
+            Self::Delete { condition, .. } => Some(condition),
+        }
+    }
+
+    fn is_idempotent(&self) -> bool {
+        match self {
+            Self::Write { write, condition, .. } => write.is_idempotent(condition.as_ref()),
+            Self::Delete { .. } => false,
+        }
+    }
+}
+
+impl Transaction {
+    /// A transaction without operations.
+    ///
+    /// ```
+    /// assert!(rowhouse_client::Transaction::new().is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of operations.
+    ///
+    /// ```
+    /// # use rowhouse_client::{IfMatch, Transaction};
+    /// assert_eq!(Transaction::new().delete("2031", "0001", IfMatch::Any).len(), 1);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether there is no operation.
+    ///
+    /// ```
+    /// assert!(rowhouse_client::Transaction::new().is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Inserts an entity, which must not exist.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Transaction};
+    /// # fn main() -> Result<(), rowhouse_client::EntityError> {
+    /// let transaction = Transaction::new().insert(&PropertyBag::new("2031", "0001")?);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn insert<E: Entity>(self, entity: &E) -> Self {
+        self.write(Write::Insert, entity, None)
+    }
+
+    /// Inserts an entity, or replaces the one that exists.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Transaction};
+    /// # fn main() -> Result<(), rowhouse_client::EntityError> {
+    /// let transaction = Transaction::new().insert_or_replace(&PropertyBag::new("2031", "0001")?);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn insert_or_replace<E: Entity>(self, entity: &E) -> Self {
+        self.write(Write::InsertOrReplace, entity, None)
+    }
+
+    /// Inserts an entity, or merges into the one that exists.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Transaction};
+    /// # fn main() -> Result<(), rowhouse_client::EntityError> {
+    /// let transaction = Transaction::new().insert_or_merge(&PropertyBag::new("2031", "0001")?);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn insert_or_merge<E: Entity>(self, entity: &E) -> Self {
+        self.write(Write::InsertOrMerge, entity, None)
+    }
+
+    /// Replaces an entity, which must exist and match the condition.
+    ///
+    /// ```
+    /// # use rowhouse_client::{IfMatch, PropertyBag, Transaction};
+    /// # fn main() -> Result<(), rowhouse_client::EntityError> {
+    /// let transaction = Transaction::new().replace(&PropertyBag::new("2031", "0001")?, IfMatch::Any);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn replace<E: Entity>(self, entity: &E, condition: impl Into<IfMatch>) -> Self {
+        self.write(Write::Replace, entity, Some(condition.into()))
+    }
+
+    /// Merges into an entity, which must exist and match the condition.
+    ///
+    /// ```
+    /// # use rowhouse_client::{IfMatch, PropertyBag, Transaction};
+    /// # fn main() -> Result<(), rowhouse_client::EntityError> {
+    /// let transaction = Transaction::new().merge(&PropertyBag::new("2031", "0001")?.with("State", "paid")?, IfMatch::Any);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn merge<E: Entity>(self, entity: &E, condition: impl Into<IfMatch>) -> Self {
+        self.write(Write::Merge, entity, Some(condition.into()))
+    }
+
+    /// Deletes an entity, which must exist and match the condition.
+    ///
+    /// ```
+    /// # use rowhouse_client::{IfMatch, Transaction};
+    /// let transaction = Transaction::new().delete("2031", "0001", IfMatch::Any);
+    /// ```
+    #[must_use]
+    pub fn delete(mut self, partition_key: &str, row_key: &str, condition: impl Into<IfMatch>) -> Self {
+        let condition = condition.into();
+        let bag = PropertyBag::new(partition_key, row_key);
+        self.operations.push(bag.map(|bag| Change::Delete { key: bag.key, condition }));
+        self
+    }
+
+    /// Says that the transaction may be sent again although an earlier attempt may have been executed: a conflict of an insert
+    /// with itself, for example, does no harm to this program. Without this, only transactions in which every operation can be
+    /// repeated are.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Transaction};
+    /// # fn main() -> Result<(), rowhouse_client::EntityError> {
+    /// let transaction = Transaction::new().insert(&PropertyBag::new("2031", "0001")?).may_repeat();
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn may_repeat(self) -> Self {
+        Self { may_repeat: true, ..self }
+    }
+
+    pub(crate) fn of(changes: Vec<Change>) -> Self {
+        Self { operations: changes.into_iter().map(Ok).collect(), may_repeat: false }
+    }
+
+    fn write<E: Entity>(mut self, write: Write, entity: &E, condition: Option<IfMatch>) -> Self {
+        let bag = entity.to_bag();
+        self.operations.push(bag.map(|bag| Change::Write { write, bag, marked: E::ENCRYPTED, condition }));
+        self
+    }
+
+    /// The operations, if they can be one transaction.
+    fn checked(self) -> Result<Vec<Change>, Error> {
+        let count = self.operations.len();
+        if count == 0 || count > TRANSACTION_OPERATIONS_MAX {
+            return Err(Error::Invalid(format!(
+                "a transaction has 1 to {TRANSACTION_OPERATIONS_MAX} operations, and this one {count}"
+            )));
+        }
+        let mut changes: Vec<Change> = Vec::with_capacity(count);
+        let mut rows = HashSet::new();
+        for (operation, change) in self.operations.into_iter().enumerate() {
+            let invalid = |source| Error::Transaction { operation, source: Box::new(source) };
+            let change = change.map_err(|error| invalid(Error::Entity(error)))?;
+            let key = change.key();
+            if let Some(first) = changes.first()
+                && first.key().partition != key.partition
+            {
+                let why = "it is for another partition than the first one, and a transaction is for one partition";
+                return Err(invalid(Error::Invalid(why.to_owned())));
+            }
+            if !rows.insert(key.row.clone()) {
+                let why = "an earlier operation is for the same entity, and a transaction has each entity once";
+                return Err(invalid(Error::Invalid(why.to_owned())));
+            }
+            changes.push(change);
+        }
+        Ok(changes)
+    }
+}
+
+impl Table {
+    /// Executes a transaction: all of its operations, or none. Returns what was written, in the order of the operations.
+    ///
+    /// An error of one operation is the error of the transaction, and says which operation it was.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Transaction};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// let mut transaction = Transaction::new();
+    /// for number in 0..3 {
+    ///     transaction = transaction.insert(&PropertyBag::new("2031", &format!("{number:04}"))?);
+    /// }
+    /// assert_eq!(orders.commit(transaction).await?.len(), 3);
+    /// # Ok(()) }
+    /// ```
+    pub async fn commit(&self, transaction: Transaction) -> Result<Vec<Written>, Error> {
+        let may_repeat = transaction.may_repeat;
+        let changes = transaction.checked()?;
+        let is_idempotent = may_repeat || changes.iter().all(Change::is_idempotent);
+        let count = changes.len();
+        let endpoint = format!("{}/", self.pipeline.shared.primary);
+        let mut changeset = ChangesetWriter::new(Vec::with_capacity(512 * count));
+        for (operation, change) in changes.into_iter().enumerate() {
+            let invalid = |source| Error::Transaction { operation, source: Box::new(source) };
+            self.add(&mut changeset, &endpoint, change).await.map_err(invalid)?;
+            if changeset.len() > TRANSACTION_BODY_BYTES_MAX {
+                return Err(Error::TransactionTooLarge { operation });
+            }
+        }
+        let operation = Operation {
+            method: Method::POST,
+            body: Bytes::from(changeset.finish()),
+            is_idempotent,
+            ..Operation::get(
+                self.what("a transaction in the table"),
+                "/$batch".to_owned(),
+                String::new(),
+                BodyFormat::Changeset(count),
+            )
+        };
+        let response = self.pipeline.execute(&operation).await?;
+        let parts = response.parts(&operation)?;
+        Ok(parts.iter().map(|part| Written::of(part.etag.unwrap_or_default())).collect())
+    }
+
+    async fn add(&self, changeset: &mut ChangesetWriter, endpoint: &str, change: Change) -> Result<(), Error> {
+        let address = |out: &mut Vec<u8>, key: &EntityKey| {
+            out.extend_from_slice(endpoint.as_bytes());
+            write_entity_address(out, &self.encoded, key.partition.as_str(), key.row.as_str());
+        };
+        if let Some(IfMatch::ETag(etag)) = change.condition()
+            && !etag.as_str().bytes().all(|b| matches!(b, b' '..=b'~'))
+        {
+            return Err(Error::Invalid("the condition is not an ETag".to_owned()));
+        }
+        match change {
+            Change::Write { write, bag, marked, condition } => {
+                let bag = self.encrypted(write, bag, marked).await?;
+                let (method, condition) = (write.batch_method(), condition.as_ref().map(IfMatch::header));
+                let write_address = |out: &mut Vec<u8>| match write {
+                    Write::Insert => {
+                        out.extend_from_slice(endpoint.as_bytes());
+                        out.extend_from_slice(self.encoded.as_bytes());
+                    }
+                    _ => address(out, &bag.key),
+                };
+                changeset.operation(method, condition, write_address, |out| write_bag(out, &bag));
+            }
+            Change::Delete { key, condition } => {
+                changeset.operation("DELETE", Some(condition.header()), |out| address(out, &key), |_| ());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! How requests reach a service: over HTTP, or in whatever way a test wants.
+//!
+//! This module must not know the Table protocol.
+
+use crate::BoxFuture;
+use crate::http::{HttpClient, HttpError};
+use bytes::Bytes;
+use http::{Request, Response};
+use std::fmt;
+use std::time::Duration;
+
+/// Sends requests and returns responses. The library has one for HTTP and HTTPS; a test may bring its own.
+///
+/// Dropping the future gives the request up.
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::{Request, Response};
+/// use rowhouse_client::{BoxFuture, HttpError, TableService, Transport};
+/// use std::time::Duration;
+///
+/// /// Answers every request as a service does that is too busy.
+/// #[derive(Debug)]
+/// struct Busy;
+///
+/// impl Transport for Busy {
+///     fn send(&self, _: Request<Bytes>, _: Duration) -> BoxFuture<'_, Result<Response<Bytes>, HttpError>> {
+///         Box::pin(async { Ok(Response::builder().status(503).body(Bytes::new()).expect("a valid response")) })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), rowhouse_client::Error> {
+/// let service = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?
+///     .transport(Busy)
+///     .retry(rowhouse_client::RetryPolicy::none())
+///     .build()?;
+/// let error = service.tables().all().await.unwrap_err();
+/// assert_eq!(error.kind(), rowhouse_client::ErrorKind::Throttled);
+/// # Ok(()) }
+/// ```
+pub trait Transport: fmt::Debug + Send + Sync {
+    /// Sends a request with an absolute address and returns the whole response, within this time.
+    fn send(&self, request: Request<Bytes>, time_max: Duration) -> BoxFuture<'_, Result<Response<Bytes>, HttpError>>;
+}
+
+impl Transport for HttpClient {
+    fn send(&self, request: Request<Bytes>, time_max: Duration) -> BoxFuture<'_, Result<Response<Bytes>, HttpError>> {
+        Box::pin(async move {
+            let mut response = self.send_within(request, time_max).await?;
+            let body = response.read_body().await?;
+            let mut whole = Response::new(body);
+            *whole.status_mut() = response.status;
+            *whole.headers_mut() = response.headers;
+            Ok(whole)
+        })
+    }
+}

@@ -1,0 +1,176 @@
+//! A clock that a test moves.
+
+use model::DateTime;
+use model::clock::{Clock, SystemClock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// The time of day of a [`TestServer`](crate::TestServer).
+///
+/// It is that of the operating system until the test takes hold of it: [`advance`](Self::advance) moves it ahead,
+/// [`pause`](Self::pause) and [`set`](Self::set) let it stand still. All clones are one clock.
+///
+/// It decides about Timestamps, shared access signatures, stored access policies and everything else that the service decides by
+/// the time of day. How long something takes is not decided by it: time limits, throttling and pauses between attempts.
+///
+/// With the key of an account, the service refuses requests whose date is more than 15 minutes from its own time. A test that moves
+/// the clock further gives the clock to its client too, or lets the client use a shared access signature, which has no date.
+///
+/// ```
+/// # fn main() -> Result<(), rowhouse_testing::Error> {
+/// use std::time::Duration;
+///
+/// let server = rowhouse_testing::TestServer::start_blocking()?;
+/// let clock = server.clock();
+/// clock.pause();
+/// let before = clock.now();
+/// clock.advance(Duration::from_secs(3600));
+/// assert_eq!(clock.now(), before + Duration::from_secs(3600));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct TestClock(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+enum State {
+    /// Differs from the clock of the operating system by this many ticks of 100 ns.
+    Running {
+        ahead: i64,
+    },
+    Paused {
+        at: DateTime,
+    },
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Running { ahead: 0 }
+    }
+}
+
+impl State {
+    fn now(&self) -> DateTime {
+        match self {
+            Self::Running { ahead } => later(SystemClock.now(), *ahead),
+            Self::Paused { at } => *at,
+        }
+    }
+
+    /// A clock that runs on from this time.
+    fn running_from(time: DateTime) -> Self {
+        Self::Running { ahead: time.ticks() - SystemClock.now().ticks() }
+    }
+}
+
+/// The time that lies this many ticks of 100 ns later, or the end of the range of times.
+fn later(time: DateTime, ticks: i64) -> DateTime {
+    let ticks = time.ticks().saturating_add(ticks).max(0);
+    DateTime::from_ticks(ticks).unwrap_or(DateTime::MAX)
+}
+
+impl TestClock {
+    /// A clock that shows the time of the operating system.
+    ///
+    /// ```
+    /// use rowhouse_testing::TestClock;
+    /// use std::time::SystemTime;
+    ///
+    /// let before = SystemTime::now();
+    /// assert!(TestClock::new().now() + std::time::Duration::from_nanos(100) > before);
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The time that the clock shows, in steps of 100 ns.
+    ///
+    /// ```
+    /// use rowhouse_testing::TestClock;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = TestClock::new();
+    /// clock.set(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+    /// assert_eq!(clock.now(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+    /// ```
+    pub fn now(&self) -> SystemTime {
+        self.state().now().to_system_time()
+    }
+
+    /// Moves the clock ahead. It then runs on, or stands still, as before.
+    ///
+    /// ```
+    /// use rowhouse_testing::TestClock;
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = TestClock::new();
+    /// clock.advance(Duration::from_secs(86_400));
+    /// assert!(clock.now() > SystemTime::now() + Duration::from_secs(86_000));
+    /// ```
+    pub fn advance(&self, duration: Duration) {
+        let mut state = self.state();
+        let ticks = i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX);
+        *state = match *state {
+            State::Running { .. } => State::running_from(later(state.now(), ticks)),
+            State::Paused { at } => State::Paused { at: later(at, ticks) },
+        };
+    }
+
+    /// Sets the clock to this time, where it stands still. Times outside the range of the service, the years 1601 to 9999, are
+    /// clamped to it.
+    ///
+    /// Timestamps of entities grow with every write all the same, by at least 100 ns.
+    ///
+    /// ```
+    /// use rowhouse_testing::TestClock;
+    /// use std::time::SystemTime;
+    ///
+    /// let clock = TestClock::new();
+    /// clock.set(SystemTime::UNIX_EPOCH);
+    /// assert_eq!(clock.now(), SystemTime::UNIX_EPOCH);
+    /// assert_eq!(clock.now(), SystemTime::UNIX_EPOCH);
+    /// ```
+    pub fn set(&self, time: SystemTime) {
+        *self.state() = State::Paused { at: DateTime::from_system_time(time) };
+    }
+
+    /// Lets the clock stand still where it is.
+    ///
+    /// ```
+    /// let clock = rowhouse_testing::TestClock::new();
+    /// clock.pause();
+    /// assert_eq!(clock.now(), clock.now());
+    /// ```
+    pub fn pause(&self) {
+        let mut state = self.state();
+        *state = State::Paused { at: state.now() };
+    }
+
+    /// Lets the clock run on from the time that it shows.
+    ///
+    /// ```
+    /// use rowhouse_testing::TestClock;
+    /// use std::time::SystemTime;
+    ///
+    /// let clock = TestClock::new();
+    /// clock.set(SystemTime::UNIX_EPOCH);
+    /// clock.resume();
+    /// let first = clock.now();
+    /// while clock.now() == first {}
+    /// ```
+    pub fn resume(&self) {
+        let mut state = self.state();
+        *state = State::running_from(state.now());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No change of it can panic half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> DateTime {
+        self.state().now()
+    }
+}

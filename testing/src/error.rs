@@ -1,0 +1,38 @@
+//! The error of this crate.
+
+use std::fmt;
+
+/// Why a server did not start, or did not stop in order. The message names the cause and its causes.
+///
+/// ```
+/// use rowhouse_testing::TestServer;
+///
+/// let error = TestServer::builder().account("orchard", "not Base64").start_blocking().unwrap_err();
+/// assert_eq!(error.to_string(), "a key of account 'orchard' is invalid: give at least 16 bytes in Base64");
+/// ```
+pub struct Error(anyhow::Error);
+
+impl Error {
+    pub(crate) fn new(cause: impl Into<anyhow::Error>) -> Self {
+        Self(cause.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+/// As [`fmt::Display`], since a test that fails shows its error so.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}

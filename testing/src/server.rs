@@ -1,0 +1,397 @@
+//! The server in the process of a test, and what it is started with.
+
+use crate::costs::Costs;
+use crate::error::Error;
+use crate::thread::{Options, ServerThread, Started, Storage};
+use crate::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, TestClock};
+use anyhow::bail;
+use server::{Metrics, Targets};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long a query may run before it responds with a continuation token, as for the program.
+const QUERY_TIME: Duration = Duration::from_secs(5);
+
+/// A running server. It ends when it is dropped.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), rowhouse_testing::Error> {
+/// use rowhouse_testing::TestServer;
+///
+/// let (one, other) = (TestServer::start().await?, TestServer::start().await?);
+/// assert_ne!(one.endpoint(), other.endpoint());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TestServer {
+    address: SocketAddr,
+    /// Names and keys; the first is the development account.
+    accounts: Vec<(String, String)>,
+    clock: TestClock,
+    metrics: Arc<Metrics>,
+    /// `None` once it was stopped.
+    thread: Option<ServerThread>,
+}
+
+impl TestServer {
+    /// Starts a server with the data in memory, and returns once it takes requests. Works on every runtime, also on one of a single
+    /// thread.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start().await?;
+    /// assert!(server.endpoint().starts_with("http://127.0.0.1:"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn start() -> Result<Self, Error> {
+        Self::builder().start().await
+    }
+
+    /// As [`start`](Self::start), for a test without a runtime. It blocks the thread for a few milliseconds.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start_blocking() -> Result<Self, Error> {
+        Self::builder().start_blocking()
+    }
+
+    /// The settings of a server, before it is started.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::builder().throttle(1_000, 100).start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder() -> TestServerBuilder {
+        TestServerBuilder::new()
+    }
+
+    /// The address and the port.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// assert!(server.address().ip().is_loopback());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The URL of the Table service for the development account, without a slash at the end.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// assert_eq!(server.endpoint(), format!("http://{}/devstoreaccount1", server.address()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn endpoint(&self) -> String {
+        self.endpoint_for(DEVELOPMENT_ACCOUNT)
+    }
+
+    /// The URL of the Table service for an account, without a slash at the end; `None` if the server does not have the account.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// assert_eq!(server.endpoint_of("devstoreaccount1"), Some(server.endpoint()));
+    /// assert_eq!(server.endpoint_of("orchard"), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn endpoint_of(&self, account: &str) -> Option<String> {
+        self.key_of(account).map(|_| self.endpoint_for(account))
+    }
+
+    /// The connection string of the development account, for any client library.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// assert!(server.connection_string().ends_with(&format!("TableEndpoint={};", server.endpoint())));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connection_string(&self) -> String {
+        self.connection_string_for(DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY)
+    }
+
+    /// The connection string of an account, for any client library; `None` if the server does not have the account.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// use rowhouse_testing::TestServer;
+    ///
+    /// let server = TestServer::builder().account("orchard", "AAECAwQFBgcICQoLDA0ODw==").start_blocking()?;
+    /// let orchard = server.connection_string_of("orchard").expect("it has the account");
+    /// assert!(orchard.contains("AccountKey=AAECAwQFBgcICQoLDA0ODw==;"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connection_string_of(&self, account: &str) -> Option<String> {
+        self.key_of(account).map(|key| self.connection_string_for(account, key))
+    }
+
+    /// The clock of the server.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// server.clock().advance(std::time::Duration::from_secs(60));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clock(&self) -> &TestClock {
+        &self.clock
+    }
+
+    /// What all requests since the start have cost. A request is counted before its client has the response, so a program that waited
+    /// for a response finds its request here.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// assert_eq!(server.costs().requests, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn costs(&self) -> Costs {
+        Costs::of(self.metrics.totals())
+    }
+
+    /// Ends the server as dropping it does, and says whether its data could be closed. It blocks the thread for a moment.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::builder().embedded().start_blocking()?;
+    /// server.stop()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.thread.take().map_or(Ok(()), ServerThread::stop).map_err(Error::new)
+    }
+
+    fn endpoint_for(&self, account: &str) -> String {
+        format!("http://{}/{account}", self.address)
+    }
+
+    fn connection_string_for(&self, account: &str, key: &str) -> String {
+        let endpoint = self.endpoint_for(account);
+        format!("DefaultEndpointsProtocol=http;AccountName={account};AccountKey={key};TableEndpoint={endpoint};")
+    }
+
+    fn key_of(&self, account: &str) -> Option<&str> {
+        self.accounts.iter().find(|(name, _)| name == account).map(|(_, key)| key.as_str())
+    }
+
+    /// The server whose thread was started, once that has reported; without a report the thread says why.
+    fn new(
+        accounts: Vec<(String, String)>,
+        clock: TestClock,
+        thread: ServerThread,
+        started: Option<Started>,
+    ) -> Result<Self, Error> {
+        let Some((address, metrics)) = started else {
+            return thread.stop().and_then(|()| bail!("the server ended before it started")).map_err(Error::new);
+        };
+        Ok(Self { address, accounts, clock, metrics, thread: Some(thread) })
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        // A test that wants to know the result calls `stop`.
+        let _result = self.thread.take().map(ServerThread::stop);
+    }
+}
+
+/// The settings of a [`TestServer`]; made by [`TestServer::builder`].
+///
+/// ```
+/// # fn main() -> Result<(), rowhouse_testing::Error> {
+/// use rowhouse_testing::TestServer;
+///
+/// let server = TestServer::builder().account("orchard", "AAECAwQFBgcICQoLDA0ODw==").embedded().start_blocking()?;
+/// assert!(server.connection_string_of("orchard").is_some());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a server runs once it was started"]
+pub struct TestServerBuilder {
+    options: Options,
+}
+
+impl TestServerBuilder {
+    fn new() -> Self {
+        let options = Options {
+            accounts: vec![(DEVELOPMENT_ACCOUNT.to_owned(), DEVELOPMENT_KEY.to_owned())],
+            storage: Storage::Memory,
+            clock: TestClock::new(),
+            query_time: QUERY_TIME,
+            targets: None,
+        };
+        Self { options }
+    }
+
+    /// Adds an account, beside the development account, with its key in Base64. The name has 3 to 24 lower-case letters and digits,
+    /// and the key at least 16 bytes; else the server does not start.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// use rowhouse_testing::TestServer;
+    ///
+    /// let server = TestServer::builder().account("orchard", "AAECAwQFBgcICQoLDA0ODw==").start_blocking()?;
+    /// assert!(server.endpoint_of("orchard").is_some_and(|endpoint| endpoint.ends_with("/orchard")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn account(mut self, name: &str, key: &str) -> Self {
+        self.options.accounts.push((name.to_owned(), key.to_owned()));
+        self
+    }
+
+    /// Keeps the data in this folder, by the embedded engine of Rowhouse, so that another server can continue with them after this
+    /// one is gone. The folder is created if it does not exist, and is never removed.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use rowhouse_testing::TestServer;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// drop(TestServer::builder().data(folder.path()).start_blocking()?);
+    /// let again = TestServer::builder().data(folder.path()).start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn data(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.options.storage = Storage::Folder(folder.into());
+        self
+    }
+
+    /// Keeps the data on disk, by the embedded engine of Rowhouse, in a temporary folder that is removed with the server.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::builder().embedded().start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn embedded(mut self) -> Self {
+        self.options.storage = Storage::TemporaryFolder;
+        self
+    }
+
+    /// Gives the server this clock, which may be that of another server too.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// use rowhouse_testing::{TestClock, TestServer};
+    /// use std::time::SystemTime;
+    ///
+    /// let clock = TestClock::new();
+    /// let server = TestServer::builder().clock(&clock).start_blocking()?;
+    /// clock.set(SystemTime::UNIX_EPOCH);
+    /// assert_eq!(server.clock().now(), SystemTime::UNIX_EPOCH);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clock(mut self, clock: &TestClock) -> Self {
+        self.options.clock = clock.clone();
+        self
+    }
+
+    /// Sets how long a query may run before it responds with what it has and a continuation token; 5 seconds unless it is set.
+    ///
+    /// With zero, a query responds after the first entity that it examined, whether that matches or not. So a test makes sure that its
+    /// program continues queries, also after a page without entities.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// use rowhouse_testing::TestServer;
+    /// use std::time::Duration;
+    ///
+    /// let server = TestServer::builder().query_time(Duration::ZERO).start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn query_time(mut self, time: Duration) -> Self {
+        self.options.query_time = time;
+        self
+    }
+
+    /// Throttles as the service does: an account and a partition have this many entities a second, and requests beyond get 503 with
+    /// `ServerBusy`. Nothing is throttled unless it is set. Both are at least 1.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::builder().throttle(20_000, 2_000).start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn throttle(mut self, account_entities_per_second: u64, partition_entities_per_second: u64) -> Self {
+        self.options.targets = Some(Targets {
+            account_entities_per_second: account_entities_per_second.max(1),
+            partition_entities_per_second: partition_entities_per_second.max(1),
+        });
+        self
+    }
+
+    /// Starts the server, and returns once it takes requests. Works on every runtime, also on one of a single thread.
+    ///
+    /// Fails if an account is invalid, or the data cannot be opened.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::builder().start().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn start(self) -> Result<TestServer, Error> {
+        let (send, started) = oneshot::channel();
+        // If nobody waits any more, the server ends at once.
+        let starting = self.spawn(move |report| drop(send.send(report)))?;
+        starting(started.await.ok())
+    }
+
+    /// As [`start`](Self::start), for a test without a runtime. It blocks the thread for a few milliseconds.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::builder().start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start_blocking(self) -> Result<TestServer, Error> {
+        let (send, started) = mpsc::channel();
+        let starting = self.spawn(move |report| drop(send.send(report)))?;
+        starting(started.recv().ok())
+    }
+
+    /// Starts the thread of a server. The result makes the server of what the thread has reported.
+    fn spawn(
+        self,
+        report: impl FnOnce(Started) + Send + 'static,
+    ) -> Result<impl FnOnce(Option<Started>) -> Result<TestServer, Error>, Error> {
+        let (accounts, clock) = (self.options.accounts.clone(), self.options.clock.clone());
+        let thread = ServerThread::start(self.options, report).map_err(Error::new)?;
+        Ok(|started| TestServer::new(accounts, clock, thread, started))
+    }
+}
