@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 export CARGO_TERM_COLOR=never PYTHONDONTWRITEBYTECODE=1
 # Servers and suites run with their defaults, whatever the caller's environment sets.
-unset TABLES_ENDPOINT TABLES_ACCOUNT TABLES_KEY TABLES_SERVER
+unset TABLES_ENDPOINT TABLES_ACCOUNT TABLES_KEY TABLES_SERVER TABLES_CONNECTION_STRING
 for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
 
 passed=0 failed=0 skipped=0
@@ -381,6 +381,49 @@ failed=$((failed + $(count "$scratch/rust-client.log" '^test result: .* ([0-9]+)
 skipped=$((skipped + $(count "$scratch/rust-client.log" '^test result: .* ([0-9]+) ignored; .*')))
 [ "$status" -eq 0 ]
 end_server
+
+# ---- the client library ----------------------------------------------------------------------------------------------
+
+# Runs the suite of the client library against a service. In memory, it runs with the tests of the crates.
+client_suite() {
+    local status=0
+    TABLES_CONNECTION_STRING="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$development_key;TableEndpoint=$1" \
+        cargo test --quiet --locked --package rowhouse-client --test suite 2>&1 | tee "$scratch/client.log" || status=$?
+    passed=$((passed + $(count "$scratch/client.log" '^test result: .* ([0-9]+) passed; .*')))
+    failed=$((failed + $(count "$scratch/client.log" '^test result: .* ([0-9]+) failed; .*')))
+    [ "$status" -eq 0 ]
+}
+# The key of the development account, which everybody knows.
+development_key=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==
+
+begin "client library, embedded engine"
+start_server --data "$scratch/data-client"
+client_suite "$endpoint"
+end_server
+
+begin "client library, PostgreSQL"
+new_store client
+if [ -n "$store" ]; then
+    start_server --store "$store"
+    client_suite "$endpoint"
+    end_server
+fi
+
+begin "client library, emulator"
+if has azurite-table; then
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    (cd "$scratch" && exec azurite-table --tableHost 127.0.0.1 --tablePort "$port" --inMemoryPersistence --silent \
+        --skipApiVersionCheck --disableTelemetry) >"$scratch/emulator.log" 2>&1 &
+    server_pid=$!
+    for _ in $(seq 100); do
+        if grep -q 'successfully started' "$scratch/emulator.log"; then break; fi
+        sleep 0.1
+    done
+    TABLES_SERVER=azurite client_suite "http://127.0.0.1:$port/devstoreaccount1"
+    stop_server
+else
+    echo "the emulator is not installed (npm install --global azurite), so the suite does not run against it"
+fi
 
 # ---- Java ------------------------------------------------------------------------------------------------------------
 

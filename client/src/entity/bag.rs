@@ -167,7 +167,7 @@ impl BagProperties {
     /// assert_eq!(filter.to_string(), "Visits2026 le 3");
     /// ```
     pub fn property<T: PropertyField>(&self, name: impl Into<String>) -> Property<PropertyBag, T, String> {
-        Property::named(name.into(), |bag, name| bag.get(name))
+        Property::named(name.into(), PropertyBag::get)
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 /// What stands for a value of the type `T` on the right side of a comparison: a value of that type, a reference to it, or
 /// what is exactly one in another type. A property of the type `i64` is compared with `i32`, too, one of the type `f64` with
-/// `i32`, a `String` with `&str`, bytes with slices and arrays.
+/// `i32`, a `String` with `&str`, bytes with slices and arrays, a `DateTime` with the other types of instants.
 ///
 /// ```
 /// use rowhouse_client::entity::{Entity, PropertyBag};
@@ -137,6 +137,35 @@ macro_rules! arrays {
 }
 
 arrays!(Vec<u8>, Bytes);
+
+/// Instants and identifiers of all types are compared with each other.
+macro_rules! conversions {
+    ($($other:ty => $own:ty),* $(,)?) => {
+        $(
+            impl Operand<$own> for $other {
+                fn encode(&self) -> Result<EncodedValue<'_>, ValueError> {
+                    self.to_value()
+                }
+            }
+
+            impl Operand<$other> for $own {
+                fn encode(&self) -> Result<EncodedValue<'_>, ValueError> {
+                    self.to_value()
+                }
+            }
+        )*
+    };
+}
+
+conversions!(SystemTime => DateTime);
+#[cfg(feature = "uuid")]
+conversions!(uuid::Uuid => Guid);
+#[cfg(feature = "time")]
+conversions!(time::OffsetDateTime => DateTime);
+#[cfg(feature = "chrono")]
+conversions!(chrono::DateTime<chrono::Utc> => DateTime);
+#[cfg(feature = "jiff")]
+conversions!(jiff::Timestamp => DateTime);
 
 /// The literal of a value.
 pub(super) fn literal(value: &EncodedValue<'_>) -> Literal {

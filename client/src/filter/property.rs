@@ -1,6 +1,7 @@
 //! Custom properties and the Timestamp, in filters.
 //!
 //! This module must not know keys.
+#![expect(clippy::needless_pass_by_value, reason = "a literal is compared without a reference before it")]
 
 use super::Filter;
 use super::operand::{Operand, OrderedValue, TextValue, literal};
