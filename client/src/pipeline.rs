@@ -153,16 +153,13 @@ impl Pipeline {
             };
             let may_repeat = operation.is_idempotent || failed.had_no_effect;
             let pause = self.retry.pause_after(&failure, failed.retry_after, began.elapsed());
-            match pause.filter(|_| may_repeat) {
-                Some(pause) => {
-                    tracing::debug!(attempts, ?pause, error = %failed.error, "another attempt follows");
-                    sleep(pause).await;
-                }
-                None => {
-                    record(span, attempts, failure.status.unwrap_or_default(), failure.code, failed.error.request_id());
-                    return Err(failed.error);
-                }
-            }
+            let Some(pause) = pause.filter(|_| may_repeat) else {
+                let status = failure.status.unwrap_or_default();
+                record(span, attempts, status, failure.code, failed.error.request_id());
+                return Err(failed.error);
+            };
+            tracing::debug!(attempts, ?pause, error = %failed.error, "another attempt follows");
+            sleep(pause).await;
         }
     }
 

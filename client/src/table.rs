@@ -296,7 +296,7 @@ impl Table {
     /// ```
     pub async fn insert_with_echo<E: Entity>(&self, entity: &E) -> Result<Stored<E>, Error> {
         let bag = self.encrypted(Write::Insert, entity.to_bag()?, E::ENCRYPTED).await?;
-        let operation = Operation { echoes: true, ..self.write_operation(Write::Insert, &bag, None)? };
+        let operation = Operation { echoes: true, ..self.write_operation(Write::Insert, &bag, None) };
         let response = self.pipeline.execute(&operation).await?;
         self.read_response(&operation, &response, &[], E::ENCRYPTED, E::from_bag).await
     }
@@ -588,25 +588,25 @@ impl Table {
 
     async fn write<E: Entity>(&self, write: Write, entity: &E, condition: Option<IfMatch>) -> Result<Written, Error> {
         let bag = self.encrypted(write, entity.to_bag()?, E::ENCRYPTED).await?;
-        let operation = self.write_operation(write, &bag, condition)?;
+        let operation = self.write_operation(write, &bag, condition);
         let response = self.pipeline.execute(&operation).await?;
         Ok(Written::of(response.header("etag").unwrap_or_default()))
     }
 
-    fn write_operation(&self, write: Write, bag: &PropertyBag, condition: Option<IfMatch>) -> Result<Operation, Error> {
+    fn write_operation(&self, write: Write, bag: &PropertyBag, condition: Option<IfMatch>) -> Operation {
         let path = match write {
             Write::Insert => self.path(""),
             _ => self.entity_path(&bag.key),
         };
         let mut body = Vec::with_capacity(256 + 2 * bag.properties.as_record_builder().record_bytes());
         write_bag(&mut body, bag);
-        Ok(Operation {
+        Operation {
             method: write.method(),
             body: Bytes::from(body),
             is_idempotent: write.is_idempotent(condition.as_ref()),
             if_match: condition.map(|condition| condition.header().to_owned()),
             ..Operation::get(self.what(write.text()), path, String::new(), BodyFormat::Json)
-        })
+        }
     }
 
     async fn read<T>(

@@ -18,8 +18,10 @@ async fn very_many_entities_in_many_partitions() {
     let report = bulk.finish().await;
     assert_eq!((report.written, report.failed, report.failures.len()), (2500, 0, 0));
     assert!((26..=40).contains(&report.transactions), "{report:?}");
-    let seen = seen.lock().unwrap();
-    assert!(seen.is_sorted() && seen.last() == Some(&2500), "{seen:?}");
+    {
+        let seen = seen.lock().unwrap();
+        assert!(seen.is_sorted() && seen.last() == Some(&2500), "{seen:?}");
+    }
     assert_eq!(table.query::<Customer>().select(|c| c.id).collect().await.unwrap().len(), 2500);
 }
 

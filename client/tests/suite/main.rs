@@ -5,6 +5,7 @@
 //! fail says so with [`support::emulator_differs`], and why.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
+#![allow(clippy::print_stdout, reason = "a case says why it is left out")]
 
 mod bulk;
 mod entities;

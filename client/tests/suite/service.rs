@@ -1,7 +1,7 @@
 //! The service: its tables, its properties and its statistics.
 
 use crate::support::{account, customer, emulator_differs, new_name, new_table};
-use rowhouse_client::{CorsRules, ErrorKind, GeoReplication, ReadFrom, TableService};
+use rowhouse_client::{CorsRule, CorsRules, ErrorKind, GeoReplication, ReadFrom, TableService};
 
 #[tokio::test]
 async fn tables_come_and_go() {
@@ -28,7 +28,8 @@ async fn properties_and_cors_rules_are_set_and_read() {
     let account = account().await;
     let mut properties = account.service.properties().await.unwrap();
     properties.logging.delete = true;
-    properties.cors = CorsRules::default();
+    let rule = CorsRule::new("https://shop.example.net", "GET,PUT", "x-ms-*", "etag", 600).unwrap();
+    properties.cors = CorsRules::new(vec![rule]).unwrap();
     account.service.set_properties(&properties).await.unwrap();
     let read = account.service.properties().await.unwrap();
     assert!(read.logging.delete);

@@ -31,12 +31,11 @@ pub(crate) struct Account {
 
 /// The service of a case.
 pub(crate) async fn account() -> Account {
-    let (text, server) = match env::var("TABLES_CONNECTION_STRING") {
-        Ok(text) => (text, None),
-        Err(_) => {
-            let server = TestServer::start().await.unwrap();
-            (server.connection_string(), Some(server))
-        }
+    let (text, server) = if let Ok(text) = env::var("TABLES_CONNECTION_STRING") {
+        (text, None)
+    } else {
+        let server = TestServer::start().await.unwrap();
+        (server.connection_string(), Some(server))
     };
     let retry = RetryPolicy::exponential().pauses(Duration::from_millis(20), Duration::from_secs(1));
     let service = TableService::builder_from_connection_string(&text).unwrap().retry(retry).build().unwrap();
