@@ -16,7 +16,7 @@ use model::{DateTime, EntityKey, KeyText};
 /// ```
 /// use rowhouse_client::entity::PropertyBag;
 ///
-/// let mut bag = PropertyBag::new("Berlin", "0042")?.with("Name", "Ada".to_owned())?.with("Visits", 5_i64)?;
+/// let mut bag = PropertyBag::new("Berlin", "0042")?.with("Name", "Ada")?.with("Visits", 5_i64)?;
 /// bag.set("Visits", bag.get::<i64>("Visits")? + 1)?;
 /// assert_eq!(bag.get::<i64>("Visits")?, 6);
 /// assert_eq!(bag.get::<Option<bool>>("IsActive")?, None);
