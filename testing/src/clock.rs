@@ -10,11 +10,13 @@ use std::time::{Duration, SystemTime};
 /// It is that of the operating system until the test takes hold of it: [`advance`](Self::advance) moves it ahead,
 /// [`pause`](Self::pause) and [`set`](Self::set) let it stand still. All clones are one clock.
 ///
-/// It decides about Timestamps, shared access signatures, stored access policies and everything else that the service decides by
-/// the time of day. How long something takes is not decided by it: time limits, throttling and pauses between attempts.
+/// It decides about Timestamps, shared access signatures, stored access policies and everything else that the service
+/// decides by the time of day. How long something takes is not decided by it: time limits, throttling and pauses
+/// between attempts.
 ///
-/// With the key of an account, the service refuses requests whose date is more than 15 minutes from its own time. A test that moves
-/// the clock further gives the clock to its client too, or lets the client use a shared access signature, which has no date.
+/// With the key of an account, the service refuses requests whose date is more than 15 minutes from its own time. A
+/// test that moves the clock further gives the clock to its client too, or lets the client use a shared access
+/// signature, which has no date.
 ///
 /// ```
 /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -116,8 +118,8 @@ impl TestClock {
         };
     }
 
-    /// Sets the clock to this time, where it stands still. Times outside the range of the service, the years 1601 to 9999, are
-    /// clamped to it.
+    /// Sets the clock to this time, where it stands still. Times outside the range of the service, the years 1601 to
+    /// 9999, are clamped to it.
     ///
     /// Timestamps of entities grow with every write all the same, by at least 100 ns.
     ///

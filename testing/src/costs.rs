@@ -23,8 +23,8 @@ use std::ops::{Add, Sub};
 pub struct Costs {
     /// Requests that the server responded to, whatever their result. A transaction is one.
     pub requests: u64,
-    /// Entities that the server looked at: one for a get that finds its entity; for a query all entities in the ranges of keys that
-    /// its filter allows, whether they match the rest of the filter or not.
+    /// Entities that the server looked at: one for a get that finds its entity; for a query all entities in the ranges
+    /// of keys that its filter allows, whether they match the rest of the filter or not.
     pub entities_examined: u64,
     /// Entities in the responses to gets and queries.
     pub entities_returned: u64,

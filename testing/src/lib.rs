@@ -1,8 +1,8 @@
 //! A real Azure Tables service inside a test.
 //!
-//! [`TestServer`] is the server of Rowhouse, in the process of the test, on a free port of the loopback address, with the data in
-//! memory. It starts in a few milliseconds, speaks the whole protocol to any client library, and ends when it is dropped, so each
-//! test can have its own.
+//! [`TestServer`] is the server of Rowhouse, in the process of the test, on a free port of the loopback address, with
+//! the data in memory. It starts in a few milliseconds, speaks the whole protocol to any client library, and ends when
+//! it is dropped, so each test can have its own.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -13,11 +13,12 @@
 //! # }
 //! ```
 //!
-//! - [`TestServer::clock`] moves the time: Timestamps, the expiry of shared access signatures, everything that the service decides
-//!   by the time of day.
-//! - [`TestServer::costs`] counts requests, and the entities that they examined, returned and wrote, so that a test can assert
-//!   that a query reads one partition and not the table.
-//! - [`TestServer::builder`] sets what a test needs otherwise: accounts, data on disk, throttling, pages that end early.
+//! - [`TestServer::clock`] moves the time: Timestamps, the expiry of shared access signatures, everything that the
+//!   service decides by the time of day.
+//! - [`TestServer::costs`] counts requests, and the entities that they examined, returned and wrote, so that a test can
+//!   assert that a query reads one partition and not the table.
+//! - [`TestServer::builder`] sets what a test needs otherwise: accounts, data on disk, throttling, pages that end
+//!   early.
 //!
 //! Invariants:
 //!

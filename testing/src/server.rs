@@ -39,8 +39,8 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// Starts a server with the data in memory, and returns once it takes requests. Works on every runtime, also on one of a single
-    /// thread.
+    /// Starts a server with the data in memory, and returns once it takes requests. Works on every runtime, also on one
+    /// of a single thread.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -104,7 +104,8 @@ impl TestServer {
         self.endpoint_for(DEVELOPMENT_ACCOUNT)
     }
 
-    /// The URL of the Table service for an account, without a slash at the end; `None` if the server does not have the account.
+    /// The URL of the Table service for an account, without a slash at the end; `None` if the server does not have the
+    /// account.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -160,8 +161,8 @@ impl TestServer {
         &self.clock
     }
 
-    /// What all requests since the start have cost. A request is counted before its client has the response, so a program that waited
-    /// for a response finds its request here.
+    /// What all requests since the start have cost. A request is counted before its client has the response, so a
+    /// program that waited for a response finds its request here.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -174,7 +175,8 @@ impl TestServer {
         Costs::of(self.metrics.totals())
     }
 
-    /// Ends the server as dropping it does, and says whether its data could be closed. It blocks the thread for a moment.
+    /// Ends the server as dropping it does, and says whether its data could be closed. It blocks the thread for a
+    /// moment.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -250,8 +252,8 @@ impl TestServerBuilder {
         Self { options }
     }
 
-    /// Adds an account, beside the development account, with its key in Base64. The name has 3 to 24 lower-case letters and digits,
-    /// and the key at least 16 bytes; else the server does not start.
+    /// Adds an account, beside the development account, with its key in Base64. The name has 3 to 24 lower-case letters
+    /// and digits, and the key at least 16 bytes; else the server does not start.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -267,8 +269,8 @@ impl TestServerBuilder {
         self
     }
 
-    /// Keeps the data in this folder, by the embedded engine of Rowhouse, so that another server can continue with them after this
-    /// one is gone. The folder is created if it does not exist, and is never removed.
+    /// Keeps the data in this folder, by the embedded engine of Rowhouse, so that another server can continue with them
+    /// after this one is gone. The folder is created if it does not exist, and is never removed.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -285,7 +287,8 @@ impl TestServerBuilder {
         self
     }
 
-    /// Keeps the data on disk, by the embedded engine of Rowhouse, in a temporary folder that is removed with the server.
+    /// Keeps the data on disk, by the embedded engine of Rowhouse, in a temporary folder that is removed with the
+    /// server.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -317,10 +320,11 @@ impl TestServerBuilder {
         self
     }
 
-    /// Sets how long a query may run before it responds with what it has and a continuation token; 5 seconds unless it is set.
+    /// Sets how long a query may run before it responds with what it has and a continuation token; 5 seconds unless it
+    /// is set.
     ///
-    /// With zero, a query responds after the first entity that it examined, whether that matches or not. So a test makes sure that its
-    /// program continues queries, also after a page without entities.
+    /// With zero, a query responds after the first entity that it examined, whether that matches or not. So a test
+    /// makes sure that its program continues queries, also after a page without entities.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -336,8 +340,8 @@ impl TestServerBuilder {
         self
     }
 
-    /// Throttles as the service does: an account and a partition have this many entities a second, and requests beyond get 503 with
-    /// `ServerBusy`. Nothing is throttled unless it is set. Both are at least 1.
+    /// Throttles as the service does: an account and a partition have this many entities a second, and requests beyond
+    /// get 503 with `ServerBusy`. Nothing is throttled unless it is set. Both are at least 1.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {

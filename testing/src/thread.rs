@@ -1,5 +1,5 @@
-//! The thread of a server, which has a runtime of its own. So the server works whatever the test runs on, and responds while the
-//! test blocks its thread.
+//! The thread of a server, which has a runtime of its own. So the server works whatever the test runs on, and responds
+//! while the test blocks its thread.
 //!
 //! This module must not know addresses of accounts, nor how a test names what it wants.
 
@@ -60,7 +60,8 @@ pub(crate) struct ServerThread {
 pub(crate) type Started = (SocketAddr, Arc<Metrics>);
 
 impl ServerThread {
-    /// Starts a server, which reports where it is once it takes requests. If it cannot start, its thread ends without a report.
+    /// Starts a server, which reports where it is once it takes requests. If it cannot start, its thread ends without a
+    /// report.
     pub(crate) fn start(options: Options, report: impl FnOnce(Started) + Send + 'static) -> anyhow::Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("rowhouse-testing".to_owned());

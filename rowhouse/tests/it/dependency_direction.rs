@@ -123,8 +123,8 @@ const RULES: [Rule; 9] = [
     },
     Rule {
         package: TESTING,
-        // The protocol for its own tests alone.
-        may_use: &[MODEL, WIRE, STORE, SERVER],
+        // The protocol and the client for its own tests alone.
+        may_use: &[MODEL, WIRE, CLIENT, STORE, SERVER],
         // No command line, and no client but that of the test.
         must_not_use: &[
             "fjall",

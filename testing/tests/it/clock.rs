@@ -45,6 +45,18 @@ fn the_date_of_a_request_is_held_against_the_clock() {
     );
 }
 
+#[tokio::test]
+async fn a_client_with_the_clock_of_the_server_works_at_any_time() -> Result<(), client::Error> {
+    let server = TestServer::start().await.unwrap();
+    let service = || client::TableService::builder_from_connection_string(&server.connection_string());
+    let service = service()?.clock(server.clock().clone()).build()?;
+    for time in [SystemTime::UNIX_EPOCH, july(0), july(1_000_000)] {
+        server.clock().set(time);
+        assert!(service.tables().all().await?.is_empty());
+    }
+    Ok(())
+}
+
 #[test]
 fn a_shared_access_signature_begins_and_expires_by_the_clock() {
     let server = TestServer::start_blocking().unwrap();

@@ -1,0 +1,82 @@
+//! Compound key: row keys of several parts, so that one query reads what belongs together.
+//!
+//! The reviews of an employee have the employee's number and the year in their row key. They lie next to the employee,
+//! so a prefix reads the employee with all reviews, another prefix the reviews alone, and a get one of them. Numbers
+//! are padded with zeros, because keys are ordered as texts.
+
+mod support;
+
+use rowhouse_client::{Entity, Transaction};
+use support::{Pattern, Result, requests};
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "{id:06}")]
+struct Employee {
+    #[entity(partition_key)]
+    department: String,
+    id: u32,
+    name: String,
+}
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "{id:06}_{year:04}")]
+struct Review {
+    #[entity(partition_key)]
+    department: String,
+    id: u32,
+    year: u32,
+    rating: i32,
+}
+
+/// What a row key of this table can be.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(tag = "Kind")]
+enum Record {
+    Employee(Employee),
+    Review(Review),
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result {
+    let mut pattern = Pattern::start("compound_key").await?;
+    let table = pattern.table("employees").await?;
+    let review = |id, year| Review { department: "sales".into(), id, year, rating: 4 };
+    let hired = async {
+        for id in 1..=30 {
+            let employee = Employee { department: "sales".into(), id, name: format!("Employee {id}") };
+            let transaction = Transaction::new().insert(&Record::Employee(employee));
+            let reviews = (2021..=2030).map(|year| Record::Review(review(id, year)));
+            table.commit(reviews.fold(transaction, |all, review| all.insert(&review))).await?;
+        }
+        Ok::<_, rowhouse_client::Error>(())
+    };
+    pattern.step("write 30 employees with ten reviews each", requests(30).written(330), hired).await?;
+
+    let key = Review::key_of("sales", 7, 2025)?;
+    let cost = requests(1).examined(1).returned(1);
+    let found = pattern.step("get the review of one year", cost, table.get_by_key::<Review>(&key)).await?;
+    assert_eq!(found.entity, review(7, 2025));
+
+    let all = table.query::<Record>().partition("sales").row_prefix("000007").collect();
+    let cost = requests(1).examined(11).returned(11);
+    let all = pattern.step("read an employee with all reviews", cost, all).await?;
+    assert!(matches!(all.first().map(|first| &first.entity), Some(Record::Employee(employee)) if employee.id == 7));
+
+    let (first, last) = (Review::key_of("sales", 7, 2026)?, Review::key_of("sales", 7, 2030)?);
+    let recent = table.query::<Review>().partition("sales").rows(first.row.as_str()..=last.row.as_str());
+    let cost = requests(1).examined(5).returned(5);
+    let ratings = pattern.step("read the reviews of five years", cost, recent.select(|r| r.rating).collect()).await?;
+    assert_eq!(ratings, [4; 5]);
+
+    // The other order would be another table: a query that leaves out the first part of a key examines the whole partition.
+    let year = table.query::<Record>().partition("sales").filter(|r| r.kind.eq("Review")).collect();
+    let cost = requests(1).examined(330).returned(300);
+    pattern.step("read all reviews, whose keys begin with other numbers", cost, year).await?;
+
+    pattern.finish().await
+}
+
+#[test]
+fn works() -> Result {
+    main()
+}

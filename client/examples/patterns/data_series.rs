@@ -1,0 +1,87 @@
+//! Data series: a whole series in one entity, one property for each of its values.
+//!
+//! Twenty-four counts of a day can be twenty-four entities or one. With one, the day is a get, and a month is a short
+//! query. An hour is written by a merge, which sends only its property. An entity has 252 properties at most; longer
+//! series are several entities (wide entities).
+
+mod support;
+
+use rowhouse_client::{Entity, PropertyBag, Table};
+use support::{Pattern, Result, requests};
+
+/// The count of one hour, as an entity of its own.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "{day}_{hour:02}")]
+struct HourCount {
+    #[entity(partition_key)]
+    meter: String,
+    day: String,
+    hour: u32,
+    count: i64,
+}
+
+/// Sets the count of one hour in the entity of the day, and leaves the others as they are.
+async fn record(days: &Table, meter: &str, day: &str, hour: u32, count: i64) -> Result {
+    days.insert_or_merge(&PropertyBag::new(meter, day)?.with(&format!("h{hour:02}"), count)?).await?;
+    Ok(())
+}
+
+fn total(day: &PropertyBag) -> Result<i64> {
+    let mut total = 0;
+    for hour in 0..24 {
+        total += day.get::<Option<i64>>(&format!("h{hour:02}"))?.unwrap_or_default();
+    }
+    Ok(total)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result {
+    let mut pattern = Pattern::start("data_series").await?;
+    let (hours, days) = (pattern.table("hours").await?, pattern.table("days").await?);
+    let (meter, day) = ("meter7", "2031-04-01");
+
+    let recorded = async {
+        for hour in 0..24 {
+            let count = i64::from(hour) * 10;
+            hours.insert_or_replace(&HourCount { meter: meter.into(), day: day.into(), hour, count }).await?;
+        }
+        Ok::<_, rowhouse_client::Error>(())
+    };
+    pattern.step("record a day, an entity for each hour", requests(24).written(24), recorded).await?;
+    let recorded = async {
+        for hour in 0..24 {
+            record(&days, meter, day, hour, i64::from(hour) * 10).await?;
+        }
+        Result::Ok(())
+    };
+    pattern.step("record a day, a property for each hour", requests(24).written(24), recorded).await?;
+
+    let read = hours.query::<HourCount>().partition(meter).row_prefix("2031-04-01_").select(|h| h.count).collect();
+    let cost = requests(1).examined(24).returned(24);
+    let counts = pattern.step("read a day of entities", cost, read).await?;
+
+    let cost = requests(1).examined(1).returned(1);
+    let series = pattern.step("read a day of properties", cost, days.get::<PropertyBag>(meter, day)).await?;
+    assert_eq!((counts.iter().sum::<i64>(), total(&series)?), (2760, 2760));
+
+    // Sensors that add to a count, and do not know it, have to read it: the ETag makes sure that none is lost.
+    let added = days.update::<PropertyBag>(meter, day, |day| {
+        let count: i64 = day.get("h09")?;
+        Ok(day.set("h09", count + 1)?)
+    });
+    pattern.step("add to one hour", requests(2).examined(1).returned(1).written(1), added).await?;
+
+    for day in 2..=30 {
+        record(&days, meter, &format!("2031-04-{day:02}"), 0, 1).await?;
+    }
+    let month = days.query::<PropertyBag>().partition(meter).row_prefix("2031-04-").collect();
+    let month = pattern.step("read a month of days", requests(1).examined(30).returned(30), month).await?;
+    assert_eq!(month.len(), 30);
+
+    pattern.finish().await
+}
+
+#[test]
+fn works() -> Result {
+    main()
+}

@@ -1,0 +1,89 @@
+//! Denormalization: what is read together is stored together.
+//!
+//! A page about a department shows its manager. With the number of the manager alone it takes two gets, one after the
+//! other; with a copy of what the page shows it takes one. Both entities are in one partition, so a transaction changes
+//! original and copy together.
+
+mod support;
+
+use rowhouse_client::{Entity, IfMatch, Table, Transaction};
+use support::{Pattern, Result, requests};
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "employee_{id:06}")]
+struct Employee {
+    #[entity(partition_key)]
+    department: String,
+    id: u32,
+    name: String,
+    phone: String,
+}
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "department")]
+struct Department {
+    #[entity(partition_key)]
+    name: String,
+    floor: i32,
+    manager: i64,
+    /// Copies of properties of the manager.
+    manager_name: String,
+    manager_phone: String,
+}
+
+/// The copy in the department, to be merged into it.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "department")]
+struct ManagerCopy {
+    #[entity(partition_key)]
+    department: String,
+    manager_phone: String,
+}
+
+async fn change_phone(company: &Table, manager: &Employee, phone: &str) -> Result {
+    let changed = Employee { phone: phone.to_owned(), ..manager.clone() };
+    let copy = ManagerCopy { department: manager.department.clone(), manager_phone: phone.to_owned() };
+    company.commit(Transaction::new().replace(&changed, IfMatch::Any).merge(&copy, IfMatch::Any)).await?;
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result {
+    let mut pattern = Pattern::start("denormalization").await?;
+    let company = pattern.table("company").await?;
+    let manager = Employee { department: "sales".into(), id: 7, name: "Ada".into(), phone: "100".into() };
+    let department = Department {
+        name: "sales".into(),
+        floor: 3,
+        manager: 7,
+        manager_name: manager.name.clone(),
+        manager_phone: manager.phone.clone(),
+    };
+    let written = company.commit(Transaction::new().insert(&manager).insert(&department));
+    pattern.step("write department and manager", requests(1).written(2), written).await?;
+
+    let joined = async {
+        let department = company.get::<Department>("sales", "department").await?;
+        let manager = Employee::key_of("sales", u32::try_from(department.manager)?)?;
+        Ok::<_, Box<dyn std::error::Error>>(company.get_by_key::<Employee>(&manager).await?.phone.clone())
+    };
+    let cost = requests(2).examined(2).returned(2);
+    assert_eq!(pattern.step("show a department, with the number of its manager", cost, joined).await?, "100");
+
+    let cost = requests(1).examined(1).returned(1);
+    let shown = pattern
+        .step("show a department, with the copy", cost, company.get::<Department>("sales", "department"))
+        .await?;
+    assert_eq!(shown.entity, department);
+
+    let changed = change_phone(&company, &manager, "200");
+    pattern.step("change the phone number of the manager", requests(1).written(2), changed).await?;
+    assert_eq!(company.get::<Department>("sales", "department").await?.manager_phone, "200");
+
+    pattern.finish().await
+}
+
+#[test]
+fn works() -> Result {
+    main()
+}

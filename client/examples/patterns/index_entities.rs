@@ -1,0 +1,128 @@
+//! Index entities: entities that say which entities have a property.
+//!
+//! An index on a last name, which many employees share, can be one entity with a list of numbers, or a small entity for
+//! each employee whose row key begins with the name. The list costs one get, and a read and a condition with every
+//! change; many programs that change it wait for each other, and it ends at 64 KiB. Small entities have none of this,
+//! so they are what to use.
+
+mod support;
+
+use rowhouse_client::{Entity, ErrorKind, Table, Transaction};
+use support::{Pattern, Result, fill, requests};
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "id_{id:06}")]
+struct Employee {
+    #[entity(partition_key)]
+    department: String,
+    id: u32,
+    last_name: String,
+}
+
+/// All employees of a name, as one list.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "list_{last_name}")]
+struct NameList {
+    #[entity(partition_key)]
+    department: String,
+    last_name: String,
+    /// Numbers, separated by spaces.
+    ids: String,
+}
+
+/// One employee of a name.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "name_{last_name}_{id:06}")]
+struct NameEntry {
+    #[entity(partition_key)]
+    department: String,
+    last_name: String,
+    id: u32,
+}
+
+/// Hires with the list: it is read, and written under the condition that nobody else has changed it.
+async fn hire_with_list(employees: &Table, employee: &Employee) -> Result {
+    loop {
+        let key = NameList::key_of(&employee.department, &employee.last_name)?;
+        let known = employees.find::<NameList>(key.partition.as_str(), key.row.as_str()).await?;
+        let transaction = Transaction::new().insert(employee);
+        let transaction = match known {
+            None => transaction.insert(&NameList {
+                department: employee.department.clone(),
+                last_name: employee.last_name.clone(),
+                ids: employee.id.to_string(),
+            }),
+            Some(mut list) => {
+                list.ids = format!("{} {}", list.ids, employee.id);
+                transaction.replace(&list, &list)
+            }
+        };
+        match employees.commit(transaction).await {
+            // Somebody else was faster with the list, which is the second operation.
+            Err(error) if error.kind() == ErrorKind::PreconditionFailed => {}
+            Err(error) if error.kind() == ErrorKind::Conflict && error.operation_index() == Some(1) => {}
+            result => return Ok(result.map(drop)?),
+        }
+    }
+}
+
+/// Hires with an entry of its own: nothing is read, and nobody waits.
+async fn hire_with_entry(employees: &Table, employee: &Employee) -> Result {
+    let Employee { department, id, last_name } = employee.clone();
+    let entry = NameEntry { department, last_name, id };
+    employees.commit(Transaction::new().insert(employee).insert(&entry)).await?;
+    Ok(())
+}
+
+async fn get_all(employees: &Table, ids: impl IntoIterator<Item = u32>) -> Result<usize> {
+    let mut found = 0;
+    for id in ids {
+        employees.get_by_key::<Employee>(&Employee::key_of("sales", id)?).await?;
+        found += 1;
+    }
+    Ok(found)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result {
+    let mut pattern = Pattern::start("index_entities").await?;
+    let employees = pattern.table("employees").await?;
+    let names = ["Abel", "Bach", "Curie", "Jones"].into_iter().cycle();
+    let employee = |(id, name): (u32, &str)| Employee { department: "sales".into(), id, last_name: name.into() };
+    let all: Vec<Employee> = (1..=40).zip(names).map(employee).collect();
+    fill(&employees, &all).await?;
+    let jones: Vec<u32> = all.iter().filter(|e| e.last_name == "Jones").map(|e| e.id).collect();
+    let entry = |id: &u32| NameEntry { department: "sales".into(), last_name: "Jones".into(), id: *id };
+    fill(&employees, &jones.iter().map(entry).collect::<Vec<_>>()).await?;
+    let ids = jones.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    employees.insert(&NameList { department: "sales".into(), last_name: "Jones".into(), ids }).await?;
+
+    let scan = employees.query::<Employee>().partition("sales").row_prefix("id_").filter(|e| e.last_name.eq("Jones"));
+    let cost = requests(1).examined(40).returned(10);
+    pattern.step("find all of a name, without an index", cost, scan.collect()).await?;
+
+    let by_list = async {
+        let list = employees.get::<NameList>("sales", "list_Jones").await?;
+        get_all(&employees, list.ids.split(' ').map(str::parse).collect::<std::result::Result<Vec<_>, _>>()?).await
+    };
+    let cost = requests(11).examined(11).returned(11);
+    assert_eq!(pattern.step("find them by the list, and get each", cost, by_list).await?, 10);
+
+    let entries = employees.query::<NameEntry>().partition("sales").row_prefix("name_Jones_").select(|e| e.row_key);
+    let cost = requests(1).examined(10).returned(10);
+    let keys = pattern.step("find their numbers by the entries", cost, entries.collect()).await?;
+    assert_eq!(keys.first().map(String::as_str), Some("name_Jones_000004"));
+
+    let new = employee((41, "Jones"));
+    let cost = requests(2).examined(1).returned(1).written(2);
+    pattern.step("hire somebody, with the list", cost, hire_with_list(&employees, &new)).await?;
+    let new = employee((42, "Jones"));
+    pattern.step("hire somebody, with an entry", requests(1).written(2), hire_with_entry(&employees, &new)).await?;
+
+    pattern.finish().await
+}
+
+#[test]
+fn works() -> Result {
+    main()
+}

@@ -1,0 +1,106 @@
+//! Inter-partition secondary index: each entity twice, in two partitions.
+//!
+//! When one partition would take too many requests, or when there is no partition that both keys belong to, the copies
+//! lie in partitions of their own. No transaction covers both, so the order of the writes makes the gap harmless: the
+//! copy that must be unique comes first and is a claim, the entity follows. A claim without its entity is a
+//! registration that was broken off; readers take it for nothing, and a repair removes it.
+
+mod support;
+
+use rowhouse_client::{DateTime, Entity, ErrorKind, Table};
+use support::{Pattern, Result, refused, requests};
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(partition_key = "id_{id:06}", row_key = "customer")]
+struct Customer {
+    id: u32,
+    email: String,
+    name: String,
+}
+
+/// The same customer under the e-mail address, which belongs to one customer at most.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(partition_key = "email_{email}", row_key = "customer")]
+struct CustomerByEmail {
+    email: String,
+    id: i64,
+    name: String,
+    #[entity(timestamp)]
+    written: Option<DateTime>,
+}
+
+fn customer(id: u32) -> Customer {
+    Customer { id, email: format!("customer{id}@example.com"), name: format!("Customer {id}") }
+}
+
+async fn claim(customers: &Table, customer: &Customer) -> Result {
+    let Customer { id, email, name } = customer.clone();
+    customers.insert(&CustomerByEmail { email, id: id.into(), name, written: None }).await?;
+    Ok(())
+}
+
+async fn register(customers: &Table, customer: &Customer) -> Result {
+    claim(customers, customer).await?;
+    customers.insert(customer).await?;
+    Ok(())
+}
+
+/// Removes the claims whose customer does not exist. Those that were written lately may belong to a registration under
+/// way.
+async fn repair(customers: &Table, written_before: DateTime) -> Result<usize> {
+    let old = customers.query::<CustomerByEmail>().partition_prefix("email_");
+    let old = old.filter(|claim| claim.written.lt(written_before)).collect().await?;
+    let mut removed = 0;
+    for claim in old {
+        let key = Customer::key_of(u32::try_from(claim.id)?)?;
+        if customers.find::<Customer>(key.partition.as_str(), key.row.as_str()).await?.is_none() {
+            let key = claim.key()?;
+            customers.delete(key.partition.as_str(), key.row.as_str(), &claim).await?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result {
+    let mut pattern = Pattern::start("inter_partition_index").await?;
+    let customers = pattern.table("customers").await?;
+
+    let ada = customer(1);
+    let registered = register(&customers, &ada);
+    pattern.step("register a customer", requests(2).written(2), registered).await?;
+    for id in 2..=50 {
+        register(&customers, &customer(id)).await?;
+    }
+
+    let scan = customers.query::<Customer>().filter(|c| c.email.eq("customer7@example.com")).partition_prefix("id_");
+    let cost = requests(1).examined(50).returned(1);
+    pattern.step("find a customer by e-mail address, without the index", cost, scan.collect()).await?;
+
+    let key = CustomerByEmail::key_of("customer7@example.com")?;
+    let found = customers.get_by_key::<CustomerByEmail>(&key);
+    let cost = requests(1).examined(1).returned(1);
+    let found = pattern.step("find a customer by e-mail address", cost, found).await?;
+    assert_eq!((found.id, found.name.as_str()), (7, "Customer 7"));
+
+    let taken = CustomerByEmail { email: ada.email.clone(), id: 51, name: "Customer 51".into(), written: None };
+    let claimed = refused(customers.insert(&taken));
+    let error = pattern.step("register with an address that is taken", requests(1), claimed).await?;
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+
+    // The program ends between the two writes.
+    claim(&customers, &customer(52)).await?;
+    let cost = requests(53).examined(101).returned(101).written(1);
+    let removed =
+        pattern.step("repair: look for the customer of each claim", cost, repair(&customers, DateTime::MAX)).await?;
+    assert_eq!(removed, 1);
+    register(&customers, &customer(52)).await?;
+
+    pattern.finish().await
+}
+
+#[test]
+fn works() -> Result {
+    main()
+}

@@ -1,0 +1,118 @@
+//! Large entities: a value of more than 64 KiB in several entities, where the cloud would use a blob.
+//!
+//! The value is cut into chunks. An entity that a program finds by name, the manifest, says which version of the chunks
+//! is the current one. A new version is written beside the old one, and then the manifest changes, by one request: a
+//! reader sees the old value or the new one, and nothing between them. What is left of a version that nobody refers to
+//! is deleted afterwards.
+//!
+//! This is for values of some MiB. What is larger, or is served to browsers, belongs into files or an object store,
+//! with its address in the entity.
+
+mod support;
+
+use rowhouse_client::{Entity, ErrorKind, IfMatch, PropertyBag, Table};
+use support::{Pattern, Result, requests};
+
+/// Bytes of a property; the service takes up to 64 KiB.
+const PROPERTY_BYTES: usize = 64 * 1024;
+/// Properties of a chunk. With them it is below the 1 MiB of an entity.
+const CHUNK_PROPERTIES: usize = 15;
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "manifest")]
+struct Manifest {
+    #[entity(partition_key)]
+    photo: String,
+    version: i32,
+    bytes: i64,
+}
+
+fn chunk_prefix(version: i32) -> String {
+    format!("chunk_{version:06}_")
+}
+
+async fn write_chunks(photos: &Table, photo: &str, version: i32, content: &[u8]) -> Result {
+    for (chunk, number) in content.chunks(PROPERTY_BYTES * CHUNK_PROPERTIES).zip(0..) {
+        let mut bag = PropertyBag::new(photo, &format!("{}{number:06}", chunk_prefix(version)))?;
+        for (bytes, number) in chunk.chunks(PROPERTY_BYTES).zip(0..) {
+            bag.set(&format!("p{number:02}"), bytes.to_vec())?;
+        }
+        photos.insert(&bag).await?;
+    }
+    Ok(())
+}
+
+async fn delete_chunks(photos: &Table, photo: &str, version: i32) -> Result {
+    let chunks = photos.query::<PropertyBag>().partition(photo).row_prefix(&chunk_prefix(version));
+    for row in chunks.select(|p| p.row_key).collect().await? {
+        photos.delete(photo, &row, IfMatch::Any).await?;
+    }
+    Ok(())
+}
+
+async fn write(photos: &Table, photo: &str, content: &[u8]) -> Result {
+    let bytes = i64::try_from(content.len())?;
+    let Some(current) = photos.find::<Manifest>(photo, "manifest").await? else {
+        write_chunks(photos, photo, 1, content).await?;
+        photos.insert(&Manifest { photo: photo.to_owned(), version: 1, bytes }).await?;
+        return Ok(());
+    };
+    let version = current.version + 1;
+    write_chunks(photos, photo, version, content).await?;
+    // From here on it is the new one, unless another program has replaced the photo meanwhile.
+    photos.replace(&Manifest { version, bytes, ..current.entity.clone() }, &current).await?;
+    delete_chunks(photos, photo, current.version).await
+}
+
+async fn read(photos: &Table, photo: &str) -> Result<Vec<u8>> {
+    loop {
+        let manifest = photos.get::<Manifest>(photo, "manifest").await?;
+        let chunks = photos.query::<PropertyBag>().partition(photo).row_prefix(&chunk_prefix(manifest.version));
+        let mut content = Vec::new();
+        for chunk in chunks.collect().await? {
+            for number in 0..CHUNK_PROPERTIES {
+                content.extend(chunk.get::<Option<Vec<u8>>>(&format!("p{number:02}"))?.unwrap_or_default());
+            }
+        }
+        // If some are missing, the version was replaced while it was read.
+        if content.len() == usize::try_from(manifest.bytes)? {
+            return Ok(content);
+        }
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result {
+    let mut pattern = Pattern::start("large_entities").await?;
+    let photos = pattern.table("photos").await?;
+    let photo: Vec<u8> = (0..2_500_000_u32).map(|number| (number % 251) as u8).collect();
+
+    let chunk = PropertyBag::new("cat", "all")?.with("Photo", photo.clone());
+    assert!(chunk.is_err(), "a property has 64 KiB at most");
+
+    let written = write(&photos, "cat", &photo);
+    pattern.step("write 2.5 MB", requests(5).written(4), written).await?;
+
+    let cost = requests(2).examined(4).returned(4);
+    let found = pattern.step("read it", cost, read(&photos, "cat")).await?;
+    assert_eq!(found, photo);
+
+    let smaller = photo.get(..1_000_000).unwrap_or_default();
+    let cost = requests(8).examined(4).returned(4).written(6);
+    pattern.step("replace it by 1 MB", cost, write(&photos, "cat", smaller)).await?;
+    assert_eq!(read(&photos, "cat").await?, smaller);
+
+    // A writer that lost the race has changed nothing that anybody reads.
+    let outdated = photos.get::<Manifest>("cat", "manifest").await?;
+    write(&photos, "cat", &photo).await?;
+    let error = support::refused(photos.replace(&outdated, &outdated)).await?;
+    assert_eq!(error.kind(), ErrorKind::PreconditionFailed);
+    assert_eq!(read(&photos, "cat").await?, photo);
+
+    pattern.finish().await
+}
+
+#[test]
+fn works() -> Result {
+    main()
+}

@@ -1,0 +1,130 @@
+//! The log data anti-pattern, and its cure.
+//!
+//! Logs are written all the time and read rarely, by time. With the hour as partition key all writers meet in one
+//! partition; with the source as partition key a query for a time examines the whole table. Between them: the hour and
+//! a small number of shards, chosen by the source, in the partition key. All shards of an hour are asked at the same
+//! time, and a table for each month is dropped when it is old. Logs of very many lines are better off in files; a table
+//! can hold an entity for each file: source, first and last time, address.
+
+mod support;
+
+use rowhouse_client::{Entity, PropertyBag, Table};
+use support::{Pattern, Result, fill, requests};
+
+const SHARDS: u32 = 4;
+
+/// Everything of an hour in one partition.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "{time}_{source:04}")]
+struct LineByHour {
+    #[entity(partition_key)]
+    hour: String,
+    time: String,
+    source: u32,
+    level: String,
+}
+
+/// Everything of a source in one partition.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(partition_key = "{source:04}", row_key = "{hour}_{time}")]
+struct LineBySource {
+    source: u32,
+    hour: String,
+    time: String,
+    level: String,
+}
+
+/// The cure.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(partition_key = "{hour}_{shard:02}", row_key = "{time}_{source:04}")]
+struct Line {
+    hour: String,
+    shard: u32,
+    time: String,
+    source: u32,
+    level: String,
+}
+
+/// The errors of some minutes of an hour.
+async fn errors(log: &Table, hour: &str, minutes: std::ops::Range<&'static str>) -> Result<usize> {
+    let mut queries = tokio::task::JoinSet::new();
+    for shard in 0..SHARDS {
+        let query = log.query::<PropertyBag>().partition(&format!("{hour}_{shard:02}")).rows(minutes.clone());
+        queries.spawn(query.filter(|p| p.property::<String>("level").eq("error")).collect());
+    }
+    let mut found = 0;
+    while let Some(shard) = queries.join_next().await {
+        found += shard??.len();
+    }
+    Ok(found)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result {
+    let mut pattern = Pattern::start("log_data").await?;
+    let hour = "2031-04-01T15";
+    // A line of each of twelve sources in each minute of an hour; every fourth minute, the third source has an error.
+    let minutes_of = |source: u32| (0..60_u32).map(move |minute| (source, minute));
+    let lines: Vec<(u32, u32)> = (0..12).flat_map(minutes_of).collect();
+    let level = |source: u32, minute: u32| if source == 3 && minute.is_multiple_of(4) { "error" } else { "info" };
+    let time = |minute: u32| format!("{minute:02}m");
+
+    let by_hour = pattern.table("byhour").await?;
+    let line = |&(source, minute): &(u32, u32)| LineByHour {
+        hour: hour.into(),
+        time: time(minute),
+        source,
+        level: level(source, minute).into(),
+    };
+    let all: Vec<_> = lines.iter().map(line).collect();
+    pattern
+        .step("write an hour, by hour: all into one partition", requests(8).written(720), fill(&by_hour, &all))
+        .await?;
+
+    let by_source = pattern.table("bysource").await?;
+    let line = |&(source, minute): &(u32, u32)| LineBySource {
+        source,
+        hour: hour.into(),
+        time: time(minute),
+        level: level(source, minute).into(),
+    };
+    let all: Vec<_> = lines.iter().map(line).collect();
+    pattern.step("write an hour, by source", requests(12).written(720), fill(&by_source, &all)).await?;
+
+    let log = pattern.table("log203104").await?;
+    let line = |&(source, minute): &(u32, u32)| Line {
+        hour: hour.into(),
+        shard: source % SHARDS,
+        time: time(minute),
+        source,
+        level: level(source, minute).into(),
+    };
+    let mut all: Vec<_> = lines.iter().map(line).collect();
+    all.sort_by_key(|line| line.shard);
+    pattern.step("write an hour, by hour and shard", requests(8).written(720), fill(&log, &all)).await?;
+
+    let read =
+        by_hour.query::<LineByHour>().partition(hour).rows("04m".."06m").filter(|l| l.level.eq("error")).collect();
+    let cost = requests(1).examined(24).returned(1);
+    pattern.step("errors of two minutes, by hour", cost, read).await?;
+
+    // The time is not the beginning of the key, so every entity is examined.
+    let read =
+        by_source.query::<LineBySource>().filter(|l| l.row_key.in_range("2031-04-01T15_04m".."2031-04-01T15_06m"));
+    let read = read.filter(|l| l.level.eq("error")).collect();
+    let cost = requests(1).examined(720).returned(1);
+    pattern.step("errors of two minutes, by source", cost, read).await?;
+
+    let cost = requests(4).examined(24).returned(1);
+    let found =
+        pattern.step("errors of two minutes, by hour and shard", cost, errors(&log, hour, "04m".."06m")).await?;
+    assert_eq!(found, 1);
+
+    pattern.step("drop the month", requests(1), log.delete_table()).await?;
+    pattern.finish().await
+}
+
+#[test]
+fn works() -> Result {
+    main()
+}

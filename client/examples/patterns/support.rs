@@ -1,0 +1,169 @@
+//! What the programs of the patterns share: a server, and a table of what each step has cost.
+//!
+//! A program runs on a server in its own process, which counts the entities that it examines, returns and writes, and
+//! the program asserts them. With `TABLES_CONNECTION_STRING` it runs on any service; entities are not counted there, so
+//! only results are asserted.
+
+#![allow(dead_code, reason = "no program needs all of it")]
+
+use rowhouse_client::{Credential, Entity, Table, TableSas, TableService, Transaction};
+use rowhouse_testing::TestServer;
+use std::error::Error;
+use std::fmt::Write;
+use std::fs;
+use std::future::Future;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The result of a program and of its steps.
+pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+/// What a step costs: requests, and entities examined, returned and written by the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cost {
+    requests: u64,
+    examined: u64,
+    returned: u64,
+    written: u64,
+}
+
+/// This many requests, and no entities.
+pub(crate) const fn requests(requests: u64) -> Cost {
+    Cost { requests, examined: 0, returned: 0, written: 0 }
+}
+
+impl Cost {
+    pub(crate) const fn examined(self, examined: u64) -> Self {
+        Self { examined, ..self }
+    }
+
+    pub(crate) const fn returned(self, returned: u64) -> Self {
+        Self { returned, ..self }
+    }
+
+    pub(crate) const fn written(self, written: u64) -> Self {
+        Self { written, ..self }
+    }
+}
+
+/// A program that shows a pattern, step by step.
+pub(crate) struct Pattern {
+    /// The name of its file.
+    name: &'static str,
+    service: TableService,
+    /// `None` for a service elsewhere.
+    server: Option<TestServer>,
+    /// Tables that are deleted at the end.
+    tables: Vec<Table>,
+    steps: Vec<(String, Cost)>,
+}
+
+impl Pattern {
+    pub(crate) async fn start(name: &'static str) -> Result<Self> {
+        let elsewhere = std::env::var("TABLES_CONNECTION_STRING").ok();
+        let server = if elsewhere.is_none() { Some(TestServer::start().await?) } else { None };
+        let connection_string = elsewhere.or_else(|| server.as_ref().map(TestServer::connection_string));
+        let connection_string = connection_string.ok_or("there is no server")?;
+        let service = TableService::from_connection_string(&connection_string)?;
+        Ok(Self { name, service, server, tables: Vec::new(), steps: Vec::new() })
+    }
+
+    /// A new table. Its name gets a number on a service elsewhere, which may have one of the name.
+    pub(crate) async fn table(&mut self, name: &str) -> Result<Table> {
+        let number = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
+        let name = if self.server.is_some() { name.to_owned() } else { format!("{name}{number}") };
+        let table = self.service.table(&name);
+        table.create().await?;
+        self.tables.push(table.clone());
+        Ok(table)
+    }
+
+    /// The table as a caller sees it that has this signature and no key.
+    pub(crate) fn guest(&self, table: &Table, signature: &TableSas) -> Result<Table> {
+        let credential = Credential::parse(&table.sas(signature)?).ok_or("not a credential")?;
+        Ok(TableService::new(self.service.endpoint().clone(), credential)?.table(table.name()))
+    }
+
+    /// Runs a step, and asserts what it has cost.
+    pub(crate) async fn step<T, E>(
+        &mut self,
+        what: &str,
+        expected: Cost,
+        work: impl Future<Output = std::result::Result<T, E>>,
+    ) -> Result<T>
+    where
+        Box<dyn Error>: From<E>,
+    {
+        let before = self.server.as_ref().map(TestServer::costs);
+        let result = work.await?;
+        if let (Some(before), Some(server)) = (before, &self.server) {
+            let costs = server.costs() - before;
+            let found = requests(costs.requests)
+                .examined(costs.entities_examined)
+                .returned(costs.entities_returned)
+                .written(costs.entities_written);
+            assert_eq!(found, expected, "what this costs: {what}");
+        }
+        self.steps.push((what.to_owned(), expected));
+        Ok(result)
+    }
+
+    /// Prints what the steps have cost. In a test, the table in `docs/patterns.md` must be the same.
+    #[expect(clippy::print_stdout, reason = "it is what the program is for")]
+    pub(crate) async fn finish(self) -> Result {
+        for table in self.tables.iter().filter(|_| self.server.is_none()) {
+            table.delete_table().await?;
+        }
+        let costs = self.costs();
+        println!("{}\n\n{costs}", self.name);
+        if cfg!(test) {
+            check_document(self.name, &costs)?;
+        }
+        Ok(())
+    }
+
+    fn costs(&self) -> String {
+        let mut text = "| step | requests | examined | returned | written |\n|---|--:|--:|--:|--:|\n".to_owned();
+        for (what, Cost { requests, examined, returned, written }) in &self.steps {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "| {what} | {requests} | {examined} | {returned} | {written} |");
+        }
+        text
+    }
+}
+
+/// Writes entities in transactions of up to 100, those of one partition together.
+pub(crate) async fn fill<E: Entity>(table: &Table, entities: &[E]) -> Result {
+    let keyed = entities.iter().map(|entity| Ok((entity.key()?, entity))).collect::<Result<Vec<_>>>()?;
+    for partition in keyed.chunk_by(|(one, _), (other, _)| one.partition == other.partition) {
+        for chunk in partition.chunks(100) {
+            let transaction = chunk.iter().fold(Transaction::new(), |all, (_, entity)| all.insert(*entity));
+            table.commit(transaction).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The error of an operation that must fail.
+pub(crate) async fn refused<T>(
+    work: impl Future<Output = std::result::Result<T, rowhouse_client::Error>>,
+) -> Result<rowhouse_client::Error> {
+    match work.await {
+        Ok(_) => Err("the operation should have been refused".into()),
+        Err(error) => Ok(error),
+    }
+}
+
+/// Compares the costs with those in the document, or writes them there with `UPDATE_DOCS=1`.
+fn check_document(name: &str, costs: &str) -> Result {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/patterns.md");
+    let document = fs::read_to_string(path)?;
+    let (begin, end) = (format!("<!-- costs of {name} -->\n"), "<!-- end of costs -->");
+    let parts = document.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(end)?)));
+    let (before, (documented, after)) = parts.ok_or_else(|| format!("docs/patterns.md has no place for {name}"))?;
+    if documented != costs && std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(path, format!("{before}{begin}{costs}{end}{after}"))?;
+        return Ok(());
+    }
+    assert_eq!(documented, costs, "UPDATE_DOCS=1 writes the costs into docs/patterns.md");
+    Ok(())
+}
