@@ -4,6 +4,7 @@
 //! name them after the language, and are left out.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test may panic and print")]
+#![allow(clippy::items_after_statements, reason = "a snippet shows a type where it is used")]
 
 mod coming_from;
 mod getting_started;

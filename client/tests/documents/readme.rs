@@ -2,27 +2,24 @@
 
 use crate::{Outcome, start};
 use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy, KeyRing};
-use rowhouse_client::{PropertyBag, TableService};
-use rowhouse_testing::TestServer;
+use rowhouse_client::{Entity, PropertyBag, TableService};
 use std::time::Duration;
 
 #[tokio::test]
 async fn the_library() -> Outcome {
-    use rowhouse_client::Entity;
-
-    #[derive(Entity)]
-    struct Car {
-        #[entity(partition_key)]
-        make: String,
-        #[entity(row_key)]
-        number: String,
-        doors: i32,
-    }
-
     let (server, service) = start().await;
     service.table("cars").create().await?;
     let connection_string = server.connection_string();
     {
+        #[derive(Entity)]
+        struct Car {
+            #[entity(partition_key)]
+            make: String,
+            #[entity(row_key)]
+            number: String,
+            doors: i32,
+        }
+
         let cars = TableService::from_connection_string(&connection_string)?.table("cars");
         cars.insert(&Car { make: "kestrel".into(), number: "0007".into(), doors: 4 }).await?;
         let mut found = cars.query::<Car>().partition("kestrel").filter(|car| car.doors.gt(3)).stream();
@@ -45,7 +42,7 @@ async fn the_test_server() -> Outcome {
 
 #[tokio::test]
 async fn encryption() -> Outcome {
-    let (server, service) = start().await;
+    let (_server, service) = start().await;
     let (secret, secret_of_last_year) = ([1; 32], [2; 32]);
     let policy = EncryptionPolicy::new(EncryptionMode::AesGcm)
         .key(AesKey::new("key-2026", &secret)?)
@@ -55,6 +52,5 @@ async fn encryption() -> Outcome {
     staff.create().await?;
     staff.insert(&PropertyBag::new("Turin", "1")?.with("Name", "Ada")?).await?;
     assert_eq!(staff.get::<PropertyBag>("Turin", "1").await?.get::<String>("Name")?, "Ada");
-    let _: &TestServer = &server;
     Ok(())
 }

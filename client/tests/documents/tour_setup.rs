@@ -111,9 +111,8 @@ async fn service_properties() -> Outcome {
     let (_server, service) = start().await;
     {
         let mut properties = service.properties().await?;
-        let rule = CorsRule::new("https://shop.example.net", "GET,PUT", "x-ms-*", "etag", 600);
-        properties.cors = CorsRules::new(vec![rule.map_err(|error| format!("{error:?}"))?])
-            .map_err(|error| format!("{error:?}"))?;
+        let rule = CorsRule::new("https://shop.example.net", "GET,PUT", "x-ms-*", "etag", 600)?;
+        properties.cors = CorsRules::new(vec![rule])?;
         service.set_properties(&properties).await?;
     }
     Ok(())
@@ -180,7 +179,8 @@ async fn encryption() -> Outcome {
             diagnosis: String,
         }
 
-        let policy = EncryptionPolicy::new(EncryptionMode::AesGcm).key(AesKey::new("key-2031", &secret)?).required(true);
+        let policy =
+            EncryptionPolicy::new(EncryptionMode::AesGcm).key(AesKey::new("key-2031", &secret)?).required(true);
         let patients = service.table("patients").with_encryption(policy);
         patients.insert(&Patient { ward: "3".into(), id: "1".into(), diagnosis: "a cold".into() }).await?;
         assert_eq!(patients.get::<Patient>("3", "1").await?.diagnosis, "a cold");
