@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 export CARGO_TERM_COLOR=never PYTHONDONTWRITEBYTECODE=1
 # Servers and suites run with their defaults, whatever the caller's environment sets.
-unset TABLES_ENDPOINT TABLES_ACCOUNT TABLES_KEY TABLES_SERVER
+unset TABLES_ENDPOINT TABLES_ACCOUNT TABLES_KEY TABLES_SERVER TABLES_CONNECTION_STRING
 for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
 
 passed=0 failed=0 skipped=0
@@ -382,6 +382,49 @@ skipped=$((skipped + $(count "$scratch/rust-client.log" '^test result: .* ([0-9]
 [ "$status" -eq 0 ]
 end_server
 
+# ---- the client library ----------------------------------------------------------------------------------------------
+
+# Runs the suite of the client library against a service. In memory, it runs with the tests of the crates.
+client_suite() {
+    local status=0
+    TABLES_CONNECTION_STRING="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$development_key;TableEndpoint=$1" \
+        cargo test --quiet --locked --package rowhouse-client --test suite 2>&1 | tee "$scratch/client.log" || status=$?
+    passed=$((passed + $(count "$scratch/client.log" '^test result: .* ([0-9]+) passed; .*')))
+    failed=$((failed + $(count "$scratch/client.log" '^test result: .* ([0-9]+) failed; .*')))
+    [ "$status" -eq 0 ]
+}
+# The key of the development account, which everybody knows.
+development_key=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==
+
+begin "client library, embedded engine"
+start_server --data "$scratch/data-client"
+client_suite "$endpoint"
+end_server
+
+begin "client library, PostgreSQL"
+new_store client
+if [ -n "$store" ]; then
+    start_server --store "$store"
+    client_suite "$endpoint"
+    end_server
+fi
+
+begin "client library, emulator"
+if has azurite-table; then
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    (cd "$scratch" && exec azurite-table --tableHost 127.0.0.1 --tablePort "$port" --inMemoryPersistence --silent \
+        --skipApiVersionCheck --disableTelemetry) >"$scratch/emulator.log" 2>&1 &
+    server_pid=$!
+    for _ in $(seq 100); do
+        if grep -q 'successfully started' "$scratch/emulator.log"; then break; fi
+        sleep 0.1
+    done
+    TABLES_SERVER=azurite client_suite "http://127.0.0.1:$port/devstoreaccount1"
+    stop_server
+else
+    echo "the emulator is not installed (npm install --global azurite), so the suite does not run against it"
+fi
+
 # ---- Java ------------------------------------------------------------------------------------------------------------
 
 # Runs the Java cases against a fresh server with these options.
@@ -407,6 +450,32 @@ java_cases() {
 
 begin "Java clients, embedded engine"
 java_cases --data "$scratch/data-java"
+
+# ---- encrypted entities ----------------------------------------------------------------------------------------------
+
+# Exchanges encrypted entities between the client library and the retired ones, against a fresh server with these options.
+encryption_cases() {
+    local status=0 log=$scratch/encryption.log home=conformance/encryption
+    if ! has java || ! has mvn; then
+        skip "a JDK and Maven, for the cases of $home"
+        return
+    fi
+    cargo build --quiet --locked --package rowhouse-client --features encryption --example encryption_exchange
+    (cd "$home/java" && mvn --quiet --batch-mode -Dstyle.color=never dependency:build-classpath -Dmdep.outputFile=target/classpath)
+    "$python" "$home/check_gcm.py"
+    start_server "$@"
+    TABLES_ENDPOINT=$endpoint "$python" "$home/run.py" --rust "${CARGO_TARGET_DIR:-$root/target}/debug/examples/encryption_exchange" \
+        --java "$(cat "$home/java/target/classpath")" >"$log" 2>&1 || status=$?
+    passed=$((passed + $(count "$log" '^([0-9]+) passed, [0-9]+ failed$')))
+    failed=$((failed + $(count "$log" '^[0-9]+ passed, ([0-9]+) failed$')))
+    if [ "$status" -eq 0 ]; then tail -n 1 "$log"; else cat "$log"; fi
+    [ "$status" -eq 0 ]
+    end_server
+}
+
+begin "encrypted entities between the libraries, embedded engine"
+python_environment conformance/legacy_python/cosmosdb/requirements-2018.txt .venv-legacy-2018
+if [ -n "$python" ]; then encryption_cases --data "$scratch/data-encryption"; fi
 
 # ---- fuzz targets ----------------------------------------------------------------------------------------------------
 

@@ -58,6 +58,8 @@ mod connection_string;
 mod continuation;
 mod credential;
 mod development;
+#[cfg(feature = "encryption")]
+pub mod encryption;
 mod endpoint;
 pub mod entity;
 mod error;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 use wire::batch::{PartResponse, read_responses};
 use wire::error_response::ErrorResponse;
 use wire::signing::Scheme;
@@ -129,10 +129,10 @@ impl Pipeline {
             code = tracing::field::Empty,
             request_id = tracing::field::Empty,
         );
-        self.execute_in_span(operation).instrument(span).await
+        self.execute_in_span(operation, &span).instrument(span.clone()).await
     }
 
-    async fn execute_in_span(&self, operation: &Operation) -> Result<Response, Error> {
+    async fn execute_in_span(&self, operation: &Operation, span: &Span) -> Result<Response, Error> {
         let began = Instant::now();
         let mut attempts = 0;
         loop {
@@ -140,7 +140,7 @@ impl Pipeline {
             let time_max = self.attempt_time_max.min(self.retry.time_max().saturating_sub(began.elapsed()));
             let failed = match self.attempt(operation, attempts, time_max).await {
                 Ok(response) => {
-                    record(attempts, response.status, "", response.header(REQUEST_ID));
+                    record(span, attempts, response.status, "", response.header(REQUEST_ID));
                     return Ok(response);
                 }
                 Err(failed) => failed,
@@ -153,16 +153,13 @@ impl Pipeline {
             };
             let may_repeat = operation.is_idempotent || failed.had_no_effect;
             let pause = self.retry.pause_after(&failure, failed.retry_after, began.elapsed());
-            match pause.filter(|_| may_repeat) {
-                Some(pause) => {
-                    tracing::debug!(attempts, ?pause, error = %failed.error, "another attempt follows");
-                    sleep(pause).await;
-                }
-                None => {
-                    record(attempts, failure.status.unwrap_or_default(), failure.code, failed.error.request_id());
-                    return Err(failed.error);
-                }
-            }
+            let Some(pause) = pause.filter(|_| may_repeat) else {
+                let status = failure.status.unwrap_or_default();
+                record(span, attempts, status, failure.code, failed.error.request_id());
+                return Err(failed.error);
+            };
+            tracing::debug!(attempts, ?pause, error = %failed.error, "another attempt follows");
+            sleep(pause).await;
         }
     }
 
@@ -247,8 +244,7 @@ impl Pipeline {
 const REQUEST_ID: &str = "x-ms-request-id";
 
 /// Adds the outcome to the span of the operation.
-fn record(attempts: u32, status: u16, code: &str, request_id: Option<&str>) {
-    let span = tracing::Span::current();
+fn record(span: &Span, attempts: u32, status: u16, code: &str, request_id: Option<&str>) {
     span.record("attempts", attempts).record("status", status);
     if !code.is_empty() {
         span.record("code", code);

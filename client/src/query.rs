@@ -410,9 +410,14 @@ impl<E: Entity, T> Query<E, T> {
             options.push_str("&$select=");
             options.push_str(&list);
         }
-        let Self { table, page_size, from, read, .. } = self;
+        let Self { table, page_size, from, read, select, .. } = self;
         let position = (remaining > 0).then_some(Position { from, remaining });
-        Pages { request: Arc::new(PageRequest { table, options, page_size, read }), position, pending: None, error }
+        Pages {
+            request: Arc::new(PageRequest { table, options, page_size, select, marked: E::ENCRYPTED, read }),
+            position,
+            pending: None,
+            error,
+        }
     }
 
     /// Runs the query; the results arrive one by one.
@@ -487,6 +492,9 @@ struct PageRequest<T> {
     /// The options of the address that stay the same, each after an ampersand.
     options: String,
     page_size: usize,
+    /// The properties that are read, and those that the type marks for encryption.
+    select: Vec<String>,
+    marked: &'static [&'static str],
     read: Read<T>,
 }
 
@@ -515,9 +523,11 @@ impl<T> PageRequest<T> {
                     let entities = read_entity_set(&response.body);
                     let entities = entities
                         .map_err(|error| unreadable(&operation, &format!("an entity is malformed: {error:?}")))?;
+                    let select: Vec<&str> = self.select.iter().map(String::as_str).collect();
                     let mut items = Vec::with_capacity(entities.len());
                     for stored in entities {
-                        items.push((self.read)(self.table.decrypted(bag(&operation, stored)?).await?)?);
+                        let bag = self.table.decrypted(bag(&operation, stored)?, self.marked, &select).await?;
+                        items.push((self.read)(bag)?);
                     }
                     let text = |name| response.header(name).map(str::to_owned);
                     let next = text("x-ms-continuation-NextPartitionKey")

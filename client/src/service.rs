@@ -327,13 +327,12 @@ impl TableServiceBuilder {
     /// ```
     pub fn build(self) -> Result<TableService, Error> {
         let Self { primary, secondary, credential, transport, clock, retry, attempt_time_max, read_from } = self;
-        let transport = match transport {
-            Some(transport) => transport,
-            None => {
-                let roots = if primary.is_https() { system_roots() } else { RootCertStore::empty() };
-                let tls = tls_config(roots).map_err(|error| Error::Invalid(format!("preparing TLS: {error}")))?;
-                Arc::new(HttpClient::new(HttpOptions::default(), tls))
-            }
+        let transport = if let Some(transport) = transport {
+            transport
+        } else {
+            let roots = if primary.is_https() { system_roots() } else { RootCertStore::empty() };
+            let tls = tls_config(roots).map_err(|error| Error::Invalid(format!("preparing TLS: {error}")))?;
+            Arc::new(HttpClient::new(HttpOptions::default(), tls))
         };
         let secondary = secondary.unwrap_or_else(|| primary.secondary());
         let shared = Shared { primary, secondary, credential, transport, clock, token: Mutex::new(None) };

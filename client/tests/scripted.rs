@@ -3,19 +3,22 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 
 use rowhouse_client::{
-    Continuation, Credential, DEVELOPMENT_KEY, ETag, Endpoint, Error, ErrorKind, IfMatch, PropertyBag, ReadFrom,
-    RetryPolicy, TableService, TableServiceBuilder, Transaction,
+    AccessToken, BoxFuture, Continuation, Credential, DEVELOPMENT_KEY, ETag, Endpoint, Error, ErrorKind, IfMatch,
+    PropertyBag, ReadFrom, RetryPolicy, TableService, TableServiceBuilder, TokenCredential, TokenError, Transaction,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A request as the server received it.
 #[derive(Debug, Clone)]
 struct ReceivedRequest {
     target: String,
+    /// The header of this name.
+    authorization: String,
     body: Vec<u8>,
 }
 
@@ -55,7 +58,7 @@ fn connection(
 ) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
-        let (mut target, mut length) = (String::new(), 0);
+        let (mut target, mut authorization, mut length) = (String::new(), String::new(), 0);
         loop {
             let mut line = String::new();
             if stream.read_line(&mut line).ok()? == 0 {
@@ -67,13 +70,18 @@ fn connection(
             if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                 length = value.trim().parse().ok()?;
             }
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("authorization")
+            {
+                value.trim().clone_into(&mut authorization);
+            }
             if line == "\r\n" {
                 break;
             }
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body).ok()?;
-        let seen = ReceivedRequest { target, body };
+        let seen = ReceivedRequest { target, authorization, body };
         let number = {
             let mut log = log.lock().unwrap();
             log.push(seen.clone());
@@ -111,6 +119,8 @@ async fn a_transaction_is_never_split() {
     let table = service.table("cars");
     let refused = table.commit(replacing(100)).await.unwrap_err();
     assert_eq!((refused.kind(), seen.lock().unwrap().len()), (ErrorKind::TooLarge, 1));
+    let sent = String::from_utf8(seen.lock().unwrap()[0].body.clone()).unwrap();
+    assert_eq!(sent.matches("\r\nPUT http://").count(), 100);
 
     let large = "x".repeat(32 * 1024);
     let entity = |row: usize| entity(row).with("Text", large.as_str()).and_then(|bag| bag.with("More", large.as_str()));
@@ -307,4 +317,54 @@ async fn the_secondary_is_read_as_the_program_says() {
             "writes go to the primary: {written:?}"
         );
     }
+}
+
+/// Gives tokens that are valid for a time, and counts them.
+struct Tokens {
+    given: AtomicU32,
+    valid_for: Option<Duration>,
+}
+
+impl TokenCredential for Tokens {
+    fn token<'a>(&'a self, scope: &'a str) -> BoxFuture<'a, Result<AccessToken, TokenError>> {
+        assert_eq!(scope, "https://storage.azure.com/.default");
+        let number = self.given.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            if number == 9 {
+                return Err("the source is exhausted".into());
+            }
+            let expires = self.valid_for.map(|time| SystemTime::now() + time);
+            Ok(AccessToken::new(&format!("token{number}"), expires))
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for_again_before_it_expires() {
+    let tokens = |valid_for, given| Arc::new(Tokens { given: AtomicU32::new(given), valid_for });
+    let stored = || ("200 OK", String::new(), b"{\"value\":[]}".to_vec());
+    for (valid_for, expected) in [(Some(Duration::from_secs(3600)), 1), (Some(Duration::from_secs(60)), 3), (None, 3)] {
+        let (service, seen) = service(move |_, _| stored());
+        let tokens = tokens(valid_for, 0);
+        let credential = Credential::Token(tokens.clone());
+        let service = TableService::new(service.endpoint().clone(), credential).unwrap();
+        for _ in 0..3 {
+            service.tables().all().await.unwrap();
+        }
+        assert_eq!(tokens.given.load(Ordering::Relaxed), expected);
+        let seen = seen.lock().unwrap();
+        assert!(seen.iter().all(|seen| seen.authorization.starts_with("Bearer token")), "{seen:?}");
+        assert_eq!(seen.last().unwrap().authorization, format!("Bearer token{}", expected - 1));
+    }
+    let (service, _) = service(move |_, _| stored());
+    let exhausted = TableService::new(service.endpoint().clone(), Credential::Token(tokens(None, 9))).unwrap();
+    let error = exhausted.tables().all().await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string().as_str()),
+        (ErrorKind::Forbidden, "there is no token: the source is exhausted")
+    );
+    let elsewhere = Endpoint::parse("http://orchard.tables.example.net", None).unwrap();
+    let service = TableService::new(elsewhere, Credential::Token(tokens(None, 0))).unwrap();
+    let error = service.tables().all().await.unwrap_err();
+    assert!(matches!(error, Error::Token(_)), "a token is not sent over plain HTTP: {error}");
 }

@@ -184,7 +184,9 @@ fn read(attributes: &[Attribute], errors: &mut Errors, mut one: impl FnMut(&Pars
             }
             Ok(())
         });
-        wrong.into_iter().for_each(|error| errors.add_error(error));
+        for error in wrong {
+            errors.add_error(error);
+        }
         errors.take(list);
     }
 }

@@ -141,11 +141,10 @@ fn methods(variants: &[Variant<'_>], tag: &str, krate: &Path) -> TokenStream {
     let key = variants.iter().map(|Variant { ident, ty, .. }| {
         quote_spanned!(ty.span()=> Self::#ident(__entity) => #krate::entity::Entity::key(__entity))
     });
-    let to_bag = variants.iter().map(|Variant { ident, ty, kind }| match kind {
-        Some(kind) => quote_spanned!(ty.span()=> Self::#ident(__entity) => {
-            #support::with_kind(#krate::entity::Entity::to_bag(__entity)?, #tag, #kind)
-        }),
-        None => quote_spanned!(ty.span()=> Self::#ident(__entity) => #krate::entity::Entity::to_bag(__entity)),
+    let to_bag = variants.iter().map(|Variant { ident, ty, kind }| {
+        let bag = quote_spanned!(ty.span()=> #krate::entity::Entity::to_bag(__entity));
+        let bag = kind.as_ref().map_or_else(|| bag.clone(), |kind| quote!(#support::with_kind(#bag?, #tag, #kind)));
+        quote!(Self::#ident(__entity) => #bag)
     });
     let from_bag = variants.iter().filter_map(|Variant { ident, ty, kind }| {
         kind.as_ref().map(|kind| {

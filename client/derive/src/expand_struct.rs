@@ -2,8 +2,9 @@
 
 use crate::attributes::TypeAttributes;
 use crate::errors::Errors;
+use crate::expand_codec::{format_type, read_property};
 use crate::fields::{Field, Kind, Mismatch, Model, Property};
-use crate::template::{Format, Part, Template};
+use crate::template::{Part, Template};
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use std::collections::HashSet;
@@ -28,10 +29,11 @@ pub(crate) fn expand(input: &DeriveInput, data: &DataStruct) -> syn::Result<Toke
     Ok(Expansion { input, model, krate }.code())
 }
 
-struct Expansion<'a> {
-    input: &'a DeriveInput,
-    model: Model<'a>,
-    krate: Path,
+/// A struct and what its attributes say.
+pub(crate) struct Expansion<'a> {
+    pub(crate) input: &'a DeriveInput,
+    pub(crate) model: Model<'a>,
+    pub(crate) krate: Path,
 }
 
 impl Expansion<'_> {
@@ -44,8 +46,8 @@ impl Expansion<'_> {
         let key_of = self.key_of();
         let constants = self.constants(&properties_ident);
         let key = self.key();
-        let to_bag = self.to_bag();
-        let from_bag = self.from_bag();
+        let to_bag = self.encoder();
+        let from_bag = self.decoder();
         quote! {
             const _: () = {
                 #properties
@@ -64,7 +66,7 @@ impl Expansion<'_> {
     }
 
     /// The field of this name. The model checked that it exists.
-    fn field(&self, name: &str) -> &Field<'_> {
+    pub(crate) fn field(&self, name: &str) -> &Field<'_> {
         let found = self.model.fields.iter().find(|field| field.name() == name);
         found.expect("the fields of templates exist")
     }
@@ -278,174 +280,6 @@ impl Expansion<'_> {
             }
         }
     }
-
-    fn to_bag(&self) -> TokenStream {
-        let krate = &self.krate;
-        let support = quote!(#krate::entity::derive_support);
-        let mut writes = Vec::new();
-        for field in &self.model.fields {
-            let (ident, ty) = (field.ident, field.ty);
-            writes.push(match &field.kind {
-                Kind::Key { stored: None } | Kind::Skip(_) => continue,
-                Kind::Key { stored: Some(name) } => {
-                    quote_spanned!(ty.span()=> #support::write::<#ty>(&mut __bag, #name, &self.#ident)?;)
-                }
-                Kind::Property(Property { name, is_json, .. }) => {
-                    let write = Ident::new(if *is_json { "write_json" } else { "write" }, Span::call_site());
-                    quote_spanned!(ty.span()=> #support::#write::<#ty>(&mut __bag, #name, &self.#ident)?;)
-                }
-                Kind::Rest => continue,
-                Kind::ETag => quote_spanned!(ty.span()=> __bag.etag = ::core::clone::Clone::clone(&self.#ident);),
-                Kind::Timestamp => {
-                    quote_spanned!(ty.span()=> __bag.timestamp = #support::write_timestamp::<#ty>(&self.#ident)?;)
-                }
-            });
-        }
-        // After all others, so that a property of the rest that is named as another one is found.
-        for field in self.model.fields.iter().filter(|field| matches!(field.kind, Kind::Rest)) {
-            let (ident, ty) = (field.ident, field.ty);
-            let names = self.model.fields.iter().filter_map(Field::property);
-            writes.push(quote_spanned!(ty.span()=> #support::write_rest(&mut __bag, &self.#ident, &[#(#names),*])?;));
-        }
-        quote! {
-            fn to_bag(&self) -> ::core::result::Result<#krate::entity::PropertyBag, #krate::entity::EntityError> {
-                #[allow(unused_mut)]
-                let mut __bag = #krate::entity::PropertyBag::of(#krate::entity::Entity::key(self)?);
-                #(#writes)*
-                ::core::result::Result::Ok(__bag)
-            }
-        }
-    }
-
-    fn from_bag(&self) -> TokenStream {
-        let krate = &self.krate;
-        let mut read = HashSet::new();
-        let partition = self.read_key(&self.model.partition, "Partition", "partition", &mut read);
-        let row = self.read_key(&self.model.row, "Row", "row", &mut read);
-        let properties = self.find_properties();
-        let values = self.model.fields.iter().map(|field| self.value(field));
-        quote! {
-            fn from_bag(
-                __bag: #krate::entity::PropertyBag,
-            ) -> ::core::result::Result<Self, #krate::entity::EntityError> {
-                #partition
-                #row
-                #properties
-                ::core::result::Result::Ok(Self { #(#values,)* })
-            }
-        }
-    }
-
-    /// Takes a key apart. A field that was read from the other key must have the same text here.
-    fn read_key(&self, template: &Template, key: &str, member: &str, read: &mut HashSet<String>) -> TokenStream {
-        let krate = &self.krate;
-        let key = Ident::new(key, Span::call_site());
-        let member = Ident::new(member, Span::call_site());
-        let mut code = Vec::new();
-        let mut run: Vec<(&str, Format)> = Vec::new();
-        let mut runs = Vec::new();
-        for part in &template.parts {
-            match part {
-                Part::Field(name, format) => run.push((name, *format)),
-                Part::Literal(literal) => runs.push((std::mem::take(&mut run), Some(literal))),
-            }
-        }
-        runs.push((run, None));
-        for (run, literal) in runs {
-            let texts: Vec<_> = run.iter().map(|(name, _)| format_ident!("__text_{}", name)).collect();
-            let widths = run.iter().map(|(name, format)| {
-                let (ty, format) = (self.field(name).ty, format_type(krate, *format));
-                quote_spanned!(ty.span()=> <#format as #krate::entity::KeyFormat<#ty>>::WIDTH)
-            });
-            let literal = match literal {
-                Some(literal) => quote!(::core::option::Option::Some(#literal)),
-                None => quote!(::core::option::Option::None),
-            };
-            code.push(quote!(let [#(#texts),*] = __reader.run([#(#widths),*], #literal)?;));
-            for ((name, format), text) in run.iter().zip(&texts) {
-                let (ty, format) = (self.field(name).ty, format_type(krate, *format));
-                let value = format_ident!("__key_{}", name);
-                code.push(if read.insert((*name).to_owned()) {
-                    quote_spanned!(ty.span()=> let #value = __reader.part::<#ty, #format>(#name, #text)?;)
-                } else {
-                    quote_spanned!(ty.span()=> __reader.check::<#ty, #format>(#name, #text, &#value)?;)
-                });
-            }
-        }
-        quote! {
-            let mut __reader = #krate::entity::derive_support::KeyReader::new(
-                #krate::entity::KeyName::#key,
-                __bag.key.#member.as_str(),
-            );
-            #(#code)*
-        }
-    }
-
-    /// Finds all properties in one pass.
-    fn find_properties(&self) -> TokenStream {
-        let krate = &self.krate;
-        let mut declarations = Vec::new();
-        let mut arms = Vec::new();
-        for field in &self.model.fields {
-            match &field.kind {
-                Kind::Property(property) => {
-                    let variable = format_ident!("__value_{}", field.name());
-                    let name = &property.name;
-                    declarations.push(quote!(let mut #variable = ::core::option::Option::None;));
-                    arms.push(quote!(#name => #variable = ::core::option::Option::Some(__value),));
-                }
-                // The value is that of the key.
-                Kind::Key { stored: Some(name) } => arms.push(quote!(#name => {})),
-                _ => {}
-            }
-        }
-        let has_rest = self.model.fields.iter().any(|field| matches!(field.kind, Kind::Rest));
-        if !has_rest && declarations.is_empty() {
-            return TokenStream::new();
-        }
-        let rest = if has_rest {
-            declarations.push(quote!(let mut __rest = #krate::entity::Properties::default();));
-            quote!(__name => #krate::entity::derive_support::keep(&mut __rest, __name, __value)?,)
-        } else {
-            quote!(_ => {})
-        };
-        quote! {
-            #(#declarations)*
-            for (__name, __value) in __bag.properties.iter() {
-                match __name {
-                    #(#arms)*
-                    #rest
-                }
-            }
-        }
-    }
-
-    /// The value of a field of the decoded entity.
-    fn value(&self, field: &Field<'_>) -> TokenStream {
-        let krate = &self.krate;
-        let support = quote!(#krate::entity::derive_support);
-        let (ident, ty) = (field.ident, field.ty);
-        match &field.kind {
-            Kind::Key { .. } => {
-                let value = format_ident!("__key_{}", field.name());
-                quote!(#ident: #value)
-            }
-            Kind::Property(Property { name, is_json, mismatch, .. }) => {
-                let variable = format_ident!("__value_{}", field.name());
-                let value = decode(krate, ty, mismatch, *is_json, &quote!(#name), &quote!(#variable));
-                quote!(#ident: #value)
-            }
-            Kind::Skip(path) => {
-                let default = default_function(ty, path.as_ref());
-                quote_spanned!(ty.span()=> #ident: (#default)())
-            }
-            Kind::Rest => quote!(#ident: __rest),
-            Kind::ETag => quote_spanned!(ty.span()=> #ident: ::core::clone::Clone::clone(&__bag.etag)),
-            Kind::Timestamp => {
-                quote_spanned!(ty.span()=> #ident: #support::read_timestamp::<#ty>(&__bag)?)
-            }
-        }
-    }
 }
 
 /// A field of the generated struct of properties.
@@ -455,57 +289,4 @@ struct Entry {
     ty: TokenStream,
     value: TokenStream,
     doc: String,
-}
-
-fn format_type(krate: &Path, format: Format) -> TokenStream {
-    match format {
-        Format::Plain => quote!(#krate::entity::Plain),
-        Format::Padded(digits) => quote!(#krate::entity::Padded<#digits>),
-        Format::Inverted => quote!(#krate::entity::Inverted),
-    }
-}
-
-fn default_function(ty: &syn::Type, path: Option<&Path>) -> TokenStream {
-    match path {
-        Some(path) => quote!(#path),
-        None => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default),
-    }
-}
-
-/// Decodes a property: an expression with `?`.
-fn decode(
-    krate: &Path,
-    ty: &syn::Type,
-    mismatch: &Mismatch,
-    is_json: bool,
-    name: &TokenStream,
-    value: &TokenStream,
-) -> TokenStream {
-    let result = decode_result(krate, ty, mismatch, is_json, name, value);
-    quote!(#result?)
-}
-
-fn decode_result(
-    krate: &Path,
-    ty: &syn::Type,
-    mismatch: &Mismatch,
-    is_json: bool,
-    name: &TokenStream,
-    value: &TokenStream,
-) -> TokenStream {
-    let suffix = if is_json { "_json" } else { "" };
-    let (function, default) = match mismatch {
-        Mismatch::Error => ("read", None),
-        Mismatch::Default(path) => ("read_or", Some(default_function(ty, path.as_ref()))),
-        Mismatch::Lenient(path) => ("read_lenient", Some(default_function(ty, path.as_ref()))),
-    };
-    let function = format_ident!("{function}{suffix}");
-    let default = default.into_iter();
-    quote_spanned!(ty.span()=> #krate::entity::derive_support::#function::<#ty>(#name, #value #(, #default)*))
-}
-
-/// The function that reads a property of a bag, for projections.
-fn read_property(krate: &Path, ty: &syn::Type, mismatch: &Mismatch, is_json: bool) -> TokenStream {
-    let read = decode_result(krate, ty, mismatch, is_json, &quote!(__name), &quote!(__bag.properties.get(__name)));
-    quote!(|__bag, __name| #read)
 }

@@ -6,6 +6,7 @@
 
 mod attributes;
 mod errors;
+mod expand_codec;
 mod expand_enum;
 mod expand_struct;
 mod fields;

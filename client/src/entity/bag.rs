@@ -9,14 +9,14 @@ use super::properties::{self, Properties};
 use super::value::{PropertyField, SetValue};
 use super::{Entity, derive_support};
 use crate::filter::{KeyProperty, Property};
-use model::{DateTime, EntityKey, KeyText};
+use model::{DateTime, EntityKey};
 
 /// An entity without a type: its key and its properties by name. Every typed entity is encoded to one and decoded from one.
 ///
 /// ```
 /// use rowhouse_client::entity::PropertyBag;
 ///
-/// let mut bag = PropertyBag::new("Berlin", "0042")?.with("Name", "Ada".to_owned())?.with("Visits", 5_i64)?;
+/// let mut bag = PropertyBag::new("Berlin", "0042")?.with("Name", "Ada")?.with("Visits", 5_i64)?;
 /// bag.set("Visits", bag.get::<i64>("Visits")? + 1)?;
 /// assert_eq!(bag.get::<i64>("Visits")?, 6);
 /// assert_eq!(bag.get::<Option<bool>>("IsActive")?, None);
@@ -45,12 +45,7 @@ impl PropertyBag {
     /// # Ok::<(), EntityError>(())
     /// ```
     pub fn new(partition_key: &str, row_key: &str) -> Result<Self, EntityError> {
-        let text =
-            |key, text| KeyText::new(text).map_err(|error| EntityError::Key { key, text: Box::from(text), error });
-        Ok(Self::of(EntityKey {
-            partition: text(KeyName::Partition, partition_key)?,
-            row: text(KeyName::Row, row_key)?,
-        }))
+        derive_support::key(partition_key, row_key).map(Self::of)
     }
 
     /// An entity that has only this key.
@@ -167,7 +162,7 @@ impl BagProperties {
     /// assert_eq!(filter.to_string(), "Visits2026 le 3");
     /// ```
     pub fn property<T: PropertyField>(&self, name: impl Into<String>) -> Property<PropertyBag, T, String> {
-        Property::named(name.into(), |bag, name| bag.get(name))
+        Property::named(name.into(), PropertyBag::get)
     }
 }
 

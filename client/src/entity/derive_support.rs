@@ -2,7 +2,7 @@
 
 use super::error::KeyName;
 use super::properties::decode;
-use super::{DateTime, EntityError, EntityKey, Properties, PropertyBag, PropertyField};
+use super::{DateTime, ETag, EntityError, EntityKey, Properties, PropertyBag, PropertyField};
 use crate::filter::Property;
 use model::name::TIMESTAMP;
 use model::{EdmType, EdmValue, KeyText};
@@ -26,6 +26,11 @@ pub fn write_timestamp<T: PropertyField>(value: &T) -> Result<Option<DateTime>, 
         None => Ok(None),
         Some(value) => decode(TIMESTAMP, Some(value)),
     }
+}
+
+/// The version of an entity.
+pub fn etag(etag: &Option<ETag>) -> Option<ETag> {
+    etag.clone()
 }
 
 /// The key of two texts.

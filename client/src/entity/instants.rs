@@ -29,6 +29,7 @@ fn unix_nanoseconds(instant: DateTime) -> i128 {
 /// An instant of another crate: how it is converted, which makes it a value of properties and a part of keys.
 macro_rules! instant {
     ($rust:ty, $to_nanoseconds:expr, $from_nanoseconds:expr) => {
+        #[diagnostic::do_not_recommend]
         impl PropertyValue for $rust {
             const EDM_TYPE: EdmType = EdmType::DateTime;
 
@@ -43,6 +44,7 @@ macro_rules! instant {
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl KeyValue for $rust {
             fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
                 from_unix_nanoseconds($to_nanoseconds(self))?.write_key(out)
@@ -53,8 +55,10 @@ macro_rules! instant {
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl TextOrderedKeyValue for $rust {}
 
+        #[diagnostic::do_not_recommend]
         impl KeyNumber for $rust {
             const MAX: u64 = <DateTime as KeyNumber>::MAX;
 
@@ -122,6 +126,7 @@ mod uuid {
     use super::{EdmType, EdmValue, EncodedValue, KeyValue, PropertyValue, TextOrderedKeyValue, ValueError};
     use model::Guid;
 
+    #[diagnostic::do_not_recommend]
     impl PropertyValue for uuid::Uuid {
         const EDM_TYPE: EdmType = EdmType::Guid;
 
@@ -134,6 +139,7 @@ mod uuid {
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyValue for uuid::Uuid {
         fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
             Guid::from_bytes(*self.as_bytes()).write_key(out)
@@ -144,5 +150,6 @@ mod uuid {
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl TextOrderedKeyValue for uuid::Uuid {}
 }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: what a format writes it reads as the same value, and it reads nothing else.
 //!
+//! The implementations are hidden from the compiler's suggestions, because the message of each trait names the types.
+//!
 //! This module must not know which parts a key has.
 
 use super::error::ValueError;
@@ -255,6 +257,7 @@ fn read_digits(text: &str, width: usize) -> Result<u64, ValueError> {
     number.ok_or_else(|| ValueError::invalid(format!("'{text}' is not a number of {width} digits")))
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyValue for String {
     fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
         out.push_str(self);
@@ -266,11 +269,13 @@ impl KeyValue for String {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl TextOrderedKeyValue for String {}
 
 macro_rules! integers {
     ($($rust:ty),*) => {
-        $(impl KeyValue for $rust {
+        $(#[diagnostic::do_not_recommend]
+        impl KeyValue for $rust {
             fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
                 write!(out, "{self}").expect("a String takes everything that is written to it");
                 Ok(())
@@ -284,6 +289,7 @@ macro_rules! integers {
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl KeyNumber for $rust {
             #[expect(clippy::allow_attributes, reason = "one macro for signed and unsigned types")]
             #[allow(clippy::cast_lossless, clippy::cast_sign_loss, reason = "the greatest value is not negative")]
@@ -302,6 +308,7 @@ macro_rules! integers {
 
 integers!(u8, u16, u32, u64, i8, i16, i32, i64);
 
+#[diagnostic::do_not_recommend]
 impl KeyValue for Guid {
     fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
         write!(out, "{self}").expect("a String takes everything that is written to it");
@@ -314,8 +321,10 @@ impl KeyValue for Guid {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl TextOrderedKeyValue for Guid {}
 
+#[diagnostic::do_not_recommend]
 impl KeyValue for DateTime {
     fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
         let mut text = Vec::new();
@@ -333,11 +342,13 @@ impl KeyValue for DateTime {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl TextOrderedKeyValue for DateTime {}
 
 /// Ticks of 100 ns from the year 1 to 1601.
 const TICKS_TO_1601: u64 = 504_911_232_000_000_000;
 
+#[diagnostic::do_not_recommend]
 impl KeyNumber for DateTime {
     /// 9999-12-31T23:59:59.9999999Z, in ticks of 100 ns since the year 1.
     const MAX: u64 = 3_155_378_975_999_999_999;
@@ -372,18 +383,21 @@ pub trait KeyOperand<T> {
     fn write_as<F: KeyFormat<T>>(&self, out: &mut String) -> Result<(), ValueError>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: KeyValue> KeyOperand<T> for T {
     fn write_as<F: KeyFormat<T>>(&self, out: &mut String) -> Result<(), ValueError> {
         F::write(self, out)
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: KeyValue> KeyOperand<T> for &T {
     fn write_as<F: KeyFormat<T>>(&self, out: &mut String) -> Result<(), ValueError> {
         F::write(self, out)
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyOperand<String> for &str {
     fn write_as<F: KeyFormat<String>>(&self, out: &mut String) -> Result<(), ValueError> {
         F::write(&(*self).to_owned(), out)

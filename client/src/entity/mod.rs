@@ -1,6 +1,6 @@
 //! Entity types, and entities without a type.
 //!
-//! An entity type is a struct or an enum with `#[derive(Entity)]`. It is encoded to a [`PropertyBag`], which is also
+//! An entity type is a struct or an enum with [`#[derive(Entity)]`](derive@Entity). It is encoded to a [`PropertyBag`], which is also
 //! what programs use that have no type for an entity. [`PropertyValue`] says which Rust types are values of properties,
 //! [`KeyValue`] which ones are parts of keys.
 //!
@@ -39,14 +39,29 @@ pub use value::{EncodedValue, PropertyField, PropertyValue, SetValue};
 pub(crate) use properties::check_name as check_property_name;
 pub(crate) use template::read_key;
 
-/// A type of entities: what the derive macro of the same name implements, and what every operation on entities takes.
+/// A type of entities: what [the derive macro of the same name](derive@Entity) implements, and what every operation on
+/// entities takes.
 ///
 /// ```
-/// use rowhouse_client::entity::{Entity, PropertyBag};
+/// use rowhouse_client::entity::Entity;
 ///
-/// let bag = PropertyBag::new("Berlin", "0042")?.with("Name", "Ada".to_owned())?;
-/// assert_eq!(bag.key()?.row.as_str(), "0042");
-/// assert_eq!(PropertyBag::from_bag(bag.to_bag()?)?, bag);
+/// #[derive(Debug, PartialEq, Entity)]
+/// #[entity(rename_all = "PascalCase")]
+/// struct Customer {
+///     #[entity(partition_key)]
+///     city: String,
+///     #[entity(row_key, padded = 4)]
+///     number: u32,
+///     name: String,
+///     visits: Option<i64>,
+/// }
+///
+/// let customer = Customer { city: "Berlin".to_owned(), number: 42, name: "Ada".to_owned(), visits: None };
+/// assert_eq!(customer.key()?.row.as_str(), "0042");
+///
+/// let bag = customer.to_bag()?;
+/// assert_eq!(bag.get::<String>("Name")?, "Ada");
+/// assert_eq!(Customer::from_bag(bag)?, customer);
 /// # Ok::<(), rowhouse_client::entity::EntityError>(())
 /// ```
 #[diagnostic::on_unimplemented(

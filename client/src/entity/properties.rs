@@ -95,13 +95,11 @@ impl Properties {
     /// ```
     pub fn set<T: SetValue>(&mut self, name: &str, value: &T) -> Result<(), EntityError> {
         check_name(name)?;
-        match value.encode_value().map_err(|error| EntityError::of_value(name, error))? {
-            Some(value) => self.put(name, value.as_edm()),
-            None => {
-                self.remove(name);
-                Ok(())
-            }
+        if let Some(value) = value.encode_value().map_err(|error| EntityError::of_value(name, error))? {
+            return self.put(name, value.as_edm());
         }
+        self.remove(name);
+        Ok(())
     }
 
     /// Removes a property, and returns whether there was one.

@@ -3,6 +3,8 @@
 //! Invariant: all values of a Rust type have one EDM type. Reading widens where nothing is lost: Int32 is read as `i64` and
 //! as `f64`. Nothing else is converted.
 //!
+//! The implementations are hidden from the compiler's suggestions, because the message of each trait names the types.
+//!
 //! This module must not know entity types.
 
 use super::error::ValueError;
@@ -157,7 +159,8 @@ pub(super) fn other_type<T: PropertyValue>(found: EdmValue<'_>) -> ValueError {
 
 macro_rules! copied_values {
     ($($rust:ty => $variant:ident $(or $other:ident)?),* $(,)?) => {
-        $(impl PropertyValue for $rust {
+        $(#[diagnostic::do_not_recommend]
+        impl PropertyValue for $rust {
             const EDM_TYPE: EdmType = EdmType::$variant;
 
             fn to_value(&self) -> Result<EncodedValue<'_>, ValueError> {
@@ -186,7 +189,8 @@ copied_values! {
 
 macro_rules! borrowed_values {
     ($($rust:ty => $variant:ident, $borrow:expr, $own:expr);* $(;)?) => {
-        $(impl PropertyValue for $rust {
+        $(#[diagnostic::do_not_recommend]
+        impl PropertyValue for $rust {
             const EDM_TYPE: EdmType = EdmType::$variant;
 
             fn to_value(&self) -> Result<EncodedValue<'_>, ValueError> {

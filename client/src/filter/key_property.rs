@@ -1,6 +1,7 @@
 //! Keys in filters.
 //!
 //! This module must not know custom properties.
+#![expect(clippy::needless_pass_by_value, reason = "a literal is compared without a reference before it")]
 
 use super::Filter;
 use crate::entity::{EntityError, KeyFormat, KeyName, KeyOperand, OrderedKeyFormat, Plain, ValueError};
@@ -34,11 +35,11 @@ impl<E, T, F> KeyProperty<E, T, F> {
         Self { key, types: PhantomData }
     }
 
-    pub(super) fn key(&self) -> KeyName {
+    pub(super) fn key(self) -> KeyName {
         self.key
     }
 
-    fn property_name(&self) -> PropertyName {
+    fn property_name(self) -> PropertyName {
         match self.key {
             KeyName::Partition => PropertyName::PartitionKey,
             KeyName::Row => PropertyName::RowKey,
@@ -142,14 +143,14 @@ impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
         Filter::between(&self.property_name(), from, to)
     }
 
-    fn compare_order(&self, operator: Operator, value: &impl KeyOperand<T>) -> Filter<E>
+    fn compare_order(self, operator: Operator, value: &impl KeyOperand<T>) -> Filter<E>
     where
         F: OrderedKeyFormat<T>,
     {
         self.compare(if F::IS_REVERSED { operator.mirrored() } else { operator }, value)
     }
 
-    fn literal(&self, value: &impl KeyOperand<T>) -> Result<Literal, EntityError> {
+    fn literal(self, value: &impl KeyOperand<T>) -> Result<Literal, EntityError> {
         let mut text = String::new();
         value.write_as::<F>(&mut text).map_err(|error| {
             let reason = match error {
@@ -162,7 +163,7 @@ impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
         Ok(Literal::String(text.into_boxed_str()))
     }
 
-    fn compare(&self, operator: Operator, value: &impl KeyOperand<T>) -> Filter<E> {
+    fn compare(self, operator: Operator, value: &impl KeyOperand<T>) -> Filter<E> {
         Filter::compare(self.property_name(), operator, self.literal(value))
     }
 }

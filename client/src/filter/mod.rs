@@ -133,20 +133,22 @@ impl<E> Filter<E> {
     }
 }
 
+/// The operands of a chain of `and`; another filter is a chain of one.
+fn conjuncts(filter: model::Filter) -> Vec<model::Filter> {
+    if let model::Filter::And(operands) = filter { operands } else { vec![filter] }
+}
+
+/// The operands of a chain of `or`; another filter is a chain of one.
+fn disjuncts(filter: model::Filter) -> Vec<model::Filter> {
+    if let model::Filter::Or(operands) = filter { operands } else { vec![filter] }
+}
+
 impl<E> BitAnd for Filter<E> {
     type Output = Self;
 
     /// Both are true.
     fn bitand(self, other: Self) -> Self {
-        let and = |a, b| {
-            let mut operands = if let model::Filter::And(operands) = a { operands } else { vec![a] };
-            if let model::Filter::And(more) = b {
-                operands.extend(more)
-            } else {
-                operands.push(b)
-            }
-            model::Filter::And(operands)
-        };
+        let and = |a, b| model::Filter::And([conjuncts(a), conjuncts(b)].concat());
         Self::of(self.filter.and_then(|a| other.filter.map(|b| and(a, b))))
     }
 }
@@ -156,15 +158,7 @@ impl<E> BitOr for Filter<E> {
 
     /// At least one is true.
     fn bitor(self, other: Self) -> Self {
-        let or = |a, b| {
-            let mut operands = if let model::Filter::Or(operands) = a { operands } else { vec![a] };
-            if let model::Filter::Or(more) = b {
-                operands.extend(more)
-            } else {
-                operands.push(b)
-            }
-            model::Filter::Or(operands)
-        };
+        let or = |a, b| model::Filter::Or([disjuncts(a), disjuncts(b)].concat());
         Self::of(self.filter.and_then(|a| other.filter.map(|b| or(a, b))))
     }
 }

@@ -1,5 +1,7 @@
 //! What a property can be compared with.
 //!
+//! The implementations are hidden from the compiler's suggestions, because the message of each trait names the types.
+//!
 //! This module must not know how a filter is built.
 
 use crate::entity::{DateTime, EncodedValue, Guid, PropertyValue, ValueError};
@@ -11,7 +13,7 @@ use std::time::SystemTime;
 
 /// What stands for a value of the type `T` on the right side of a comparison: a value of that type, a reference to it, or
 /// what is exactly one in another type. A property of the type `i64` is compared with `i32`, too, one of the type `f64` with
-/// `i32`, a `String` with `&str`, bytes with slices and arrays.
+/// `i32`, a `String` with `&str`, bytes with slices and arrays, a `DateTime` with the other types of instants.
 ///
 /// ```
 /// use rowhouse_client::entity::{Entity, PropertyBag};
@@ -21,7 +23,10 @@ use std::time::SystemTime;
 /// assert_eq!(p.property::<String>("Name").eq(&name), p.property::<String>("Name").eq("Ada"));
 /// assert_eq!(p.property::<f64>("Score").lt(5).to_string(), "Score lt 5.0");
 /// ```
-#[diagnostic::on_unimplemented(message = "a property of the type `{T}` cannot be compared with `{Self}`")]
+#[diagnostic::on_unimplemented(
+    message = "a property of the type `{T}` cannot be compared with `{Self}`",
+    note = "compare it with a value of the type `{T}`, with a reference to one, or with a literal of that type"
+)]
 pub trait Operand<T> {
     /// Encodes the operand, to a value of the EDM type of `T`.
     fn encode(&self) -> Result<EncodedValue<'_>, ValueError>;
@@ -73,7 +78,8 @@ pub trait TextValue: OrderedValue {}
 
 macro_rules! impl_markers {
     ($marker:ident for $($rust:ty),*) => {
-        $(impl $marker for $rust {})*
+        $(#[diagnostic::do_not_recommend]
+        impl $marker for $rust {})*
     };
 }
 
@@ -81,20 +87,26 @@ impl_markers!(OrderedValue for i32, i64, f64, String, Box<str>, Arc<str>, Vec<u8
 impl_markers!(TextValue for String, Box<str>, Arc<str>);
 
 #[cfg(feature = "uuid")]
+#[diagnostic::do_not_recommend]
 impl OrderedValue for uuid::Uuid {}
 #[cfg(feature = "time")]
+#[diagnostic::do_not_recommend]
 impl OrderedValue for time::OffsetDateTime {}
 #[cfg(feature = "chrono")]
+#[diagnostic::do_not_recommend]
 impl OrderedValue for chrono::DateTime<chrono::Utc> {}
 #[cfg(feature = "jiff")]
+#[diagnostic::do_not_recommend]
 impl OrderedValue for jiff::Timestamp {}
 
+#[diagnostic::do_not_recommend]
 impl<T: PropertyValue> Operand<T> for T {
     fn encode(&self) -> Result<EncodedValue<'_>, ValueError> {
         self.to_value()
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: PropertyValue> Operand<T> for &T {
     fn encode(&self) -> Result<EncodedValue<'_>, ValueError> {
         self.to_value()
@@ -103,7 +115,8 @@ impl<T: PropertyValue> Operand<T> for &T {
 
 macro_rules! numbers {
     ($($operand:ty => $rust:ty),*) => {
-        $(impl Operand<$rust> for $operand {
+        $(#[diagnostic::do_not_recommend]
+        impl Operand<$rust> for $operand {
             fn encode(&self) -> Result<EncodedValue<'_>, ValueError> {
                 Ok(<$rust>::from(*self).into())
             }
@@ -115,7 +128,8 @@ numbers!(i32 => i64, i32 => f64);
 
 macro_rules! slices {
     ($($operand:ty => $($rust:ty),*);*) => {
-        $($(impl Operand<$rust> for &$operand {
+        $($(#[diagnostic::do_not_recommend]
+        impl Operand<$rust> for &$operand {
             fn encode(&self) -> Result<EncodedValue<'_>, ValueError> {
                 let slice: &$operand = self;
                 Ok(slice.into())
@@ -128,7 +142,8 @@ slices!(str => String, Box<str>, Arc<str>; [u8] => Vec<u8>, Bytes);
 
 macro_rules! arrays {
     ($($rust:ty),*) => {
-        $(impl<const N: usize> Operand<$rust> for &[u8; N] {
+        $(#[diagnostic::do_not_recommend]
+        impl<const N: usize> Operand<$rust> for &[u8; N] {
             fn encode(&self) -> Result<EncodedValue<'_>, ValueError> {
                 Ok(self.as_slice().into())
             }
@@ -137,6 +152,37 @@ macro_rules! arrays {
 }
 
 arrays!(Vec<u8>, Bytes);
+
+/// Instants and identifiers of all types are compared with each other.
+macro_rules! conversions {
+    ($($other:ty => $own:ty),* $(,)?) => {
+        $(
+            #[diagnostic::do_not_recommend]
+            impl Operand<$own> for $other {
+                fn encode(&self) -> Result<EncodedValue<'_>, ValueError> {
+                    self.to_value()
+                }
+            }
+
+            #[diagnostic::do_not_recommend]
+            impl Operand<$other> for $own {
+                fn encode(&self) -> Result<EncodedValue<'_>, ValueError> {
+                    self.to_value()
+                }
+            }
+        )*
+    };
+}
+
+conversions!(SystemTime => DateTime);
+#[cfg(feature = "uuid")]
+conversions!(uuid::Uuid => Guid);
+#[cfg(feature = "time")]
+conversions!(time::OffsetDateTime => DateTime);
+#[cfg(feature = "chrono")]
+conversions!(chrono::DateTime<chrono::Utc> => DateTime);
+#[cfg(feature = "jiff")]
+conversions!(jiff::Timestamp => DateTime);
 
 /// The literal of a value.
 pub(super) fn literal(value: &EncodedValue<'_>) -> Literal {

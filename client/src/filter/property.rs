@@ -1,6 +1,7 @@
 //! Custom properties and the Timestamp, in filters.
 //!
 //! This module must not know keys.
+#![expect(clippy::needless_pass_by_value, reason = "a literal is compared without a reference before it")]
 
 use super::Filter;
 use super::operand::{Operand, OrderedValue, TextValue, literal};
@@ -196,7 +197,7 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
 /// # use rowhouse_client::filter::{OpaqueProperty, Projection};
 /// # let secret: OpaqueProperty<PropertyBag, String> = OpaqueProperty::named("Secret", |bag, name| bag.get(name));
 /// // `secret` is the field of `PROPERTIES` that belongs to a field with `#[entity(encrypt)]`.
-/// let bag = PropertyBag::new("Berlin", "0042")?.with("Secret", "text".to_owned())?;
+/// let bag = PropertyBag::new("Berlin", "0042")?.with("Secret", "text")?;
 /// assert_eq!(secret.read(&bag)?, "text");
 /// # Ok::<(), rowhouse_client::entity::EntityError>(())
 /// ```

@@ -1,7 +1,8 @@
 //! Every attribute of structs and fields: round trips, and the errors of reading.
 
 use rowhouse_client::entity::{
-    DateTime, ETag, EdmType, EdmValue, Entity, EntityError, Guid, Properties, PropertyBag, PropertyField,
+    DateTime, ETag, EdmType, EdmValue, Entity, EntityError, EntityKey, Guid, KeyName, Properties, PropertyBag,
+    PropertyField,
 };
 use rowhouse_client::filter::Projection;
 use serde::{Deserialize, Serialize};
@@ -131,12 +132,12 @@ struct Defaults {
     lenient: String,
     #[entity(lenient, default = seven)]
     both: i32,
-    #[entity(default = some_seven)]
+    #[entity(default = fallback)]
     option: Option<i32>,
 }
 
-fn some_seven() -> Option<i32> {
-    Some(seven())
+fn fallback() -> Option<i32> {
+    "7".parse().ok()
 }
 
 #[test]
@@ -244,7 +245,7 @@ struct Rest {
     r: String,
     level: i32,
     #[entity(rest)]
-    rest: Properties,
+    others: Properties,
     #[entity(etag)]
     version: Option<ETag>,
     #[entity(timestamp)]
@@ -258,15 +259,15 @@ fn the_rest_is_kept_and_the_system_properties_are_read() {
     bag.etag = Some(ETag::from("W/\"1\""));
     bag.timestamp = Some(DateTime::MAX);
     let mut read = Rest::from_bag(bag.clone()).unwrap();
-    assert_eq!(read.rest.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["Other", "More"]);
+    assert_eq!(read.others.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["Other", "More"]);
     assert_eq!((&read.version, read.changed), (&bag.etag, bag.timestamp));
     assert_eq!(assert_round_trip(&read), bag);
     assert_eq!(Rest::SELECT, None);
     assert_eq!(Rest::PROPERTIES.changed.read(&bag).unwrap(), Some(DateTime::MAX));
     assert_eq!(Rest::PROPERTIES.timestamp.read(&bag).unwrap(), DateTime::MAX);
     for known in ["level", "r"] {
-        read.rest = Properties::default();
-        read.rest.set(known, &2).unwrap();
+        read.others = Properties::default();
+        read.others.set(known, &2).unwrap();
         assert_eq!(read.to_bag().unwrap_err(), EntityError::Duplicate { property: known.into() });
     }
 }
@@ -361,4 +362,52 @@ fn bags_are_equal_in_any_order() {
     assert_eq!(one, other);
     assert_ne!(one, with("A", 1));
     assert_ne!(one, with("A", 1).with("B", 3).unwrap());
+}
+
+#[no_implicit_prelude]
+mod hygiene {
+    //! Types whose module has no name of its own for anything.
+
+    #[derive(::rowhouse_client::entity::Entity)]
+    #[entity(partition_key = "{text}", row_key = "{number:08}_{text}")]
+    pub(super) struct Plain {
+        pub(super) text: ::std::string::String,
+        #[entity(stored)]
+        pub(super) number: i32,
+        #[entity(default)]
+        pub(super) level: i32,
+        #[entity(json)]
+        pub(super) list: ::std::vec::Vec<i32>,
+        #[entity(rest)]
+        pub(super) rest: ::rowhouse_client::entity::Properties,
+        #[entity(etag)]
+        pub(super) etag: ::std::option::Option<::rowhouse_client::entity::ETag>,
+    }
+
+    #[derive(::rowhouse_client::entity::Entity)]
+    #[entity(tag = "Kind")]
+    pub(super) enum Kinds {
+        Plain(Plain),
+    }
+}
+
+#[test]
+fn the_generated_code_needs_no_names_of_the_module() {
+    let plain = hygiene::Plain {
+        text: "a".into(),
+        number: 7,
+        level: 1,
+        list: vec![1, 2],
+        rest: Properties::default(),
+        etag: None,
+    };
+    let bag = hygiene::Kinds::Plain(plain).to_bag().unwrap();
+    assert_eq!((bag.key.partition.as_str(), bag.key.row.as_str()), ("a", "00000007_a"));
+    let hygiene::Kinds::Plain(plain) = hygiene::Kinds::from_bag(bag.clone()).unwrap();
+    assert_eq!((plain.text.as_str(), plain.number, plain.level, plain.list), ("a", 7, 1, vec![1, 2]));
+    assert!(plain.rest.is_empty() && plain.etag.is_none());
+    let mut other = bag;
+    other.key = EntityKey::new("a", "00000007_b").unwrap();
+    let error = hygiene::Kinds::from_bag(other).err().unwrap();
+    assert!(matches!(error, EntityError::KeyForm { key: KeyName::Row, .. }), "the two keys disagree: {error}");
 }

@@ -55,6 +55,12 @@ fn every_literal() {
         (p.hash.ne(vec![]), "Hash ne X''"),
         (p.id.eq(id), "Id eq guid'abababab-abab-abab-abab-abababababab'"),
         (p.born.gt(born), "Born gt datetime'1970-01-01T00:00:00.001Z'"),
+        (p.timestamp.gt(born), "Timestamp gt datetime'1970-01-01T00:00:00.001Z'"),
+        (p.born.lt(DateTime::MIN), "Born lt datetime'1601-01-01T00:00:00Z'"),
+        (p.timestamp.lt(time::OffsetDateTime::UNIX_EPOCH), "Timestamp lt datetime'1970-01-01T00:00:00Z'"),
+        (p.timestamp.lt(chrono::DateTime::UNIX_EPOCH), "Timestamp lt datetime'1970-01-01T00:00:00Z'"),
+        (p.timestamp.lt(jiff::Timestamp::UNIX_EPOCH), "Timestamp lt datetime'1970-01-01T00:00:00Z'"),
+        (p.id.eq(uuid::Uuid::nil()), "Id eq guid'00000000-0000-0000-0000-000000000000'"),
         (p.timestamp.gt(DateTime::MIN), "Timestamp gt datetime'1601-01-01T00:00:00Z'"),
     ] {
         assert_eq!(filter.to_string(), expected);
@@ -161,19 +167,19 @@ proptest! {
         customer.set("Name", text.clone()).unwrap();
         let (c, e) = (Customer::PROPERTIES, Event::PROPERTIES);
         for (found, expected) in [
-            (matches(c.number.gt(bound), &customer), value > bound),
-            (matches(c.number.in_range(..=bound), &customer), value <= bound),
-            (matches(c.name.starts_with(&prefix), &customer), text.starts_with(&prefix)),
-            (matches(e.at.gt(at(bound)), &event), value > bound),
-            (matches(e.at.le(at(bound)), &event), value <= bound),
-            (matches(e.at.in_range(at(bound)..at(bound + 1000)), &event), (bound..bound + 1000).contains(&value)),
+            (matches(&c.number.gt(bound), &customer), value > bound),
+            (matches(&c.number.in_range(..=bound), &customer), value <= bound),
+            (matches(&c.name.starts_with(&prefix), &customer), text.starts_with(&prefix)),
+            (matches(&e.at.gt(at(bound)), &event), value > bound),
+            (matches(&e.at.le(at(bound)), &event), value <= bound),
+            (matches(&e.at.in_range(at(bound)..at(bound + 1000)), &event), (bound..bound + 1000).contains(&value)),
         ] {
             prop_assert_eq!(found, expected);
         }
     }
 }
 
-fn matches<E>(filter: Filter<E>, bag: &PropertyBag) -> bool {
+fn matches<E>(filter: &Filter<E>, bag: &PropertyBag) -> bool {
     let text = filter.text().unwrap();
     let record = bag.properties.clone().into_record_builder().finish(DateTime::MIN);
     let entity = model::EntityView::of(&bag.key, &record).unwrap();

@@ -57,19 +57,19 @@ fn the_ends_of_the_range() {
 
 #[test]
 fn what_is_below_a_tick_is_cut_off_towards_the_earlier_one() {
-    fn text<T: PropertyValue + Debug>(value: T) -> String {
+    fn text<T: PropertyValue + Debug>(value: &T) -> String {
         let EdmValue::DateTime(instant) = value.to_value().unwrap().as_edm() else { panic!("an instant") };
         instant.to_string()
     }
     let (late, early) = ("1970-01-01T00:00:00.0000001Z", "1969-12-31T23:59:59.9999998Z");
-    assert_eq!(text(SystemTime::UNIX_EPOCH + Duration::from_nanos(199)), late);
-    assert_eq!(text(SystemTime::UNIX_EPOCH - Duration::from_nanos(101)), early);
-    assert_eq!(text(time::OffsetDateTime::from_unix_timestamp_nanos(199).unwrap()), late);
-    assert_eq!(text(time::OffsetDateTime::from_unix_timestamp_nanos(-101).unwrap()), early);
-    assert_eq!(text(chrono::DateTime::from_timestamp(0, 199).unwrap()), late);
-    assert_eq!(text(chrono::DateTime::from_timestamp(-1, 999_999_899).unwrap()), early);
-    assert_eq!(text(jiff::Timestamp::from_nanosecond(199).unwrap()), late);
-    assert_eq!(text(jiff::Timestamp::from_nanosecond(-101).unwrap()), early);
+    assert_eq!(text(&(SystemTime::UNIX_EPOCH + Duration::from_nanos(199))), late);
+    assert_eq!(text(&(SystemTime::UNIX_EPOCH - Duration::from_nanos(101))), early);
+    assert_eq!(text(&time::OffsetDateTime::from_unix_timestamp_nanos(199).unwrap()), late);
+    assert_eq!(text(&time::OffsetDateTime::from_unix_timestamp_nanos(-101).unwrap()), early);
+    assert_eq!(text(&chrono::DateTime::from_timestamp(0, 199).unwrap()), late);
+    assert_eq!(text(&chrono::DateTime::from_timestamp(-1, 999_999_899).unwrap()), early);
+    assert_eq!(text(&jiff::Timestamp::from_nanosecond(199).unwrap()), late);
+    assert_eq!(text(&jiff::Timestamp::from_nanosecond(-101).unwrap()), early);
 }
 
 #[test]

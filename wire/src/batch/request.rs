@@ -1,7 +1,7 @@
 //! Request bodies of entity group transactions, as a client writes them (specification 05 §2, §3).
 //!
 //! The boundaries are fixed: nothing between them can look like one, because neither an address nor JSON as this crate
-//! writes it contains a line break.
+//! writes it contains a line break. Their names begin as those of the official clients do, because the emulator knows no others.
 //!
 //! This module must not know how operations are encoded: addresses and bodies come from the caller.
 
@@ -13,12 +13,12 @@ pub struct ChangesetWriter {
 
 impl ChangesetWriter {
     /// The `Content-Type` of the request.
-    pub const CONTENT_TYPE: &str = "multipart/mixed; boundary=batch";
+    pub const CONTENT_TYPE: &str = "multipart/mixed; boundary=batch_r";
 
     /// An empty change set in a buffer, whose content is replaced.
     pub fn new(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
-        buffer.extend_from_slice(b"--batch\r\nContent-Type: multipart/mixed; boundary=changeset\r\n\r\n");
+        buffer.extend_from_slice(b"--batch_r\r\nContent-Type: multipart/mixed; boundary=changeset_r\r\n\r\n");
         Self { body: buffer }
     }
 
@@ -38,7 +38,7 @@ impl ChangesetWriter {
         write_json: impl FnOnce(&mut Vec<u8>),
     ) {
         self.body.extend_from_slice(
-            b"--changeset\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n",
+            b"--changeset_r\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n",
         );
         self.body.extend_from_slice(method.as_bytes());
         self.body.push(b' ');
@@ -57,7 +57,7 @@ impl ChangesetWriter {
 
     /// The finished body.
     pub fn finish(mut self) -> Vec<u8> {
-        self.body.extend_from_slice(b"--changeset--\r\n--batch--\r\n");
+        self.body.extend_from_slice(b"--changeset_r--\r\n--batch_r--\r\n");
         self.body
     }
 }
@@ -72,7 +72,7 @@ mod tests {
         let mut writer = ChangesetWriter::new(b"left over".to_vec());
         for row in ["1", "2"] {
             let address = format!("http://h/a/t(PartitionKey='p',RowKey='{row}')");
-            let json = format!("{{\"RowKey\":\"{row}--changeset\"}}");
+            let json = format!("{{\"RowKey\":\"{row}--changeset_r\"}}");
             writer.operation(
                 "PUT",
                 (row == "2").then_some("W/\"x\""),
@@ -89,6 +89,6 @@ mod tests {
         assert_eq!((first.method, first.target), ("PUT", "http://h/a/t(PartitionKey='p',RowKey='1')"));
         assert_eq!(first.prefer, Some("return-no-content"));
         assert_eq!((first.if_match, second.if_match), (None, Some("W/\"x\"")));
-        assert_eq!(second.body, b"{\"RowKey\":\"2--changeset\"}");
+        assert_eq!(second.body, b"{\"RowKey\":\"2--changeset_r\"}");
     }
 }

@@ -1,0 +1,221 @@
+//! `_ClientEncryptionMetadata1`: how the content key of an entity is wrapped and what it was used for, as JSON.
+//!
+//! Invariant: the text comes from the service, so every length is bounded and nothing in it is trusted.
+//!
+//! This module must not know how properties are encrypted.
+
+use super::limits::{KEY_ID_BYTES_MAX, METADATA_BYTES_MAX, WRAPPED_KEY_BYTES_MAX};
+use super::{EncryptionError, EncryptionMode, WrappedKey};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+/// The property with the metadata of this module, a string.
+pub(super) const KEY_DETAILS: &str = "_ClientEncryptionMetadata1";
+/// The property with the encrypted list of the encrypted properties, a Binary.
+pub(super) const PROPERTY_DETAILS: &str = "_ClientEncryptionMetadata2";
+
+/// The initialization vector of an entity: random bytes of each write.
+pub(super) type Iv = [u8; 16];
+
+const PROTOCOL: &str = "1.0";
+const AES_CBC_256: &str = "AES_CBC_256";
+/// Not a name that the retired libraries know. The protocol stays theirs, since Python takes an entity of another one for
+/// one that is not encrypted; all three refuse this algorithm.
+const AES_GCM_256: &str = "AES_GCM_256_ROWHOUSE";
+/// It must not contain `Java`, by which readers recognize the order of keys of that library.
+const LIBRARY: &str = concat!("Rust rowhouse-client ", env!("CARGO_PKG_VERSION"));
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Json {
+    wrapped_content_key: JsonKey,
+    encryption_agent: JsonAgent,
+    #[serde(rename = "ContentEncryptionIV")]
+    content_encryption_iv: String,
+    key_wrapping_metadata: Option<JsonLibrary>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct JsonKey {
+    key_id: String,
+    encrypted_key: String,
+    algorithm: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct JsonAgent {
+    protocol: String,
+    encryption_algorithm: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct JsonLibrary {
+    encryption_library: Option<String>,
+}
+
+/// The metadata of an entity.
+#[derive(Debug, PartialEq)]
+pub(super) struct Metadata {
+    pub(super) mode: EncryptionMode,
+    pub(super) key_id: String,
+    pub(super) wrapped: WrappedKey,
+    pub(super) iv: Iv,
+    /// Whether the Java library wrote the entity, which differs from the others in two ways.
+    pub(super) by_java: bool,
+}
+
+impl Metadata {
+    /// The text for the service.
+    pub(super) fn print(&self) -> Result<String, EncryptionError> {
+        let json = Json {
+            wrapped_content_key: JsonKey {
+                key_id: self.key_id.clone(),
+                encrypted_key: STANDARD.encode(&self.wrapped.bytes),
+                algorithm: self.wrapped.algorithm.clone(),
+            },
+            encryption_agent: JsonAgent {
+                protocol: PROTOCOL.to_owned(),
+                encryption_algorithm: match self.mode {
+                    EncryptionMode::AesCbc => AES_CBC_256.to_owned(),
+                    EncryptionMode::AesGcm => AES_GCM_256.to_owned(),
+                },
+            },
+            content_encryption_iv: STANDARD.encode(self.iv),
+            key_wrapping_metadata: Some(JsonLibrary { encryption_library: Some(LIBRARY.to_owned()) }),
+        };
+        let text = serde_json::to_string(&json).map_err(|_| malformed("they cannot be written as JSON"))?;
+        self.check_lengths()?;
+        if text.len() > METADATA_BYTES_MAX { Err(malformed("they are too long")) } else { Ok(text) }
+    }
+
+    /// Reads the text that the service returned.
+    pub(super) fn parse(text: &str) -> Result<Self, EncryptionError> {
+        if text.len() > METADATA_BYTES_MAX {
+            return Err(malformed("they are too long"));
+        }
+        let json: Json = serde_json::from_str(text).map_err(|_| malformed("they are not the JSON that is expected"))?;
+        if json.encryption_agent.protocol != PROTOCOL {
+            return Err(EncryptionError::UnknownProtocol { protocol: json.encryption_agent.protocol });
+        }
+        let mode = match json.encryption_agent.encryption_algorithm.as_str() {
+            AES_CBC_256 => EncryptionMode::AesCbc,
+            AES_GCM_256 => EncryptionMode::AesGcm,
+            other => return Err(EncryptionError::UnknownAlgorithm { algorithm: other.to_owned() }),
+        };
+        let iv = STANDARD.decode(&json.content_encryption_iv).ok().and_then(|bytes| bytes.try_into().ok());
+        let bytes = STANDARD.decode(&json.wrapped_content_key.encrypted_key);
+        let metadata = Self {
+            mode,
+            key_id: json.wrapped_content_key.key_id,
+            wrapped: WrappedKey {
+                algorithm: json.wrapped_content_key.algorithm,
+                bytes: bytes.map_err(|_| malformed("the wrapped key is not Base64"))?,
+            },
+            iv: iv.ok_or(malformed("the initialization vector is not 16 bytes in Base64"))?,
+            // The first versions of the Java library wrote nothing there.
+            by_java: json
+                .key_wrapping_metadata
+                .is_none_or(|metadata| metadata.encryption_library.is_some_and(|library| library.contains("Java"))),
+        };
+        metadata.check_lengths()?;
+        Ok(metadata)
+    }
+
+    fn check_lengths(&self) -> Result<(), EncryptionError> {
+        if self.wrapped.bytes.len() > WRAPPED_KEY_BYTES_MAX {
+            return Err(malformed("the wrapped key is too long"));
+        }
+        if self.key_id.len() > KEY_ID_BYTES_MAX {
+            return Err(malformed("the id of the key is too long"));
+        }
+        Ok(())
+    }
+}
+
+fn malformed(why: &'static str) -> EncryptionError {
+    EncryptionError::MalformedMetadata { why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(mode: EncryptionMode) -> Metadata {
+        let wrapped = WrappedKey { algorithm: "A256KW".to_owned(), bytes: vec![1, 2, 3] };
+        Metadata { mode, key_id: "key \"ü\"".to_owned(), wrapped, iv: [5; 16], by_java: false }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        for mode in [EncryptionMode::AesCbc, EncryptionMode::AesGcm] {
+            let metadata = metadata(mode);
+            assert_eq!(Metadata::parse(&metadata.print().unwrap()).unwrap(), metadata);
+        }
+        assert!(!LIBRARY.contains("Java"));
+    }
+
+    #[test]
+    fn the_text_is_pinned() {
+        let text = metadata(EncryptionMode::AesCbc).print().unwrap();
+        let expected = concat!(
+            r#"{"WrappedContentKey":{"KeyId":"key \"ü\"","EncryptedKey":"AQID","Algorithm":"A256KW"},"#,
+            r#""EncryptionAgent":{"Protocol":"1.0","EncryptionAlgorithm":"AES_CBC_256"},"#,
+            r#""ContentEncryptionIV":"BQUFBQUFBQUFBQUFBQUFBQ==","#,
+            r#""KeyWrappingMetadata":{"EncryptionLibrary":"Rust rowhouse-client "#,
+        );
+        assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn java_is_recognized() {
+        let text = metadata(EncryptionMode::AesCbc).print().unwrap();
+        let by = |library: &str| {
+            let (before, _) = text.split_once(r#""KeyWrappingMetadata""#).unwrap();
+            Metadata::parse(&format!("{before}{library}}}"))
+        };
+        for (library, is_java) in [
+            (r#""KeyWrappingMetadata":{"EncryptionLibrary":"Java 8.6.6"}"#, true),
+            (r#""KeyWrappingMetadata":null"#, true),
+            (r#""Unknown":[1]"#, true),
+            (r#""KeyWrappingMetadata":{"EncryptionLibrary":"Python 1.0.6"}"#, false),
+            (r#""KeyWrappingMetadata":{"Other":"x"}"#, false),
+        ] {
+            assert_eq!(by(library).unwrap().by_java, is_java, "{library}");
+        }
+        assert!(by(r#""KeyWrappingMetadata":{"EncryptionLibrary":8}"#).is_err());
+    }
+
+    #[test]
+    fn malformed_metadata_are_refused() {
+        let text = metadata(EncryptionMode::AesCbc).print().unwrap();
+        for (from, to) in [
+            ("AQID", "AQ!D"),
+            ("BQUFBQUFBQUFBQUFBQUFBQ==", "BQUFBQUFBQUFBQUFBQUF"),
+            ("BQUFBQUFBQUFBQUFBQUFBQ==", "BQUFBQUFBQUFBQUFBQUFBQ"),
+            (r#""Protocol":"1.0","#, ""),
+            ("{\"Wrapped", "{{\"Wrapped"),
+            (r#""KeyId":"#, r#""KeyId":"","KeyId":"#),
+        ] {
+            let changed = text.replace(from, to);
+            assert_ne!(changed, text);
+            assert!(matches!(Metadata::parse(&changed), Err(EncryptionError::MalformedMetadata { .. })), "{changed}");
+        }
+        let long = |from: &str, to: String| Metadata::parse(&text.replace(from, &to));
+        for refused in [
+            long("AQID", "AAAA".repeat(WRAPPED_KEY_BYTES_MAX / 3 + 1)),
+            long("A256KW", "A".repeat(METADATA_BYTES_MAX)),
+            long("key ", "k".repeat(KEY_ID_BYTES_MAX)),
+            Metadata::parse(""),
+        ] {
+            assert!(matches!(refused, Err(EncryptionError::MalformedMetadata { .. })));
+        }
+        let protocol = Metadata::parse(&text.replace("\"1.0\"", "\"2.0\""));
+        assert!(matches!(protocol, Err(EncryptionError::UnknownProtocol { protocol }) if protocol == "2.0"));
+        let algorithm = Metadata::parse(&text.replace("AES_CBC_256", "AES_X"));
+        assert!(matches!(algorithm, Err(EncryptionError::UnknownAlgorithm { algorithm }) if algorithm == "AES_X"));
+    }
+}

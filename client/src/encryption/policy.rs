@@ -1,0 +1,287 @@
+//! What is encrypted, under which key, and what is accepted when entities are read.
+//!
+//! This module must not know tables, requests or connections.
+
+use super::cbc::Cbc;
+use super::content_key::{ContentKey, fill_with_random_bytes};
+use super::gcm::Gcm;
+use super::metadata::{Iv, KEY_DETAILS, Metadata, PROPERTY_DETAILS};
+use super::properties::{own_values, value};
+use super::{EncryptionError, KeyEncryptionKey, KeyResolver};
+use model::limits::CUSTOM_PROPERTIES_MAX;
+use model::{EdmValue, EntityKey, RecordBuilder};
+use std::fmt;
+use std::sync::Arc;
+
+/// How properties are encrypted when an entity is written.
+///
+/// ```
+/// use rowhouse_client::encryption::EncryptionMode;
+///
+/// assert_ne!(EncryptionMode::AesCbc, EncryptionMode::AesGcm);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EncryptionMode {
+    /// The format of the retired libraries for .NET, Java and Python: AES-256-CBC. Strings only, and nothing is authenticated:
+    /// a change of the stored bytes may go unnoticed.
+    AesCbc,
+    /// AES-256-GCM: every type, and every change of an encrypted property is noticed. The retired libraries refuse it.
+    AesGcm,
+}
+
+/// Chooses properties by partition key, row key and name.
+type Choice = Arc<dyn Fn(&str, &str, &str) -> bool + Send + Sync>;
+
+/// Which properties are encrypted, under which key, and what is accepted when entities are read.
+///
+/// Encrypted are the properties that the entity type marks and those that [`encrypt_where`](Self::encrypt_where) chooses.
+/// Every entity that is written under a policy gets the two properties `_ClientEncryptionMetadata1` and
+/// `_ClientEncryptionMetadata2`, which leaves 250 for its own. Keys and Timestamp are never encrypted.
+///
+/// ```
+/// use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy, KeyRing};
+///
+/// # fn main() -> Result<(), rowhouse_client::encryption::KeyWrapError> {
+/// # let (secret, secret_of_last_year) = ([1; 32], [2; 32]);
+/// let policy = EncryptionPolicy::new(EncryptionMode::AesGcm)
+///     .key(AesKey::new("key-2026", &secret)?)
+///     .resolver(KeyRing::new().with(AesKey::new("key-2025", &secret_of_last_year)?))
+///     .encrypt_where(|_partition, _row, name| name == "Salary")
+///     .required(true);
+/// # let _ = policy;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct EncryptionPolicy {
+    mode: EncryptionMode,
+    key: Option<Arc<dyn KeyEncryptionKey>>,
+    resolver: Option<Arc<dyn KeyResolver>>,
+    choice: Option<Choice>,
+    is_required: bool,
+    accepts_unauthenticated: bool,
+}
+
+impl EncryptionPolicy {
+    /// A policy without keys, which encrypts what entity types mark.
+    ///
+    /// ```
+    /// use rowhouse_client::encryption::{EncryptionMode, EncryptionPolicy};
+    ///
+    /// let policy = EncryptionPolicy::new(EncryptionMode::AesGcm);
+    /// # let _ = policy;
+    /// ```
+    pub fn new(mode: EncryptionMode) -> Self {
+        Self {
+            mode,
+            key: None,
+            resolver: None,
+            choice: None,
+            is_required: false,
+            accepts_unauthenticated: mode == EncryptionMode::AesCbc,
+        }
+    }
+
+    /// The key that wraps the content keys of what is written. It also reads what was written under its id.
+    ///
+    /// ```
+    /// use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy};
+    ///
+    /// # fn main() -> Result<(), rowhouse_client::encryption::KeyWrapError> {
+    /// let policy = EncryptionPolicy::new(EncryptionMode::AesGcm).key(AesKey::new("key-2026", &[7; 32])?);
+    /// # let _ = policy;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn key(mut self, key: impl KeyEncryptionKey + 'static) -> Self {
+        self.key = Some(Arc::new(key));
+        self
+    }
+
+    /// Finds the keys of entities that were written under other ids than that of [`key`](Self::key).
+    ///
+    /// ```
+    /// use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy, KeyRing};
+    ///
+    /// # fn main() -> Result<(), rowhouse_client::encryption::KeyWrapError> {
+    /// let old = KeyRing::new().with(AesKey::new("key-2025", &[7; 32])?);
+    /// let reads_only = EncryptionPolicy::new(EncryptionMode::AesGcm).resolver(old);
+    /// # let _ = reads_only;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn resolver(mut self, resolver: impl KeyResolver + 'static) -> Self {
+        self.resolver = Some(Arc::new(resolver));
+        self
+    }
+
+    /// Encrypts the properties for which a closure is true, beside those that the entity type marks. It gets the partition key,
+    /// the row key and the name of the property.
+    ///
+    /// ```
+    /// use rowhouse_client::encryption::{EncryptionMode, EncryptionPolicy};
+    ///
+    /// let policy = EncryptionPolicy::new(EncryptionMode::AesGcm)
+    ///     .encrypt_where(|partition, _row, name| partition == "staff" && name == "Salary");
+    /// # let _ = policy;
+    /// ```
+    pub fn encrypt_where(mut self, choice: impl Fn(&str, &str, &str) -> bool + Send + Sync + 'static) -> Self {
+        self.choice = Some(Arc::new(choice));
+        self
+    }
+
+    /// Whether an entity that is read must be encrypted, and in it every property that would be encrypted when it is written.
+    /// `false` at first.
+    ///
+    /// ```
+    /// use rowhouse_client::encryption::{EncryptionMode, EncryptionPolicy};
+    ///
+    /// let policy = EncryptionPolicy::new(EncryptionMode::AesGcm).required(true);
+    /// # let _ = policy;
+    /// ```
+    pub fn required(mut self, is_required: bool) -> Self {
+        self.is_required = is_required;
+        self
+    }
+
+    /// Whether an entity in the format of the retired libraries may be read, which is not authenticated. `true` at first under
+    /// [`EncryptionMode::AesCbc`], `false` under [`EncryptionMode::AesGcm`]: who can change stored bytes could else exchange
+    /// one format for the other.
+    ///
+    /// ```
+    /// use rowhouse_client::encryption::{EncryptionMode, EncryptionPolicy};
+    ///
+    /// // While a table is written anew in the authenticated format.
+    /// let policy = EncryptionPolicy::new(EncryptionMode::AesGcm).accept_unauthenticated(true);
+    /// # let _ = policy;
+    /// ```
+    pub fn accept_unauthenticated(mut self, accepts: bool) -> Self {
+        self.accepts_unauthenticated = accepts;
+        self
+    }
+}
+
+/// The names of the two properties that an encrypted entity has beside its own. A projection has to select them.
+pub(crate) const METADATA_NAMES: &[&str] = &[KEY_DETAILS, PROPERTY_DETAILS];
+
+impl EncryptionPolicy {
+    /// The properties to write: encrypted, with the metadata. `marked` are the names that the entity type marks.
+    pub(super) async fn encrypt(
+        &self,
+        key: &EntityKey,
+        properties: &RecordBuilder,
+        marked: &[&str],
+    ) -> Result<RecordBuilder, EncryptionError> {
+        let wrapping = self.key.as_deref().ok_or(EncryptionError::NoKey)?;
+        if let Some(property) = METADATA_NAMES.iter().copied().find(|name| value(properties, name).is_some()) {
+            return Err(EncryptionError::ReservedProperty { property });
+        }
+        if properties.len() + METADATA_NAMES.len() > CUSTOM_PROPERTIES_MAX {
+            return Err(EncryptionError::TooManyProperties);
+        }
+        let content_key = ContentKey::random()?;
+        let mut iv = Iv::default();
+        fill_with_random_bytes(&mut iv)?;
+        let key_id = wrapping.id().to_owned();
+        let wrapped = wrapping.wrap(content_key.as_array()).await;
+        let wrapped = wrapped.map_err(|source| EncryptionError::Key { key_id: key_id.clone(), source })?;
+        let metadata = Metadata { mode: self.mode, key_id, wrapped, iv, by_java: false };
+        self.encrypt_under(key, properties, marked, &content_key, &metadata)
+    }
+
+    /// The properties as they were before encryption, without the metadata.
+    ///
+    /// `marked` are the names that the entity type marks, `selected` those that the request asked for; `None` if it asked for
+    /// all properties.
+    pub(super) async fn decrypt(
+        &self,
+        key: &EntityKey,
+        properties: RecordBuilder,
+        marked: &[&str],
+        selected: Option<&[&str]>,
+    ) -> Result<RecordBuilder, EncryptionError> {
+        let metadata = match [KEY_DETAILS, PROPERTY_DETAILS].map(|name| value(&properties, name)) {
+            [None, None] if self.is_required => return Err(EncryptionError::NotEncrypted { property: None }),
+            [None, None] => return Ok(properties),
+            [Some(EdmValue::String(text)), Some(EdmValue::Binary(_))] => Metadata::parse(text)?,
+            _ => {
+                let why = "one of the two properties is missing or of another type";
+                return Err(EncryptionError::MalformedMetadata { why });
+            }
+        };
+        if metadata.mode == EncryptionMode::AesCbc && !self.accepts_unauthenticated {
+            return Err(EncryptionError::NotAuthenticated);
+        }
+        let content_key = self.unwrap(&metadata).await?;
+        let (decrypted, encrypted_names) = match metadata.mode {
+            EncryptionMode::AesCbc => {
+                Cbc { key, content_key: &content_key, iv: &metadata.iv, by_java: metadata.by_java }
+                    .decrypt(&properties)?
+            }
+            EncryptionMode::AesGcm => {
+                let is_selected = |name: &str| selected.is_none_or(|selected| selected.contains(&name));
+                Gcm::new(key, &content_key, &metadata.iv).decrypt(&properties, is_selected)?
+            }
+        };
+        if self.is_required {
+            let mut in_the_clear = own_values(&properties).map(|(name, _)| name);
+            let is_exposed =
+                |name: &&str| self.is_marked(key, marked, name) && !encrypted_names.iter().any(|n| n == name);
+            if let Some(name) = in_the_clear.find(is_exposed) {
+                return Err(EncryptionError::NotEncrypted { property: Some(name.to_owned()) });
+            }
+        }
+        Ok(decrypted)
+    }
+
+    /// Encrypts under a content key that is wrapped already.
+    pub(super) fn encrypt_under(
+        &self,
+        key: &EntityKey,
+        properties: &RecordBuilder,
+        marked: &[&str],
+        content_key: &ContentKey,
+        metadata: &Metadata,
+    ) -> Result<RecordBuilder, EncryptionError> {
+        let is_marked = |name: &str| self.is_marked(key, marked, name);
+        let mut encrypted = match metadata.mode {
+            EncryptionMode::AesCbc => {
+                Cbc { key, content_key, iv: &metadata.iv, by_java: metadata.by_java }.encrypt(properties, is_marked)?
+            }
+            EncryptionMode::AesGcm => Gcm::new(key, content_key, &metadata.iv).encrypt(properties, is_marked)?,
+        };
+        encrypted.push(KEY_DETAILS, EdmValue::String(&metadata.print()?));
+        Ok(encrypted)
+    }
+
+    fn is_marked(&self, key: &EntityKey, marked: &[&str], name: &str) -> bool {
+        let chosen = |choice: &Choice| choice(key.partition.as_str(), key.row.as_str(), name);
+        marked.contains(&name) || self.choice.as_ref().is_some_and(chosen)
+    }
+
+    async fn unwrap(&self, metadata: &Metadata) -> Result<ContentKey, EncryptionError> {
+        let key_id = || metadata.key_id.clone();
+        let failed = |source| EncryptionError::Key { key_id: key_id(), source };
+        let key = match (&self.key, &self.resolver) {
+            (Some(key), _) if key.id() == metadata.key_id => Some(key.clone()),
+            (_, Some(resolver)) => resolver.resolve(&metadata.key_id).await.map_err(failed)?,
+            _ => None,
+        };
+        let key = key.ok_or_else(|| EncryptionError::UnknownKey { key_id: key_id() })?;
+        let unwrapped = key.unwrap(&metadata.wrapped.algorithm, &metadata.wrapped.bytes).await;
+        ContentKey::from_unwrapped(unwrapped.map_err(failed)?)
+    }
+}
+
+/// The mode, the id of the key, and the requirements.
+impl fmt::Debug for EncryptionPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EncryptionPolicy")
+            .field("mode", &self.mode)
+            .field("key", &self.key.as_deref().map(KeyEncryptionKey::id))
+            .field("has_resolver", &self.resolver.is_some())
+            .field("is_required", &self.is_required)
+            .field("accepts_unauthenticated", &self.accepts_unauthenticated)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+//! Finds the key that an entity names, so that keys can be rotated.
+
+use super::{KeyEncryptionKey, KeyWrapError};
+use crate::BoxFuture;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Finds key-encryption keys by their ids, for reading what was written under several of them.
+///
+/// ```
+/// use rowhouse_client::BoxFuture;
+/// use rowhouse_client::encryption::{AesKey, KeyEncryptionKey, KeyResolver, KeyWrapError};
+/// use std::sync::Arc;
+///
+/// /// Reads keys from the files of a folder.
+/// struct Folder(std::path::PathBuf);
+///
+/// impl KeyResolver for Folder {
+///     fn resolve<'a>(&'a self, key_id: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
+///         Box::pin(async move {
+///             // The id comes from the service, so it must not lead out of the folder.
+///             if !key_id.chars().all(char::is_alphanumeric) {
+///                 return Ok(None);
+///             }
+///             let secret = std::fs::read(self.0.join(key_id)).map_err(KeyWrapError::other)?;
+///             let key: Arc<dyn KeyEncryptionKey> = Arc::new(AesKey::new(key_id, &secret)?);
+///             Ok(Some(key))
+///         })
+///     }
+/// }
+/// ```
+pub trait KeyResolver: Send + Sync {
+    /// The key of this id; `None` if there is none. The id comes from the service, so it can be anything up to 2 KiB.
+    fn resolve<'a>(&'a self, key_id: &'a str)
+    -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>>;
+}
+
+impl<R: KeyResolver + ?Sized> KeyResolver for Arc<R> {
+    fn resolve<'a>(
+        &'a self,
+        key_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
+        (**self).resolve(key_id)
+    }
+}
+
+/// Several keys in memory, each under its id: those of earlier years, so that what they encrypted stays readable.
+///
+/// ```
+/// use rowhouse_client::encryption::{AesKey, KeyRing};
+///
+/// # fn main() -> Result<(), rowhouse_client::encryption::KeyWrapError> {
+/// let keys = KeyRing::new().with(AesKey::new("key-2024", &[1; 32])?).with(AesKey::new("key-2025", &[2; 32])?);
+/// assert_eq!(format!("{keys:?}"), "KeyRing{\"key-2024\", \"key-2025\"}");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct KeyRing {
+    keys: BTreeMap<String, Arc<dyn KeyEncryptionKey>>,
+}
+
+impl KeyRing {
+    /// No keys.
+    ///
+    /// ```
+    /// assert_eq!(format!("{:?}", rowhouse_client::encryption::KeyRing::new()), "KeyRing{}");
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a key, in place of one of the same id.
+    ///
+    /// ```
+    /// use rowhouse_client::encryption::{AesKey, KeyRing};
+    ///
+    /// # fn main() -> Result<(), rowhouse_client::encryption::KeyWrapError> {
+    /// let keys = KeyRing::new().with(AesKey::new("key-2025", &[2; 32])?);
+    /// # let _ = keys;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with(mut self, key: impl KeyEncryptionKey + 'static) -> Self {
+        self.keys.insert(key.id().to_owned(), Arc::new(key));
+        self
+    }
+}
+
+impl KeyResolver for KeyRing {
+    fn resolve<'a>(
+        &'a self,
+        key_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
+        Box::pin(std::future::ready(Ok(self.keys.get(key_id).cloned())))
+    }
+}
+
+/// The ids of the keys.
+impl fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyRing")?;
+        f.debug_set().entries(self.keys.keys()).finish()
+    }
+}

@@ -1,0 +1,177 @@
+//! Changed entities: the authenticated format notices everything, that of the retired libraries some of it.
+
+use super::*;
+use crate::encryption::limits::NAME_LIST_BYTES_MAX;
+use crate::encryption::metadata::PROPERTY_DETAILS;
+use proptest::prelude::*;
+
+fn plain() -> RecordBuilder {
+    builder([
+        ("Secret", EdmValue::String("attack at dawn, and not before")),
+        ("Salary", EdmValue::Double(1.5)),
+        ("Open", EdmValue::String("seen by all")),
+    ])
+}
+
+const MARKED: [&str; 2] = ["Secret", "Salary"];
+
+#[test]
+fn every_changed_bit_of_an_authenticated_value_is_noticed() {
+    let (policy, key) = (policy(EncryptionMode::AesGcm), key("p", "r"));
+    let encrypted = encrypt(&policy, &key, &plain(), &MARKED);
+    for name in ["Secret", "Salary", PROPERTY_DETAILS] {
+        let Some(EdmValue::Binary(bytes)) = value(&encrypted, name) else { panic!("{name}") };
+        for at in 0..bytes.len() * 8 {
+            let mut changed = bytes.to_vec();
+            changed[at / 8] ^= 1 << (at % 8);
+            assert_damaged(&decrypt(&policy, &key, &with(&encrypted, name, EdmValue::Binary(&changed))), name);
+        }
+        for length in 0..bytes.len() {
+            assert_damaged(&decrypt(&policy, &key, &with(&encrypted, name, EdmValue::Binary(&bytes[..length]))), name);
+        }
+    }
+}
+
+/// Some of its characters mean nothing, such as the version of the library; no change of one gives other values.
+#[test]
+fn no_change_of_the_metadata_gives_other_values() {
+    for mode in [EncryptionMode::AesCbc, EncryptionMode::AesGcm] {
+        let (policy, key) = (policy(mode).accept_unauthenticated(true), key("p", "r"));
+        let marked = if mode == EncryptionMode::AesGcm { &MARKED[..] } else { &MARKED[..1] };
+        let encrypted = encrypt(&policy, &key, &plain(), marked);
+        let Some(EdmValue::String(text)) = value(&encrypted, KEY_DETAILS) else { panic!() };
+        for at in 0..text.len() {
+            for bit in 0..7 {
+                let mut changed = text.as_bytes().to_vec();
+                changed[at] ^= 1 << bit;
+                let changed = String::from_utf8(changed).unwrap();
+                let found = decrypt(&policy, &key, &with(&encrypted, KEY_DETAILS, EdmValue::String(&changed)));
+                if let Ok(found) = found {
+                    assert_eq!(found, plain(), "{changed}");
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whatever a service returns, there is an answer.
+    #[test]
+    fn no_bytes_of_a_service_cause_a_panic(
+        authenticated in any::<bool>(),
+        replaced in prop::sample::select(vec!["Secret", KEY_DETAILS, PROPERTY_DETAILS]),
+        bytes in prop::collection::vec(any::<u8>(), 0..100),
+        text in "\\PC{0,100}",
+        (at, cut) in (0..400_usize, 0..40_usize),
+    ) {
+        let mode = if authenticated { EncryptionMode::AesGcm } else { EncryptionMode::AesCbc };
+        let (policy, key) = (policy(mode), key("p", "r"));
+        let encrypted = encrypt_fixed(mode, false, &key, &plain(), &["Secret"]);
+        let Some(EdmValue::String(metadata)) = value(&encrypted, KEY_DETAILS) else { panic!() };
+        let mut changed: Vec<char> = metadata.chars().collect();
+        let from = at.min(changed.len());
+        changed.splice(from..(from + cut).min(changed.len()), text.chars());
+        let changed: String = changed.into_iter().collect();
+        for value in [EdmValue::Binary(&bytes), EdmValue::String(&text), EdmValue::String(&changed)] {
+            let found = decrypt(&policy, &key, &with(&encrypted, replaced, value));
+            if authenticated && let Ok(found) = found {
+                prop_assert_eq!(found, plain());
+            }
+        }
+    }
+}
+
+fn assert_damaged(found: &Result<RecordBuilder, EncryptionError>, name: &str) {
+    assert!(matches!(found, Err(EncryptionError::Damaged { property }) if property == name), "{name}: {found:?}");
+}
+
+#[test]
+fn authenticated_values_cannot_be_moved() {
+    let (policy, here, there) = (policy(EncryptionMode::AesGcm), key("ab", "c"), key("a", "bc"));
+    let plain = builder([("A", EdmValue::String("same length")), ("B", EdmValue::String("of both one"))]);
+    let encrypted = encrypt(&policy, &here, &plain, &["A", "B"]);
+    let [Some(a), Some(b)] = ["A", "B"].map(|name| value(&encrypted, name)) else { panic!() };
+    let exchanged = builder(values(&encrypted).map(|(name, value)| match name {
+        "A" => (name, b),
+        "B" => (name, a),
+        _ => (name, value),
+    }));
+    assert_damaged(&decrypt(&policy, &here, &exchanged), "A");
+    assert_damaged(&decrypt(&policy, &there, &encrypted), PROPERTY_DETAILS);
+    let other = encrypt(&policy, &here, &plain, &["A", "B"]);
+    let Some(older) = value(&other, "A") else { panic!() };
+    assert_damaged(&decrypt(&policy, &here, &with(&encrypted, "A", older)), "A");
+    assert_damaged(&decrypt(&policy, &here, &with(&encrypted, "A", EdmValue::String("in the clear"))), "A");
+}
+
+#[test]
+fn a_removed_property_is_noticed_if_it_was_asked_for() {
+    let (policy, key) = (policy(EncryptionMode::AesGcm), key("p", "r"));
+    let encrypted = encrypt(&policy, &key, &plain(), &MARKED);
+    let removed = without(&encrypted, "Salary");
+    let missing = decrypt(&policy, &key, &removed);
+    assert!(matches!(missing, Err(EncryptionError::Missing { property }) if property == "Salary"));
+    let missing = now(policy.decrypt(&key, removed.clone(), &[], Some(&["Salary", "Open"])));
+    assert!(matches!(missing, Err(EncryptionError::Missing { property }) if property == "Salary"));
+    let found = now(policy.decrypt(&key, removed, &[], Some(&["Secret", "Open"]))).unwrap();
+    assert_eq!(found, without(&plain(), "Salary"));
+}
+
+#[test]
+fn metadata_that_are_incomplete_are_refused() {
+    for mode in [EncryptionMode::AesCbc, EncryptionMode::AesGcm] {
+        let (policy, key) = (policy(mode), key("p", "r"));
+        let encrypted = encrypt(&policy, &key, &plain(), &["Secret"]);
+        for name in [KEY_DETAILS, PROPERTY_DETAILS] {
+            for changed in [without(&encrypted, name), with(&encrypted, name, EdmValue::Int32(1))] {
+                let found = decrypt(&policy, &key, &changed);
+                assert!(matches!(found, Err(EncryptionError::MalformedMetadata { .. })), "{name}: {found:?}");
+            }
+        }
+        let long = vec![0; NAME_LIST_BYTES_MAX + 16];
+        assert_damaged(
+            &decrypt(&policy, &key, &with(&encrypted, PROPERTY_DETAILS, EdmValue::Binary(&long))),
+            PROPERTY_DETAILS,
+        );
+    }
+}
+
+/// What the documents say that the format of the retired libraries does not protect.
+#[test]
+fn the_retired_format_does_not_notice_every_change() {
+    let (policy, key) = (policy(EncryptionMode::AesCbc), key("p", "r"));
+    let encrypted = encrypt(&policy, &key, &plain(), &["Secret"]);
+    let Some(EdmValue::Binary(bytes)) = value(&encrypted, "Secret") else { panic!() };
+
+    // The last byte of the first block changes the same byte of the second: "not" becomes something else.
+    let mut changed = bytes.to_vec();
+    changed[15] ^= 0xFF;
+    assert_damaged(&decrypt(&policy, &key, &with(&encrypted, "Secret", EdmValue::Binary(&changed))), "Secret");
+
+    // A property may be removed.
+    assert_eq!(decrypt(&policy, &key, &without(&encrypted, "Secret")).unwrap(), without(&plain(), "Secret"));
+
+    // A length that is no multiple of a block, a string, and no bytes at all are noticed.
+    for value in [EdmValue::Binary(&bytes[..15]), EdmValue::Binary(&[]), EdmValue::String("in the clear")] {
+        assert_damaged(&decrypt(&policy, &key, &with(&encrypted, "Secret", value)), "Secret");
+    }
+}
+
+/// One bit of a block changes the same bit of the next one, and makes garbage of its own. That is UTF-8 after some thousand
+/// attempts, of which these are the bits of one.
+#[test]
+fn a_text_in_the_retired_format_can_be_changed_on_purpose() {
+    let (policy, key) = (policy(EncryptionMode::AesCbc), key("p", "r"));
+    let plain = builder([("Secret", EdmValue::String("dear treasurer, please do kindlypay 10; ref 1234"))]);
+    let encrypted = encrypt_fixed(EncryptionMode::AesCbc, false, &key, &plain, &["Secret"]);
+    let Some(EdmValue::Binary(bytes)) = value(&encrypted, "Secret") else { panic!() };
+    let mut changed = bytes.to_vec();
+    for (at, bits) in [(4, b'1' ^ b'9'), (12, 0x0C), (13, 0x01), (14, 0x0A), (15, 0x05)] {
+        changed[16 + at] ^= bits;
+    }
+    let found = decrypt(&policy, &key, &with(&encrypted, "Secret", EdmValue::Binary(&changed))).unwrap();
+    let Some(EdmValue::String(text)) = value(&found, "Secret") else { panic!() };
+    assert!(text.starts_with("dear treasurer, ") && text.contains("pay 90; ref"), "{text:?}");
+}

@@ -1,0 +1,108 @@
+//! Every EDM type: written, read and found by a filter.
+
+use crate::support::new_table;
+use rowhouse_client::{DateTime, EdmType, Entity, Guid, IfMatch, Properties, PropertyBag};
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(rename_all = "PascalCase")]
+struct Everything {
+    #[entity(partition_key)]
+    partition: String,
+    #[entity(row_key, inverted)]
+    number: u32,
+    text: String,
+    bytes: Vec<u8>,
+    yes: bool,
+    when: DateTime,
+    part: f64,
+    id: Guid,
+    small: i32,
+    large: i64,
+    none: Option<i64>,
+    #[entity(json)]
+    list: Vec<u8>,
+    #[entity(rest)]
+    rest: Properties,
+}
+
+fn everything() -> Everything {
+    Everything {
+        partition: "it's".to_owned(),
+        number: 7,
+        text: "line\r\n\"it's\" \u{1F600} <&>".to_owned(),
+        bytes: vec![0, 255, 7],
+        yes: true,
+        when: DateTime::parse("2031-04-01T06:30:00.1234567Z").unwrap(),
+        part: 5.0,
+        id: Guid::parse("0b0c0d0e-1111-4222-8333-444455556666").unwrap(),
+        small: i32::MIN,
+        large: i64::MIN,
+        none: None,
+        list: vec![1, 2],
+        rest: Properties::default(),
+    }
+}
+
+#[tokio::test]
+async fn values_of_every_type_are_found_by_what_they_are() {
+    let (_account, table) = new_table().await;
+    let entity = everything();
+    table.insert(&entity).await.unwrap();
+    assert_eq!(table.query::<Everything>().collect().await.unwrap()[0].entity, entity);
+
+    let bag = &table.query::<PropertyBag>().collect().await.unwrap()[0];
+    let types: Vec<_> = bag.properties.iter().map(|(name, value)| (name, value.edm_type())).collect();
+    for (name, expected) in [
+        ("Text", EdmType::String),
+        ("Bytes", EdmType::Binary),
+        ("Yes", EdmType::Boolean),
+        ("When", EdmType::DateTime),
+        ("Part", EdmType::Double),
+        ("Id", EdmType::Guid),
+        ("Small", EdmType::Int32),
+        ("Large", EdmType::Int64),
+        ("List", EdmType::String),
+    ] {
+        assert!(types.contains(&(name, expected)), "{name} in {types:?}");
+    }
+    assert_eq!(types.len(), 9, "neither the keys nor None are properties: {types:?}");
+    assert_eq!(bag.key.row.as_str(), "4294967288");
+
+    let p = Everything::PROPERTIES;
+    let e = entity;
+    for filter in [
+        p.text.eq(e.text.as_str()),
+        p.bytes.eq(e.bytes.as_slice()),
+        p.yes.is_true(),
+        p.yes.eq(true),
+        p.when.eq(e.when),
+        p.part.eq(5),
+        p.part.gt(4.5) & p.part.lt(5.5),
+        p.id.eq(e.id),
+        p.small.eq(i32::MIN),
+        p.large.eq(i64::MIN),
+        p.number.eq(7),
+        p.number.gt(6) & p.number.lt(8),
+        p.partition.eq("it's"),
+    ] {
+        let found = table.query::<Everything>().and(filter.clone()).collect().await.unwrap();
+        assert_eq!(found.len(), 1, "{filter}");
+        let found = table.query::<Everything>().and(!filter.clone()).collect().await.unwrap();
+        assert_eq!(found.len(), 0, "not {filter}");
+    }
+}
+
+#[tokio::test]
+async fn properties_that_the_type_does_not_know_survive_a_replace() {
+    let (_account, table) = new_table().await;
+    let mut bag = everything().to_bag().unwrap();
+    bag.set("Later", "added by a newer program").unwrap();
+    table.insert(&bag).await.unwrap();
+    let mut known = table.query::<Everything>().collect().await.unwrap().remove(0);
+    known.small = 5;
+    table.replace(&known, &known).await.unwrap();
+    let bag = &table.query::<PropertyBag>().collect().await.unwrap()[0];
+    assert_eq!(bag.get::<String>("Later").unwrap(), "added by a newer program");
+    assert_eq!(bag.get::<i32>("Small").unwrap(), 5);
+    table.delete(bag.key.partition.as_str(), bag.key.row.as_str(), IfMatch::Any).await.unwrap();
+}
