@@ -16,6 +16,8 @@ struct Rule {
 const MODEL: &str = "rowhouse-model";
 const WIRE: &str = "rowhouse-wire";
 const CLIENT: &str = "rowhouse-client";
+/// The macro of the client's entity types.
+const DERIVE: &str = "rowhouse-client-derive";
 const STORE: &str = "rowhouse-store";
 const SERVER: &str = "rowhouse-server";
 const TOOLS: &str = "rowhouse-tools";
@@ -25,7 +27,7 @@ const TESTING: &str = "rowhouse-testing";
 /// What tests share: every package may use it, for its tests alone.
 const TEST_SUPPORT: &str = "rowhouse-test-support";
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     Rule {
         package: MODEL,
         may_use: &[],
@@ -98,8 +100,15 @@ const RULES: [Rule; 9] = [
         ],
     },
     Rule {
+        package: DERIVE,
+        may_use: &[],
+        // What a macro is made of, and nothing else.
+        must_not_use: &["tokio", "hyper", "http", "serde", "serde_json", "tracing", "anyhow"],
+    },
+    Rule {
         package: CLIENT,
-        may_use: &[MODEL, WIRE],
+        // Itself for its tests, which have all features on.
+        may_use: &[MODEL, WIRE, DERIVE, CLIENT],
         // No storage, no configuration, no command line.
         must_not_use: &["fjall", "clap", "toml", "anyhow", "tracing-subscriber"],
     },
