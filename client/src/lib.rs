@@ -51,103 +51,35 @@
 //!
 //! This crate must not know storage, configuration or the command line.
 
-#[cfg(feature = "azure_core")]
-mod azure_credential;
-mod bulk;
-mod connection_string;
-mod continuation;
-mod credential;
-mod development;
+mod account;
 #[cfg(feature = "encryption")]
 pub mod encryption;
-mod endpoint;
 pub mod entity;
 mod error;
 pub mod filter;
 pub mod http;
 pub mod limits;
+mod operations;
 mod pipeline;
-mod query;
-mod request;
-mod retry;
-mod sas;
-mod service;
-mod stored;
-mod table;
-mod transaction;
-mod transport;
 
 #[cfg(feature = "azure_core")]
-pub use azure_credential::AzureCredential;
-pub use bulk::{BulkFailure, BulkReport, BulkWriter};
-pub use connection_string::ConnectionString;
-pub use continuation::{Continuation, MalformedContinuation};
-pub use credential::{AccessToken, Credential, SharedKey, TokenCredential, TokenError};
-pub use development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
-pub use endpoint::{Endpoint, EndpointError};
+pub use account::AzureCredential;
+pub use account::{
+    AccessToken, ConnectionString, Credential, DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY, Endpoint,
+    EndpointError, SharedKey, TokenCredential, TokenError,
+};
 pub use entity::{
     DateTime, ETag, EdmType, EdmValue, Entity, EntityError, EntityKey, Guid, Properties, PropertyBag, PropertyValue,
 };
 pub use error::{Error, ErrorKind, Refusal};
 pub use filter::{Filter, Projection};
 pub use http::HttpError;
-pub use pipeline::ReadFrom;
-pub use query::{Page, Pages, Query, Results};
-pub use retry::{Failure, RetryPolicy};
-pub use sas::{AccountSas, TableSas};
-pub use service::{TableList, TableService, TableServiceBuilder};
-pub use stored::{IfMatch, Stored, Written};
-pub use table::Table;
-pub use transaction::Transaction;
-pub use transport::Transport;
+pub use operations::{
+    AccountSas, BulkFailure, BulkReport, BulkWriter, Continuation, IfMatch, MalformedContinuation, Page, Pages, Query,
+    Results, Stored, Table, TableList, TableSas, TableService, TableServiceBuilder, Transaction, Written,
+};
+pub use pipeline::{Failure, ReadFrom, RetryPolicy, Transport};
 
-/// What a shared access signature or a stored access policy allows.
-///
-/// ```
-/// use rowhouse_client::Permissions;
-///
-/// let permissions = Permissions::READ.union(Permissions::ADD);
-/// assert!(Permissions::ENTITIES.contains(permissions));
-/// assert_eq!(permissions.to_string(), "ra");
-/// ```
-#[doc(inline)]
-pub use model::Permissions;
-/// The service properties of an account: CORS rules, logging and metrics.
-///
-/// ```
-/// use rowhouse_client::ServiceProperties;
-///
-/// let mut properties = ServiceProperties::default();
-/// properties.logging.delete = true;
-/// assert!(properties.cors.is_empty());
-/// ```
-#[doc(inline)]
-pub use model::ServiceProperties;
-/// The stored access policies of a table: at most five, with different ids.
-///
-/// ```
-/// use rowhouse_client::{StoredAccessPolicies, StoredAccessPolicy};
-///
-/// let readers = StoredAccessPolicy::new("readers").ok_or("the id is too long")?;
-/// assert!(StoredAccessPolicies::new(vec![readers.clone(), readers.clone()]).is_none());
-/// let policies = StoredAccessPolicies::new(vec![readers]).ok_or("too many policies")?;
-/// assert!(policies.get("readers").is_some());
-/// # Ok::<(), &str>(())
-/// ```
-#[doc(inline)]
-pub use model::StoredAccessPolicies;
-/// A stored access policy, by which signatures that name it can be changed and revoked.
-///
-/// ```
-/// use rowhouse_client::{DateTime, Permissions, StoredAccessPolicy};
-///
-/// let mut readers = StoredAccessPolicy::new("readers").ok_or("the id is too long")?;
-/// readers.permissions = Some(Permissions::READ);
-/// readers.expiry = Some(DateTime::MAX);
-/// # Ok::<(), &str>(())
-/// ```
-#[doc(inline)]
-pub use model::StoredAccessPolicy;
 /// A source of the time of day, by which requests are dated and tokens expire.
 ///
 /// ```
@@ -249,7 +181,6 @@ pub use model::service_properties::RetentionDays;
 /// assert!(!is_up_to_date(GeoReplication::Bootstrap, SystemTime::now()));
 /// ```
 #[doc(inline)]
-pub use wire::service_stats::GeoReplication;
 
 /// A future in a box, as the traits of this crate return it.
 ///
