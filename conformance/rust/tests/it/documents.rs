@@ -7,7 +7,8 @@ use std::process::Command;
 
 /// The one snippet for this client. Those for the client library of the repository are tested there.
 fn snippet(document: &str) -> &str {
-    let mut snippets = document.split("\n```rust azure_data_tables\n").skip(1).map(|rest| rest.split_once("```\n").unwrap().0);
+    let mut snippets =
+        document.split("\n```rust azure_data_tables\n").skip(1).map(|rest| rest.split_once("```\n").unwrap().0);
     let snippet = snippets.next().expect("the document has a snippet for this client");
     assert!(snippets.next().is_none(), "the document has more than one snippet for this client");
     snippet
