@@ -80,6 +80,53 @@ pub use operations::{
 };
 pub use pipeline::{Failure, ReadFrom, RetryPolicy, Transport};
 
+/// What a shared access signature or a stored access policy allows.
+///
+/// ```
+/// use rowhouse_client::Permissions;
+///
+/// let permissions = Permissions::READ.union(Permissions::ADD);
+/// assert!(Permissions::ENTITIES.contains(permissions));
+/// assert_eq!(permissions.to_string(), "ra");
+/// ```
+#[doc(inline)]
+pub use model::Permissions;
+/// The service properties of an account: CORS rules, logging and metrics.
+///
+/// ```
+/// use rowhouse_client::ServiceProperties;
+///
+/// let mut properties = ServiceProperties::default();
+/// properties.logging.delete = true;
+/// assert!(properties.cors.is_empty());
+/// ```
+#[doc(inline)]
+pub use model::ServiceProperties;
+/// The stored access policies of a table: at most five, with different ids.
+///
+/// ```
+/// use rowhouse_client::{StoredAccessPolicies, StoredAccessPolicy};
+///
+/// let readers = StoredAccessPolicy::new("readers").ok_or("the id is too long")?;
+/// assert!(StoredAccessPolicies::new(vec![readers.clone(), readers.clone()]).is_none());
+/// let policies = StoredAccessPolicies::new(vec![readers]).ok_or("too many policies")?;
+/// assert!(policies.get("readers").is_some());
+/// # Ok::<(), &str>(())
+/// ```
+#[doc(inline)]
+pub use model::StoredAccessPolicies;
+/// A stored access policy, by which signatures that name it can be changed and revoked.
+///
+/// ```
+/// use rowhouse_client::{DateTime, Permissions, StoredAccessPolicy};
+///
+/// let mut readers = StoredAccessPolicy::new("readers").ok_or("the id is too long")?;
+/// readers.permissions = Some(Permissions::READ);
+/// readers.expiry = Some(DateTime::MAX);
+/// # Ok::<(), &str>(())
+/// ```
+#[doc(inline)]
+pub use model::StoredAccessPolicy;
 /// A source of the time of day, by which requests are dated and tokens expire.
 ///
 /// ```
@@ -181,6 +228,7 @@ pub use model::service_properties::RetentionDays;
 /// assert!(!is_up_to_date(GeoReplication::Bootstrap, SystemTime::now()));
 /// ```
 #[doc(inline)]
+pub use wire::service_stats::GeoReplication;
 
 /// A future in a box, as the traits of this crate return it.
 ///
