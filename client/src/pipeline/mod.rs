@@ -7,22 +7,28 @@
 //!
 //! This module must not know what an operation means.
 
-use crate::credential::{AccessToken, Credential, SharedKey, TokenCredential, TokenError};
-use crate::endpoint::Endpoint;
+mod request;
+mod retry;
+mod transport;
+
+use crate::account::Endpoint;
+use crate::account::{AccessToken, Credential, SharedKey, TokenCredential, TokenError};
 use crate::error::{Error, Refusal};
 use crate::http::HttpError;
-use crate::request::{Authorization, BodyFormat, Operation};
-use crate::retry::{Failure, RetryPolicy, is_transient};
-use crate::transport::Transport;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use model::Clock;
+use request::Authorization;
+pub(crate) use request::{BodyFormat, Operation, VERSION, What};
+use retry::is_transient;
+pub use retry::{Failure, RetryPolicy};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span};
+pub use transport::Transport;
 use wire::batch::{PartResponse, read_responses};
 use wire::error_response::ErrorResponse;
 use wire::signing::Scheme;
