@@ -106,6 +106,7 @@ impl Write {
         }
     }
 
+    #[cfg(feature = "encryption")]
     pub(crate) fn merges(self) -> bool {
         matches!(self, Self::Merge | Self::InsertOrMerge)
     }
@@ -653,6 +654,7 @@ impl Table {
     }
 
     /// The properties that decryption needs.
+    #[cfg_attr(not(feature = "encryption"), allow(clippy::unused_self, reason = "one signature"))]
     fn metadata_names(&self) -> &'static [&'static str] {
         #[cfg(feature = "encryption")]
         if self.encryption.is_some() {
