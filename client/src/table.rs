@@ -5,7 +5,8 @@
 use crate::entity::{ETag, Entity, EntityError, PropertyBag};
 use crate::error::{Error, ErrorKind};
 use crate::filter::Projection;
-use crate::pipeline::{Pipeline, Response, unreadable};
+use crate::limits::UPDATE_ROUNDS_MAX;
+use crate::pipeline::{Pipeline, ReadFrom, Response, unreadable};
 use crate::request::{BodyFormat, Operation, What};
 use crate::retry::RetryPolicy;
 use crate::stored::{IfMatch, Stored, Written, stored_as, timestamp};
@@ -67,6 +68,9 @@ pub struct Table {
     #[cfg(feature = "encryption")]
     pub(crate) encryption: Option<crate::encryption::EncryptionPolicy>,
 }
+
+/// The property that encrypted entities have, which says under which key.
+const KEY_DETAILS: &str = "_ClientEncryptionMetadata1";
 
 /// How an entity is written, depending on whether it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -296,7 +300,7 @@ impl Table {
     /// ```
     pub async fn insert_with_echo<E: Entity>(&self, entity: &E) -> Result<Stored<E>, Error> {
         let bag = self.encrypted(Write::Insert, entity.to_bag()?, E::ENCRYPTED).await?;
-        let operation = Operation { echoes: true, ..self.write_operation(Write::Insert, &bag, None) };
+        let operation = Operation { echoes: true, ..self.write_operation(Write::Insert, &bag, None)? };
         let response = self.pipeline.execute(&operation).await?;
         self.read_response(&operation, &response, &[], E::ENCRYPTED, E::from_bag).await
     }
@@ -499,7 +503,7 @@ impl Table {
         let path = self.entity_path(&key(partition_key, row_key)?);
         let operation = Operation {
             method: Method::DELETE,
-            if_match: Some(condition.into().header().to_owned()),
+            if_match: Some(condition.into().header()?.to_owned()),
             is_idempotent: false,
             ..Operation::get(self.what("deleting an entity of the table"), path, String::new(), BodyFormat::Json)
         };
@@ -510,7 +514,8 @@ impl Table {
     /// what was written.
     ///
     /// The entity is replaced, so its type should know all properties, or have a field with `rest`. The change may be made
-    /// several times, each time to the entity as it is then; an error that it returns ends the loop.
+    /// several times, each time to the entity as it is then; an error that it returns ends the loop, as does the hundredth time
+    /// that somebody else was faster. The entity is read from the primary.
     ///
     /// ```
     /// # use rowhouse_client::PropertyBag;
@@ -535,13 +540,18 @@ impl Table {
         row_key: &str,
         mut change: impl FnMut(&mut E) -> Result<(), Error>,
     ) -> Result<Stored<E>, Error> {
+        let mut table = self.clone();
+        // What the secondary has may be old for a long time.
+        table.pipeline.read_from = ReadFrom::Primary;
+        let mut rounds = 0;
         loop {
-            let mut stored = self.get::<E>(partition_key, row_key).await?;
+            rounds += 1;
+            let mut stored = table.get::<E>(partition_key, row_key).await?;
             change(&mut stored.entity)?;
-            match self.replace(&stored.entity, &stored.etag).await {
+            match table.replace(&stored.entity, &stored.etag).await {
                 Ok(Written { etag, timestamp }) => return Ok(Stored { etag, timestamp, ..stored }),
                 // Each round that fails is one in which somebody else got ahead, so the loop cannot stand still for all.
-                Err(error) if error.kind() == ErrorKind::PreconditionFailed => {}
+                Err(error) if error.kind() == ErrorKind::PreconditionFailed && rounds < UPDATE_ROUNDS_MAX => {}
                 Err(error) => return Err(error),
             }
         }
@@ -588,25 +598,25 @@ impl Table {
 
     async fn write<E: Entity>(&self, write: Write, entity: &E, condition: Option<IfMatch>) -> Result<Written, Error> {
         let bag = self.encrypted(write, entity.to_bag()?, E::ENCRYPTED).await?;
-        let operation = self.write_operation(write, &bag, condition);
+        let operation = self.write_operation(write, &bag, condition)?;
         let response = self.pipeline.execute(&operation).await?;
         Ok(Written::of(response.header("etag").unwrap_or_default()))
     }
 
-    fn write_operation(&self, write: Write, bag: &PropertyBag, condition: Option<IfMatch>) -> Operation {
+    fn write_operation(&self, write: Write, bag: &PropertyBag, condition: Option<IfMatch>) -> Result<Operation, Error> {
         let path = match write {
             Write::Insert => self.path(""),
             _ => self.entity_path(&bag.key),
         };
         let mut body = Vec::with_capacity(256 + 2 * bag.properties.as_record_builder().record_bytes());
         write_bag(&mut body, bag);
-        Operation {
+        Ok(Operation {
             method: write.method(),
             body: Bytes::from(body),
             is_idempotent: write.is_idempotent(condition.as_ref()),
-            if_match: condition.map(|condition| condition.header().to_owned()),
+            if_match: condition.as_ref().map(IfMatch::header).transpose()?.map(str::to_owned),
             ..Operation::get(self.what(write.text()), path, String::new(), BodyFormat::Json)
-        }
+        })
     }
 
     async fn read<T>(
@@ -695,7 +705,13 @@ impl Table {
         if let Some(policy) = &self.encryption {
             return policy.decrypt_bag(bag, marked, selected).await.map_err(Error::Encryption);
         }
-        let _ = (marked, selected);
+        if !marked.is_empty() && bag.properties.get(KEY_DETAILS).is_some() {
+            return Err(Error::Invalid(format!(
+                "the entity is encrypted, and the table '{}' has no encryption policy",
+                self.name
+            )));
+        }
+        let _ = selected;
         Ok(bag)
     }
 

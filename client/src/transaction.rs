@@ -74,13 +74,6 @@ impl Change {
         }
     }
 
-    fn condition(&self) -> Option<&IfMatch> {
-        match self {
-            Self::Write { condition, .. } => condition.as_ref(),
-            Self::Delete { condition, .. } => Some(condition),
-        }
-    }
-
     fn is_idempotent(&self) -> bool {
         match self {
             Self::Write { write, condition, .. } => write.is_idempotent(condition.as_ref()),
@@ -306,15 +299,10 @@ impl Table {
             out.extend_from_slice(endpoint.as_bytes());
             write_entity_address(out, &self.encoded, key.partition.as_str(), key.row.as_str());
         };
-        if let Some(IfMatch::ETag(etag)) = change.condition()
-            && !etag.as_str().bytes().all(|b| matches!(b, b' '..=b'~'))
-        {
-            return Err(Error::Invalid("the condition is not an ETag".to_owned()));
-        }
         match change {
             Change::Write { write, bag, marked, condition } => {
                 let bag = self.encrypted(write, bag, marked).await?;
-                let (method, condition) = (write.batch_method(), condition.as_ref().map(IfMatch::header));
+                let (method, condition) = (write.batch_method(), condition.as_ref().map(IfMatch::header).transpose()?);
                 let write_address = |out: &mut Vec<u8>| match write {
                     Write::Insert => {
                         out.extend_from_slice(endpoint.as_bytes());
@@ -325,7 +313,7 @@ impl Table {
                 changeset.operation(method, condition, write_address, |out| write_bag(out, &bag));
             }
             Change::Delete { key, condition } => {
-                changeset.operation("DELETE", Some(condition.header()), |out| address(out, &key), |_| ());
+                changeset.operation("DELETE", Some(condition.header()?), |out| address(out, &key), |_| ());
             }
         }
         Ok(())

@@ -53,7 +53,10 @@ async fn work(current: &Table, archive: &Table, department: &str, stop: Stop) ->
     for order in orders {
         let (employee, order) = (Employee::key_of(department, order.id)?, order.key()?);
         let (partition, row) = (employee.partition.as_str(), employee.row.as_str());
-        let leaving = current.get_by_key::<Employee>(&employee).await?;
+        let Some(leaving) = current.find::<Employee>(partition, row).await? else {
+            // Another worker has done it meanwhile.
+            continue;
+        };
         if stop == Stop::BeforeCopy {
             return Ok(());
         }
@@ -61,14 +64,15 @@ async fn work(current: &Table, archive: &Table, department: &str, stop: Stop) ->
         if stop == Stop::AfterCopy {
             return Ok(());
         }
-        let moved = Transaction::new().delete(partition, row, IfMatch::Any).delete(
+        // Only the version that was copied is deleted.
+        let moved = Transaction::new().delete(partition, row, &leaving).delete(
             order.partition.as_str(),
             order.row.as_str(),
             IfMatch::Any,
         );
         match current.commit(moved).await {
-            // Another worker has done it meanwhile.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            // Another worker has done it meanwhile, or the employee has changed: then the next worker copies it again.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PreconditionFailed) => {}
             result => drop(result?),
         }
     }
