@@ -45,6 +45,7 @@ const TOKEN_TIME_MIN: Duration = Duration::from_secs(300);
 /// # Ok::<(), rowhouse_client::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum ReadFrom {
     /// The primary only.
     #[default]

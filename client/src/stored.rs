@@ -53,6 +53,7 @@ pub struct Stored<E> {
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Written {
     /// The version that was written; an empty text for an entity that was deleted.
     pub etag: ETag,

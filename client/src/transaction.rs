@@ -46,6 +46,7 @@ use wire::uri::write_entity_address;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, Default)]
+#[must_use = "a transaction does nothing before it is committed"]
 pub struct Transaction {
     operations: Vec<Result<Change, EntityError>>,
     may_repeat: bool,
@@ -119,7 +120,6 @@ impl Transaction {
     /// let transaction = Transaction::new().insert(&PropertyBag::new("2031", "0001")?);
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn insert<E: Entity>(self, entity: &E) -> Self {
         self.write(Write::Insert, entity, None)
     }
@@ -132,7 +132,6 @@ impl Transaction {
     /// let transaction = Transaction::new().insert_or_replace(&PropertyBag::new("2031", "0001")?);
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn insert_or_replace<E: Entity>(self, entity: &E) -> Self {
         self.write(Write::InsertOrReplace, entity, None)
     }
@@ -145,7 +144,6 @@ impl Transaction {
     /// let transaction = Transaction::new().insert_or_merge(&PropertyBag::new("2031", "0001")?);
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn insert_or_merge<E: Entity>(self, entity: &E) -> Self {
         self.write(Write::InsertOrMerge, entity, None)
     }
@@ -158,7 +156,6 @@ impl Transaction {
     /// let transaction = Transaction::new().replace(&PropertyBag::new("2031", "0001")?, IfMatch::Any);
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn replace<E: Entity>(self, entity: &E, condition: impl Into<IfMatch>) -> Self {
         self.write(Write::Replace, entity, Some(condition.into()))
     }
@@ -171,7 +168,6 @@ impl Transaction {
     /// let transaction = Transaction::new().merge(&PropertyBag::new("2031", "0001")?.with("State", "paid")?, IfMatch::Any);
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn merge<E: Entity>(self, entity: &E, condition: impl Into<IfMatch>) -> Self {
         self.write(Write::Merge, entity, Some(condition.into()))
     }
@@ -182,7 +178,6 @@ impl Transaction {
     /// # use rowhouse_client::{IfMatch, Transaction};
     /// let transaction = Transaction::new().delete("2031", "0001", IfMatch::Any);
     /// ```
-    #[must_use]
     pub fn delete(mut self, partition_key: &str, row_key: &str, condition: impl Into<IfMatch>) -> Self {
         let condition = condition.into();
         let bag = PropertyBag::new(partition_key, row_key);
@@ -200,7 +195,6 @@ impl Transaction {
     /// let transaction = Transaction::new().insert(&PropertyBag::new("2031", "0001")?).may_repeat();
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn may_repeat(self) -> Self {
         Self { may_repeat: true, ..self }
     }

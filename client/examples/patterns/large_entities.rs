@@ -11,6 +11,7 @@
 mod support;
 
 use rowhouse_client::{Entity, ErrorKind, IfMatch, PropertyBag, Table};
+use std::time::SystemTime;
 use support::{Pattern, Result, requests};
 
 /// Bytes of a property; the service takes up to 64 KiB.
@@ -23,15 +24,20 @@ const CHUNK_PROPERTIES: usize = 15;
 struct Manifest {
     #[entity(partition_key)]
     photo: String,
-    version: i32,
+    version: i64,
     bytes: i64,
 }
 
-fn chunk_prefix(version: i32) -> String {
-    format!("chunk_{version:06}_")
+/// A version is named after the moment, so that the chunks of a writer that stopped half-way are in nobody's way.
+fn new_version() -> Result<i64> {
+    Ok(i64::try_from(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_micros())?)
 }
 
-async fn write_chunks(photos: &Table, photo: &str, version: i32, content: &[u8]) -> Result {
+fn chunk_prefix(version: i64) -> String {
+    format!("chunk_{version:016}_")
+}
+
+async fn write_chunks(photos: &Table, photo: &str, version: i64, content: &[u8]) -> Result {
     for (chunk, number) in content.chunks(PROPERTY_BYTES * CHUNK_PROPERTIES).zip(0..) {
         let mut bag = PropertyBag::new(photo, &format!("{}{number:06}", chunk_prefix(version)))?;
         for (bytes, number) in chunk.chunks(PROPERTY_BYTES).zip(0..) {
@@ -42,7 +48,7 @@ async fn write_chunks(photos: &Table, photo: &str, version: i32, content: &[u8])
     Ok(())
 }
 
-async fn delete_chunks(photos: &Table, photo: &str, version: i32) -> Result {
+async fn delete_chunks(photos: &Table, photo: &str, version: i64) -> Result {
     let chunks = photos.query::<PropertyBag>().partition(photo).row_prefix(&chunk_prefix(version));
     for row in chunks.select(|p| p.row_key).collect().await? {
         photos.delete(photo, &row, IfMatch::Any).await?;
@@ -51,13 +57,12 @@ async fn delete_chunks(photos: &Table, photo: &str, version: i32) -> Result {
 }
 
 async fn write(photos: &Table, photo: &str, content: &[u8]) -> Result {
-    let bytes = i64::try_from(content.len())?;
+    let (version, bytes) = (new_version()?, i64::try_from(content.len())?);
     let Some(current) = photos.find::<Manifest>(photo, "manifest").await? else {
-        write_chunks(photos, photo, 1, content).await?;
-        photos.insert(&Manifest { photo: photo.to_owned(), version: 1, bytes }).await?;
+        write_chunks(photos, photo, version, content).await?;
+        photos.insert(&Manifest { photo: photo.to_owned(), version, bytes }).await?;
         return Ok(());
     };
-    let version = current.version + 1;
     write_chunks(photos, photo, version, content).await?;
     // From here on it is the new one, unless another program has replaced the photo meanwhile.
     photos.replace(&Manifest { version, bytes, ..current.entity.clone() }, &current).await?;
