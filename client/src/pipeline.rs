@@ -103,6 +103,14 @@ impl Response {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// A part of a continuation token. If it cannot be read, that is an error and not the end.
+    pub(crate) fn continuation(&self, operation: &Operation, name: &str) -> Result<Option<String>, Error> {
+        match (self.headers.contains_key(name), self.header(name)) {
+            (true, None) => Err(unreadable(operation, "its continuation is not ASCII text")),
+            (_, text) => Ok(text.map(str::to_owned)),
+        }
+    }
+
     /// The responses to the operations of a transaction.
     pub(crate) fn parts(&self, operation: &Operation) -> Result<Vec<PartResponse<'_>>, Error> {
         read_responses(self.header("content-type").unwrap_or_default(), &self.body)
@@ -208,8 +216,9 @@ impl Pipeline {
         let Some(refusal) = refusal(operation, &response, attempts).map_err(final_error)? else {
             return Ok(response);
         };
-        // A token may be withdrawn before it expires.
-        let is_stale = refusal.status == 401 && self.forget(token.as_ref()).await && attempts == 1;
+        // A token may be withdrawn before it expires. The version of these requests has 403 for that (09 §3).
+        let is_unknown = refusal.status == 401 || refusal.code == "AuthenticationFailed";
+        let is_stale = is_unknown && self.forget(token.as_ref()).await && attempts == 1;
         let is_missing_at_secondary = refusal.status == 404 && is_secondary && self.read_from != ReadFrom::Secondary;
         Err(refused(refusal, &response, is_stale, is_missing_at_secondary))
     }

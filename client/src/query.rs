@@ -523,18 +523,17 @@ impl<T> PageRequest<T> {
                     let entities = read_entity_set(&response.body);
                     let entities = entities
                         .map_err(|error| unreadable(&operation, &format!("an entity is malformed: {error:?}")))?;
+                    if entities.len() > top {
+                        return Err(unreadable(&operation, "it has more entities than were asked for"));
+                    }
                     let select: Vec<&str> = self.select.iter().map(String::as_str).collect();
                     let mut items = Vec::with_capacity(entities.len());
                     for stored in entities {
                         let bag = self.table.decrypted(bag(&operation, stored)?, &self.marked, &select).await?;
                         items.push((self.read)(bag)?);
                     }
-                    let text = |name| match (response.headers.contains_key(name), response.header(name)) {
-                        (true, None) => Err(unreadable(&operation, "its continuation is not ASCII text")),
-                        (_, text) => Ok(text.map(str::to_owned)),
-                    };
-                    let (partition, row) =
-                        (text("x-ms-continuation-NextPartitionKey")?, text("x-ms-continuation-NextRowKey")?);
+                    let partition = response.continuation(&operation, "x-ms-continuation-NextPartitionKey")?;
+                    let row = response.continuation(&operation, "x-ms-continuation-NextRowKey")?;
                     let next = partition.map(|partition| Continuation { partition, row });
                     return Ok(Page { items, next });
                 }

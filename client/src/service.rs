@@ -412,7 +412,8 @@ impl TableList {
 
     async fn page(&mut self) -> Result<Vec<String>, Error> {
         let filter = self.filter.as_ref().map(|filter| format!("$filter={}", encode_component(filter)));
-        let next = self.next.take().map(|next| format!("NextTableName={}", encode_component(&next)));
+        // It stays as it is until there is a response, because this future can be dropped before.
+        let next = self.next.as_ref().map(|next| format!("NextTableName={}", encode_component(next)));
         let query = filter.into_iter().chain(next).collect::<Vec<_>>().join("&");
         let what = What { text: "the list of tables", table: None };
         let operation = Operation::get(what, "/Tables".to_owned(), query, BodyFormat::Json);
@@ -421,8 +422,9 @@ impl TableList {
         }
         self.pages += 1;
         let response = self.service.pipeline.execute(&operation).await?;
-        self.next = response.header("x-ms-continuation-NextTableName").map(str::to_owned);
-        read_table_set(&response.body).map_err(|_| unreadable(&operation, "it is not a list of tables"))
+        let names = read_table_set(&response.body).map_err(|_| unreadable(&operation, "it is not a list of tables"))?;
+        self.next = response.continuation(&operation, "x-ms-continuation-NextTableName")?;
+        Ok(names)
     }
 }
 

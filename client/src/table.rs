@@ -268,6 +268,25 @@ impl Table {
         self.pipeline.execute(&operation).await.map(drop)
     }
 
+    /// Deletes the table and all its entities, if it exists; whether it did.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # service.table("orders").create().await?;
+    /// assert!(service.table("orders").delete_table_if_exists().await?);
+    /// assert!(!service.table("orders").delete_table_if_exists().await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn delete_table_if_exists(&self) -> Result<bool, Error> {
+        match self.delete_table().await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Inserts an entity, which must not exist.
     ///
     /// ```
@@ -500,11 +519,51 @@ impl Table {
     /// # Ok(()) }
     /// ```
     pub async fn delete(&self, partition_key: &str, row_key: &str, condition: impl Into<IfMatch>) -> Result<(), Error> {
+        self.delete_entity(partition_key, row_key, &condition.into(), false).await
+    }
+
+    /// Deletes an entity, which must match the condition if it exists; whether it did. A table that does not exist is an error.
+    ///
+    /// Other than [`delete`](Self::delete) this may be repeated: if a response is lost, it says that there was no entity although
+    /// it has deleted it.
+    ///
+    /// ```
+    /// # use rowhouse_client::{IfMatch, PropertyBag};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// # orders.insert(&PropertyBag::new("2031", "0001")?).await?;
+    /// assert!(orders.delete_if_exists("2031", "0001", IfMatch::Any).await?);
+    /// assert!(!orders.delete_if_exists("2031", "0001", IfMatch::Any).await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn delete_if_exists(
+        &self,
+        partition_key: &str,
+        row_key: &str,
+        condition: impl Into<IfMatch>,
+    ) -> Result<bool, Error> {
+        match self.delete_entity(partition_key, row_key, &condition.into(), true).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.code() == Some("ResourceNotFound") => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn delete_entity(
+        &self,
+        partition_key: &str,
+        row_key: &str,
+        condition: &IfMatch,
+        is_idempotent: bool,
+    ) -> Result<(), Error> {
         let path = self.entity_path(&key(partition_key, row_key)?);
         let operation = Operation {
             method: Method::DELETE,
-            if_match: Some(condition.into().header()?.to_owned()),
-            is_idempotent: false,
+            if_match: Some(condition.header()?.to_owned()),
+            is_idempotent,
             ..Operation::get(self.what("deleting an entity of the table"), path, String::new(), BodyFormat::Json)
         };
         self.pipeline.execute(&operation).await.map(drop)
@@ -598,12 +657,17 @@ impl Table {
 
     async fn write<E: Entity>(&self, write: Write, entity: &E, condition: Option<IfMatch>) -> Result<Written, Error> {
         let bag = self.encrypted(write, entity.to_bag()?, E::ENCRYPTED).await?;
-        let operation = self.write_operation(write, &bag, condition)?;
+        let operation = self.write_operation(write, &bag, condition.as_ref())?;
         let response = self.pipeline.execute(&operation).await?;
         Ok(Written::of(response.header("etag").unwrap_or_default()))
     }
 
-    fn write_operation(&self, write: Write, bag: &PropertyBag, condition: Option<IfMatch>) -> Result<Operation, Error> {
+    fn write_operation(
+        &self,
+        write: Write,
+        bag: &PropertyBag,
+        condition: Option<&IfMatch>,
+    ) -> Result<Operation, Error> {
         let path = match write {
             Write::Insert => self.path(""),
             _ => self.entity_path(&bag.key),
@@ -613,8 +677,8 @@ impl Table {
         Ok(Operation {
             method: write.method(),
             body: Bytes::from(body),
-            is_idempotent: write.is_idempotent(condition.as_ref()),
-            if_match: condition.as_ref().map(IfMatch::header).transpose()?.map(str::to_owned),
+            is_idempotent: write.is_idempotent(condition),
+            if_match: condition.map(IfMatch::header).transpose()?.map(str::to_owned),
             ..Operation::get(self.what(write.text()), path, String::new(), BodyFormat::Json)
         })
     }

@@ -251,7 +251,7 @@ async fn a_copy_stays_encrypted_and_readable() {
 }
 
 #[derive(Entity, Debug)]
-struct Salary {
+struct Payslip {
     #[entity(partition_key)]
     department: String,
     #[entity(row_key)]
@@ -264,9 +264,9 @@ struct Salary {
 async fn what_a_type_marks_is_neither_read_encrypted_nor_accepted_in_the_clear() {
     let server = TestServer::start().await.unwrap();
     let (open, encrypted) = tables(&server, EncryptionMode::AesGcm).await;
-    encrypted.insert(&Salary { department: "p".into(), id: "1".into(), salary: vec![1, 2] }).await.unwrap();
+    encrypted.insert(&Payslip { department: "p".into(), id: "1".into(), salary: vec![1, 2] }).await.unwrap();
     // The type of the property is the same, so it would be read as if it were the value.
-    let error = open.get::<Salary>("p", "1").await.unwrap_err();
+    let error = open.get::<Payslip>("p", "1").await.unwrap_err();
     assert!(error.to_string().contains("no encryption policy"), "{error}");
     assert!(open.get::<PropertyBag>("p", "1").await.is_ok(), "a bag is read as it is stored");
 
@@ -274,7 +274,7 @@ async fn what_a_type_marks_is_neither_read_encrypted_nor_accepted_in_the_clear()
     let clear = PropertyBag::new("p", "2").unwrap().with("salary", vec![1_u8, 2]).unwrap();
     encrypted.insert(&clear).await.unwrap();
     let refused = |error: Error| matches!(error, Error::Encryption(EncryptionError::NotEncrypted { .. }));
-    assert!(refused(encrypted.get::<Salary>("p", "2").await.unwrap_err()));
-    let all = encrypted.query::<PropertyBag>().partition("p").select_as::<Salary>();
+    assert!(refused(encrypted.get::<Payslip>("p", "2").await.unwrap_err()));
+    let all = encrypted.query::<PropertyBag>().partition("p").select_as::<Payslip>();
     assert!(refused(all.collect().await.unwrap_err()), "the type of the result marks it");
 }

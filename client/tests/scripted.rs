@@ -216,8 +216,9 @@ async fn operations_that_are_not_idempotent_are_sent_once() {
     assert!(table.insert(&entity).await.is_err());
     assert!(table.merge(&entity, &condition).await.is_err());
     assert!(table.delete("p", "r", IfMatch::Any).await.is_err());
+    assert!(table.delete_table_if_exists().await.is_err());
     assert!(table.commit(Transaction::new().insert(&entity)).await.is_err());
-    assert_eq!(seen.lock().unwrap().len(), 6);
+    assert_eq!(seen.lock().unwrap().len(), 7);
     // An operation that the service did not begin is sent again.
     let (service, seen) = self::service(|number, _| match number {
         1 => ("503 Busy", "Retry-After: 0\r\n".to_owned(), Vec::new()),
@@ -266,11 +267,57 @@ async fn an_update_ends_and_reads_the_primary() {
 }
 
 #[tokio::test]
+async fn a_deletion_that_may_find_nothing_is_repeated() {
+    let (service, seen) = service(|number, _| match number {
+        1 => ("500 Error", "Retry-After: 0\r\n".to_owned(), Vec::new()),
+        _ => ("404 Not Found", "x-ms-error-code: ResourceNotFound\r\n".to_owned(), Vec::new()),
+    });
+    assert!(!service.table("cars").delete_if_exists("p", "r", IfMatch::Any).await.unwrap());
+    assert_eq!(seen.lock().unwrap().len(), 2);
+    let (service, _) =
+        self::service(|_, _| ("404 Not Found", "x-ms-error-code: TableNotFound\r\n".to_owned(), Vec::new()));
+    let error = service.table("cars").delete_if_exists("p", "r", IfMatch::Any).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_page_has_no_more_entities_than_were_asked_for() {
+    let two = "{\"value\":[{\"PartitionKey\":\"p\",\"RowKey\":\"1\"},{\"PartitionKey\":\"p\",\"RowKey\":\"2\"}]}";
+    let (service, _) = service(move |_, _| ("200 OK", String::new(), two.as_bytes().to_vec()));
+    let table = service.table("cars");
+    assert_eq!(table.query::<PropertyBag>().take(2).collect().await.unwrap().len(), 2);
+    let error = table.query::<PropertyBag>().first().await.unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }), "{error}");
+}
+
+#[tokio::test]
 async fn a_continuation_that_cannot_be_read_is_not_the_end() {
     let next = "x-ms-continuation-NextPartitionKey: \u{e9}\r\n".to_owned();
     let (service, _) = service(move |_, _| ("200 OK", next.clone(), b"{\"value\":[]}".to_vec()));
     let error = service.table("cars").query::<PropertyBag>().collect().await.unwrap_err();
     assert!(matches!(error, Error::Unreadable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_list_of_tables_goes_on_where_it_was_although_a_future_was_dropped() {
+    let (service, seen) = service(|_, request| match request.target.contains("NextTableName=b") {
+        false => (
+            "200 OK",
+            "x-ms-continuation-NextTableName: b\r\n".to_owned(),
+            b"{\"value\":[{\"TableName\":\"a\"}]}".to_vec(),
+        ),
+        true => ("200 OK", String::new(), b"{\"value\":[{\"TableName\":\"b\"}]}".to_vec()),
+    });
+    let mut tables = service.tables();
+    assert_eq!(tables.next().await.unwrap().unwrap(), ["a"]);
+    tokio::select! {
+        biased;
+        page = tables.next() => panic!("the first poll sends the request: {page:?}"),
+        () = std::future::ready(()) => {}
+    }
+    assert_eq!(tables.next().await.unwrap().unwrap(), ["b"]);
+    assert!(tables.next().await.is_none());
+    assert!(seen.lock().unwrap().len() >= 2);
 }
 
 #[tokio::test]
@@ -401,9 +448,17 @@ async fn what_the_secondary_does_not_have_may_be_at_the_primary() {
 
 #[tokio::test]
 async fn a_token_that_is_refused_is_replaced_once() {
-    for (last_refused, expected) in [("Bearer token0", Ok(2)), ("Bearer", Err(2))] {
-        let (service, seen) = service(move |_, request| match request.authorization.starts_with(last_refused) {
-            true => ("401 Unauthorized", String::new(), Vec::new()),
+    let unauthorized = ("401 Unauthorized", "");
+    let unauthenticated = ("403 Forbidden", "x-ms-error-code: AuthenticationFailed\r\n");
+    let forbidden = ("403 Forbidden", "x-ms-error-code: AuthorizationPermissionMismatch\r\n");
+    for (refused, (status, headers), expected) in [
+        ("Bearer token0", unauthorized, Ok(2)),
+        ("Bearer token0", unauthenticated, Ok(2)),
+        ("Bearer", unauthenticated, Err(2)),
+        ("Bearer", forbidden, Err(1)),
+    ] {
+        let (service, seen) = service(move |_, request| match request.authorization.starts_with(refused) {
+            true => (status, headers.to_owned(), Vec::new()),
             false => ("204 No Content", String::new(), Vec::new()),
         });
         let tokens = Tokens { given: AtomicU32::new(0), valid_for: Some(Duration::from_secs(3600)) };
