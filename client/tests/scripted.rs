@@ -300,13 +300,16 @@ async fn a_continuation_that_cannot_be_read_is_not_the_end() {
 
 #[tokio::test]
 async fn a_list_of_tables_goes_on_where_it_was_although_a_future_was_dropped() {
-    let (service, seen) = service(|_, request| match request.target.contains("NextTableName=b") {
-        false => (
-            "200 OK",
-            "x-ms-continuation-NextTableName: b\r\n".to_owned(),
-            b"{\"value\":[{\"TableName\":\"a\"}]}".to_vec(),
-        ),
-        true => ("200 OK", String::new(), b"{\"value\":[{\"TableName\":\"b\"}]}".to_vec()),
+    let (service, seen) = service(|_, request| {
+        if request.target.contains("NextTableName=b") {
+            ("200 OK", String::new(), b"{\"value\":[{\"TableName\":\"b\"}]}".to_vec())
+        } else {
+            (
+                "200 OK",
+                "x-ms-continuation-NextTableName: b\r\n".to_owned(),
+                b"{\"value\":[{\"TableName\":\"a\"}]}".to_vec(),
+            )
+        }
     });
     let mut tables = service.tables();
     assert_eq!(tables.next().await.unwrap().unwrap(), ["a"]);
@@ -426,9 +429,12 @@ async fn the_secondary_is_read_as_the_program_says() {
 #[tokio::test]
 async fn what_the_secondary_does_not_have_may_be_at_the_primary() {
     // The primary is out of order, and the secondary does not have the entity yet.
-    let answer = |_: usize, request: &ReceivedRequest| match request.target.contains("-secondary/") {
-        true => ("404 Not Found", "x-ms-error-code: ResourceNotFound\r\n".to_owned(), Vec::new()),
-        false => ("503 Busy", "Retry-After: 0\r\n".to_owned(), Vec::new()),
+    let answer = |_: usize, request: &ReceivedRequest| {
+        if request.target.contains("-secondary/") {
+            ("404 Not Found", "x-ms-error-code: ResourceNotFound\r\n".to_owned(), Vec::new())
+        } else {
+            ("503 Busy", "Retry-After: 0\r\n".to_owned(), Vec::new())
+        }
     };
     for attempts in [2, 3, 4] {
         let (builder, seen) = builder(answer);
@@ -438,10 +444,9 @@ async fn what_the_secondary_does_not_have_may_be_at_the_primary() {
         assert_eq!((error.kind(), seen.lock().unwrap().len()), (ErrorKind::Throttled, attempts as usize));
     }
     let stored = || ("200 OK", String::new(), b"{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}".to_vec());
-    let (builder, _) = builder(move |number, request| match request.target.contains("-secondary/") {
-        true => answer(number, request),
-        false => stored(),
-    });
+    let (builder, _) = builder(
+        move |number, request| if request.target.contains("-secondary/") { answer(number, request) } else { stored() },
+    );
     let service = builder.read_from(ReadFrom::SecondaryThenPrimary).retry(RetryPolicy::none()).build().unwrap();
     assert!(service.table("cars").find::<PropertyBag>("p", "r").await.unwrap().is_some(), "without any retry");
 }
@@ -457,9 +462,12 @@ async fn a_token_that_is_refused_is_replaced_once() {
         ("Bearer", unauthenticated, Err(2)),
         ("Bearer", forbidden, Err(1)),
     ] {
-        let (service, seen) = service(move |_, request| match request.authorization.starts_with(refused) {
-            true => (status, headers.to_owned(), Vec::new()),
-            false => ("204 No Content", String::new(), Vec::new()),
+        let (service, seen) = service(move |_, request| {
+            if request.authorization.starts_with(refused) {
+                (status, headers.to_owned(), Vec::new())
+            } else {
+                ("204 No Content", String::new(), Vec::new())
+            }
         });
         let tokens = Tokens { given: AtomicU32::new(0), valid_for: Some(Duration::from_secs(3600)) };
         let service = TableService::new(service.endpoint().clone(), Credential::Token(Arc::new(tokens))).unwrap();
