@@ -110,6 +110,7 @@ impl Write {
         }
     }
 
+    #[cfg(feature = "encryption")]
     pub(crate) fn merges(self) -> bool {
         matches!(self, Self::Merge | Self::InsertOrMerge)
     }
