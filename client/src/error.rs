@@ -1,7 +1,7 @@
 //! The error of all operations.
 
-use crate::credential::TokenError;
-use crate::endpoint::EndpointError;
+use crate::account::EndpointError;
+use crate::account::TokenError;
 use crate::entity::EntityError;
 use crate::http::HttpError;
 use crate::limits::TRANSACTION_BODY_BYTES_MAX;

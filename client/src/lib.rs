@@ -51,40 +51,23 @@
 //!
 //! This crate must not know storage, configuration or the command line.
 
-#[cfg(feature = "azure_core")]
-mod azure_credential;
-mod bulk;
-mod connection_string;
-mod continuation;
-mod credential;
-mod development;
+mod account;
 #[cfg(feature = "encryption")]
 pub mod encryption;
-mod endpoint;
 pub mod entity;
 mod error;
 pub mod filter;
 pub mod http;
 pub mod limits;
+mod operations;
 mod pipeline;
-mod query;
-mod request;
-mod retry;
-mod sas;
-mod service;
-mod stored;
-mod table;
-mod transaction;
-mod transport;
 
 #[cfg(feature = "azure_core")]
-pub use azure_credential::AzureCredential;
-pub use bulk::{BulkFailure, BulkReport, BulkWriter};
-pub use connection_string::ConnectionString;
-pub use continuation::{Continuation, MalformedContinuation};
-pub use credential::{AccessToken, Credential, SharedKey, TokenCredential, TokenError};
-pub use development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
-pub use endpoint::{Endpoint, EndpointError};
+pub use account::AzureCredential;
+pub use account::{
+    AccessToken, ConnectionString, Credential, DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY, Endpoint,
+    EndpointError, SharedKey, TokenCredential, TokenError,
+};
 pub use entity::{
     DateTime, ETag, EdmType, EdmValue, Entity, EntityError, EntityKey, Guid, Properties, PropertyBag, PropertyValue,
 };
@@ -95,15 +78,11 @@ pub use model::clock::{Clock, SystemClock};
 pub use model::cors::{CorsRule, CorsRules};
 pub use model::service_properties::{Logging, Metrics, MetricsLevel, RetentionDays};
 pub use model::{Permissions, ServiceProperties, StoredAccessPolicies, StoredAccessPolicy};
-pub use pipeline::ReadFrom;
-pub use query::{Page, Pages, Query, Results};
-pub use retry::{Failure, RetryPolicy};
-pub use sas::{AccountSas, TableSas};
-pub use service::{TableList, TableService, TableServiceBuilder};
-pub use stored::{IfMatch, Stored, Written};
-pub use table::Table;
-pub use transaction::Transaction;
-pub use transport::Transport;
+pub use operations::{
+    AccountSas, BulkFailure, BulkReport, BulkWriter, Continuation, IfMatch, MalformedContinuation, Page, Pages, Query,
+    Results, Stored, Table, TableList, TableSas, TableService, TableServiceBuilder, Transaction, Written,
+};
+pub use pipeline::{Failure, ReadFrom, RetryPolicy, Transport};
 pub use wire::service_stats::GeoReplication;
 
 /// A future in a box, as the traits of this crate return it.

@@ -117,7 +117,7 @@ fn code(input: &DeriveInput, variants: &[Variant<'_>], tag: &str, krate: &Path) 
                 const PROPERTIES: Self::Properties = #properties_ident {
                     partition_key: #krate::filter::KeyProperty::new(#krate::entity::KeyName::Partition),
                     row_key: #krate::filter::KeyProperty::new(#krate::entity::KeyName::Row),
-                    timestamp: #krate::entity::derive_support::timestamp(),
+                    timestamp: #krate::filter::timestamp(),
                     kind: #krate::filter::Property::named(#tag, |__bag, __name| __bag.get(__name)),
                 };
 

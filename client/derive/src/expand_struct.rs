@@ -114,7 +114,7 @@ impl Expansion<'_> {
             name: Ident::new("timestamp", Span::call_site()),
             vis: self.input.vis.clone(),
             ty: quote!(#krate::filter::Property<#entity, #krate::entity::DateTime>),
-            value: quote!(#krate::entity::derive_support::timestamp()),
+            value: quote!(#krate::filter::timestamp()),
             doc: "The instant of the last write.".to_owned(),
         };
         let system = [

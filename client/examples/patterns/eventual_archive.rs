@@ -54,7 +54,7 @@ async fn work(current: &Table, archive: &Table, department: &str, stop: Stop) ->
         let (employee, order) = (Employee::key_of(department, order.id)?, order.key()?);
         let (partition, row) = (employee.partition.as_str(), employee.row.as_str());
         let Some(leaving) = current.find::<Employee>(partition, row).await? else {
-            // Another worker has done it meanwhile.
+            // Another worker has completed the order.
             continue;
         };
         if stop == Stop::BeforeCopy {
@@ -64,15 +64,14 @@ async fn work(current: &Table, archive: &Table, department: &str, stop: Stop) ->
         if stop == Stop::AfterCopy {
             return Ok(());
         }
-        // Only the version that was copied is deleted.
         let moved = Transaction::new().delete(partition, row, &leaving).delete(
             order.partition.as_str(),
             order.row.as_str(),
             IfMatch::Any,
         );
         match current.commit(moved).await {
-            // Another worker has done it meanwhile, or the employee has changed: then the next worker copies it again.
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PreconditionFailed) => {}
+            // Another worker has done it meanwhile, or the employee has changed since it was copied: the order remains.
+            Err(error) if [ErrorKind::NotFound, ErrorKind::PreconditionFailed].contains(&error.kind()) => {}
             result => drop(result?),
         }
     }

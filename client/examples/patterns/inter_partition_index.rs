@@ -2,8 +2,8 @@
 //!
 //! When one partition would take too many requests, or when there is no partition that both keys belong to, the copies
 //! lie in partitions of their own. No transaction covers both, so the order of the writes makes the gap harmless: the
-//! copy that must be unique comes first and is a claim, the entity follows. A claim without its entity is a
-//! registration that was broken off; readers take it for nothing, and a repair removes it.
+//! copy that must be unique comes first and is a claim, the entity follows. A claim without its entity is a registration
+//! that was broken off, which a repair removes. A reader that must not meet one gets the entity, too.
 
 mod support;
 
@@ -83,6 +83,14 @@ async fn main() -> Result {
     let cost = requests(1).examined(1).returned(1);
     let found = pattern.step("find a customer by e-mail address", cost, found).await?;
     assert_eq!((found.id, found.name.as_str()), (7, "Customer 7"));
+
+    let certain = async {
+        let key = Customer::key_of(u32::try_from(found.id)?)?;
+        Ok::<_, Box<dyn std::error::Error>>(customers.get_by_key::<Customer>(&key).await?)
+    };
+    let cost = requests(1).examined(1).returned(1);
+    let certain = pattern.step("make sure that the registration was completed", cost, certain).await?;
+    assert_eq!(certain.email, found.email);
 
     let taken = CustomerByEmail { email: ada.email.clone(), id: 51, name: "Customer 51".into(), written: None };
     let claimed = refused(customers.insert(&taken));

@@ -11,7 +11,7 @@
 mod support;
 
 use rowhouse_client::{Entity, ErrorKind, IfMatch, PropertyBag, Table};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 use support::{Pattern, Result, requests};
 
 /// Bytes of a property; the service takes up to 64 KiB.
@@ -28,13 +28,13 @@ struct Manifest {
     bytes: i64,
 }
 
-/// A version is named after the moment, so that the chunks of a writer that stopped half-way are in nobody's way.
+/// The number of a new version. Writers at the same time have different ones, and later writers greater ones.
 fn new_version() -> Result<i64> {
-    Ok(i64::try_from(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_micros())?)
+    Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())?)
 }
 
 fn chunk_prefix(version: i64) -> String {
-    format!("chunk_{version:016}_")
+    format!("chunk_{version:020}_")
 }
 
 async fn write_chunks(photos: &Table, photo: &str, version: i64, content: &[u8]) -> Result {
@@ -48,8 +48,10 @@ async fn write_chunks(photos: &Table, photo: &str, version: i64, content: &[u8])
     Ok(())
 }
 
-async fn delete_chunks(photos: &Table, photo: &str, version: i64) -> Result {
-    let chunks = photos.query::<PropertyBag>().partition(photo).row_prefix(&chunk_prefix(version));
+/// Deletes the chunks of all earlier versions, also those of writers that did not come to their end.
+async fn delete_chunks_before(photos: &Table, photo: &str, version: i64) -> Result {
+    let current = chunk_prefix(version);
+    let chunks = photos.query::<PropertyBag>().partition(photo).rows("chunk_"..current.as_str());
     for row in chunks.select(|p| p.row_key).collect().await? {
         photos.delete(photo, &row, IfMatch::Any).await?;
     }
@@ -57,16 +59,19 @@ async fn delete_chunks(photos: &Table, photo: &str, version: i64) -> Result {
 }
 
 async fn write(photos: &Table, photo: &str, content: &[u8]) -> Result {
+    let current = photos.find::<Manifest>(photo, "manifest").await?;
     let (version, bytes) = (new_version()?, i64::try_from(content.len())?);
-    let Some(current) = photos.find::<Manifest>(photo, "manifest").await? else {
-        write_chunks(photos, photo, version, content).await?;
-        photos.insert(&Manifest { photo: photo.to_owned(), version, bytes }).await?;
-        return Ok(());
-    };
     write_chunks(photos, photo, version, content).await?;
-    // From here on it is the new one, unless another program has replaced the photo meanwhile.
-    photos.replace(&Manifest { version, bytes, ..current.entity.clone() }, &current).await?;
-    delete_chunks(photos, photo, current.version).await
+    // From here on it is the new one, unless another program has written the photo meanwhile.
+    let manifest = Manifest { photo: photo.to_owned(), version, bytes };
+    match current {
+        None => drop(photos.insert(&manifest).await?),
+        Some(current) => {
+            photos.replace(&manifest, &current).await?;
+            delete_chunks_before(photos, photo, version).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn read(photos: &Table, photo: &str) -> Result<Vec<u8>> {

@@ -6,7 +6,7 @@
 
 #![allow(dead_code, reason = "no program needs all of it")]
 
-use rowhouse_client::{Credential, Entity, Table, TableSas, TableService, Transaction};
+use rowhouse_client::{Credential, Entity, ErrorKind, Table, TableSas, TableService, Transaction};
 use rowhouse_testing::TestServer;
 use std::error::Error;
 use std::fmt::Write;
@@ -111,7 +111,11 @@ impl Pattern {
     #[expect(clippy::print_stdout, reason = "it is what the program is for")]
     pub(crate) async fn finish(self) -> Result {
         for table in self.tables.iter().filter(|_| self.server.is_none()) {
-            table.delete_table().await?;
+            match table.delete_table().await {
+                // The program itself has deleted it.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                result => result?,
+            }
         }
         let costs = self.costs();
         println!("{}\n\n{costs}", self.name);

@@ -2,13 +2,11 @@
 //!
 //! This module must not know entity types.
 
-use super::error::{EntityError, KeyName};
+use super::derive_support;
+use super::error::EntityError;
 use super::etag::ETag;
-use super::key::Plain;
 use super::properties::{self, Properties};
 use super::value::{PropertyField, SetValue};
-use super::{Entity, derive_support};
-use crate::filter::{KeyProperty, Property};
 use model::{DateTime, EntityKey};
 
 /// An entity without a type: its key and its properties by name. Every typed entity is encoded to one and decoded from one.
@@ -128,64 +126,5 @@ impl PropertyBag {
     /// ```
     pub fn remove(&mut self, name: &str) -> bool {
         self.properties.remove(name)
-    }
-}
-
-/// The properties of entities without a type, for filters and projections: the system properties are fields, and
-/// [`property`](Self::property) is any other one.
-///
-/// ```
-/// use rowhouse_client::entity::{Entity, PropertyBag};
-///
-/// let p = PropertyBag::PROPERTIES;
-/// let filter = p.partition_key.eq("Berlin") & p.property::<i64>("Visits").gt(5);
-/// assert_eq!(filter.to_string(), "PartitionKey eq 'Berlin' and Visits gt 5L");
-/// ```
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct BagProperties {
-    /// The partition key.
-    pub partition_key: KeyProperty<PropertyBag, String, Plain>,
-    /// The row key.
-    pub row_key: KeyProperty<PropertyBag, String, Plain>,
-    /// The instant of the last write.
-    pub timestamp: Property<PropertyBag, DateTime>,
-}
-
-impl BagProperties {
-    /// A custom property by its name and its type. A query with a text that is not such a name fails before it is sent.
-    ///
-    /// ```
-    /// # use rowhouse_client::entity::{Entity, PropertyBag};
-    /// let name = format!("Visits{}", 2026);
-    /// let filter = PropertyBag::PROPERTIES.property::<i32>(name).le(3);
-    /// assert_eq!(filter.to_string(), "Visits2026 le 3");
-    /// ```
-    pub fn property<T: PropertyField>(&self, name: impl Into<String>) -> Property<PropertyBag, T, String> {
-        Property::named(name.into(), PropertyBag::get)
-    }
-}
-
-impl Entity for PropertyBag {
-    type Properties = BagProperties;
-
-    const PROPERTIES: BagProperties = BagProperties {
-        partition_key: KeyProperty::new(KeyName::Partition),
-        row_key: KeyProperty::new(KeyName::Row),
-        timestamp: derive_support::timestamp(),
-    };
-
-    const SELECT: Option<&'static [&'static str]> = None;
-
-    fn key(&self) -> Result<EntityKey, EntityError> {
-        Ok(self.key.clone())
-    }
-
-    fn to_bag(&self) -> Result<PropertyBag, EntityError> {
-        Ok(self.clone())
-    }
-
-    fn from_bag(bag: PropertyBag) -> Result<Self, EntityError> {
-        Ok(bag)
     }
 }

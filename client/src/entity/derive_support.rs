@@ -3,16 +3,10 @@
 use super::error::KeyName;
 use super::properties::decode;
 use super::{DateTime, ETag, EntityError, EntityKey, Properties, PropertyBag, PropertyField};
-use crate::filter::Property;
 use model::name::TIMESTAMP;
 use model::{EdmValue, KeyText};
 
 pub use super::template::{KeyReader, KeyWriter};
-
-/// The property with the instant of the last write.
-pub const fn timestamp<E>() -> Property<E, DateTime> {
-    Property::named(TIMESTAMP, |bag, _| read_timestamp(bag))
-}
 
 /// Reads the instant of the last write.
 pub fn read_timestamp<T: PropertyField>(bag: &PropertyBag) -> Result<T, EntityError> {

@@ -24,7 +24,7 @@ mod value;
 #[doc(hidden)]
 pub mod derive_support;
 
-pub use bag::{BagProperties, PropertyBag};
+pub use bag::PropertyBag;
 pub use error::{EntityError, KeyName, ValueError};
 pub use etag::ETag;
 pub use key::{

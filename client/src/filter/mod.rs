@@ -11,22 +11,32 @@
 //!
 //! This module must not know requests or responses.
 
+mod bag;
 mod key_property;
 mod operand;
 mod prefix;
 mod projection;
 mod property;
 
-use crate::entity::EntityError;
+use crate::entity::derive_support::read_timestamp;
+use crate::entity::{DateTime, EntityError};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
+use model::name::TIMESTAMP;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{BitAnd, BitOr, Bound, Not};
 
+pub use bag::BagProperties;
 pub use key_property::KeyProperty;
 pub use operand::{Operand, OrderedValue, TextValue};
 pub use projection::Projection;
 pub use property::{OpaqueProperty, Property};
+
+/// Hidden: the property with the instant of the last write, for the derive macro.
+#[doc(hidden)]
+pub const fn timestamp<E>() -> Property<E, DateTime> {
+    Property::named(TIMESTAMP, |bag, _| read_timestamp(bag))
+}
 
 /// A filter of entities of one type.
 ///

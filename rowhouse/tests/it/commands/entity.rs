@@ -108,13 +108,13 @@ fn writing_with_and_without_conditions() {
     assert_eq!(doors(), ",\"Doors\":5,\"Weight@odata.type\":\"Edm.Double\",\"Weight\":981.5}");
     let new = bench.prints(&[&put[..], &["Doors:Int32=6"]].concat());
     assert_eq!(doors(), ",\"Doors\":6}");
-    let changed = "rowhouse: ENDPOINT: writing to the table 'cars' was refused: 412 UpdateConditionNotSatisfied: The update \
+    let changed = "rowhouse: ENDPOINT: replacing an entity of the table 'cars' was refused: 412 UpdateConditionNotSatisfied: The update \
         condition specified in the request was not satisfied. (somebody changed it: read it again for its new ETag)\n";
     assert_eq!(bench.says(5, &[&put[..], &["Doors:Int32=7", "--if-match", old.trim()]].concat()), changed);
     bench.prints(&[&put[..], &["Doors:Int32=7", "--replace", "--if-match", new.trim()]].concat());
     bench.prints(&[&put[..], &["Weight:Double=1", "--merge", "--if-match", "*"]].concat());
     assert_eq!(doors(), ",\"Doors\":7,\"Weight@odata.type\":\"Edm.Double\",\"Weight\":1.0}");
-    let exists = "rowhouse: ENDPOINT: writing to the table 'cars' was refused: 409 EntityAlreadyExists: The specified entity \
+    let exists = "rowhouse: ENDPOINT: inserting an entity into the table 'cars' was refused: 409 EntityAlreadyExists: The specified entity \
         already exists. (without --insert it is replaced, with --merge changed)\n";
     assert_eq!(bench.says(5, &[&put[..], &["--insert"]].concat()), exists);
     bench.says(4, &["entity", "put", "cars", "kestrel", "9", "A=1", "--if-match", "*"]);

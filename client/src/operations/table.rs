@@ -2,14 +2,14 @@
 //!
 //! `query.rs` has the queries, `transaction.rs` the transactions and `bulk.rs` the writing of very many entities.
 
+use super::stored::{IfMatch, Stored, Written, stored_as, timestamp};
 use crate::entity::{ETag, Entity, EntityError, PropertyBag};
 use crate::error::{Error, ErrorKind};
 use crate::filter::Projection;
 use crate::limits::UPDATE_ROUNDS_MAX;
+use crate::pipeline::RetryPolicy;
+use crate::pipeline::{BodyFormat, Operation, What};
 use crate::pipeline::{Pipeline, ReadFrom, Response, unreadable};
-use crate::request::{BodyFormat, Operation, What};
-use crate::retry::RetryPolicy;
-use crate::stored::{IfMatch, Stored, Written, stored_as, timestamp};
 use bytes::Bytes;
 use http::Method;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};

@@ -7,23 +7,29 @@
 //!
 //! This module must not know what an operation means.
 
-use crate::credential::{AccessToken, Credential, SharedKey, TokenCredential, TokenError};
-use crate::endpoint::Endpoint;
+mod request;
+mod retry;
+mod transport;
+
+use crate::account::Endpoint;
+use crate::account::{AccessToken, Credential, SharedKey, TokenCredential, TokenError};
 use crate::error::{Error, Refusal, in_one_line};
 use crate::http::HttpError;
 use crate::limits::{ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
-use crate::request::{Authorization, BodyFormat, Operation};
-use crate::retry::{Failure, RetryPolicy, is_transient};
-use crate::transport::Transport;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use model::Clock;
+use request::Authorization;
+pub(crate) use request::{BodyFormat, Operation, VERSION, What};
+use retry::is_transient;
+pub use retry::{Failure, RetryPolicy};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{Instrument, Span};
+pub use transport::Transport;
 use wire::batch::{PartResponse, read_responses};
 use wire::error_response::ErrorResponse;
 use wire::signing::Scheme;
@@ -168,7 +174,8 @@ impl Pipeline {
             let may_repeat = operation.is_idempotent || failed.had_no_effect;
             let pause = self.retry.pause_after(&failure, failed.retry_after, began.elapsed());
             // What is missing at the secondary is looked for at the primary, whatever the policy says.
-            let is_first_of_two = failed.is_missing_at_secondary && of_primary.is_none();
+            let has_time = began.elapsed() < self.retry.time_max();
+            let is_first_of_two = failed.is_missing_at_secondary && of_primary.is_none() && has_time;
             let pause = pause.or(is_first_of_two.then_some(Duration::ZERO)).filter(|_| may_repeat);
             let Some(pause) = pause else {
                 let error = of_primary.filter(|_| failed.is_missing_at_secondary).unwrap_or(failed.error);

@@ -2,7 +2,7 @@
 //!
 //! This module must not know connections, nor what an operation means.
 
-use crate::endpoint::Endpoint;
+use crate::account::Endpoint;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH};
 use http::{HeaderValue, Method, Request};

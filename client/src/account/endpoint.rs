@@ -1,6 +1,6 @@
 //! The address of an account.
 
-use crate::development::DEVELOPMENT_ACCOUNT;
+use super::development::DEVELOPMENT_ACCOUNT;
 use crate::http::bare_host;
 use http::Uri;
 use http::uri::Scheme;

@@ -7,14 +7,14 @@
 //!
 //! This module must not know how a transaction is sent.
 
+use super::stored::IfMatch;
+use super::table::{Table, Write};
+use super::transaction::{Change, Transaction};
 use crate::entity::{Entity, EntityKey, KeyText, PropertyBag};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{
     BULK_BUFFER_BYTES_MAX, BULK_BUFFER_OPERATIONS_MAX, BULK_CONCURRENCY, BULK_FAILURES_MAX, BULK_TRANSACTION_BYTES_MAX,
 };
-use crate::stored::IfMatch;
-use crate::table::{Table, Write};
-use crate::transaction::{Change, Transaction};
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;

@@ -2,8 +2,8 @@
 //!
 //! This module must not know requests.
 
+use super::connection_string::ConnectionString;
 use crate::BoxFuture;
-use crate::connection_string::ConnectionString;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;

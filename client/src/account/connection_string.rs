@@ -1,6 +1,6 @@
 //! Connection strings, as client libraries take them: `Name=value` pairs, separated by semicolons.
 
-use crate::development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
+use super::development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
 use std::fmt;
 
 /// A parsed connection string. Its key and signature are never shown.

@@ -2,15 +2,15 @@
 //!
 //! This module must not know how entities are written.
 
-use crate::continuation::Continuation;
+use super::continuation::Continuation;
+use super::stored::Stored;
+use super::table::{Table, bag};
 use crate::entity::{Entity, EntityError, KeyName, PropertyBag};
 use crate::error::Error;
 use crate::filter::{Filter, KeyProperty, Projection};
 use crate::limits::PAGE_ENTITIES_MAX;
 use crate::pipeline::unreadable;
-use crate::request::{BodyFormat, Operation};
-use crate::stored::Stored;
-use crate::table::{Table, bag};
+use crate::pipeline::{BodyFormat, Operation};
 use futures_core::Stream;
 use std::collections::VecDeque;
 use std::fmt;

@@ -2,12 +2,12 @@
 //!
 //! Invariant: what was put into one transaction is sent as one, or not at all.
 
+use super::stored::{IfMatch, Written};
+use super::table::{Table, Write, write_bag};
 use crate::entity::{Entity, EntityError, PropertyBag};
 use crate::error::Error;
 use crate::limits::TRANSACTION_BODY_BYTES_MAX;
-use crate::request::{BodyFormat, Operation};
-use crate::stored::{IfMatch, Written};
-use crate::table::{Table, Write, write_bag};
+use crate::pipeline::{BodyFormat, Operation};
 use bytes::Bytes;
 use http::Method;
 use model::EntityKey;

@@ -2,10 +2,10 @@
 //!
 //! This module must not know how a service checks them.
 
+use super::service::TableService;
+use super::table::Table;
 use crate::error::Error;
-use crate::request::VERSION;
-use crate::service::TableService;
-use crate::table::Table;
+use crate::pipeline::VERSION;
 use model::{DateTime, Permissions};
 use std::borrow::Cow;
 use wire::sas::{Fields, SasError, verify};

@@ -2,18 +2,18 @@
 //!
 //! `table.rs` has the operations on one table.
 
-use crate::connection_string::ConnectionString;
-use crate::credential::Credential;
-use crate::endpoint::Endpoint;
+use super::table::Table;
+use crate::account::ConnectionString;
+use crate::account::Credential;
+use crate::account::Endpoint;
 use crate::entity::{Entity, PropertyBag};
 use crate::error::Error;
 use crate::http::{HttpClient, HttpOptions, system_roots, tls_config};
 use crate::limits::{ATTEMPT_TIME_MAX, CONNECT_TIME_MAX, RESPONSE_BODY_BYTES_MAX, TABLE_PAGES_MAX};
+use crate::pipeline::RetryPolicy;
+use crate::pipeline::Transport;
+use crate::pipeline::{BodyFormat, Operation, VERSION, What};
 use crate::pipeline::{Pipeline, ReadFrom, Shared, unreadable};
-use crate::request::{BodyFormat, Operation, VERSION, What};
-use crate::retry::RetryPolicy;
-use crate::table::Table;
-use crate::transport::Transport;
 use bytes::Bytes;
 use http::Method;
 use model::clock::SystemClock;

@@ -1,0 +1,17 @@
+//! Where an account is, and what its requests are authorized with.
+//!
+//! This folder must not know requests.
+
+#[cfg(feature = "azure_core")]
+mod azure_credential;
+mod connection_string;
+mod credential;
+mod development;
+mod endpoint;
+
+#[cfg(feature = "azure_core")]
+pub use azure_credential::AzureCredential;
+pub use connection_string::ConnectionString;
+pub use credential::{AccessToken, Credential, SharedKey, TokenCredential, TokenError};
+pub use development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
+pub use endpoint::{Endpoint, EndpointError};

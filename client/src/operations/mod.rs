@@ -1,0 +1,21 @@
+//! What programs call: a service, its tables, queries, transactions and the bulk writer.
+//!
+//! This folder must not know how a request is signed, sent and repeated.
+
+mod bulk;
+mod continuation;
+mod query;
+mod sas;
+mod service;
+mod stored;
+mod table;
+mod transaction;
+
+pub use bulk::{BulkFailure, BulkReport, BulkWriter};
+pub use continuation::{Continuation, MalformedContinuation};
+pub use query::{Page, Pages, Query, Results};
+pub use sas::{AccountSas, TableSas};
+pub use service::{TableList, TableService, TableServiceBuilder};
+pub use stored::{IfMatch, Stored, Written};
+pub use table::Table;
+pub use transaction::Transaction;
