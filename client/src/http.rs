@@ -63,6 +63,7 @@ pub struct HttpResponse {
 
 /// Why there is no response, or no whole one. Its text includes the cause.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum HttpError {
     /// The address is not one of `http` or `https` with a valid host.
     Address,
