@@ -30,6 +30,14 @@ use tokio::time::{Instant, timeout};
 const PRODUCT: HeaderValue = HeaderValue::from_static(concat!("Rowhouse/", env!("CARGO_PKG_VERSION")));
 
 /// The limits of an [`HttpClient`], and what becomes of its connections.
+///
+/// ```
+/// use rowhouse_client::http::HttpOptions;
+/// use std::time::Duration;
+///
+/// let options = HttpOptions { connect_time_max: Some(Duration::from_secs(3)), ..HttpOptions::default() };
+/// assert!(options.keeps_connections);
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct HttpOptions {
     /// Longest time for a request, including the body of the response.
@@ -43,6 +51,21 @@ pub struct HttpOptions {
 }
 
 /// Sends requests. Clones share their connections.
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::Request;
+/// use rowhouse_client::http::{HttpClient, HttpOptions, system_roots, tls_config};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowhouse_testing::TestServer::start().await?;
+/// # let endpoint = server.endpoint();
+/// let client = HttpClient::new(HttpOptions::default(), tls_config(system_roots())?);
+/// let mut response = client.send(Request::get(endpoint).body(Bytes::new())?).await?;
+/// assert!(response.status.is_client_error(), "the request is not signed");
+/// println!("{} bytes", response.read_body().await?.len());
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct HttpClient {
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -50,6 +73,16 @@ pub struct HttpClient {
 }
 
 /// A response whose body is still to be read.
+///
+/// ```
+/// use rowhouse_client::http::{HttpError, HttpResponse};
+///
+/// async fn text(mut response: HttpResponse) -> Result<String, HttpError> {
+///     let body = response.read_body().await?;
+///     Ok(format!("{}: {}", response.status, String::from_utf8_lossy(&body)))
+/// }
+/// # let _ = text;
+/// ```
 #[derive(Debug)]
 pub struct HttpResponse {
     /// The status.
@@ -62,6 +95,14 @@ pub struct HttpResponse {
 }
 
 /// Why there is no response, or no whole one. Its text includes the cause.
+///
+/// ```
+/// use rowhouse_client::HttpError;
+/// use std::time::Duration;
+///
+/// let error = HttpError::TimedOut(Duration::from_secs(60));
+/// assert_eq!(error.to_string(), "there was no whole answer within 60 s");
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HttpError {
@@ -82,6 +123,11 @@ pub enum HttpError {
 }
 
 /// The certificate authorities that the system trusts, or those of `SSL_CERT_FILE`.
+///
+/// ```
+/// let trusts_any = !rowhouse_client::http::system_roots().is_empty();
+/// # let _ = trusts_any;
+/// ```
 pub fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -89,6 +135,18 @@ pub fn system_roots() -> RootCertStore {
 }
 
 /// A TLS configuration that trusts these certificate authorities and has no client certificate.
+///
+/// ```
+/// use rowhouse_client::http::{HttpClient, HttpOptions, tls_config};
+/// use rustls::RootCertStore;
+///
+/// let mut own = RootCertStore::empty();
+/// # let certificates: Vec<rustls::pki_types::CertificateDer<'_>> = Vec::new();
+/// own.add_parsable_certificates(certificates);
+/// let client = HttpClient::new(HttpOptions::default(), tls_config(own)?);
+/// # let _ = client;
+/// # Ok::<(), rustls::Error>(())
+/// ```
 pub fn tls_config(roots: RootCertStore) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
@@ -96,6 +154,12 @@ pub fn tls_config(roots: RootCertStore) -> Result<ClientConfig, rustls::Error> {
 }
 
 /// The host of an address, without the brackets around an IPv6 address.
+///
+/// ```
+/// let uri: http::Uri = "http://[::1]:10002/orchard".parse()?;
+/// assert_eq!(rowhouse_client::http::bare_host(&uri), "::1");
+/// # Ok::<(), http::uri::InvalidUri>(())
+/// ```
 pub fn bare_host(uri: &Uri) -> &str {
     let host = uri.host().unwrap_or_default();
     host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
@@ -103,6 +167,13 @@ pub fn bare_host(uri: &Uri) -> &str {
 
 impl HttpClient {
     /// Creates a client. The TLS configuration, without ALPN protocols, is used for `https` addresses.
+    ///
+    /// ```
+    /// # use rowhouse_client::http::{HttpClient, HttpOptions, system_roots, tls_config};
+    /// let client = HttpClient::new(HttpOptions::default(), tls_config(system_roots())?);
+    /// # let _ = client;
+    /// # Ok::<(), rustls::Error>(())
+    /// ```
     pub fn new(options: HttpOptions, tls: ClientConfig) -> Self {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
@@ -119,11 +190,30 @@ impl HttpClient {
     }
 
     /// Sends a request with an absolute address, and returns when the head of the response has arrived.
+    ///
+    /// ```
+    /// # use bytes::Bytes;
+    /// # use rowhouse_client::http::{HttpClient, HttpError};
+    /// # async fn of(client: HttpClient, request: http::Request<Bytes>) -> Result<(), HttpError> {
+    /// let response = client.send(request).await?;
+    /// println!("{}", response.status);
+    /// # Ok(()) }
+    /// ```
     pub async fn send(&self, request: Request<Bytes>) -> Result<HttpResponse, HttpError> {
         self.send_within(request, self.options.request_time_max).await
     }
 
     /// As [`send`](Self::send), with another limit of time.
+    ///
+    /// ```
+    /// # use bytes::Bytes;
+    /// # use rowhouse_client::http::{HttpClient, HttpError};
+    /// # use std::time::Duration;
+    /// # async fn of(client: HttpClient, request: http::Request<Bytes>) -> Result<(), HttpError> {
+    /// let response = client.send_within(request, Duration::from_secs(2)).await?;
+    /// println!("{}", response.status);
+    /// # Ok(()) }
+    /// ```
     pub async fn send_within(
         &self,
         mut request: Request<Bytes>,
@@ -146,6 +236,14 @@ impl HttpClient {
 
 impl HttpResponse {
     /// Reads the body, within the limits of the client. A body that is not read closes its connection.
+    ///
+    /// ```
+    /// # use rowhouse_client::http::{HttpError, HttpResponse};
+    /// # async fn of(mut response: HttpResponse) -> Result<(), HttpError> {
+    /// let body = response.read_body().await?;
+    /// println!("{} bytes", body.len());
+    /// # Ok(()) }
+    /// ```
     pub async fn read_body(&mut self) -> Result<Bytes, HttpError> {
         let HttpOptions { request_time_max, body_bytes_max, .. } = self.options;
         let remaining = request_time_max.saturating_sub(self.sent.elapsed());

@@ -74,15 +74,160 @@ pub use entity::{
 pub use error::{Error, ErrorKind, Refusal};
 pub use filter::{Filter, Projection};
 pub use http::HttpError;
-pub use model::clock::{Clock, SystemClock};
-pub use model::cors::{CorsRule, CorsRules};
-pub use model::service_properties::{Logging, Metrics, MetricsLevel, RetentionDays};
-pub use model::{Permissions, ServiceProperties, StoredAccessPolicies, StoredAccessPolicy};
 pub use operations::{
     AccountSas, BulkFailure, BulkReport, BulkWriter, Continuation, IfMatch, MalformedContinuation, Page, Pages, Query,
     Results, Stored, Table, TableList, TableSas, TableService, TableServiceBuilder, Transaction, Written,
 };
 pub use pipeline::{Failure, ReadFrom, RetryPolicy, Transport};
+
+/// What a shared access signature or a stored access policy allows.
+///
+/// ```
+/// use rowhouse_client::Permissions;
+///
+/// let permissions = Permissions::READ.union(Permissions::ADD);
+/// assert!(Permissions::ENTITIES.contains(permissions));
+/// assert_eq!(permissions.to_string(), "ra");
+/// ```
+#[doc(inline)]
+pub use model::Permissions;
+/// The service properties of an account: CORS rules, logging and metrics.
+///
+/// ```
+/// use rowhouse_client::ServiceProperties;
+///
+/// let mut properties = ServiceProperties::default();
+/// properties.logging.delete = true;
+/// assert!(properties.cors.is_empty());
+/// ```
+#[doc(inline)]
+pub use model::ServiceProperties;
+/// The stored access policies of a table: at most five, with different ids.
+///
+/// ```
+/// use rowhouse_client::{StoredAccessPolicies, StoredAccessPolicy};
+///
+/// let readers = StoredAccessPolicy::new("readers").ok_or("the id is too long")?;
+/// assert!(StoredAccessPolicies::new(vec![readers.clone(), readers.clone()]).is_none());
+/// let policies = StoredAccessPolicies::new(vec![readers]).ok_or("too many policies")?;
+/// assert!(policies.get("readers").is_some());
+/// # Ok::<(), &str>(())
+/// ```
+#[doc(inline)]
+pub use model::StoredAccessPolicies;
+/// A stored access policy, by which signatures that name it can be changed and revoked.
+///
+/// ```
+/// use rowhouse_client::{DateTime, Permissions, StoredAccessPolicy};
+///
+/// let mut readers = StoredAccessPolicy::new("readers").ok_or("the id is too long")?;
+/// readers.permissions = Some(Permissions::READ);
+/// readers.expiry = Some(DateTime::MAX);
+/// # Ok::<(), &str>(())
+/// ```
+#[doc(inline)]
+pub use model::StoredAccessPolicy;
+/// A source of the time of day, by which requests are dated and tokens expire.
+///
+/// ```
+/// use rowhouse_client::{Clock, DateTime, TableService};
+///
+/// #[derive(Debug)]
+/// struct Fixed(DateTime);
+///
+/// impl Clock for Fixed {
+///     fn now(&self) -> DateTime {
+///         self.0
+///     }
+/// }
+///
+/// let service = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.clock(Fixed(DateTime::MIN)).build()?;
+/// # Ok::<(), rowhouse_client::Error>(())
+/// ```
+#[doc(inline)]
+pub use model::clock::Clock;
+/// The clock that a service has unless it is given another one.
+///
+/// ```
+/// use rowhouse_client::{Clock, DateTime, SystemClock};
+///
+/// assert!(SystemClock.now() > DateTime::MIN);
+/// ```
+#[doc(inline)]
+pub use model::clock::SystemClock;
+/// Which scripts of other origins may use the tables of the account.
+///
+/// ```
+/// use rowhouse_client::CorsRule;
+///
+/// // Origins, methods, headers of requests, headers of responses, seconds that a browser may keep the answer.
+/// let rule = CorsRule::new("https://shop.example.net", "GET,PUT", "x-ms-*", "etag", 600);
+/// assert!(rule.is_ok_and(|rule| rule.max_age_seconds() == 600));
+/// ```
+#[doc(inline)]
+pub use model::cors::CorsRule;
+/// The CORS rules of an account: at most five. The first rule with the origin and the method decides.
+///
+/// ```
+/// use rowhouse_client::{CorsRule, CorsRules};
+///
+/// let rule = CorsRule::new("*", "GET", "", "", 0);
+/// let rules = rule.and_then(|rule| CorsRules::new(vec![rule]));
+/// assert!(rules.is_ok_and(|rules| rules.as_slice().len() == 1));
+/// ```
+#[doc(inline)]
+pub use model::cors::CorsRules;
+/// Which requests the analytics of the account log.
+///
+/// ```
+/// use rowhouse_client::{Logging, RetentionDays};
+///
+/// let logging = Logging { delete: true, retention: RetentionDays::new(7), ..Logging::default() };
+/// assert!(!logging.read);
+/// ```
+#[doc(inline)]
+pub use model::service_properties::Logging;
+/// What the analytics of the account count.
+///
+/// ```
+/// use rowhouse_client::{Metrics, MetricsLevel, RetentionDays};
+///
+/// let metrics = Metrics { level: MetricsLevel::Service, retention: RetentionDays::new(7) };
+/// assert_ne!(metrics, Metrics::default());
+/// ```
+#[doc(inline)]
+pub use model::service_properties::Metrics;
+/// How much the analytics of the account count.
+///
+/// ```
+/// use rowhouse_client::{Metrics, MetricsLevel};
+///
+/// assert_eq!(Metrics::default().level, MetricsLevel::Off);
+/// ```
+#[doc(inline)]
+pub use model::service_properties::MetricsLevel;
+/// For how many days analytics are kept: 1 to 365.
+///
+/// ```
+/// use rowhouse_client::RetentionDays;
+///
+/// assert_eq!(RetentionDays::new(7).map(RetentionDays::get), Some(7));
+/// assert_eq!(RetentionDays::new(0), None);
+/// ```
+#[doc(inline)]
+pub use model::service_properties::RetentionDays;
+/// How far the replication to the secondary is.
+///
+/// ```
+/// use rowhouse_client::GeoReplication;
+/// use std::time::SystemTime;
+///
+/// fn is_up_to_date(replication: GeoReplication, written: SystemTime) -> bool {
+///     matches!(replication, GeoReplication::Live(until) if written < until)
+/// }
+/// assert!(!is_up_to_date(GeoReplication::Bootstrap, SystemTime::now()));
+/// ```
+#[doc(inline)]
 pub use wire::service_stats::GeoReplication;
 
 /// A future in a box, as the traits of this crate return it.

@@ -1,4 +1,12 @@
 //! The limits of the client. The name of each ends with its unit.
+//!
+//! ```
+//! use rowhouse_client::RetryPolicy;
+//! use rowhouse_client::limits::{ATTEMPTS_MAX, PAUSE_MAX, PAUSE_MIN};
+//!
+//! let twice_as_patient = RetryPolicy::exponential().attempts(2 * ATTEMPTS_MAX).pauses(PAUSE_MIN, 2 * PAUSE_MAX);
+//! # let _ = twice_as_patient;
+//! ```
 
 use std::time::Duration;
 

@@ -30,11 +30,89 @@ pub use etag::ETag;
 pub use key::{
     Inverted, KeyFormat, KeyNumber, KeyOperand, KeyValue, OrderedKeyFormat, Padded, Plain, TextOrderedKeyValue,
 };
-pub use model::key::KeyError;
-pub use model::{DateTime, EdmType, EdmValue, EntityKey, Guid, KeyText};
 pub use properties::Properties;
 pub use rowhouse_client_derive::Entity;
 pub use value::{EncodedValue, PropertyField, PropertyValue, SetValue};
+
+/// An instant of the service: ticks of 100 ns, from the year 1601 to the year 9999.
+///
+/// ```
+/// use rowhouse_client::DateTime;
+/// use std::time::{Duration, SystemTime};
+///
+/// let noon = DateTime::parse("2031-04-01T12:00:00Z").map_err(|_| "not an instant")?;
+/// assert_eq!(noon.to_string(), "2031-04-01T12:00:00Z");
+/// let later = DateTime::from_system_time(noon.to_system_time() + Duration::from_secs(60));
+/// assert!(noon < later);
+/// # Ok::<(), &str>(())
+/// ```
+#[doc(inline)]
+pub use model::DateTime;
+/// The type of a property.
+///
+/// ```
+/// use rowhouse_client::{EdmType, PropertyValue};
+///
+/// assert_eq!(i64::EDM_TYPE, EdmType::Int64);
+/// assert_eq!(EdmType::Int64.name(), "Edm.Int64");
+/// ```
+#[doc(inline)]
+pub use model::EdmType;
+/// The value of a property, of any type.
+///
+/// ```
+/// use rowhouse_client::{EdmValue, PropertyBag};
+///
+/// let order = PropertyBag::new("2031", "0001")?.with("Total", 120_i64)?;
+/// match order.properties.get("Total") {
+///     Some(EdmValue::Int64(total)) => assert_eq!(total, 120),
+///     other => println!("another type, or nothing: {other:?}"),
+/// }
+/// # Ok::<(), rowhouse_client::EntityError>(())
+/// ```
+#[doc(inline)]
+pub use model::EdmValue;
+/// The partition key and the row key of an entity.
+///
+/// ```
+/// use rowhouse_client::EntityKey;
+///
+/// let key = EntityKey::new("2031", "0001")?;
+/// assert_eq!((key.partition.as_str(), key.row.as_str()), ("2031", "0001"));
+/// # Ok::<(), rowhouse_client::entity::KeyError>(())
+/// ```
+#[doc(inline)]
+pub use model::EntityKey;
+/// A value of the type `Edm.Guid`.
+///
+/// ```
+/// use rowhouse_client::Guid;
+///
+/// let id = Guid::parse("5a3d9c1e-70b2-4f6e-8d41-2f9b6c0e7a15").ok_or("not a Guid")?;
+/// assert_eq!(id.as_bytes().len(), 16);
+/// # Ok::<(), &str>(())
+/// ```
+#[doc(inline)]
+pub use model::Guid;
+/// The text of a key: at most 512 UTF-16 code units, of the characters that are allowed in keys.
+///
+/// ```
+/// use rowhouse_client::entity::KeyText;
+///
+/// assert_eq!(KeyText::new("2031")?.as_str(), "2031");
+/// # Ok::<(), rowhouse_client::entity::KeyError>(())
+/// ```
+#[doc(inline)]
+pub use model::KeyText;
+/// Why a text is not a key.
+///
+/// ```
+/// use rowhouse_client::entity::{KeyError, KeyText};
+///
+/// assert!(matches!(KeyText::new(&"x".repeat(513)), Err(KeyError::TooLong)));
+/// ```
+#[doc(inline)]
+pub use model::key::KeyError;
 
 pub(crate) use properties::check_name as check_property_name;
 pub(crate) use template::read_key;

@@ -1,20 +1,21 @@
-//! The Rust snippet of the documents is compiled and runs as it is; only the address, the account, its key and the name of the
+//! The snippet for this client in the documents is compiled and runs as it is; only the address, the account, its key and the name of the
 //! table are others.
 
 use crate::target::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, account, endpoint, key, new_name, service};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The one snippet for Rust.
+/// The one snippet for this client. Those for the client library of the repository are tested there.
 fn snippet(document: &str) -> &str {
-    let mut snippets = document.split("\n```rust\n").skip(1).map(|rest| rest.split_once("```\n").unwrap().0);
-    let snippet = snippets.next().expect("the document has a snippet for Rust");
-    assert!(snippets.next().is_none(), "the document has more than one snippet for Rust");
+    let mut snippets =
+        document.split("\n```rust azure_data_tables\n").skip(1).map(|rest| rest.split_once("```\n").unwrap().0);
+    let snippet = snippets.next().expect("the document has a snippet for this client");
+    assert!(snippets.next().is_none(), "the document has more than one snippet for this client");
     snippet
 }
 
 #[tokio::test]
-async fn the_snippet_for_rust_runs() {
+async fn the_snippet_for_this_client_runs() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let document = std::fs::read_to_string(package.join("../../docs/getting-started.md")).unwrap();
     let table = new_name();

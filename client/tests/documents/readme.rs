@@ -1,0 +1,56 @@
+//! The snippets of README.md and docs/client-encryption.md.
+
+use crate::{Outcome, start};
+use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy, KeyRing};
+use rowhouse_client::{Entity, PropertyBag, TableService};
+use std::time::Duration;
+
+#[tokio::test]
+async fn the_library() -> Outcome {
+    let (server, service) = start().await;
+    service.table("cars").create().await?;
+    let connection_string = server.connection_string();
+    {
+        #[derive(Entity)]
+        struct Car {
+            #[entity(partition_key)]
+            make: String,
+            #[entity(row_key)]
+            number: String,
+            doors: i32,
+        }
+
+        let cars = TableService::from_connection_string(&connection_string)?.table("cars");
+        cars.insert(&Car { make: "kestrel".into(), number: "0007".into(), doors: 4 }).await?;
+        let mut found = cars.query::<Car>().partition("kestrel").filter(|car| car.doors.gt(3)).stream();
+        while let Some(car) = found.next().await {
+            println!("{}", car?.number);
+        }
+    }
+    assert_eq!(server.costs().entities_returned, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_test_server() -> Outcome {
+    let server = rowhouse_testing::TestServer::start().await?;
+    let service = TableService::from_connection_string(&server.connection_string())?; // or any other client library
+    server.clock().advance(Duration::from_secs(86_400)); // Timestamps, expiry: tomorrow
+    drop(service);
+    Ok(())
+}
+
+#[tokio::test]
+async fn encryption() -> Outcome {
+    let (_server, service) = start().await;
+    let (secret, secret_of_last_year) = ([1; 32], [2; 32]);
+    let policy = EncryptionPolicy::new(EncryptionMode::AesGcm)
+        .key(AesKey::new("key-2026", &secret)?)
+        .resolver(KeyRing::new().with(AesKey::new("key-2025", &secret_of_last_year)?))
+        .required(true);
+    let staff = service.table("staff").with_encryption(policy);
+    staff.create().await?;
+    staff.insert(&PropertyBag::new("Turin", "1")?.with("Name", "Ada")?).await?;
+    assert_eq!(staff.get::<PropertyBag>("Turin", "1").await?.get::<String>("Name")?, "Ada");
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! The test that docs/testing-with-rowhouse.md shows.
+
+use rowhouse_testing::{Error, TestServer};
+use std::time::Duration;
+
+#[tokio::test]
+async fn the_program_reads_no_entities() -> Result<(), Error> {
+    let server = TestServer::start().await?;
+    let _connection_string = server.connection_string(); // for any client library
+
+    server.clock().advance(Duration::from_secs(86_400)); // Timestamps, expiry of signatures: tomorrow
+
+    let before = server.costs();
+    // … the program that is tested …
+    let costs = server.costs() - before;
+    assert_eq!(costs.entities_examined, 0, "{costs}");
+    Ok(())
+}
