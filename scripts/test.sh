@@ -176,6 +176,22 @@ failed=$((failed + $(count "$scratch/rust.log" '^test result: .* ([0-9]+) failed
 skipped=$((skipped + $(count "$scratch/rust.log" '^test result: .* ([0-9]+) ignored; .*')))
 [ "$status" -eq 0 ]
 
+begin "features of the client library, each alone"
+# As programs outside the workspace get it: what another crate here asks of a dependency is not there.
+for feature in "" $(sed -nE '/^\[features\]/,/^\[dep/s/^([a-z0-9_]+) = .*/\1/p' client/Cargo.toml); do
+    cargo clippy --quiet --locked --package rowhouse-client --no-default-features --features "$feature" -- -D warnings
+    passed=$((passed + 1))
+done
+
+begin "packages of the client library and of the server for tests"
+# Several together, since none of them has to be in a registry for that. What people publish is built from the packages themselves;
+# the crates of the server are built from the same files in other steps.
+client_packages=(rowhouse-client rowhouse-client-derive rowhouse-model rowhouse-wire)
+cargo package --quiet --locked --allow-dirty "${client_packages[@]/#/--package=}"
+server_packages=(rowhouse-testing rowhouse-server rowhouse-store)
+cargo package --quiet --locked --allow-dirty --no-verify "${client_packages[@]/#/--package=}" "${server_packages[@]/#/--package=}"
+passed=$((passed + 2))
+
 begin "release build of the server"
 cargo build --quiet --release --locked --package rowhouse
 server=$(realpath "${CARGO_TARGET_DIR:-$root/target}/release/rowhouse")

@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::churn::ChurnArgs;
+use crate::client_library::ClientArgs;
 use crate::compare::args::CompareArgs;
 use crate::dataset::PER_PARTITION_DEFAULT;
 use crate::raw::RawWorkload;
@@ -58,6 +59,11 @@ pub(crate) enum Command {
     /// Each is measured right after, when the server was quiet, and one of them after a restart. Ratios are to the same
     /// reads of the fresh table. `compare` includes them.
     Churn(ChurnArgs),
+    /// Measure the client library: processor time of get and insert beside a bare HTTP client, and a bulk load
+    ///
+    /// All figures are those of the client; the server is a child process, on a temporary folder. For the bulk load the memory
+    /// is compared with that after a tenth of it.
+    Client(ClientArgs),
 }
 
 const RUN_EXAMPLES: &str = "\

@@ -12,6 +12,7 @@ mod budget;
 mod child;
 mod churn;
 mod cli;
+mod client_library;
 mod compare;
 mod connection;
 mod dataset;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Recovery(args) => recovery::run(&args),
         Command::Churn(args) => churn::run(&args),
         Command::Growth(args) => growth::run(&args),
+        Command::Client(args) => client_library::run(&args),
     };
     match result {
         Ok(code) => code,

@@ -291,7 +291,7 @@ impl fmt::Display for Error {
             }
             Self::ResponseTooLarge { what } => write!(f, "the answer to {what} is too large"),
             Self::Unreadable { what, why } => write!(f, "the answer to {what} cannot be read: {}", in_one_line(why)),
-            Self::Entity(error) => error.fmt(f),
+            Self::Entity(error) => f.write_str(&in_one_line(&error.to_string())),
             Self::Token(error) => write!(f, "there is no token: {error}"),
             Self::Transaction { operation, source } => write!(f, "operation {operation} of the transaction: {source}"),
             Self::TransactionTooLarge { operation } => {
@@ -334,7 +334,7 @@ impl From<EndpointError> for Error {
 }
 
 /// A text that a service sent, without what could look like another message or control a terminal.
-fn in_one_line(text: &str) -> String {
+pub(crate) fn in_one_line(text: &str) -> String {
     text.replace(is_control_character, " ")
 }
 

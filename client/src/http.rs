@@ -104,6 +104,7 @@ pub struct HttpResponse {
 /// assert_eq!(error.to_string(), "there was no whole answer within 60 s");
 /// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum HttpError {
     /// The address is not one of `http` or `https` with a valid host.
     Address,

@@ -13,6 +13,10 @@ use std::time::Duration;
 /// Largest body of a response, in bytes: 64 MiB. A page has at most 4 MiB of entities, which may be six times as long in
 /// JSON. If a page is larger all the same, it is requested again with fewer entities.
 pub const RESPONSE_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Longest error code that is kept, in bytes; those of the service are shorter.
+pub const ERROR_CODE_BYTES_MAX: usize = 256;
+/// Longest message of an error that is kept, in bytes.
+pub const ERROR_MESSAGE_BYTES_MAX: usize = 8 * 1024;
 /// Largest body of a transaction, in bytes: 4 MiB less a margin for what proxies add (01 §5).
 pub const TRANSACTION_BODY_BYTES_MAX: usize = 4 * 1024 * 1024 - 16 * 1024;
 /// Most entities of a page (04 §5).
@@ -28,6 +32,8 @@ pub const BULK_BUFFER_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const BULK_TRANSACTION_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Most failures that the report of a bulk writer lists. All are counted.
 pub const BULK_FAILURES_MAX: usize = 1000;
+/// How often [`Table::update`](crate::Table::update) reads an entity that others keep changing.
+pub const UPDATE_ROUNDS_MAX: u32 = 100;
 /// Number of attempts of an operation, unless the policy says otherwise.
 pub const ATTEMPTS_MAX: u32 = 5;
 /// Longest pause after the first attempt; it doubles after each further attempt.

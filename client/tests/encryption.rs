@@ -249,3 +249,32 @@ async fn a_copy_stays_encrypted_and_readable() {
         assert!(matches!(again, Error::Encryption(EncryptionError::ReservedProperty { .. })), "{again}");
     }
 }
+
+#[derive(Entity, Debug)]
+struct Payslip {
+    #[entity(partition_key)]
+    department: String,
+    #[entity(row_key)]
+    id: String,
+    #[entity(encrypt)]
+    salary: Vec<u8>,
+}
+
+#[tokio::test]
+async fn what_a_type_marks_is_neither_read_encrypted_nor_accepted_in_the_clear() {
+    let server = TestServer::start().await.unwrap();
+    let (open, encrypted) = tables(&server, EncryptionMode::AesGcm).await;
+    encrypted.insert(&Payslip { department: "p".into(), id: "1".into(), salary: vec![1, 2] }).await.unwrap();
+    // The type of the property is the same, so it would be read as if it were the value.
+    let error = open.get::<Payslip>("p", "1").await.unwrap_err();
+    assert!(error.to_string().contains("no encryption policy"), "{error}");
+    assert!(open.get::<PropertyBag>("p", "1").await.is_ok(), "a bag is read as it is stored");
+
+    // A program that does not mark it has written it in the clear.
+    let clear = PropertyBag::new("p", "2").unwrap().with("salary", vec![1_u8, 2]).unwrap();
+    encrypted.insert(&clear).await.unwrap();
+    let refused = |error: Error| matches!(error, Error::Encryption(EncryptionError::NotEncrypted { .. }));
+    assert!(refused(encrypted.get::<Payslip>("p", "2").await.unwrap_err()));
+    let all = encrypted.query::<PropertyBag>().partition("p").select_as::<Payslip>();
+    assert!(refused(all.collect().await.unwrap_err()), "the type of the result marks it");
+}

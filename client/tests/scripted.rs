@@ -216,8 +216,9 @@ async fn operations_that_are_not_idempotent_are_sent_once() {
     assert!(table.insert(&entity).await.is_err());
     assert!(table.merge(&entity, &condition).await.is_err());
     assert!(table.delete("p", "r", IfMatch::Any).await.is_err());
+    assert!(table.delete_table_if_exists().await.is_err());
     assert!(table.commit(Transaction::new().insert(&entity)).await.is_err());
-    assert_eq!(seen.lock().unwrap().len(), 6);
+    assert_eq!(seen.lock().unwrap().len(), 7);
     // An operation that the service did not begin is sent again.
     let (service, seen) = self::service(|number, _| match number {
         1 => ("503 Busy", "Retry-After: 0\r\n".to_owned(), Vec::new()),
@@ -225,6 +226,112 @@ async fn operations_that_are_not_idempotent_are_sent_once() {
     });
     let written = service.table("cars").insert(&entity).await.unwrap();
     assert_eq!((written.etag.as_str(), seen.lock().unwrap().len()), ("W/\"x\"", 2));
+    // A proxy that lost the connection to the service after it had passed the request on.
+    let (service, seen) = self::service(|_, _| ("503 Unavailable", String::new(), b"upstream reset".to_vec()));
+    assert!(service.table("cars").insert(&entity).await.is_err());
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_change_without_a_condition_must_be_said() {
+    // Neither an entity that came without an ETag nor one that was deleted has a version to name.
+    let (service, seen) = service(|_, request| match request.body.len() {
+        0 => ("200 OK", String::new(), b"{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}".to_vec()),
+        _ => ("204 No Content", String::new(), Vec::new()),
+    });
+    let table = service.table("cars");
+    let stored = table.get::<PropertyBag>("p", "r").await.unwrap();
+    for error in [
+        table.replace(&stored, &stored).await.unwrap_err(),
+        table.merge(&stored, ETag::from("*")).await.unwrap_err(),
+        table.delete("p", "r", &stored).await.unwrap_err(),
+        table.update::<PropertyBag>("p", "r", |_| Ok(())).await.unwrap_err(),
+        table.commit(Transaction::new().replace(&stored, &stored)).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
+    assert_eq!(seen.lock().unwrap().len(), 2, "only the two that read");
+}
+
+#[tokio::test]
+async fn an_update_ends_and_reads_the_primary() {
+    let (builder, seen) = builder(|_, request| match request.body.len() {
+        0 => ("200 OK", "ETag: W/\"x\"\r\n".to_owned(), b"{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}".to_vec()),
+        _ => ("412 Precondition Failed", String::new(), Vec::new()),
+    });
+    let table = builder.read_from(ReadFrom::SecondaryThenPrimary).build().unwrap().table("cars");
+    let error = table.update::<PropertyBag>("p", "r", |_| Ok(())).await.unwrap_err();
+    let seen = seen.lock().unwrap();
+    assert_eq!((error.kind(), seen.len()), (ErrorKind::PreconditionFailed, 200));
+    assert!(!seen.iter().any(|seen| seen.target.contains("-secondary/")));
+}
+
+#[tokio::test]
+async fn a_deletion_that_may_find_nothing_is_repeated() {
+    let (service, seen) = service(|number, _| match number {
+        1 => ("500 Error", "Retry-After: 0\r\n".to_owned(), Vec::new()),
+        _ => ("404 Not Found", "x-ms-error-code: ResourceNotFound\r\n".to_owned(), Vec::new()),
+    });
+    assert!(!service.table("cars").delete_if_exists("p", "r", IfMatch::Any).await.unwrap());
+    assert_eq!(seen.lock().unwrap().len(), 2);
+    let (service, _) =
+        self::service(|_, _| ("404 Not Found", "x-ms-error-code: TableNotFound\r\n".to_owned(), Vec::new()));
+    let error = service.table("cars").delete_if_exists("p", "r", IfMatch::Any).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_page_has_no_more_entities_than_were_asked_for() {
+    let two = "{\"value\":[{\"PartitionKey\":\"p\",\"RowKey\":\"1\"},{\"PartitionKey\":\"p\",\"RowKey\":\"2\"}]}";
+    let (service, _) = service(move |_, _| ("200 OK", String::new(), two.as_bytes().to_vec()));
+    let table = service.table("cars");
+    assert_eq!(table.query::<PropertyBag>().take(2).collect().await.unwrap().len(), 2);
+    let error = table.query::<PropertyBag>().first().await.unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_continuation_that_cannot_be_read_is_not_the_end() {
+    let next = "x-ms-continuation-NextPartitionKey: \u{e9}\r\n".to_owned();
+    let (service, _) = service(move |_, _| ("200 OK", next.clone(), b"{\"value\":[]}".to_vec()));
+    let error = service.table("cars").query::<PropertyBag>().collect().await.unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_list_of_tables_goes_on_where_it_was_although_a_future_was_dropped() {
+    let (service, seen) = service(|_, request| {
+        if request.target.contains("NextTableName=b") {
+            ("200 OK", String::new(), b"{\"value\":[{\"TableName\":\"b\"}]}".to_vec())
+        } else {
+            (
+                "200 OK",
+                "x-ms-continuation-NextTableName: b\r\n".to_owned(),
+                b"{\"value\":[{\"TableName\":\"a\"}]}".to_vec(),
+            )
+        }
+    });
+    let mut tables = service.tables();
+    assert_eq!(tables.next().await.unwrap().unwrap(), ["a"]);
+    tokio::select! {
+        biased;
+        page = tables.next() => panic!("the first poll sends the request: {page:?}"),
+        () = std::future::ready(()) => {}
+    }
+    assert_eq!(tables.next().await.unwrap().unwrap(), ["b"]);
+    assert!(tables.next().await.is_none());
+    assert!(seen.lock().unwrap().len() >= 2);
+}
+
+#[tokio::test]
+async fn what_a_service_says_is_kept_in_part() {
+    let (service, _) = service(|_, _| {
+        let (code, message) = ("c".repeat(1000), "\u{e9}".repeat(1024 * 1024));
+        let body = format!("{{\"odata.error\":{{\"code\":\"{code}\",\"message\":{{\"value\":\"x{message}\"}}}}}}");
+        ("400 Bad", String::new(), body.into_bytes())
+    });
+    let error = service.table("cars").create().await.unwrap_err();
+    assert_eq!((error.code().unwrap().len(), error.message().unwrap().len()), (256, 8191));
 }
 
 #[tokio::test]
@@ -317,6 +424,74 @@ async fn the_secondary_is_read_as_the_program_says() {
             "writes go to the primary: {written:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn what_the_secondary_does_not_have_may_be_at_the_primary() {
+    // The primary is out of order, and the secondary does not have the entity yet.
+    let answer = |_: usize, request: &ReceivedRequest| {
+        if request.target.contains("-secondary/") {
+            ("404 Not Found", "x-ms-error-code: ResourceNotFound\r\n".to_owned(), Vec::new())
+        } else {
+            ("503 Busy", "Retry-After: 0\r\n".to_owned(), Vec::new())
+        }
+    };
+    for attempts in [2, 3, 4] {
+        let (builder, seen) = builder(answer);
+        let policy = RetryPolicy::linear(Duration::ZERO).attempts(attempts);
+        let service = builder.read_from(ReadFrom::PrimaryThenSecondary).retry(policy).build().unwrap();
+        let error = service.table("cars").find::<PropertyBag>("p", "r").await.unwrap_err();
+        assert_eq!((error.kind(), seen.lock().unwrap().len()), (ErrorKind::Throttled, attempts as usize));
+    }
+    let stored = || ("200 OK", String::new(), b"{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}".to_vec());
+    let (builder, _) = builder(
+        move |number, request| if request.target.contains("-secondary/") { answer(number, request) } else { stored() },
+    );
+    let service = builder.read_from(ReadFrom::SecondaryThenPrimary).retry(RetryPolicy::none()).build().unwrap();
+    assert!(service.table("cars").find::<PropertyBag>("p", "r").await.unwrap().is_some(), "without any retry");
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_replaced_once() {
+    let unauthorized = ("401 Unauthorized", "");
+    let unauthenticated = ("403 Forbidden", "x-ms-error-code: AuthenticationFailed\r\n");
+    let forbidden = ("403 Forbidden", "x-ms-error-code: AuthorizationPermissionMismatch\r\n");
+    for (refused, (status, headers), expected) in [
+        ("Bearer token0", unauthorized, Ok(2)),
+        ("Bearer token0", unauthenticated, Ok(2)),
+        ("Bearer", unauthenticated, Err(2)),
+        ("Bearer", forbidden, Err(1)),
+    ] {
+        let (service, seen) = service(move |_, request| {
+            if request.authorization.starts_with(refused) {
+                (status, headers.to_owned(), Vec::new())
+            } else {
+                ("204 No Content", String::new(), Vec::new())
+            }
+        });
+        let tokens = Tokens { given: AtomicU32::new(0), valid_for: Some(Duration::from_secs(3600)) };
+        let service = TableService::new(service.endpoint().clone(), Credential::Token(Arc::new(tokens))).unwrap();
+        let result = service.table("cars").insert(&entity(1)).await;
+        let attempts = seen.lock().unwrap().len();
+        assert_eq!(result.map(|_| attempts).map_err(|_| attempts), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_source_of_tokens_has_no_more_time_than_an_attempt() {
+    struct Silent;
+    impl TokenCredential for Silent {
+        fn token<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<AccessToken, TokenError>> {
+            Box::pin(std::future::pending())
+        }
+    }
+    let endpoint = Endpoint::parse("http://127.0.0.1:1", None).unwrap();
+    let service = TableService::builder(endpoint, Credential::Token(Arc::new(Silent)))
+        .timeout(Duration::from_millis(10))
+        .build()
+        .unwrap();
+    let error = service.tables().all().await.unwrap_err();
+    assert!(matches!(error, Error::Token(_)), "{error}");
 }
 
 /// Gives tokens that are valid for a time, and counts them.

@@ -137,8 +137,8 @@ impl EntityKey {
     /// The key of two texts, which are checked as [`KeyText::new`] does, the partition key first.
     ///
     /// ```
-    /// use model::EntityKey;
-    /// use model::key::KeyError;
+    /// use rowhouse_model::EntityKey;
+    /// use rowhouse_model::key::KeyError;
     ///
     /// let key = EntityKey::new("Berlin", "0042")?;
     /// assert_eq!(key.row.as_str(), "0042");

@@ -31,6 +31,16 @@ struct Department {
     manager_phone: String,
 }
 
+/// What changes of an employee, to be merged into it.
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "employee_{id:06}")]
+struct EmployeePhone {
+    #[entity(partition_key)]
+    department: String,
+    id: u32,
+    phone: String,
+}
+
 /// The copy in the department, to be merged into it.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "department")]
@@ -40,10 +50,11 @@ struct ManagerCopy {
     manager_phone: String,
 }
 
-async fn change_phone(company: &Table, manager: &Employee, phone: &str) -> Result {
-    let changed = Employee { phone: phone.to_owned(), ..manager.clone() };
-    let copy = ManagerCopy { department: manager.department.clone(), manager_phone: phone.to_owned() };
-    company.commit(Transaction::new().replace(&changed, IfMatch::Any).merge(&copy, IfMatch::Any)).await?;
+async fn change_phone(company: &Table, department: &str, id: u32, phone: &str) -> Result {
+    // Merged, because what others change of the two at the same time is to stay.
+    let changed = EmployeePhone { department: department.to_owned(), id, phone: phone.to_owned() };
+    let copy = ManagerCopy { department: department.to_owned(), manager_phone: phone.to_owned() };
+    company.commit(Transaction::new().merge(&changed, IfMatch::Any).merge(&copy, IfMatch::Any)).await?;
     Ok(())
 }
 
@@ -76,7 +87,7 @@ async fn main() -> Result {
         .await?;
     assert_eq!(shown.entity, department);
 
-    let changed = change_phone(&company, &manager, "200");
+    let changed = change_phone(&company, "sales", 7, "200");
     pattern.step("change the phone number of the manager", requests(1).written(2), changed).await?;
     assert_eq!(company.get::<Department>("sales", "department").await?.manager_phone, "200");
 

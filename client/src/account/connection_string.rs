@@ -75,7 +75,7 @@ impl ConnectionString {
     /// The emulator on this machine, or on that of the proxy address, which has no port of its own.
     fn development(proxy: Option<&str>) -> Self {
         let endpoint = match proxy {
-            Some(proxy) => format!("{}:10002/{DEVELOPMENT_ACCOUNT}", proxy.trim_end_matches('/')),
+            Some(proxy) => format!("{}:10002/{DEVELOPMENT_ACCOUNT}", without_port(proxy.trim_end_matches('/'))),
             None => DEVELOPMENT_ENDPOINT.to_owned(),
         };
         Self {
@@ -118,6 +118,14 @@ impl ConnectionString {
     }
 }
 
+/// An address without its port: each service has one of its own there, whatever the proxy itself listens on.
+fn without_port(address: &str) -> &str {
+    match address.rsplit_once(':') {
+        Some((before, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => before,
+        _ => address,
+    }
+}
+
 impl fmt::Debug for ConnectionString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectionString").field("account", &self.account).finish_non_exhaustive()
@@ -142,6 +150,10 @@ mod tests {
             (
                 "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://build7/",
                 Some("http://build7:10002/devstoreaccount1"),
+            ),
+            (
+                "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://[::1]:8888",
+                Some("http://[::1]:10002/devstoreaccount1"),
             ),
             ("SharedAccessSignature=sig=2", None),
         ] {

@@ -34,6 +34,7 @@ pub struct Endpoint {
 /// assert_eq!(Endpoint::parse("orchard", None), Err(EndpointError::Address));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EndpointError {
     /// It is not an `http` or `https` address with a host.
     Address,

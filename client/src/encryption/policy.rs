@@ -21,6 +21,7 @@ use std::sync::Arc;
 /// assert_ne!(EncryptionMode::AesCbc, EncryptionMode::AesGcm);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EncryptionMode {
     /// The format of the retired libraries for .NET, Java and Python: AES-256-CBC. Strings only, and nothing is authenticated:
     /// a change of the stored bytes may go unnoticed.

@@ -4,7 +4,7 @@ use super::error::KeyName;
 use super::properties::decode;
 use super::{DateTime, ETag, EntityError, EntityKey, Properties, PropertyBag, PropertyField};
 use model::name::TIMESTAMP;
-use model::{EdmType, EdmValue, KeyText};
+use model::{EdmValue, KeyText};
 
 pub use super::template::{KeyReader, KeyWriter};
 
@@ -127,7 +127,8 @@ pub const fn concat<const N: usize>(lists: &[&[&'static str]]) -> [&'static str;
 mod json {
     //! Fields of any type as one string of JSON. A field that is `null` in JSON is not written.
 
-    use super::{EdmType, EdmValue, EntityError, PropertyBag};
+    use super::{EdmValue, EntityError, PropertyBag};
+    use model::EdmType;
     use serde::Serialize;
     use serde::de::DeserializeOwned;
 

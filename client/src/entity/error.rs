@@ -88,6 +88,11 @@ pub enum EntityError {
         /// What does not fit.
         reason: Cow<'static, str>,
     },
+    /// A text of the filter language has a quote or a parenthesis without its counterpart.
+    FilterText {
+        /// The text.
+        text: Box<str>,
+    },
     /// No variant of the enum is of this kind.
     UnknownKind {
         /// The property that names the kind.
@@ -157,6 +162,9 @@ impl fmt::Display for EntityError {
             }
             Self::KeyForm { key, text, reason } => {
                 write!(f, "the {key} '{text}' does not have the form of the type: {reason}")
+            }
+            Self::FilterText { text } => {
+                write!(f, "the condition '{text}' has a quote or a parenthesis without its counterpart")
             }
             Self::UnknownKind { tag, kind: Some(kind) } => {
                 write!(f, "property '{tag}': the kind '{kind}' is not known")

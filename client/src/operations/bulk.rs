@@ -335,11 +335,14 @@ impl BulkWriter {
 
     /// Sends the group that waits the longest; false if none waits.
     async fn send_oldest(&mut self) -> bool {
-        while let Some(partition) = self.waiting.pop_front() {
+        while let Some(partition) = self.waiting.front().cloned() {
             if self.groups.contains_key(&partition) {
+                // Only then may it be forgotten, because this future can be dropped while it waits.
                 self.send(&partition).await;
+                self.waiting.pop_front();
                 return true;
             }
+            self.waiting.pop_front();
         }
         false
     }
@@ -364,7 +367,11 @@ impl BulkWriter {
     /// Waits for the end of one of the transactions under way; false if there is none.
     async fn settle_one(&mut self) -> bool {
         let Some(outcome) = self.tasks.join_next().await else { return false };
-        let outcome = outcome.expect("the tasks neither panic nor are they cancelled");
+        let outcome = outcome.unwrap_or_else(|error| match error.try_into_panic() {
+            // That of a transport, a credential or a key of the program.
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => panic!("the runtime of the bulk writer ended before it: {error}"),
+        });
         for key in &outcome.keys {
             self.under_way.remove(key);
         }
@@ -404,24 +411,27 @@ async fn write_group(table: Table, changes: Vec<Change>) -> Outcome {
             outcome.written += changes.len() as u64;
             continue;
         };
-        let at_fault = error.operation_index().filter(|operation| *operation < changes.len());
-        match (error.kind(), at_fault) {
-            (ErrorKind::TooLarge, _) if changes.len() > 1 => {
-                let second = changes.split_off(changes.len() / 2);
-                pending.extend([second, changes]);
-            }
-            // An error that would be the same for each operation is not met a hundred times.
-            (ErrorKind::Forbidden | ErrorKind::Throttled | ErrorKind::Service, _) | (_, None) => {
-                let error = Arc::new(error);
-                let failure = |change: Change| BulkFailure { key: change.key().clone(), error: Arc::clone(&error) };
-                outcome.failures.extend(changes.into_iter().map(failure));
-            }
-            (_, Some(operation)) => {
-                let key = changes.remove(operation).key().clone();
-                outcome.failures.push(BulkFailure { key, error: Arc::new(error) });
-                pending.push(changes);
-            }
+        if error.kind() == ErrorKind::TooLarge && changes.len() > 1 {
+            let second = changes.split_off(changes.len() / 2);
+            pending.extend([second, changes]);
+            continue;
         }
+        // An error that would be the same for each operation is not met a hundred times.
+        let at_fault = error.operation_index().filter(|at| *at < changes.len() && !concerns_all(&error));
+        let (failed, rest) = match at_fault {
+            Some(operation) => (vec![changes.remove(operation)], changes),
+            None => (changes, Vec::new()),
+        };
+        let error = Arc::new(error);
+        let failure = |change: Change| BulkFailure { key: change.key().clone(), error: Arc::clone(&error) };
+        outcome.failures.extend(failed.into_iter().map(failure));
+        pending.push(rest);
     }
     outcome
+}
+
+/// Whether every operation of the table would fail like this.
+fn concerns_all(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::Throttled | ErrorKind::Service)
+        || matches!(error.code(), Some("TableNotFound" | "TableBeingDeleted"))
 }

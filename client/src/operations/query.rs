@@ -64,6 +64,7 @@ use wire::uri::encode_component;
 /// assert_eq!(names.first(), Some(&("Ada".to_owned(), 9)));
 /// # Ok(()) }
 /// ```
+#[must_use = "a query does nothing before it is run"]
 pub struct Query<E, T = Stored<E>> {
     table: Table,
     filter: Option<Filter<E>>,
@@ -73,6 +74,8 @@ pub struct Query<E, T = Stored<E>> {
     take: Option<u64>,
     page_size: usize,
     from: Option<Continuation>,
+    /// The properties that the types of the query mark for encryption.
+    marked: Vec<&'static str>,
     read: Read<T>,
     types: PhantomData<fn() -> E>,
 }
@@ -91,6 +94,7 @@ type Read<T> = Arc<dyn Fn(PropertyBag) -> Result<T, EntityError> + Send + Sync>;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Page<T> {
     /// The results. A page may be empty although more pages follow.
     pub items: Vec<T>,
@@ -108,6 +112,7 @@ impl<E: Entity> Query<E> {
             take: None,
             page_size: PAGE_ENTITIES_MAX,
             from: None,
+            marked: E::ENCRYPTED.to_vec(),
             read: Arc::new(Stored::from_bag),
             types: PhantomData,
         }
@@ -129,7 +134,6 @@ impl<E: Entity, T> Query<E, T> {
     /// let query = customers.query::<Customer>().filter(|c| c.visits.ge(10) | c.city.eq("Turin"));
     /// # }
     /// ```
-    #[must_use]
     pub fn filter(self, condition: impl FnOnce(E::Properties) -> Filter<E>) -> Self {
         self.and(condition(E::PROPERTIES))
     }
@@ -151,7 +155,6 @@ impl<E: Entity, T> Query<E, T> {
     /// let query = customers.query::<Customer>().and(regulars());
     /// # }
     /// ```
-    #[must_use]
     pub fn and(self, condition: Filter<E>) -> Self {
         let filter = Some(match self.filter {
             Some(filter) => filter & condition,
@@ -160,7 +163,8 @@ impl<E: Entity, T> Query<E, T> {
         Self { filter, ..self }
     }
 
-    /// Adds a condition in the text of the filter language, which the service checks.
+    /// Adds a condition in the text of the filter language, which the service checks. Whatever it says, the other conditions
+    /// hold as well: a quote or a parenthesis without its counterpart is an error.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
@@ -168,7 +172,6 @@ impl<E: Entity, T> Query<E, T> {
     /// let query = orders.query::<PropertyBag>().filter_text("Total gt 100L and not (State eq 'paid')");
     /// # }
     /// ```
-    #[must_use]
     pub fn filter_text(mut self, text: &str) -> Self {
         self.texts.push(text.to_owned());
         self
@@ -182,7 +185,6 @@ impl<E: Entity, T> Query<E, T> {
     /// let query = orders.query::<PropertyBag>().partition("2031");
     /// # }
     /// ```
-    #[must_use]
     pub fn partition(self, partition_key: &str) -> Self {
         self.and(partition::<E>().eq(partition_key))
     }
@@ -195,7 +197,6 @@ impl<E: Entity, T> Query<E, T> {
     /// let query = orders.query::<PropertyBag>().partitions("2031".."2035");
     /// # }
     /// ```
-    #[must_use]
     pub fn partitions<'k>(self, partition_keys: impl RangeBounds<&'k str>) -> Self {
         self.and(partition::<E>().in_range(partition_keys))
     }
@@ -208,7 +209,6 @@ impl<E: Entity, T> Query<E, T> {
     /// let query = orders.query::<PropertyBag>().partition_prefix("eu-");
     /// # }
     /// ```
-    #[must_use]
     pub fn partition_prefix(self, prefix: &str) -> Self {
         self.and(partition::<E>().starts_with(prefix))
     }
@@ -222,7 +222,6 @@ impl<E: Entity, T> Query<E, T> {
     /// let query = orders.query::<PropertyBag>().partition("2031").rows("0100".."0200");
     /// # }
     /// ```
-    #[must_use]
     pub fn rows<'k>(self, row_keys: impl RangeBounds<&'k str>) -> Self {
         self.and(row::<E>().in_range(row_keys))
     }
@@ -236,7 +235,6 @@ impl<E: Entity, T> Query<E, T> {
     /// let query = orders.query::<PropertyBag>().partition("2031").row_prefix("01");
     /// # }
     /// ```
-    #[must_use]
     pub fn row_prefix(self, prefix: &str) -> Self {
         self.and(row::<E>().starts_with(prefix))
     }
@@ -249,7 +247,6 @@ impl<E: Entity, T> Query<E, T> {
     /// let first_ten = orders.query::<PropertyBag>().take(10).collect().await?;
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn take(self, results_max: u64) -> Self {
         Self { take: Some(results_max), ..self }
     }
@@ -262,7 +259,6 @@ impl<E: Entity, T> Query<E, T> {
     /// let pages = orders.query::<PropertyBag>().page_size(50).pages();
     /// # }
     /// ```
-    #[must_use]
     pub fn page_size(self, results_max: usize) -> Self {
         Self { page_size: results_max.clamp(1, PAGE_ENTITIES_MAX), ..self }
     }
@@ -275,7 +271,6 @@ impl<E: Entity, T> Query<E, T> {
     /// let rest = orders.query::<PropertyBag>().resume(continuation).collect().await?;
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn resume(self, from: Continuation) -> Self {
         Self { from: Some(from), ..self }
     }
@@ -321,7 +316,9 @@ impl<E: Entity, T> Query<E, T> {
     /// ```
     pub fn select_as<P: Entity>(self) -> Query<E, Stored<P>> {
         let names = P::SELECT.unwrap_or_default().iter().map(|name| (*name).to_owned()).collect();
-        self.reading(names, Stored::from_bag)
+        let mut query = self.reading(names, Stored::from_bag);
+        query.marked.extend(P::ENCRYPTED);
+        query
     }
 
     /// Reads some properties by their names, and makes any value of them; no names stand for all properties.
@@ -350,8 +347,8 @@ impl<E: Entity, T> Query<E, T> {
         select: Vec<String>,
         read: impl Fn(PropertyBag) -> Result<R, EntityError> + Send + Sync + 'static,
     ) -> Query<E, R> {
-        let Self { table, filter, texts, take, page_size, from, types, .. } = self;
-        Query { table, filter, texts, select, take, page_size, from, read: Arc::new(read), types }
+        let Self { table, filter, texts, take, page_size, from, marked, types, .. } = self;
+        Query { table, filter, texts, select, take, page_size, from, marked, read: Arc::new(read), types }
     }
 
     /// The filter as it is sent; `None` if every entity is selected. Fails if a value has no literal in the filter language.
@@ -370,6 +367,9 @@ impl<E: Entity, T> Query<E, T> {
     /// # Ok(()) }
     /// ```
     pub fn text(&self) -> Result<Option<String>, EntityError> {
+        if let Some(text) = self.texts.iter().find(|text| !is_closed(text)) {
+            return Err(EntityError::FilterText { text: Box::from(text.as_str()) });
+        }
         let typed = self.filter.as_ref().map(Filter::text).transpose()?;
         let mut parts: Vec<&String> = typed.iter().chain(&self.texts).collect();
         Ok(match (parts.pop(), &parts[..]) {
@@ -410,10 +410,10 @@ impl<E: Entity, T> Query<E, T> {
             options.push_str("&$select=");
             options.push_str(&list);
         }
-        let Self { table, page_size, from, read, select, .. } = self;
+        let Self { table, page_size, from, marked, read, select, .. } = self;
         let position = (remaining > 0).then_some(Position { from, remaining });
         Pages {
-            request: Arc::new(PageRequest { table, options, page_size, select, marked: E::ENCRYPTED, read }),
+            request: Arc::new(PageRequest { table, options, page_size, select, marked, read }),
             position,
             pending: None,
             error,
@@ -494,7 +494,7 @@ struct PageRequest<T> {
     page_size: usize,
     /// The properties that are read, and those that the type marks for encryption.
     select: Vec<String>,
-    marked: &'static [&'static str],
+    marked: Vec<&'static str>,
     read: Read<T>,
 }
 
@@ -523,15 +523,18 @@ impl<T> PageRequest<T> {
                     let entities = read_entity_set(&response.body);
                     let entities = entities
                         .map_err(|error| unreadable(&operation, &format!("an entity is malformed: {error:?}")))?;
+                    if entities.len() > top {
+                        return Err(unreadable(&operation, "it has more entities than were asked for"));
+                    }
                     let select: Vec<&str> = self.select.iter().map(String::as_str).collect();
                     let mut items = Vec::with_capacity(entities.len());
                     for stored in entities {
-                        let bag = self.table.decrypted(bag(&operation, stored)?, self.marked, &select).await?;
+                        let bag = self.table.decrypted(bag(&operation, stored)?, &self.marked, &select).await?;
                         items.push((self.read)(bag)?);
                     }
-                    let text = |name| response.header(name).map(str::to_owned);
-                    let next = text("x-ms-continuation-NextPartitionKey")
-                        .map(|partition| Continuation { partition, row: text("x-ms-continuation-NextRowKey") });
+                    let partition = response.continuation(&operation, "x-ms-continuation-NextPartitionKey")?;
+                    let row = response.continuation(&operation, "x-ms-continuation-NextRowKey")?;
+                    let next = partition.map(|partition| Continuation { partition, row });
                     return Ok(Page { items, next });
                 }
             }
@@ -550,6 +553,7 @@ impl<T> PageRequest<T> {
 /// }
 /// # Ok(()) }
 /// ```
+#[must_use = "nothing is read before a page is asked for"]
 pub struct Pages<T> {
     request: Arc<PageRequest<T>>,
     /// `None` after the last page, and while a page is read.
@@ -630,6 +634,7 @@ impl<T> fmt::Debug for Pages<T> {
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
+#[must_use = "nothing is read before a result is asked for"]
 pub struct Results<T> {
     pages: Pages<T>,
     page: VecDeque<T>,
@@ -669,6 +674,24 @@ impl<T: Send + 'static> Stream for Results<T> {
     }
 }
 
+/// Whether a text of the filter language stays one operand between parentheses.
+fn is_closed(text: &str) -> bool {
+    let (mut depth, mut is_quoted) = (0_usize, false);
+    for c in text.chars() {
+        match c {
+            // A quote in a text is doubled, so it ends the text and begins it again.
+            '\'' => is_quoted = !is_quoted,
+            '(' if !is_quoted => depth += 1,
+            ')' if !is_quoted => match depth.checked_sub(1) {
+                Some(less) => depth = less,
+                None => return false,
+            },
+            _ => {}
+        }
+    }
+    depth == 0 && !is_quoted
+}
+
 /// The partition key of every type, as a text.
 fn partition<E>() -> KeyProperty<E, String> {
     KeyProperty::new(KeyName::Partition)
@@ -690,5 +713,22 @@ impl Table {
     /// ```
     pub fn query<E: Entity>(&self) -> Query<E> {
         Query::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_cannot_get_out_of_its_parentheses() -> Result<(), crate::Error> {
+        let table = crate::TableService::from_connection_string("UseDevelopmentStorage=true")?.table("orders");
+        let query = |text: &str| table.query::<PropertyBag>().partition("tenant").filter_text(text).text();
+        let expected = "(PartitionKey eq 'tenant') and (a eq 'it''s )(' or (b eq 1))";
+        assert_eq!(query("a eq 'it''s )(' or (b eq 1)").ok().flatten().as_deref(), Some(expected));
+        for text in ["true) or (true", "a eq 'x", "a eq 'x''", "((a eq 1)", "a eq 1)", "a eq ')') or ('(' eq b"] {
+            assert_eq!(query(text), Err(EntityError::FilterText { text: Box::from(text) }));
+        }
+        Ok(())
     }
 }

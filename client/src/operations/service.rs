@@ -59,6 +59,7 @@ pub struct TableService {
 ///     .build()?;
 /// # Ok::<(), rowhouse_client::Error>(())
 /// ```
+#[must_use = "a builder makes the service when it is told to build it"]
 pub struct TableServiceBuilder {
     primary: Endpoint,
     secondary: Option<Endpoint>,
@@ -242,7 +243,6 @@ impl TableServiceBuilder {
     /// let builder = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.retry(RetryPolicy::none());
     /// # Ok::<(), rowhouse_client::Error>(())
     /// ```
-    #[must_use]
     pub fn retry(self, retry: RetryPolicy) -> Self {
         Self { retry, ..self }
     }
@@ -256,7 +256,6 @@ impl TableServiceBuilder {
     /// let builder = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.timeout(Duration::from_secs(5));
     /// # Ok::<(), rowhouse_client::Error>(())
     /// ```
-    #[must_use]
     pub fn timeout(self, attempt_time_max: Duration) -> Self {
         Self { attempt_time_max, ..self }
     }
@@ -269,7 +268,6 @@ impl TableServiceBuilder {
     ///     TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.read_from(ReadFrom::PrimaryThenSecondary);
     /// # Ok::<(), rowhouse_client::Error>(())
     /// ```
-    #[must_use]
     pub fn read_from(self, read_from: ReadFrom) -> Self {
         Self { read_from, ..self }
     }
@@ -282,7 +280,6 @@ impl TableServiceBuilder {
     /// let builder = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.secondary(secondary);
     /// # Ok::<(), rowhouse_client::Error>(())
     /// ```
-    #[must_use]
     pub fn secondary(self, secondary: Endpoint) -> Self {
         Self { secondary: Some(secondary), ..self }
     }
@@ -297,7 +294,6 @@ impl TableServiceBuilder {
     /// let builder = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.transport(http);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn transport(self, transport: impl Transport + 'static) -> Self {
         Self { transport: Some(Arc::new(transport)), ..self }
     }
@@ -313,7 +309,6 @@ impl TableServiceBuilder {
     ///     .build()?;
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn clock(self, clock: impl Clock) -> Self {
         Self { clock: Arc::new(clock), ..self }
     }
@@ -376,7 +371,6 @@ impl TableList {
     /// let orders = service.tables().prefix("orders");
     /// # }
     /// ```
-    #[must_use]
     pub fn prefix(self, prefix: &str) -> Self {
         let filter = table_names_from(prefix);
         Self { filter: Some(filter), ..self }
@@ -418,7 +412,8 @@ impl TableList {
 
     async fn page(&mut self) -> Result<Vec<String>, Error> {
         let filter = self.filter.as_ref().map(|filter| format!("$filter={}", encode_component(filter)));
-        let next = self.next.take().map(|next| format!("NextTableName={}", encode_component(&next)));
+        // It stays as it is until there is a response, because this future can be dropped before.
+        let next = self.next.as_ref().map(|next| format!("NextTableName={}", encode_component(next)));
         let query = filter.into_iter().chain(next).collect::<Vec<_>>().join("&");
         let what = What { text: "the list of tables", table: None };
         let operation = Operation::get(what, "/Tables".to_owned(), query, BodyFormat::Json);
@@ -427,8 +422,9 @@ impl TableList {
         }
         self.pages += 1;
         let response = self.service.pipeline.execute(&operation).await?;
-        self.next = response.header("x-ms-continuation-NextTableName").map(str::to_owned);
-        read_table_set(&response.body).map_err(|_| unreadable(&operation, "it is not a list of tables"))
+        let names = read_table_set(&response.body).map_err(|_| unreadable(&operation, "it is not a list of tables"))?;
+        self.next = response.continuation(&operation, "x-ms-continuation-NextTableName")?;
+        Ok(names)
     }
 }
 

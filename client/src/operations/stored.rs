@@ -3,6 +3,7 @@
 //! This module must not know requests.
 
 use crate::entity::{ETag, Entity, EntityError, PropertyBag};
+use crate::error::Error;
 use model::{DateTime, EntityKey};
 use std::ops::{Deref, DerefMut};
 
@@ -52,6 +53,7 @@ pub struct Stored<E> {
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Written {
     /// The version that was written; an empty text for an entity that was deleted.
     pub etag: ETag,
@@ -79,11 +81,20 @@ pub enum IfMatch {
 }
 
 impl IfMatch {
-    /// The value of the header.
-    pub(crate) fn header(&self) -> &str {
+    /// The text of the `If-Match` header.
+    ///
+    /// An `ETag` without text, as of an entity that was deleted, and `*` are refused: a service would take both for no condition.
+    pub(crate) fn header(&self) -> Result<&str, Error> {
         match self {
-            Self::Any => "*",
-            Self::ETag(etag) => etag.as_str(),
+            Self::Any => Ok("*"),
+            Self::ETag(etag) => match etag.as_str() {
+                "" => Err(Error::Invalid("the condition is an ETag without text".to_owned())),
+                "*" => {
+                    Err(Error::Invalid("the condition is no ETag; IfMatch::Any stands for every version".to_owned()))
+                }
+                text if text.bytes().all(|b| matches!(b, b' '..=b'~')) => Ok(text),
+                _ => Err(Error::Invalid("the condition is not an ETag".to_owned())),
+            },
         }
     }
 }
@@ -187,6 +198,15 @@ impl<E> DerefMut for Stored<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_condition_is_never_an_unconditional_change_by_accident() {
+        assert_eq!(IfMatch::Any.header().unwrap(), "*");
+        assert_eq!(IfMatch::from(ETag::from("W/\"x\"")).header().unwrap(), "W/\"x\"");
+        for text in ["", "*", "x\r\nX-Other: 1", "\u{e9}"] {
+            assert!(matches!(IfMatch::from(ETag::from(text)).header(), Err(Error::Invalid(_))), "{text}");
+        }
+    }
 
     #[test]
     fn an_etag_tells_the_timestamp() {

@@ -6,9 +6,10 @@ use super::stored::{IfMatch, Stored, Written, stored_as, timestamp};
 use crate::entity::{ETag, Entity, EntityError, PropertyBag};
 use crate::error::{Error, ErrorKind};
 use crate::filter::Projection;
+use crate::limits::UPDATE_ROUNDS_MAX;
 use crate::pipeline::RetryPolicy;
 use crate::pipeline::{BodyFormat, Operation, What};
-use crate::pipeline::{Pipeline, Response, unreadable};
+use crate::pipeline::{Pipeline, ReadFrom, Response, unreadable};
 use bytes::Bytes;
 use http::Method;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -68,6 +69,9 @@ pub struct Table {
     pub(crate) encryption: Option<crate::encryption::EncryptionPolicy>,
 }
 
+/// The property that encrypted entities have, which says under which key.
+const KEY_DETAILS: &str = "_ClientEncryptionMetadata1";
+
 /// How an entity is written, depending on whether it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Write {
@@ -106,6 +110,7 @@ impl Write {
         }
     }
 
+    #[cfg(feature = "encryption")]
     pub(crate) fn merges(self) -> bool {
         matches!(self, Self::Merge | Self::InsertOrMerge)
     }
@@ -264,6 +269,25 @@ impl Table {
         self.pipeline.execute(&operation).await.map(drop)
     }
 
+    /// Deletes the table and all its entities, if it exists; whether it did.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # service.table("orders").create().await?;
+    /// assert!(service.table("orders").delete_table_if_exists().await?);
+    /// assert!(!service.table("orders").delete_table_if_exists().await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn delete_table_if_exists(&self) -> Result<bool, Error> {
+        match self.delete_table().await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Inserts an entity, which must not exist.
     ///
     /// ```
@@ -296,7 +320,7 @@ impl Table {
     /// ```
     pub async fn insert_with_echo<E: Entity>(&self, entity: &E) -> Result<Stored<E>, Error> {
         let bag = self.encrypted(Write::Insert, entity.to_bag()?, E::ENCRYPTED).await?;
-        let operation = Operation { echoes: true, ..self.write_operation(Write::Insert, &bag, None) };
+        let operation = Operation { echoes: true, ..self.write_operation(Write::Insert, &bag, None)? };
         let response = self.pipeline.execute(&operation).await?;
         self.read_response(&operation, &response, &[], E::ENCRYPTED, E::from_bag).await
     }
@@ -496,11 +520,51 @@ impl Table {
     /// # Ok(()) }
     /// ```
     pub async fn delete(&self, partition_key: &str, row_key: &str, condition: impl Into<IfMatch>) -> Result<(), Error> {
+        self.delete_entity(partition_key, row_key, &condition.into(), false).await
+    }
+
+    /// Deletes an entity, which must match the condition if it exists; whether it did. A table that does not exist is an error.
+    ///
+    /// Other than [`delete`](Self::delete) this may be repeated: if a response is lost, it says that there was no entity although
+    /// it has deleted it.
+    ///
+    /// ```
+    /// # use rowhouse_client::{IfMatch, PropertyBag};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// # orders.insert(&PropertyBag::new("2031", "0001")?).await?;
+    /// assert!(orders.delete_if_exists("2031", "0001", IfMatch::Any).await?);
+    /// assert!(!orders.delete_if_exists("2031", "0001", IfMatch::Any).await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn delete_if_exists(
+        &self,
+        partition_key: &str,
+        row_key: &str,
+        condition: impl Into<IfMatch>,
+    ) -> Result<bool, Error> {
+        match self.delete_entity(partition_key, row_key, &condition.into(), true).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.code() == Some("ResourceNotFound") => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn delete_entity(
+        &self,
+        partition_key: &str,
+        row_key: &str,
+        condition: &IfMatch,
+        is_idempotent: bool,
+    ) -> Result<(), Error> {
         let path = self.entity_path(&key(partition_key, row_key)?);
         let operation = Operation {
             method: Method::DELETE,
-            if_match: Some(condition.into().header().to_owned()),
-            is_idempotent: false,
+            if_match: Some(condition.header()?.to_owned()),
+            is_idempotent,
             ..Operation::get(self.what("deleting an entity of the table"), path, String::new(), BodyFormat::Json)
         };
         self.pipeline.execute(&operation).await.map(drop)
@@ -510,7 +574,8 @@ impl Table {
     /// what was written.
     ///
     /// The entity is replaced, so its type should know all properties, or have a field with `rest`. The change may be made
-    /// several times, each time to the entity as it is then; an error that it returns ends the loop.
+    /// several times, each time to the entity as it is then; an error that it returns ends the loop, as does the hundredth time
+    /// that somebody else was faster. The entity is read from the primary.
     ///
     /// ```
     /// # use rowhouse_client::PropertyBag;
@@ -535,13 +600,18 @@ impl Table {
         row_key: &str,
         mut change: impl FnMut(&mut E) -> Result<(), Error>,
     ) -> Result<Stored<E>, Error> {
+        let mut table = self.clone();
+        // What the secondary has may be old for a long time.
+        table.pipeline.read_from = ReadFrom::Primary;
+        let mut rounds = 0;
         loop {
-            let mut stored = self.get::<E>(partition_key, row_key).await?;
+            rounds += 1;
+            let mut stored = table.get::<E>(partition_key, row_key).await?;
             change(&mut stored.entity)?;
-            match self.replace(&stored.entity, &stored.etag).await {
+            match table.replace(&stored.entity, &stored.etag).await {
                 Ok(Written { etag, timestamp }) => return Ok(Stored { etag, timestamp, ..stored }),
                 // Each round that fails is one in which somebody else got ahead, so the loop cannot stand still for all.
-                Err(error) if error.kind() == ErrorKind::PreconditionFailed => {}
+                Err(error) if error.kind() == ErrorKind::PreconditionFailed && rounds < UPDATE_ROUNDS_MAX => {}
                 Err(error) => return Err(error),
             }
         }
@@ -588,25 +658,30 @@ impl Table {
 
     async fn write<E: Entity>(&self, write: Write, entity: &E, condition: Option<IfMatch>) -> Result<Written, Error> {
         let bag = self.encrypted(write, entity.to_bag()?, E::ENCRYPTED).await?;
-        let operation = self.write_operation(write, &bag, condition);
+        let operation = self.write_operation(write, &bag, condition.as_ref())?;
         let response = self.pipeline.execute(&operation).await?;
         Ok(Written::of(response.header("etag").unwrap_or_default()))
     }
 
-    fn write_operation(&self, write: Write, bag: &PropertyBag, condition: Option<IfMatch>) -> Operation {
+    fn write_operation(
+        &self,
+        write: Write,
+        bag: &PropertyBag,
+        condition: Option<&IfMatch>,
+    ) -> Result<Operation, Error> {
         let path = match write {
             Write::Insert => self.path(""),
             _ => self.entity_path(&bag.key),
         };
         let mut body = Vec::with_capacity(256 + 2 * bag.properties.as_record_builder().record_bytes());
         write_bag(&mut body, bag);
-        Operation {
+        Ok(Operation {
             method: write.method(),
             body: Bytes::from(body),
-            is_idempotent: write.is_idempotent(condition.as_ref()),
-            if_match: condition.map(|condition| condition.header().to_owned()),
+            is_idempotent: write.is_idempotent(condition),
+            if_match: condition.map(IfMatch::header).transpose()?.map(str::to_owned),
             ..Operation::get(self.what(write.text()), path, String::new(), BodyFormat::Json)
-        }
+        })
     }
 
     async fn read<T>(
@@ -653,6 +728,7 @@ impl Table {
     }
 
     /// The properties that decryption needs.
+    #[cfg_attr(not(feature = "encryption"), allow(clippy::unused_self, reason = "one signature"))]
     fn metadata_names(&self) -> &'static [&'static str] {
         #[cfg(feature = "encryption")]
         if self.encryption.is_some() {
@@ -695,7 +771,13 @@ impl Table {
         if let Some(policy) = &self.encryption {
             return policy.decrypt_bag(bag, marked, selected).await.map_err(Error::Encryption);
         }
-        let _ = (marked, selected);
+        if !marked.is_empty() && bag.properties.get(KEY_DETAILS).is_some() {
+            return Err(Error::Invalid(format!(
+                "the entity is encrypted, and the table '{}' has no encryption policy",
+                self.name
+            )));
+        }
+        let _ = selected;
         Ok(bag)
     }
 

@@ -46,6 +46,7 @@ use wire::uri::write_entity_address;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, Default)]
+#[must_use = "a transaction does nothing before it is committed"]
 pub struct Transaction {
     operations: Vec<Result<Change, EntityError>>,
     may_repeat: bool,
@@ -71,13 +72,6 @@ impl Change {
         match self {
             Self::Write { bag, .. } => bag.properties.as_record_builder().record_bytes(),
             Self::Delete { .. } => 0,
-        }
-    }
-
-    fn condition(&self) -> Option<&IfMatch> {
-        match self {
-            Self::Write { condition, .. } => condition.as_ref(),
-            Self::Delete { condition, .. } => Some(condition),
         }
     }
 
@@ -126,7 +120,6 @@ impl Transaction {
     /// let transaction = Transaction::new().insert(&PropertyBag::new("2031", "0001")?);
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn insert<E: Entity>(self, entity: &E) -> Self {
         self.write(Write::Insert, entity, None)
     }
@@ -139,7 +132,6 @@ impl Transaction {
     /// let transaction = Transaction::new().insert_or_replace(&PropertyBag::new("2031", "0001")?);
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn insert_or_replace<E: Entity>(self, entity: &E) -> Self {
         self.write(Write::InsertOrReplace, entity, None)
     }
@@ -152,7 +144,6 @@ impl Transaction {
     /// let transaction = Transaction::new().insert_or_merge(&PropertyBag::new("2031", "0001")?);
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn insert_or_merge<E: Entity>(self, entity: &E) -> Self {
         self.write(Write::InsertOrMerge, entity, None)
     }
@@ -165,7 +156,6 @@ impl Transaction {
     /// let transaction = Transaction::new().replace(&PropertyBag::new("2031", "0001")?, IfMatch::Any);
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn replace<E: Entity>(self, entity: &E, condition: impl Into<IfMatch>) -> Self {
         self.write(Write::Replace, entity, Some(condition.into()))
     }
@@ -178,7 +168,6 @@ impl Transaction {
     /// let transaction = Transaction::new().merge(&PropertyBag::new("2031", "0001")?.with("State", "paid")?, IfMatch::Any);
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn merge<E: Entity>(self, entity: &E, condition: impl Into<IfMatch>) -> Self {
         self.write(Write::Merge, entity, Some(condition.into()))
     }
@@ -189,7 +178,6 @@ impl Transaction {
     /// # use rowhouse_client::{IfMatch, Transaction};
     /// let transaction = Transaction::new().delete("2031", "0001", IfMatch::Any);
     /// ```
-    #[must_use]
     pub fn delete(mut self, partition_key: &str, row_key: &str, condition: impl Into<IfMatch>) -> Self {
         let condition = condition.into();
         let bag = PropertyBag::new(partition_key, row_key);
@@ -207,7 +195,6 @@ impl Transaction {
     /// let transaction = Transaction::new().insert(&PropertyBag::new("2031", "0001")?).may_repeat();
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn may_repeat(self) -> Self {
         Self { may_repeat: true, ..self }
     }
@@ -306,15 +293,10 @@ impl Table {
             out.extend_from_slice(endpoint.as_bytes());
             write_entity_address(out, &self.encoded, key.partition.as_str(), key.row.as_str());
         };
-        if let Some(IfMatch::ETag(etag)) = change.condition()
-            && !etag.as_str().bytes().all(|b| matches!(b, b' '..=b'~'))
-        {
-            return Err(Error::Invalid("the condition is not an ETag".to_owned()));
-        }
         match change {
             Change::Write { write, bag, marked, condition } => {
                 let bag = self.encrypted(write, bag, marked).await?;
-                let (method, condition) = (write.batch_method(), condition.as_ref().map(IfMatch::header));
+                let (method, condition) = (write.batch_method(), condition.as_ref().map(IfMatch::header).transpose()?);
                 let write_address = |out: &mut Vec<u8>| match write {
                     Write::Insert => {
                         out.extend_from_slice(endpoint.as_bytes());
@@ -325,7 +307,7 @@ impl Table {
                 changeset.operation(method, condition, write_address, |out| write_bag(out, &bag));
             }
             Change::Delete { key, condition } => {
-                changeset.operation("DELETE", Some(condition.header()), |out| address(out, &key), |_| ());
+                changeset.operation("DELETE", Some(condition.header()?), |out| address(out, &key), |_| ());
             }
         }
         Ok(())

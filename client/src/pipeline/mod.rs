@@ -13,8 +13,9 @@ mod transport;
 
 use crate::account::Endpoint;
 use crate::account::{AccessToken, Credential, SharedKey, TokenCredential, TokenError};
-use crate::error::{Error, Refusal};
+use crate::error::{Error, Refusal, in_one_line};
 use crate::http::HttpError;
+use crate::limits::{ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use model::Clock;
@@ -26,7 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{Instrument, Span};
 pub use transport::Transport;
 use wire::batch::{PartResponse, read_responses};
@@ -50,6 +51,7 @@ const TOKEN_TIME_MIN: Duration = Duration::from_secs(300);
 /// # Ok::<(), rowhouse_client::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum ReadFrom {
     /// The primary only.
     #[default]
@@ -107,6 +109,14 @@ impl Response {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// A part of a continuation token. If it cannot be read, that is an error and not the end.
+    pub(crate) fn continuation(&self, operation: &Operation, name: &str) -> Result<Option<String>, Error> {
+        match (self.headers.contains_key(name), self.header(name)) {
+            (true, None) => Err(unreadable(operation, "its continuation is not ASCII text")),
+            (_, text) => Ok(text.map(str::to_owned)),
+        }
+    }
+
     /// The responses to the operations of a transaction.
     pub(crate) fn parts(&self, operation: &Operation) -> Result<Vec<PartResponse<'_>>, Error> {
         read_responses(self.header("content-type").unwrap_or_default(), &self.body)
@@ -120,6 +130,8 @@ struct FailedAttempt {
     /// Whether it is certain that nothing was executed.
     had_no_effect: bool,
     is_transient: bool,
+    /// Whether the primary may have what this attempt did not find.
+    is_missing_at_secondary: bool,
     retry_after: Option<Duration>,
 }
 
@@ -141,6 +153,8 @@ impl Pipeline {
     async fn execute_in_span(&self, operation: &Operation, span: &Span) -> Result<Response, Error> {
         let began = Instant::now();
         let mut attempts = 0;
+        // The failure of the primary, of which a secondary that does not have the entity knows nothing.
+        let mut of_primary = None;
         loop {
             attempts += 1;
             let time_max = self.attempt_time_max.min(self.retry.time_max().saturating_sub(began.elapsed()));
@@ -159,12 +173,25 @@ impl Pipeline {
             };
             let may_repeat = operation.is_idempotent || failed.had_no_effect;
             let pause = self.retry.pause_after(&failure, failed.retry_after, began.elapsed());
-            let Some(pause) = pause.filter(|_| may_repeat) else {
-                let status = failure.status.unwrap_or_default();
-                record(span, attempts, status, failure.code, failed.error.request_id());
-                return Err(failed.error);
+            // What is missing at the secondary is looked for at the primary, whatever the policy says.
+            let has_time = began.elapsed() < self.retry.time_max();
+            let is_first_of_two = failed.is_missing_at_secondary && of_primary.is_none() && has_time;
+            let pause = pause.or(is_first_of_two.then_some(Duration::ZERO)).filter(|_| may_repeat);
+            let Some(pause) = pause else {
+                let error = of_primary.filter(|_| failed.is_missing_at_secondary).unwrap_or(failed.error);
+                record(
+                    span,
+                    attempts,
+                    error.status().unwrap_or_default(),
+                    error.code().unwrap_or_default(),
+                    error.request_id(),
+                );
+                return Err(error);
             };
             tracing::debug!(attempts, ?pause, error = %failed.error, "another attempt follows");
+            if !self.reads_secondary(operation, attempts) {
+                of_primary = Some(failed.error);
+            }
             sleep(pause).await;
         }
     }
@@ -175,34 +202,42 @@ impl Pipeline {
         attempts: u32,
         time_max: Duration,
     ) -> Result<Response, FailedAttempt> {
+        let began = Instant::now();
         let is_secondary = self.reads_secondary(operation, attempts);
         let endpoint = if is_secondary { &self.shared.secondary } else { &self.shared.primary };
         let now = self.shared.clock.now().to_system_time();
         let token = match &self.shared.credential {
-            Credential::Token(source) => Some(self.token(source.as_ref(), endpoint, now).await.map_err(final_error)?),
+            Credential::Token(source) => {
+                let token = timeout(time_max, self.token(source.as_ref(), endpoint, now)).await;
+                let late = |_| Error::Token(TokenError::from("its source did not give it in time"));
+                Some(token.map_err(late).flatten().map_err(final_error)?)
+            }
             _ => None,
         };
         let request = operation.request(endpoint, self.authorization(token.as_ref()), now);
         let request = request.map_err(|error| final_error(Error::Invalid(format!("{}: {error}", operation.what))))?;
-        let response = self.shared.transport.send(request, time_max).await;
+        let response = self.shared.transport.send(request, time_max.saturating_sub(began.elapsed())).await;
         let response = response.map_err(|error| without_response(operation, error, attempts))?;
         let (head, body) = response.into_parts();
         let response = Response { status: head.status.as_u16(), headers: head.headers, body };
-        match refusal(operation, &response, attempts).map_err(final_error)? {
-            None => Ok(response),
-            Some(refusal) => {
-                // In the cloud, the name of a deleted table stays in use for a while.
-                let is_being_deleted = refusal.code == "TableBeingDeleted";
-                let is_elsewhere = refusal.status == 404 && is_secondary && self.read_from != ReadFrom::Secondary;
-                let seconds = response.header("retry-after").and_then(|text| text.parse().ok());
-                Err(FailedAttempt {
-                    had_no_effect: matches!(refusal.status, 429 | 503) || is_being_deleted,
-                    is_transient: is_transient(refusal.status) || is_being_deleted || is_elsewhere,
-                    retry_after: if is_elsewhere { Some(Duration::ZERO) } else { seconds.map(Duration::from_secs) },
-                    error: Error::Refused(Box::new(refusal)),
-                })
-            }
+        let Some(refusal) = refusal(operation, &response, attempts).map_err(final_error)? else {
+            return Ok(response);
+        };
+        // A token may be withdrawn before it expires. The version of these requests has 403 for that (09 §3).
+        let is_unknown = refusal.status == 401 || refusal.code == "AuthenticationFailed";
+        let is_stale = is_unknown && self.forget(token.as_ref()).await && attempts == 1;
+        let is_missing_at_secondary = refusal.status == 404 && is_secondary && self.read_from != ReadFrom::Secondary;
+        Err(refused(refusal, &response, is_stale, is_missing_at_secondary))
+    }
+
+    /// Forgets a token that was refused; false if there was none.
+    async fn forget(&self, refused: Option<&AccessToken>) -> bool {
+        let Some(refused) = refused else { return false };
+        let mut kept = self.shared.token.lock().await;
+        if kept.as_ref().is_some_and(|kept| kept.secret == refused.secret) {
+            *kept = None;
         }
+        true
     }
 
     /// Whether this attempt goes to the secondary.
@@ -253,7 +288,7 @@ const REQUEST_ID: &str = "x-ms-request-id";
 fn record(span: &Span, attempts: u32, status: u16, code: &str, request_id: Option<&str>) {
     span.record("attempts", attempts).record("status", status);
     if !code.is_empty() {
-        span.record("code", code);
+        span.record("code", in_one_line(code));
     }
     if let Some(request_id) = request_id {
         span.record("request_id", request_id);
@@ -262,7 +297,30 @@ fn record(span: &Span, attempts: u32, status: u16, code: &str, request_id: Optio
 
 /// An attempt after which no other one can do better.
 fn final_error(error: Error) -> FailedAttempt {
-    FailedAttempt { error, had_no_effect: false, is_transient: false, retry_after: None }
+    FailedAttempt {
+        error,
+        had_no_effect: false,
+        is_transient: false,
+        is_missing_at_secondary: false,
+        retry_after: None,
+    }
+}
+
+/// An attempt that the service refused.
+fn refused(refusal: Refusal, response: &Response, is_stale: bool, is_missing_at_secondary: bool) -> FailedAttempt {
+    // In the cloud, the name of a deleted table stays in use for a while.
+    let is_being_deleted = refusal.code == "TableBeingDeleted";
+    let seconds: Option<u64> = response.header("retry-after").and_then(|text| text.parse().ok());
+    // A proxy says 503 too when it lost a request that it had passed on, but without any of these.
+    let is_busy = refusal.status == 429 || refusal.status == 503 && (refusal.code == "ServerBusy" || seconds.is_some());
+    let at_once = is_missing_at_secondary || is_stale;
+    FailedAttempt {
+        had_no_effect: is_busy || is_being_deleted || is_stale,
+        is_transient: is_transient(refusal.status) || is_being_deleted || at_once,
+        is_missing_at_secondary,
+        retry_after: if at_once { Some(Duration::ZERO) } else { seconds.map(Duration::from_secs) },
+        error: Error::Refused(Box::new(refusal)),
+    }
 }
 
 fn without_response(operation: &Operation, source: HttpError, attempts: u32) -> FailedAttempt {
@@ -273,7 +331,7 @@ fn without_response(operation: &Operation, source: HttpError, attempts: u32) -> 
     let had_no_effect = matches!(source, HttpError::Connect(_) | HttpError::Tls(_));
     let is_transient = !matches!(source, HttpError::Address);
     let error = Error::Unreachable { what, source, attempts };
-    FailedAttempt { error, had_no_effect, is_transient, retry_after: None }
+    FailedAttempt { error, had_no_effect, is_transient, is_missing_at_secondary: false, retry_after: None }
 }
 
 /// The error that a response reports; `None` if it reports success. The error of a transaction is in the body of a
@@ -282,6 +340,7 @@ fn refusal(operation: &Operation, response: &Response, attempts: u32) -> Result<
     let request_id = response.header(REQUEST_ID).map(str::to_owned);
     let refusal = |status, error: Option<ErrorResponse>| {
         let (code, message) = error.map_or_else(Default::default, |error| (error.code, error.message));
+        let (code, message) = (beginning(code, ERROR_CODE_BYTES_MAX), beginning(message, ERROR_MESSAGE_BYTES_MAX));
         let what = operation.what.to_string();
         Refusal { what, status, code, message, request_id, operation: None, attempts }
     };
@@ -307,6 +366,13 @@ fn refusal(operation: &Operation, response: &Response, attempts: u32) -> Result<
         }
         None => Ok(None),
     }
+}
+
+/// The beginning of a text, at most this many bytes of it.
+fn beginning(mut text: String, bytes_max: usize) -> String {
+    let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.truncate(end.unwrap_or_default());
+    text
 }
 
 pub(crate) fn unreadable(operation: &Operation, why: &str) -> Error {

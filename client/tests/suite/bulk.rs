@@ -3,6 +3,7 @@
 use crate::support::{Customer, account, customer, new_name, new_table};
 use rowhouse_client::{ErrorKind, IfMatch, PropertyBag};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 #[tokio::test]
 async fn very_many_entities_in_many_partitions() {
@@ -52,7 +53,7 @@ async fn what_fails_is_left_out_and_reported() {
         bulk.insert(&customer("Turin", &id.to_string(), id)).await.unwrap();
     }
     let report = bulk.finish().await;
-    assert_eq!((report.written, report.failed), (0, 300));
+    assert_eq!((report.written, report.failed, report.transactions), (0, 300, 3), "it is not asked about each of them");
     assert!(report.failures.iter().all(|failure| failure.error.code() == Some("TableNotFound")));
 }
 
@@ -88,4 +89,37 @@ async fn large_entities_are_divided_among_transactions() {
     let report = bulk.finish().await;
     assert_eq!((report.written, report.failed), (100, 0), "{:?}", report.failures.first());
     assert!(report.transactions > 1);
+}
+
+/// Polls a future once and drops it; whether it was ready.
+async fn given_up<F: Future>(future: F) -> bool {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
+}
+
+#[tokio::test]
+async fn what_was_added_is_written_although_a_later_future_was_dropped() {
+    let (_account, table) = new_table().await;
+    let mut bulk = table.bulk().concurrency(1);
+    let big = vec![0; 60_000];
+    let (mut kept, mut waited) = (0, 0);
+    // More than the writer may keep, so that adding waits, and is given up while it does.
+    for number in 0..400 {
+        let entity = PropertyBag::new(&format!("p{number}"), "r").unwrap().with("Bytes", big.as_slice()).unwrap();
+        if number % 3 == 2 && !given_up(bulk.insert_or_replace(&entity)).await {
+            waited += 1;
+            continue;
+        }
+        if number % 3 != 2 {
+            bulk.insert_or_replace(&entity).await.unwrap();
+        }
+        kept += 1;
+    }
+    let report = bulk.finish().await;
+    assert_eq!(report.failed, 0);
+    assert!(waited > 0 && report.written >= kept, "{} of {kept}, {waited} given up", report.written);
+    assert_eq!(
+        table.query::<PropertyBag>().resolve(&["Nothing"], Ok).collect().await.unwrap().len() as u64,
+        report.written
+    );
 }

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 #![allow(clippy::print_stdout, reason = "a case says why it is left out")]
 
+mod auto_traits;
 mod bulk;
 mod entities;
 mod queries;

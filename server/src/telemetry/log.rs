@@ -95,24 +95,56 @@ fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
             ensure!(is_level, "'{levels}' {FORM}: '{word}' is not one of off, error, warn, info, debug and trace");
         }
     }
-    // For users the program is one part, although it is made of several crates.
-    let of_program = directives.iter().filter_map(|directive| directive.trim().strip_prefix("rowhouse="));
-    let of_crates: Vec<String> = of_program.map(|level| format!("server={level},tools={level}")).collect();
-    directives.extend(of_crates.iter().map(String::as_str));
+    let directives: Vec<String> = directives.into_iter().map(of_crates).collect();
     EnvFilter::try_new(format!("{LIBRARIES},{}", directives.join(",")))
         .map_err(|error| anyhow!("'{levels}' {FORM}: {error}"))
+}
+
+/// A directive with the names of crates in place of those that users know. For users the program is one part, although it is made
+/// of several crates, and two parts of it, whose crates have longer names, have names of their own. `rowhouse` is the beginning
+/// of the names of all crates but one.
+fn of_crates(directive: &str) -> String {
+    let directive = directive.trim();
+    match directive.split_once(['=', ':']) {
+        Some(("server" | "store", _)) => format!("rowhouse_{directive}"),
+        Some(("rowhouse", level)) if directive.starts_with("rowhouse=") => format!("{directive},tools={level}"),
+        _ => directive.to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tracing::{Level, enabled, subscriber};
+    use tracing_subscriber::layer::SubscriberExt;
+
+    /// Whether these crates log at the level `debug` under a filter.
+    fn debugged(levels: &str) -> [bool; 5] {
+        let subscriber = tracing_subscriber::registry().with(filter(levels).unwrap());
+        subscriber::with_default(subscriber, || {
+            [
+                enabled!(target: "rowhouse::access", Level::DEBUG),
+                enabled!(target: "rowhouse_server::connection", Level::DEBUG),
+                enabled!(target: "rowhouse_store::embedded", Level::DEBUG),
+                enabled!(target: "tools", Level::DEBUG),
+                enabled!(target: "hyper", Level::DEBUG),
+            ]
+        })
+    }
 
     #[test]
     fn the_program_is_one_part_of_the_log() {
-        let filter = filter("warn,rowhouse=debug").unwrap().to_string();
-        for part in ["rowhouse=debug", "server=debug", "tools=debug", "warn"] {
-            assert!(filter.split(',').any(|directive| directive == part), "{part} in {filter}");
-        }
+        assert_eq!(debugged("warn,rowhouse=debug"), [true, true, true, true, false]);
+        assert_eq!(debugged("debug"), [true; 5]);
+        assert_eq!(debugged("warn"), [false; 5]);
+    }
+
+    #[test]
+    fn parts_of_the_program_have_names_without_that_of_the_program() {
+        assert_eq!(debugged("info, store=debug"), [false, false, true, false, false]);
+        assert_eq!(debugged("info,store::embedded=debug"), [false, false, true, false, false]);
+        assert_eq!(debugged("info,server=debug,rowhouse::access=warn"), [false, true, false, false, false]);
+        assert_eq!(debugged("rowhouse::access=debug"), [true, false, false, false, false]);
     }
 
     #[test]

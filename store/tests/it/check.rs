@@ -4,12 +4,12 @@
 
 use crate::support::*;
 use model::{EdmValue, Mutation, RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
+use rowhouse_store::{CheckReport, Embedded, EmbeddedOptions, Engine, OpenError, check_folder};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use store::{CheckReport, Embedded, EmbeddedOptions, Engine, OpenError, check_folder};
 
 const FLIPS_DEFAULT: u64 = 40;
 /// Enough that some are in sorted files.

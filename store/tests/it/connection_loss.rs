@@ -2,13 +2,13 @@
 //! caller must not notice, and after it, which must be reported as neither success nor failure.
 
 use crate::support::*;
+use rowhouse_store::{CommitError, Engine, Fault, Postgres, PostgresOptions};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
-use store::{CommitError, Engine, Fault, Postgres, PostgresOptions};
 use test_support::cluster::Cluster;
 
 /// The row that a transaction names when its connection is to break.

@@ -2,12 +2,12 @@
 
 use crate::support::*;
 use model::{EdmValue, Mutation, RecordBuilder, Transaction};
+use rowhouse_store::{Durability, Embedded, EmbeddedOptions, Engine, OpenError};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use store::{Durability, Embedded, EmbeddedOptions, Engine, OpenError};
 
 const MARKER: &str = "rowhouse.format";
 const NEW_MARKER: &str = "rowhouse.format.new";

@@ -4,18 +4,18 @@
 
 use crate::support::*;
 use model::{EdmValue, Mutation, Record, RecordBuilder, Transaction};
+use rowhouse_store::{Embedded, EmbeddedOptions, Engine, ReadError};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use store::{Embedded, EmbeddedOptions, Engine, ReadError};
 
 const FLIPS_DEFAULT: u64 = 80;
 /// Enough that some entities are in sorted files, and that these have several blocks.
 const ENTITIES: usize = 4000;
 const VALUE_BYTES: usize = 20_000;
 
-fn open(folder: &Path) -> Result<Embedded, store::OpenError> {
+fn open(folder: &Path) -> Result<Embedded, rowhouse_store::OpenError> {
     // A cache would keep what was read, and this reads everything once.
     let options = EmbeddedOptions { cache_bytes: 1024 * 1024, ..EmbeddedOptions::default() };
     Embedded::open(folder, &options, ManualClock::at(START_TICKS))

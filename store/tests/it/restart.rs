@@ -3,7 +3,7 @@
 use crate::support::*;
 use model::service_properties::{Logging, RetentionDays};
 use model::{AccountName, MetricsTable, ServiceProperties, ServicePropertiesUpdate, TableName};
-use store::{Embedded, EmbeddedOptions, Engine, Postgres, PostgresOptions, TableKey};
+use rowhouse_store::{Embedded, EmbeddedOptions, Engine, Postgres, PostgresOptions, TableKey};
 use test_support::cluster::Cluster;
 
 #[tokio::test]

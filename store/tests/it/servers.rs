@@ -6,12 +6,12 @@ use model::{
     AccountName, Condition, DateTime, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy, Transaction,
 };
 use model::{ServiceProperties, Written};
+use rowhouse_store::postgres::PROPERTIES_VISIBLE_WITHIN;
+use rowhouse_store::{CatalogError, CommitError, Engine, Postgres, PostgresOptions, ReadError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use store::postgres::PROPERTIES_VISIBLE_WITHIN;
-use store::{CatalogError, CommitError, Engine, Postgres, PostgresOptions, ReadError};
 use test_support::cluster::Cluster;
 
 /// In ticks.

@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use model::{DateTime, StoredAccessPolicies, StoredAccessPolicy};
+use rowhouse_store::{Embedded, EmbeddedOptions, Engine, OpenError, Restore, RestoredFolder, Snapshot, SnapshotError};
 use std::path::Path;
-use store::{Embedded, EmbeddedOptions, Engine, OpenError, Restore, RestoredFolder, Snapshot, SnapshotError};
 
 fn open(folder: &Path, ticks: i64) -> Result<Embedded, OpenError> {
     Embedded::open(folder, &EmbeddedOptions::default(), ManualClock::at(ticks))
@@ -103,6 +103,9 @@ async fn a_snapshot_does_not_outlive_its_engine() {
     fill(&engine, &table("Cars"), "p", &rows).await;
     let (snapshots, snapshot) = (engine.snapshots(), engine.snapshots().take().unwrap());
     engine.close().await.unwrap();
-    assert!(matches!(snapshot.entities(0, &mut |_, _| Ok(())), Err(SnapshotError::Fault(store::Fault::Closed))));
+    assert!(matches!(
+        snapshot.entities(0, &mut |_, _| Ok(())),
+        Err(SnapshotError::Fault(rowhouse_store::Fault::Closed))
+    ));
     assert!(snapshots.take().is_err());
 }

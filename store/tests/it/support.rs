@@ -5,10 +5,10 @@ use model::{
     KeyText,
 };
 use model::{Mutation, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction, Written};
+use rowhouse_store::{CommitError, Engine, EntitySink, Intake, Scan, ScanEnd, TableKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
-use store::{CommitError, Engine, EntitySink, Intake, Scan, ScanEnd, TableKey};
 pub(crate) use test_support::{Random, TIMEOUT};
 
 pub(crate) const ACCOUNT: &str = "account1";

@@ -11,7 +11,6 @@ use anyhow::{bail, ensure};
 use clap::{Args, Subcommand};
 use client::{ETag, IfMatch, PropertyBag, TableService};
 use model::Condition;
-use model::limits::PAGE_RESULTS_MAX;
 use model::name::PARTITION_KEY;
 
 /// The examples at the end of the help of entity.

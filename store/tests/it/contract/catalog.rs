@@ -2,9 +2,9 @@
 
 use crate::support::*;
 use model::{AccountName, Condition, MetricsTable, Mutation, TableName, Transaction};
+use rowhouse_store::{CatalogError, CommitError, Engine, ReadError, TableKey};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{CatalogError, CommitError, Engine, ReadError, TableKey};
 
 async fn listed<E: Engine>(engine: &E, account: &str, from: &str, limit: usize) -> Vec<String> {
     let tables = engine.list_tables(&AccountName::new(account).unwrap(), from, limit).await.unwrap();

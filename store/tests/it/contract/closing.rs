@@ -2,10 +2,10 @@
 
 use crate::support::*;
 use model::AccountName;
+use rowhouse_store::{CatalogError, CommitError, Engine, Fault, ReadError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use store::{CatalogError, CommitError, Engine, Fault, ReadError};
 
 pub(crate) async fn every_call_after_close_answers_closed<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let (table, account) = (table("Entities"), AccountName::new(ACCOUNT).unwrap());

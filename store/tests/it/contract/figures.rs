@@ -1,10 +1,10 @@
 //! Cases about what an engine tells of itself.
 
 use crate::support::*;
+use rowhouse_store::Engine;
+use rowhouse_store::figures::{Figures, Refusal};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::Engine;
-use store::figures::{Figures, Refusal};
 
 pub(crate) async fn figures_follow_the_operations<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let fresh = engine.figures();

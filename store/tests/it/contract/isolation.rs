@@ -2,10 +2,10 @@
 
 use crate::support::*;
 use model::{EntityView, Transaction};
+use rowhouse_store::{Engine, EntitySink, Intake, TableKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::{Engine, EntitySink, Intake, TableKey};
 use tokio::task::JoinHandle;
 
 const MEMBERS: usize = 20;

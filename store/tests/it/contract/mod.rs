@@ -1,4 +1,4 @@
-//! The suite that every engine passes: what `store::engine` promises, case by case.
+//! The suite that every engine passes: what `rowhouse_store::engine` promises, case by case.
 //!
 //! A case is a function over any engine; an engine joins the suite with one line in `suite!`.
 
@@ -13,7 +13,7 @@ mod properties;
 mod snapshots;
 
 use crate::support::{ManualClock, START_TICKS};
-use store::{Embedded, EmbeddedOptions, Memory, Postgres, PostgresOptions};
+use rowhouse_store::{Embedded, EmbeddedOptions, Memory, Postgres, PostgresOptions};
 use test_support::cluster::Cluster;
 
 /// One test for each case and engine. `$open` makes an engine and what must outlive it; without what it needs on this

@@ -2,9 +2,9 @@
 
 use crate::support::*;
 use model::{Condition, ETag, EdmValue, Mutation, MutationError, Transaction, Written};
+use rowhouse_store::{CommitError, Engine, TableKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use store::{CommitError, Engine, TableKey};
 
 async fn with_table<E: Engine>(engine: &E) -> TableKey {
     let table = table("Entities");

@@ -3,10 +3,10 @@
 use crate::support::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{EntityView, Filter, KeyRange, Mutation, Position, RecordBuilder, Transaction};
+use rowhouse_store::{Engine, EntitySink, Intake, Scan, TableKey};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Engine, EntitySink, Intake, Scan, TableKey};
 
 /// A table of these entities, as `partition/row`; the value of each is its place in the list.
 async fn with_entities<E: Engine>(engine: &E, entities: &[&str]) -> TableKey {

@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
+use rowhouse_store::{CatalogError, Engine, ReadError};
 use std::sync::Arc;
-use store::{CatalogError, Engine, ReadError};
 
 /// Policies with these ids, the first of which says something.
 pub(crate) fn policies(ids: &[&str]) -> StoredAccessPolicies {

@@ -3,8 +3,8 @@
 use crate::support::*;
 use model::service_properties::{Logging, Metrics, MetricsLevel};
 use model::{AccountName, CorsRules, ServiceProperties, ServicePropertiesUpdate};
+use rowhouse_store::Engine;
 use std::sync::Arc;
-use store::Engine;
 
 fn account(name: &str) -> AccountName {
     AccountName::new(name).unwrap()

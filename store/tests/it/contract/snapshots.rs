@@ -2,12 +2,12 @@
 
 use crate::support::*;
 use model::{StoredAccessPolicies, StoredAccessPolicy};
-use std::io;
-use std::sync::Arc;
-use store::{
+use rowhouse_store::{
     CheckReport, Embedded, EmbeddedOptions, Engine, Fault, Memory, Restore, RestoredFolder, Snapshot, SnapshotError,
     Snapshots, check_snapshot,
 };
+use std::io;
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// An engine of which snapshots can be taken, and a new one be filled.

@@ -6,10 +6,10 @@
 use super::{Choices, Opens, Pair, all_of, aside};
 use crate::support::*;
 use model::{DateTime, EdmValue, Mutation, RecordBuilder, Transaction};
+use rowhouse_store::{CommitError, Embedded, EmbeddedOptions, Engine, Fault, TableKey};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use store::{CommitError, Embedded, EmbeddedOptions, Engine, Fault, TableKey};
 
 const CHILD: &str = "ROWHOUSE_MODEL_CHILD";
 /// Most transactions while nothing can be written.

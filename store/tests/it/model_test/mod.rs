@@ -11,10 +11,10 @@ use crate::support::*;
 use faults::Faults;
 use model::{AccountName, DateTime, Entity, KeyRange, Transaction, Written};
 use random::Choices;
-use std::time::Duration;
-use store::{
+use rowhouse_store::{
     CommitError, Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres, PostgresOptions, Scan, TableKey,
 };
+use std::time::Duration;
 use test_support::cluster::Cluster;
 
 /// One restart in so many takes the durability that waits for the disk; more would make the test wait for it all the time.

@@ -4,7 +4,7 @@ use crate::support::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{Condition, DateTime, ETag, EdmValue, EntityKey, Filter, KeyRange, Mutation, Permissions, Position};
 use model::{RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
-use store::{Scan, TableKey};
+use rowhouse_store::{Scan, TableKey};
 use test_support::Random;
 
 /// Random choices for a step of the test.

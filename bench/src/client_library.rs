@@ -1,0 +1,231 @@
+//! `client`: the processor time of the client library beside that of a bare HTTP client, and the memory of a bulk load.
+//!
+//! Invariants:
+//!
+//! 1. The server is a child process, so the processor time and the memory of this process are those of the client.
+//! 2. Library and bare client are measured in turn, round by round. They send the same requests to the same server, over pools of
+//!    connections of the same kind, and both read every response to its end.
+//! 3. The bulk load comes first, so that the peak of the memory is its own.
+
+mod bare;
+mod sample;
+
+use crate::budget::{Budget, median};
+use crate::child::{Server, serve, server_binary, temporary_folder};
+use crate::dataset::{Dataset, PER_PARTITION_DEFAULT};
+use crate::process::{Process, Resident};
+use crate::report::mebibytes;
+use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use crate::row::{Row, show, show_heading};
+use crate::workload::BATCH_ENTITIES;
+use anyhow::{Context, ensure};
+use bare::Bare;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use client::{Credential, Endpoint, Table, TableService};
+use sample::{PARTITION, ROW, Sample};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+/// Concurrent tasks of the measured operations.
+const TASKS: [usize; 2] = [1, 16];
+/// Partitions whose entities the bulk load gives in turn, so that as many groups wait for their transaction at a time.
+const PARTITIONS_IN_TURN: u64 = 64;
+/// Part of the bulk load after which its memory is compared with that at the end.
+const EARLY_PERCENT: u64 = 10;
+
+/// Which measurements are made.
+#[derive(Debug, Args)]
+pub(crate) struct ClientArgs {
+    /// The server [default: the file `rowhouse` beside this program]
+    #[arg(long, value_name = "PATH")]
+    server_binary: Option<PathBuf>,
+
+    /// Folder for the temporary folder, on the disk to measure [default: the system's]
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+
+    /// Entities of the bulk load
+    #[arg(long, default_value_t = 1_000_000, value_parser = RangedU64ValueParser::<u64>::new().range(BATCH_ENTITIES..=1_000_000_000))]
+    entities: u64,
+
+    /// How long each measurement takes, in seconds
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=3600))]
+    seconds: u64,
+
+    /// Rounds of each measurement
+    #[arg(long, default_value_t = 5, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
+    rounds: u64,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// An operation that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    /// Reads one entity, always the same.
+    Get,
+    /// Inserts an entity with a new key, without an echo.
+    Insert,
+}
+
+/// Makes the measurements and prints them as a table.
+pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<ExitCode> {
+    let folder = temporary_folder(args.folder.as_deref())?;
+    let server = serve(&server_binary(args.server_binary.as_deref())?, &folder.path().join("server"), &[])?;
+    let mut rows = vec![];
+    show_heading(args.json)?;
+    crate::runtime()?.block_on(async {
+        for row in bulk_load(&service(&server)?.table("Bulk"), args.entities).await? {
+            show(args.json, row, &mut rows)?;
+        }
+        let time = Duration::from_secs(args.seconds);
+        let comparison = Comparison::prepare(&server, time, args.rounds).await?;
+        for operation in [Operation::Get, Operation::Insert] {
+            for tasks in TASKS {
+                show(args.json, comparison.measure(operation, tasks).await?, &mut rows)?;
+            }
+        }
+        anyhow::Ok(())
+    })?;
+    if args.json {
+        writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&rows)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn service(server: &Server) -> anyhow::Result<TableService> {
+    let url = format!("http://{}/{DEVELOPMENT_ACCOUNT}", server.target.endpoint.address);
+    let credential = Credential::shared_key(DEVELOPMENT_KEY).context("the development key is Base64")?;
+    Ok(TableService::new(Endpoint::parse(&url, Some(DEVELOPMENT_ACCOUNT))?, credential)?)
+}
+
+/// Loads entities with the bulk writer of the library.
+async fn bulk_load(table: &Table, entities: u64) -> anyhow::Result<Vec<Row>> {
+    let dataset = Dataset::new(entities, PER_PARTITION_DEFAULT);
+    let process = Process::current();
+    table.create().await?;
+    let mut early = None;
+    let (began, cpu) = (Instant::now(), process.cpu()?);
+    let mut bulk = table.bulk();
+    for number in 0..entities {
+        if number == entities * EARLY_PERCENT / 100 {
+            early = Some(process.resident()?);
+        }
+        let round = number / (PARTITIONS_IN_TURN * PER_PARTITION_DEFAULT);
+        let partition = round * PARTITIONS_IN_TURN + number % PARTITIONS_IN_TURN;
+        let sample = Sample::new(&dataset, &format!("p{partition:06}"), number)?;
+        bulk.insert(&sample).await?;
+    }
+    let report = bulk.finish().await;
+    let (cpu, time, late) = (process.cpu()? - cpu, began.elapsed(), process.resident()?);
+    ensure!(report.written == entities, "{} entities were not written: {:?}", report.failed, report.failures.first());
+    let early: Resident = early.context("every load is that long")?;
+    let line = format!("bulk load of {entities}");
+    let row = |figure, reference, values, budget| Row::new((&line, figure, reference), values, budget);
+    Ok(vec![
+        row("entities/s", "", (None, Some(entities as f64 / time.as_secs_f64())), Budget::None),
+        row("CPU µs an entity", "", (None, Some(cpu.as_secs_f64() * 1e6 / entities as f64)), Budget::None),
+        row(
+            "resident MiB at the end",
+            "at 10 %",
+            (Some(mebibytes(early.now)), Some(mebibytes(late.now))),
+            Budget::AtMost(1.25),
+        ),
+        row(
+            "peak resident MiB",
+            "until 10 %",
+            (Some(mebibytes(early.peak)), Some(mebibytes(late.peak))),
+            Budget::AtMost(1.25),
+        ),
+    ])
+}
+
+/// The library and the bare client, on one table.
+struct Comparison {
+    table: Table,
+    bare: Bare,
+    sample: Sample,
+    numbers: Arc<AtomicU64>,
+    time: Duration,
+    rounds: u64,
+}
+
+impl Comparison {
+    /// Creates the table, with the entity that is read.
+    async fn prepare(server: &Server, time: Duration, rounds: u64) -> anyhow::Result<Self> {
+        let dataset = Dataset::new(1, 1);
+        let table = service(server)?.table(bare::TABLE);
+        table.create().await?;
+        let sample = Sample::new(&dataset, PARTITION, 0)?;
+        let mut read = sample.clone();
+        ROW.clone_into(&mut read.row);
+        table.insert(&read).await?;
+        let bare = Bare::new(server.target.endpoint.clone(), &dataset)?;
+        Ok(Self { table, bare, sample, numbers: Arc::default(), time, rounds })
+    }
+
+    /// Measures an operation in rounds. Fails if an operation does.
+    async fn measure(&self, operation: Operation, tasks: usize) -> anyhow::Result<Row> {
+        let (mut bare, mut library) = (Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            // Connections are opened and caches are filled before anything counts.
+            for (time, counts) in [(self.time / 4, false), (self.time, true)] {
+                let until = Instant::now() + time;
+                let repeat = || self.bare.clone().repeat(operation, self.numbers.clone(), until);
+                bare.extend(Some(cost(tasks, repeat).await?).filter(|_| counts));
+                let until = Instant::now() + time;
+                library.extend(Some(cost(tasks, || self.repeat(operation, until)).await?).filter(|_| counts));
+            }
+        }
+        let name = match operation {
+            Operation::Get => "get",
+            Operation::Insert => "insert",
+        };
+        let values = (median(bare.into_iter()), median(library.into_iter()));
+        Ok(Row::new((&format!("{name} at {tasks}"), "CPU µs an operation", "bare hyper"), values, Budget::AtMost(2.0)))
+    }
+
+    /// Repeats an operation with the library. Returns how often.
+    fn repeat(&self, operation: Operation, until: Instant) -> impl Future<Output = anyhow::Result<u64>> + use<> {
+        let (table, numbers, mut sample) = (self.table.clone(), self.numbers.clone(), self.sample.clone());
+        async move {
+            let mut count = 0;
+            while Instant::now() < until {
+                match operation {
+                    Operation::Get => {
+                        std::hint::black_box(table.get::<Sample>(PARTITION, ROW).await?);
+                    }
+                    Operation::Insert => {
+                        sample.row = Dataset::row(numbers.fetch_add(1, Ordering::Relaxed));
+                        table.insert(&sample).await?;
+                    }
+                }
+                count += 1;
+            }
+            Ok(count)
+        }
+    }
+}
+
+/// The processor time of this process for an operation, in microseconds, when so many tasks repeat it.
+async fn cost<F>(tasks: usize, repeat: impl Fn() -> F) -> anyhow::Result<f64>
+where
+    F: Future<Output = anyhow::Result<u64>> + Send + 'static,
+{
+    let before = Process::current().cpu()?;
+    let mut running: JoinSet<_> = (0..tasks).map(|_| repeat()).collect();
+    let mut count = 0;
+    while let Some(counted) = running.join_next().await {
+        count += counted??;
+    }
+    let cpu = Process::current().cpu()? - before;
+    Ok(cpu.as_secs_f64() * 1e6 / count as f64)
+}
