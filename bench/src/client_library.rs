@@ -14,7 +14,7 @@ use crate::budget::{Budget, median};
 use crate::child::{Server, serve, server_binary, temporary_folder};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT};
 use crate::process::{Process, Resident};
-use crate::report::mebibytes;
+use crate::report::{as_f64, mebibytes};
 use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::row::{Row, show, show_heading};
 use crate::workload::BATCH_ENTITIES;
@@ -125,14 +125,14 @@ async fn bulk_load(table: &Table, entities: u64) -> anyhow::Result<Vec<Row>> {
         bulk.insert(&sample).await?;
     }
     let report = bulk.finish().await;
-    let (cpu, time, late) = (process.cpu()? - cpu, began.elapsed(), process.resident()?);
+    let (cpu, time, late) = (process.cpu()?.saturating_sub(cpu), began.elapsed(), process.resident()?);
     ensure!(report.written == entities, "{} entities were not written: {:?}", report.failed, report.failures.first());
     let early: Resident = early.context("every load is that long")?;
     let line = format!("bulk load of {entities}");
     let row = |figure, reference, values, budget| Row::new((&line, figure, reference), values, budget);
     Ok(vec![
-        row("entities/s", "", (None, Some(entities as f64 / time.as_secs_f64())), Budget::None),
-        row("CPU µs an entity", "", (None, Some(cpu.as_secs_f64() * 1e6 / entities as f64)), Budget::None),
+        row("entities/s", "", (None, Some(as_f64(entities) / time.as_secs_f64())), Budget::None),
+        row("CPU µs an entity", "", (None, Some(cpu.as_secs_f64() * 1e6 / as_f64(entities))), Budget::None),
         row(
             "resident MiB at the end",
             "at 10 %",
@@ -226,6 +226,6 @@ where
     while let Some(counted) = running.join_next().await {
         count += counted??;
     }
-    let cpu = Process::current().cpu()? - before;
-    Ok(cpu.as_secs_f64() * 1e6 / count as f64)
+    let cpu = Process::current().cpu()?.saturating_sub(before);
+    Ok(cpu.as_secs_f64() * 1e6 / as_f64(count))
 }
