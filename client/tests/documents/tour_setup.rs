@@ -126,7 +126,10 @@ async fn a_transport() -> Outcome {
 
     impl Transport for Busy {
         fn send(&self, _: Request<Bytes>, _: Duration) -> BoxFuture<'_, Result<Response<Bytes>, HttpError>> {
-            Box::pin(async { Ok(Response::builder().status(503).body(Bytes::new()).expect("it is valid")) })
+            Box::pin(async {
+                let busy = Response::builder().status(503).header("x-ms-error-code", "ServerBusy");
+                Ok(busy.body(Bytes::new()).expect("it is valid"))
+            })
         }
     }
 
