@@ -5,7 +5,7 @@
 //! to compare, and the test says so.
 
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 #![allow(clippy::print_stderr, reason = "skipped parts are printed")]
 
 use serde_json::Value;

@@ -1,8 +1,9 @@
-//! The snippets of README.md and docs/client-encryption.md.
+//! The snippets of the three README.md and of docs/client-encryption.md.
 
 use crate::{Outcome, start};
 use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy, KeyRing};
 use rowhouse_client::{Entity, PropertyBag, TableService};
+use rowhouse_testing::TestServer;
 use std::time::Duration;
 
 #[tokio::test]
@@ -28,6 +29,48 @@ async fn the_library() -> Outcome {
         }
     }
     assert_eq!(server.costs().entities_returned, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_package() -> Outcome {
+    let server = TestServer::start().await?;
+    let connection_string = server.connection_string();
+    {
+        use rowhouse_client::{Entity, TableService};
+
+        #[derive(Entity, Debug)]
+        struct Customer {
+            #[entity(partition_key)]
+            city: String,
+            #[entity(row_key)]
+            id: String,
+            name: String,
+            visits: i64,
+        }
+
+        let customers = TableService::from_connection_string(&connection_string)?.table("customers");
+        customers.create_if_missing().await?;
+        customers.insert(&Customer { city: "Turin".into(), id: "7".into(), name: "Ada".into(), visits: 9 }).await?;
+
+        let mut regulars = customers.query::<Customer>().partition("Turin").filter(|c| c.visits.gt(5)).stream();
+        while let Some(customer) = regulars.next().await {
+            println!("{}", customer?.name);
+        }
+    }
+    assert_eq!(server.costs().entities_returned, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_package_for_tests() -> Outcome {
+    use std::time::Duration;
+
+    let server = rowhouse_testing::TestServer::start().await?;
+    let connection_string = server.connection_string(); // for any client library
+    server.clock().advance(Duration::from_secs(86_400)); // Timestamps, expiry: tomorrow
+    println!("{:?}", server.costs()); // requests, and the entities that they examined, returned and wrote
+    assert!(!connection_string.is_empty());
     Ok(())
 }
 

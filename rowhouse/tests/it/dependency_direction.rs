@@ -103,7 +103,7 @@ const RULES: [Rule; 10] = [
         package: DERIVE,
         may_use: &[MODEL],
         // What a macro is made of, and nothing else.
-        must_not_use: &["tokio", "hyper", "http", "serde", "serde_json", "tracing", "anyhow"],
+        must_not_use: &["tokio", "hyper", "http", "tracing", "anyhow"],
     },
     Rule {
         package: CLIENT,
