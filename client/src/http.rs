@@ -9,6 +9,7 @@
 //!
 //! This module must not know the Table protocol.
 
+use crate::limits::CONNECTION_IDLE_MAX;
 use bytes::Bytes;
 use http::header::{CONNECTION, USER_AGENT};
 use http::uri::Scheme;
@@ -182,7 +183,7 @@ impl HttpClient {
         let https =
             HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(connector);
         let mut builder = legacy::Client::builder(TokioExecutor::new());
-        builder.pool_timer(TokioTimer::new());
+        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(CONNECTION_IDLE_MAX);
         if !options.keeps_connections {
             builder.pool_max_idle_per_host(0);
         }

@@ -46,6 +46,9 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 pub const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(60);
 /// Longest time for opening a connection.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(15);
+/// Longest time for which a connection without requests is kept. Servers and load balancers close theirs after 60 s or more, and a
+/// request that is sent at that moment is lost.
+pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(30);
 /// Most pages of tables that are read, so that a service whose list never ends is noticed.
 pub const TABLE_PAGES_MAX: usize = 10_000;
 

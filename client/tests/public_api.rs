@@ -5,7 +5,7 @@
 //! to compare, and the test says so.
 
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 #![allow(clippy::print_stderr, reason = "skipped parts are printed")]
 
 use serde_json::Value;
@@ -125,8 +125,8 @@ fn the_public_interface_is_the_recorded_one() {
     }
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
     let (now, before) = (lines(&current), lines(&recorded));
-    let removed: String = before.difference(&now).map(|line| format!("- {line}\n")).collect();
-    let added: String = now.difference(&before).map(|line| format!("+ {line}\n")).collect();
+    let removed: String = before.difference(&now).map(|line| ["- ", line, "\n"].concat()).collect();
+    let added: String = now.difference(&before).map(|line| ["+ ", line, "\n"].concat()).collect();
     assert!(
         current == recorded,
         "the public interface is not that of client/public-api.txt; {UPDATE}\n{removed}{added}"

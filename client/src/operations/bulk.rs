@@ -21,8 +21,8 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Writes very many entities to a table: grouped by partition into transactions of up to 100 operations and 4 MiB, several of
-/// them at a time.
+/// Writes very many entities to a table: grouped by partition into transactions of up to 100 operations, 2 MiB of properties
+/// and 4 MiB of body, several of them at a time.
 ///
 /// There is no order between different entities, and no atomicity beyond a single operation: of a group, the operation at fault
 /// is left out and reported, and the others are sent again. Operations on the same entity keep their order.
