@@ -7,8 +7,9 @@
 //!
 //! This module must not know how a transaction is sent.
 
+use super::entities::Write;
 use super::stored::IfMatch;
-use super::table::{Table, Write};
+use super::table::Table;
 use super::transaction::{Change, Transaction};
 use crate::entity::{Entity, EntityKey, KeyText, PropertyBag};
 use crate::error::{Error, ErrorKind};

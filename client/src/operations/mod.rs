@@ -4,6 +4,8 @@
 
 mod bulk;
 mod continuation;
+mod entities;
+mod pages;
 mod query;
 mod sas;
 mod service;
@@ -13,7 +15,8 @@ mod transaction;
 
 pub use bulk::{BulkFailure, BulkReport, BulkWriter};
 pub use continuation::{Continuation, MalformedContinuation};
-pub use query::{Page, Pages, Query, Results};
+pub use pages::{Page, Pages, Results};
+pub use query::Query;
 pub use sas::{AccountSas, TableSas};
 pub use service::{TableList, TableService, TableServiceBuilder};
 pub use stored::{IfMatch, Stored, Written};

@@ -1,26 +1,19 @@
-//! Queries: which entities of a table are read, what of them, and how they arrive.
+//! Queries: which entities of a table are read, and what of them. `pages.rs` has how they arrive.
 //!
 //! This module must not know how entities are written.
 
 use super::continuation::Continuation;
+use super::pages::{PageRequest, Pages, Position, Read, Results};
 use super::stored::Stored;
-use super::table::{Table, bag};
+use super::table::Table;
 use crate::entity::{Entity, EntityError, KeyName, PropertyBag};
 use crate::error::Error;
 use crate::filter::{Filter, KeyProperty, Projection};
 use crate::limits::PAGE_ENTITIES_MAX;
-use crate::pipeline::unreadable;
-use crate::pipeline::{BodyFormat, Operation};
-use futures_core::Stream;
-use std::collections::VecDeque;
 use std::fmt;
-use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use wire::json::read_entity_set;
 use wire::uri::encode_component;
 
 /// A query of the entities of a table, in key order. Nothing is sent before it is run by [`stream`](Self::stream),
@@ -78,28 +71,6 @@ pub struct Query<E, T = Stored<E>> {
     marked: Vec<&'static str>,
     read: Read<T>,
     types: PhantomData<fn() -> E>,
-}
-
-type Read<T> = Arc<dyn Fn(PropertyBag) -> Result<T, EntityError> + Send + Sync>;
-
-/// A page of the results of a query, in key order.
-///
-/// ```
-/// # use rowhouse_client::{PropertyBag, Table};
-/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
-/// let mut pages = orders.query::<PropertyBag>().pages();
-/// while let Some(page) = pages.next().await {
-///     println!("{} entities", page?.items.len());
-/// }
-/// # Ok(()) }
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Page<T> {
-    /// The results. A page may be empty although more pages follow.
-    pub items: Vec<T>,
-    /// Where the next page begins; `None` for the last page.
-    pub next: Option<Continuation>,
 }
 
 impl<E: Entity> Query<E> {
@@ -412,12 +383,7 @@ impl<E: Entity, T> Query<E, T> {
         }
         let Self { table, page_size, from, marked, read, select, .. } = self;
         let position = (remaining > 0).then_some(Position { from, remaining });
-        Pages {
-            request: Arc::new(PageRequest { table, options, page_size, select, marked, read }),
-            position,
-            pending: None,
-            error,
-        }
+        Pages::new(PageRequest { table, options, page_size, select, marked, read }, position, error)
     }
 
     /// Runs the query; the results arrive one by one.
@@ -435,7 +401,7 @@ impl<E: Entity, T> Query<E, T> {
     where
         T: Send + 'static,
     {
-        Results { pages: self.pages(), page: VecDeque::new() }
+        Results::of(self.pages())
     }
 
     /// Runs the query and collects all results, however many there are.
@@ -483,194 +449,6 @@ impl<E: Entity, T> fmt::Debug for Query<E, T> {
             .field("select", &self.select)
             .field("take", &self.take)
             .finish_non_exhaustive()
-    }
-}
-
-/// What all pages of a query have in common.
-struct PageRequest<T> {
-    table: Table,
-    /// The options of the address that stay the same, each after an ampersand.
-    options: String,
-    page_size: usize,
-    /// The properties that are read, and those that the type marks for encryption.
-    select: Vec<String>,
-    marked: Vec<&'static str>,
-    read: Read<T>,
-}
-
-/// Where a query stands.
-#[derive(Debug)]
-struct Position {
-    from: Option<Continuation>,
-    remaining: u64,
-}
-
-impl<T> PageRequest<T> {
-    /// Reads a page of at most `limit` entities.
-    ///
-    /// If the page is larger than a response may be, it is requested again with half as many entities.
-    async fn page(&self, from: Option<&Continuation>, limit: usize) -> Result<Page<T>, Error> {
-        let position = from.map(Continuation::options).unwrap_or_default();
-        let mut top = limit;
-        loop {
-            let query = format!("$top={top}{}{position}", self.options);
-            let what = self.table.what("a page of the table");
-            let operation = Operation::get(what, self.table.path("()"), query, BodyFormat::Json);
-            match self.table.pipeline.execute(&operation).await {
-                Err(Error::ResponseTooLarge { .. }) if top > 1 => top = top.div_ceil(2),
-                result => {
-                    let response = result?;
-                    let entities = read_entity_set(&response.body);
-                    let entities = entities
-                        .map_err(|error| unreadable(&operation, &format!("an entity is malformed: {error:?}")))?;
-                    if entities.len() > top {
-                        return Err(unreadable(&operation, "it has more entities than were asked for"));
-                    }
-                    let select: Vec<&str> = self.select.iter().map(String::as_str).collect();
-                    let mut items = Vec::with_capacity(entities.len());
-                    for stored in entities {
-                        let bag = self.table.decrypted(bag(&operation, stored)?, &self.marked, &select).await?;
-                        items.push((self.read)(bag)?);
-                    }
-                    let partition = response.continuation(&operation, "x-ms-continuation-NextPartitionKey")?;
-                    let row = response.continuation(&operation, "x-ms-continuation-NextRowKey")?;
-                    let next = partition.map(|partition| Continuation { partition, row });
-                    return Ok(Page { items, next });
-                }
-            }
-        }
-    }
-}
-
-/// The pages of a query, read one after the other as they are asked for. It is a [`Stream`] as well.
-///
-/// ```
-/// # use rowhouse_client::{PropertyBag, Table};
-/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
-/// let mut pages = orders.query::<PropertyBag>().pages();
-/// while let Some(page) = pages.next().await {
-///     println!("{} entities", page?.items.len());
-/// }
-/// # Ok(()) }
-/// ```
-#[must_use = "nothing is read before a page is asked for"]
-pub struct Pages<T> {
-    request: Arc<PageRequest<T>>,
-    /// `None` after the last page, and while a page is read.
-    position: Option<Position>,
-    pending: Option<Pin<Box<dyn Future<Output = PageRead<T>> + Send>>>,
-    /// Why nothing can be sent.
-    error: Option<Error>,
-}
-
-/// A page, and where the query stands after it.
-type PageRead<T> = Result<(Page<T>, Option<Position>), Error>;
-
-impl<T: Send + 'static> Pages<T> {
-    /// The next page; `None` after the last one. After an error there are no more pages.
-    ///
-    /// ```
-    /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
-    /// if let Some(page) = orders.query::<PropertyBag>().pages().next().await {
-    ///     println!("{} entities", page?.items.len());
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn next(&mut self) -> Option<Result<Page<T>, Error>> {
-        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
-    }
-
-    fn start(&self, position: Position) -> Pin<Box<dyn Future<Output = PageRead<T>> + Send>> {
-        let request = Arc::clone(&self.request);
-        Box::pin(async move {
-            let Position { from, remaining } = position;
-            let limit = usize::try_from(remaining).unwrap_or(usize::MAX).min(request.page_size);
-            let page = request.page(from.as_ref(), limit).await?;
-            let remaining = remaining.saturating_sub(page.items.len() as u64);
-            let next = page.next.clone().filter(|_| remaining > 0);
-            Ok((page, next.map(|next| Position { from: Some(next), remaining })))
-        })
-    }
-}
-
-impl<T: Send + 'static> Stream for Pages<T> {
-    type Item = Result<Page<T>, Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(error) = self.error.take() {
-            self.position = None;
-            return Poll::Ready(Some(Err(error)));
-        }
-        if self.pending.is_none() {
-            let Some(position) = self.position.take() else { return Poll::Ready(None) };
-            self.pending = Some(self.start(position));
-        }
-        let Some(pending) = &mut self.pending else { return Poll::Ready(None) };
-        let result = ready!(pending.as_mut().poll(context));
-        self.pending = None;
-        Poll::Ready(Some(result.map(|(page, position)| {
-            self.position = position;
-            page
-        })))
-    }
-}
-
-impl<T> fmt::Debug for Pages<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pages").field("position", &self.position).finish_non_exhaustive()
-    }
-}
-
-/// The results of a query, one by one. It is a [`Stream`] as well.
-///
-/// ```
-/// # use rowhouse_client::{PropertyBag, Table};
-/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
-/// let mut all = orders.query::<PropertyBag>().stream();
-/// while let Some(order) = all.next().await {
-///     println!("{}", order?.key.row.as_str());
-/// }
-/// # Ok(()) }
-/// ```
-#[derive(Debug)]
-#[must_use = "nothing is read before a result is asked for"]
-pub struct Results<T> {
-    pages: Pages<T>,
-    page: VecDeque<T>,
-}
-
-impl<T: Send + 'static> Results<T> {
-    /// The next result; `None` after the last one. After an error there are no more results.
-    ///
-    /// ```
-    /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
-    /// let first = orders.query::<PropertyBag>().stream().next().await.transpose()?;
-    /// # Ok(()) }
-    /// ```
-    pub async fn next(&mut self) -> Option<Result<T, Error>> {
-        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
-    }
-}
-
-/// No result is ever pinned.
-impl<T> Unpin for Results<T> {}
-
-impl<T: Send + 'static> Stream for Results<T> {
-    type Item = Result<T, Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            if let Some(item) = self.page.pop_front() {
-                return Poll::Ready(Some(Ok(item)));
-            }
-            match ready!(Pin::new(&mut self.pages).poll_next(context)) {
-                Some(Ok(page)) => self.page = page.items.into(),
-                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                None => return Poll::Ready(None),
-            }
-        }
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Invariant: what was put into one transaction is sent as one, or not at all.
 
+use super::entities::{Write, write_bag};
 use super::stored::{IfMatch, Written};
-use super::table::{Table, Write, write_bag};
+use super::table::Table;
 use crate::entity::{Entity, EntityError, PropertyBag};
 use crate::error::Error;
 use crate::limits::TRANSACTION_BODY_BYTES_MAX;

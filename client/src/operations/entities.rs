@@ -1,0 +1,479 @@
+//! The operations on single entities.
+//!
+//! This module must not know queries and transactions, which share how an entity is written and read.
+
+use super::stored::{IfMatch, Stored, Written, stored_as, timestamp};
+use super::table::Table;
+use crate::entity::{ETag, Entity, EntityError, PropertyBag};
+use crate::error::{Error, ErrorKind};
+use crate::filter::Projection;
+use crate::limits::UPDATE_ROUNDS_MAX;
+use crate::pipeline::{BodyFormat, Operation, ReadFrom, Response, unreadable};
+use bytes::Bytes;
+use http::Method;
+use model::EntityKey;
+use wire::entity_body::StoredEntity;
+use wire::json::{read_stored_entity, write_entity_request};
+
+/// How an entity is written, depending on whether it exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Write {
+    Insert,
+    Replace,
+    Merge,
+    InsertOrReplace,
+    InsertOrMerge,
+}
+
+impl Write {
+    fn method(self) -> Method {
+        match self {
+            Self::Insert => Method::POST,
+            Self::Replace | Self::InsertOrReplace => Method::PUT,
+            Self::Merge | Self::InsertOrMerge => Method::PATCH,
+        }
+    }
+
+    /// The method of a part of a batch, where every service knows MERGE.
+    pub(crate) fn batch_method(self) -> &'static str {
+        match self {
+            Self::Insert => "POST",
+            Self::Replace | Self::InsertOrReplace => "PUT",
+            Self::Merge | Self::InsertOrMerge => "MERGE",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Insert => "inserting an entity into the table",
+            Self::Replace => "replacing an entity of the table",
+            Self::Merge => "merging into an entity of the table",
+            Self::InsertOrReplace => "inserting or replacing an entity of the table",
+            Self::InsertOrMerge => "inserting an entity of the table or merging into it",
+        }
+    }
+
+    #[cfg(feature = "encryption")]
+    pub(crate) fn merges(self) -> bool {
+        matches!(self, Self::Merge | Self::InsertOrMerge)
+    }
+
+    /// Whether the second of two equal writes changes nothing and cannot fail because of the first.
+    pub(crate) fn is_idempotent(self, condition: Option<&IfMatch>) -> bool {
+        self != Self::Insert && !matches!(condition, Some(IfMatch::ETag(_)))
+    }
+}
+
+impl Table {
+    /// Inserts an entity, which must not exist.
+    ///
+    /// ```
+    /// # use rowhouse_client::PropertyBag;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// let written = orders.insert(&PropertyBag::new("2031", "0001")?).await?;
+    /// println!("version {}", written.etag);
+    /// # Ok(()) }
+    /// ```
+    pub async fn insert<E: Entity>(&self, entity: &E) -> Result<Written, Error> {
+        self.write(Write::Insert, entity, None).await
+    }
+
+    /// Inserts an entity, which must not exist, and returns it as the service has it.
+    ///
+    /// ```
+    /// # use rowhouse_client::PropertyBag;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// let stored = orders.insert_with_echo(&PropertyBag::new("2031", "0001")?.with("State", "new")?).await?;
+    /// assert_eq!(stored.get::<String>("State")?, "new");
+    /// # Ok(()) }
+    /// ```
+    pub async fn insert_with_echo<E: Entity>(&self, entity: &E) -> Result<Stored<E>, Error> {
+        let bag = self.encrypted(Write::Insert, entity.to_bag()?, E::ENCRYPTED).await?;
+        let operation = Operation { echoes: true, ..self.write_operation(Write::Insert, &bag, None)? };
+        let response = self.pipeline.execute(&operation).await?;
+        self.read_response(&operation, &response, &[], E::ENCRYPTED, E::from_bag).await
+    }
+
+    /// Reads an entity. One that does not exist is an error; [`find`](Self::find) returns `None` for it.
+    ///
+    /// ```
+    /// # use rowhouse_client::{ErrorKind, PropertyBag};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// let error = orders.get::<PropertyBag>("2031", "0001").await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::NotFound);
+    /// # Ok(()) }
+    /// ```
+    pub async fn get<E: Entity>(&self, partition_key: &str, row_key: &str) -> Result<Stored<E>, Error> {
+        self.read(&key(partition_key, row_key)?, &[], E::ENCRYPTED, E::from_bag).await
+    }
+
+    /// As [`get`](Self::get), for the key of another entity or one that the type has made, such as `Customer::key_of(…)`.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Entity, PropertyBag};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// let order = PropertyBag::new("2031", "0001")?;
+    /// orders.insert(&order).await?;
+    /// let again = orders.get_by_key::<PropertyBag>(&order.key()?).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn get_by_key<E: Entity>(&self, key: &EntityKey) -> Result<Stored<E>, Error> {
+        self.read(key, &[], E::ENCRYPTED, E::from_bag).await
+    }
+
+    /// Reads an entity; `None` if it does not exist. A table that does not exist is an error.
+    ///
+    /// ```
+    /// # use rowhouse_client::PropertyBag;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// assert!(orders.find::<PropertyBag>("2031", "0001").await?.is_none());
+    /// # Ok(()) }
+    /// ```
+    pub async fn find<E: Entity>(&self, partition_key: &str, row_key: &str) -> Result<Option<Stored<E>>, Error> {
+        match self.get(partition_key, row_key).await {
+            Err(error) if error.code() == Some("ResourceNotFound") => Ok(None),
+            result => result.map(Some),
+        }
+    }
+
+    /// Reads some properties of an entity.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Entity, TableService};
+    /// # #[derive(Entity)]
+    /// # struct Customer {
+    /// #     #[entity(partition_key)] city: String,
+    /// #     #[entity(row_key)] id: String,
+    /// #     name: String,
+    /// #     visits: i32,
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = TableService::from_connection_string(&server.connection_string())?;
+    /// # let customers = service.table("customers");
+    /// # customers.create().await?;
+    /// # customers.insert(&Customer { city: "Turin".into(), id: "7".into(), name: "Ada".into(), visits: 1 }).await?;
+    /// let stored = customers.get_projected::<Customer, _>("Turin", "7", |c| (c.name, c.visits)).await?;
+    /// assert_eq!(stored.entity, ("Ada".to_owned(), 1));
+    /// # Ok(()) }
+    /// ```
+    pub async fn get_projected<E: Entity, P: Projection<E>>(
+        &self,
+        partition_key: &str,
+        row_key: &str,
+        project: impl FnOnce(E::Properties) -> P,
+    ) -> Result<Stored<P::Output>, Error> {
+        let projection = project(E::PROPERTIES);
+        let names = projection.names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.read(&key(partition_key, row_key)?, &names, E::ENCRYPTED, |bag| projection.read(&bag)).await
+    }
+
+    /// Reads some properties of an entity by their names, into a type that needs no others.
+    ///
+    /// ```
+    /// # use rowhouse_client::PropertyBag;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// # orders.insert(&PropertyBag::new("2031", "0001")?.with("State", "new")?.with("Total", 7)?).await?;
+    /// let state = orders.get_properties::<PropertyBag>("2031", "0001", &["State"]).await?;
+    /// assert_eq!(state.properties.len(), 1);
+    /// # Ok(()) }
+    /// ```
+    pub async fn get_properties<E: Entity>(
+        &self,
+        partition_key: &str,
+        row_key: &str,
+        names: &[&str],
+    ) -> Result<Stored<E>, Error> {
+        self.read(&key(partition_key, row_key)?, names, E::ENCRYPTED, E::from_bag).await
+    }
+
+    /// Replaces an entity, which must exist and match the condition: all its properties are those of this one afterwards.
+    ///
+    /// ```
+    /// # use rowhouse_client::{IfMatch, PropertyBag};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// let order = PropertyBag::new("2031", "0001")?;
+    /// let written = orders.insert(&order).await?;
+    /// orders.replace(&order, &written).await?;
+    /// orders.replace(&order, IfMatch::Any).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn replace<E: Entity>(&self, entity: &E, condition: impl Into<IfMatch>) -> Result<Written, Error> {
+        self.write(Write::Replace, entity, Some(condition.into())).await
+    }
+
+    /// Merges into an entity, which must exist and match the condition: its other properties stay as they are. A property that
+    /// is `None` is not written, so it stays as well.
+    ///
+    /// ```
+    /// # use rowhouse_client::{IfMatch, PropertyBag};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// orders.insert(&PropertyBag::new("2031", "0001")?.with("State", "new")?).await?;
+    /// orders.merge(&PropertyBag::new("2031", "0001")?.with("Total", 7)?, IfMatch::Any).await?;
+    /// assert_eq!(orders.get::<PropertyBag>("2031", "0001").await?.properties.len(), 2);
+    /// # Ok(()) }
+    /// ```
+    pub async fn merge<E: Entity>(&self, entity: &E, condition: impl Into<IfMatch>) -> Result<Written, Error> {
+        self.write(Write::Merge, entity, Some(condition.into())).await
+    }
+
+    /// Inserts an entity, or replaces the one that exists.
+    ///
+    /// ```
+    /// # use rowhouse_client::PropertyBag;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// orders.insert_or_replace(&PropertyBag::new("2031", "0001")?).await?;
+    /// orders.insert_or_replace(&PropertyBag::new("2031", "0001")?).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn insert_or_replace<E: Entity>(&self, entity: &E) -> Result<Written, Error> {
+        self.write(Write::InsertOrReplace, entity, None).await
+    }
+
+    /// Inserts an entity, or merges into the one that exists.
+    ///
+    /// ```
+    /// # use rowhouse_client::PropertyBag;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// orders.insert_or_merge(&PropertyBag::new("2031", "0001")?.with("State", "new")?).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn insert_or_merge<E: Entity>(&self, entity: &E) -> Result<Written, Error> {
+        self.write(Write::InsertOrMerge, entity, None).await
+    }
+
+    /// Deletes an entity, which must exist and match the condition.
+    ///
+    /// ```
+    /// # use rowhouse_client::{ErrorKind, IfMatch, PropertyBag};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// let error = orders.delete("2031", "0001", IfMatch::Any).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::NotFound);
+    /// # Ok(()) }
+    /// ```
+    pub async fn delete(&self, partition_key: &str, row_key: &str, condition: impl Into<IfMatch>) -> Result<(), Error> {
+        self.delete_entity(partition_key, row_key, &condition.into(), false).await
+    }
+
+    /// Deletes an entity, which must match the condition if it exists; whether it did. A table that does not exist is an error.
+    ///
+    /// Other than [`delete`](Self::delete) this may be repeated: if a response is lost, it says that there was no entity although
+    /// it has deleted it.
+    ///
+    /// ```
+    /// # use rowhouse_client::{IfMatch, PropertyBag};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// # orders.insert(&PropertyBag::new("2031", "0001")?).await?;
+    /// assert!(orders.delete_if_exists("2031", "0001", IfMatch::Any).await?);
+    /// assert!(!orders.delete_if_exists("2031", "0001", IfMatch::Any).await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn delete_if_exists(
+        &self,
+        partition_key: &str,
+        row_key: &str,
+        condition: impl Into<IfMatch>,
+    ) -> Result<bool, Error> {
+        match self.delete_entity(partition_key, row_key, &condition.into(), true).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.code() == Some("ResourceNotFound") => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn delete_entity(
+        &self,
+        partition_key: &str,
+        row_key: &str,
+        condition: &IfMatch,
+        is_idempotent: bool,
+    ) -> Result<(), Error> {
+        let path = self.entity_path(&key(partition_key, row_key)?);
+        let operation = Operation {
+            method: Method::DELETE,
+            if_match: Some(condition.header()?.to_owned()),
+            is_idempotent,
+            ..Operation::get(self.what("deleting an entity of the table"), path, String::new(), BodyFormat::Json)
+        };
+        self.pipeline.execute(&operation).await.map(drop)
+    }
+
+    /// Reads an entity, changes it and writes it back under its `ETag`, and begins anew whenever somebody else was faster. Returns
+    /// what was written.
+    ///
+    /// The entity is replaced, so its type should know all properties, or have a field with `rest`. The change may be made
+    /// several times, each time to the entity as it is then; an error that it returns ends the loop, as does the hundredth time
+    /// that somebody else was faster. The entity is read from the primary.
+    ///
+    /// ```
+    /// # use rowhouse_client::PropertyBag;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let orders = service.table("orders");
+    /// # orders.create().await?;
+    /// # orders.insert(&PropertyBag::new("2031", "0001")?.with("Total", 7)?).await?;
+    /// let stored = orders
+    ///     .update::<PropertyBag>("2031", "0001", |order| {
+    ///         let total: i32 = order.get("Total")?;
+    ///         Ok(order.set("Total", total + 1)?)
+    ///     })
+    ///     .await?;
+    /// assert_eq!(stored.get::<i32>("Total")?, 8);
+    /// # Ok(()) }
+    /// ```
+    pub async fn update<E: Entity>(
+        &self,
+        partition_key: &str,
+        row_key: &str,
+        mut change: impl FnMut(&mut E) -> Result<(), Error>,
+    ) -> Result<Stored<E>, Error> {
+        let mut table = self.clone();
+        // What the secondary has may be old for a long time.
+        table.pipeline.read_from = ReadFrom::Primary;
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            let mut stored = table.get::<E>(partition_key, row_key).await?;
+            change(&mut stored.entity)?;
+            match table.replace(&stored.entity, &stored.etag).await {
+                Ok(Written { etag, timestamp }) => return Ok(Stored { etag, timestamp, ..stored }),
+                // Each round that fails is one in which somebody else got ahead, so the loop cannot stand still for all.
+                Err(error) if error.kind() == ErrorKind::PreconditionFailed && rounds < UPDATE_ROUNDS_MAX => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn write<E: Entity>(&self, write: Write, entity: &E, condition: Option<IfMatch>) -> Result<Written, Error> {
+        let bag = self.encrypted(write, entity.to_bag()?, E::ENCRYPTED).await?;
+        let operation = self.write_operation(write, &bag, condition.as_ref())?;
+        let response = self.pipeline.execute(&operation).await?;
+        Ok(Written::of(response.header("etag").unwrap_or_default()))
+    }
+
+    fn write_operation(
+        &self,
+        write: Write,
+        bag: &PropertyBag,
+        condition: Option<&IfMatch>,
+    ) -> Result<Operation, Error> {
+        let path = match write {
+            Write::Insert => self.path(""),
+            _ => self.entity_path(&bag.key),
+        };
+        let mut body = Vec::with_capacity(256 + 2 * bag.properties.as_record_builder().record_bytes());
+        write_bag(&mut body, bag);
+        Ok(Operation {
+            method: write.method(),
+            body: Bytes::from(body),
+            is_idempotent: write.is_idempotent(condition),
+            if_match: condition.map(IfMatch::header).transpose()?.map(str::to_owned),
+            ..Operation::get(self.what(write.text()), path, String::new(), BodyFormat::Json)
+        })
+    }
+
+    async fn read<T>(
+        &self,
+        key: &EntityKey,
+        select: &[&str],
+        marked: &[&str],
+        read: impl FnOnce(PropertyBag) -> Result<T, EntityError>,
+    ) -> Result<Stored<T>, Error> {
+        let query = match self.select_list(select) {
+            Some(list) => format!("$select={list}"),
+            None => String::new(),
+        };
+        let what = self.what("reading an entity of the table");
+        let operation = Operation::get(what, self.entity_path(key), query, BodyFormat::Json);
+        let response = self.pipeline.execute(&operation).await?;
+        self.read_response(&operation, &response, select, marked, read).await
+    }
+
+    async fn read_response<T>(
+        &self,
+        operation: &Operation,
+        response: &Response,
+        select: &[&str],
+        marked: &[&str],
+        read: impl FnOnce(PropertyBag) -> Result<T, EntityError>,
+    ) -> Result<Stored<T>, Error> {
+        let mut stored = read_stored_entity(&response.body)
+            .map_err(|error| unreadable(operation, &format!("the entity is malformed: {error:?}")))?;
+        stored.etag = response.header("etag").map(Box::from).or(stored.etag);
+        let bag = self.decrypted(bag(operation, stored)?, marked, select).await?;
+        Ok(stored_as(bag, read)?)
+    }
+}
+
+/// Appends an entity as JSON.
+pub(crate) fn write_bag(out: &mut Vec<u8>, bag: &PropertyBag) {
+    write_entity_request(out, &bag.key, bag.properties.as_record_builder())
+        .expect("a builder has no damaged properties");
+}
+
+fn key(partition_key: &str, row_key: &str) -> Result<EntityKey, Error> {
+    Ok(PropertyBag::new(partition_key, row_key)?.key)
+}
+
+/// An entity that the service sent.
+pub(crate) fn bag(operation: &Operation, stored: StoredEntity) -> Result<PropertyBag, Error> {
+    let StoredEntity { body, timestamp: time, etag } = stored;
+    let (partition, row) =
+        body.partition.zip(body.row).ok_or_else(|| unreadable(operation, "an entity has no keys"))?;
+    let time = time.or_else(|| timestamp(etag.as_deref()?));
+    let mut bag = PropertyBag::of(EntityKey { partition, row });
+    bag.properties = body.properties.into();
+    bag.timestamp = time;
+    bag.etag = etag.map(ETag::from);
+    Ok(bag)
+}

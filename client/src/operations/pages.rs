@@ -1,0 +1,239 @@
+//! How the results of a query arrive: in pages, or one by one.
+//!
+//! This module must not know how a query is made.
+
+use super::continuation::Continuation;
+use super::entities::bag;
+use super::table::Table;
+use crate::entity::{EntityError, PropertyBag};
+use crate::error::Error;
+use crate::pipeline::{BodyFormat, Operation, unreadable};
+use futures_core::Stream;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use wire::json::read_entity_set;
+
+/// Makes a result of an entity.
+pub(super) type Read<T> = Arc<dyn Fn(PropertyBag) -> Result<T, EntityError> + Send + Sync>;
+
+/// A page of the results of a query, in key order.
+///
+/// ```
+/// # use rowhouse_client::{PropertyBag, Table};
+/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+/// let mut pages = orders.query::<PropertyBag>().pages();
+/// while let Some(page) = pages.next().await {
+///     println!("{} entities", page?.items.len());
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Page<T> {
+    /// The results. A page may be empty although more pages follow.
+    pub items: Vec<T>,
+    /// Where the next page begins; `None` for the last page.
+    pub next: Option<Continuation>,
+}
+
+/// What all pages of a query have in common.
+pub(super) struct PageRequest<T> {
+    pub(super) table: Table,
+    /// The options of the address that stay the same, each after an ampersand.
+    pub(super) options: String,
+    pub(super) page_size: usize,
+    /// The properties that are read, and those that the type marks for encryption.
+    pub(super) select: Vec<String>,
+    pub(super) marked: Vec<&'static str>,
+    pub(super) read: Read<T>,
+}
+
+/// Where a query stands.
+#[derive(Debug)]
+pub(super) struct Position {
+    pub(super) from: Option<Continuation>,
+    pub(super) remaining: u64,
+}
+
+impl<T> PageRequest<T> {
+    /// Reads a page of at most `limit` entities.
+    ///
+    /// If the page is larger than a response may be, it is requested again with half as many entities.
+    async fn page(&self, from: Option<&Continuation>, limit: usize) -> Result<Page<T>, Error> {
+        let position = from.map(Continuation::options).unwrap_or_default();
+        let mut top = limit;
+        loop {
+            let query = format!("$top={top}{}{position}", self.options);
+            let what = self.table.what("a page of the table");
+            let operation = Operation::get(what, self.table.path("()"), query, BodyFormat::Json);
+            match self.table.pipeline.execute(&operation).await {
+                Err(Error::ResponseTooLarge { .. }) if top > 1 => top = top.div_ceil(2),
+                result => {
+                    let response = result?;
+                    let entities = read_entity_set(&response.body);
+                    let entities = entities
+                        .map_err(|error| unreadable(&operation, &format!("an entity is malformed: {error:?}")))?;
+                    if entities.len() > top {
+                        return Err(unreadable(&operation, "it has more entities than were asked for"));
+                    }
+                    let select: Vec<&str> = self.select.iter().map(String::as_str).collect();
+                    let mut items = Vec::with_capacity(entities.len());
+                    for stored in entities {
+                        let bag = self.table.decrypted(bag(&operation, stored)?, &self.marked, &select).await?;
+                        items.push((self.read)(bag)?);
+                    }
+                    let partition = response.continuation(&operation, "x-ms-continuation-NextPartitionKey")?;
+                    let row = response.continuation(&operation, "x-ms-continuation-NextRowKey")?;
+                    let next = partition.map(|partition| Continuation { partition, row });
+                    return Ok(Page { items, next });
+                }
+            }
+        }
+    }
+}
+
+/// The pages of a query, read one after the other as they are asked for. It is a [`Stream`] as well.
+///
+/// ```
+/// # use rowhouse_client::{PropertyBag, Table};
+/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+/// let mut pages = orders.query::<PropertyBag>().pages();
+/// while let Some(page) = pages.next().await {
+///     println!("{} entities", page?.items.len());
+/// }
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is read before a page is asked for"]
+pub struct Pages<T> {
+    request: Arc<PageRequest<T>>,
+    /// `None` after the last page, and while a page is read.
+    position: Option<Position>,
+    pending: Option<Pin<Box<dyn Future<Output = PageRead<T>> + Send>>>,
+    /// Why nothing can be sent.
+    error: Option<Error>,
+}
+
+/// A page, and where the query stands after it.
+type PageRead<T> = Result<(Page<T>, Option<Position>), Error>;
+
+impl<T: Send + 'static> Pages<T> {
+    /// The pages from this position on, or the reason why nothing can be sent.
+    pub(super) fn new(request: PageRequest<T>, position: Option<Position>, error: Option<Error>) -> Self {
+        Self { request: Arc::new(request), position, pending: None, error }
+    }
+
+    /// The next page; `None` after the last one. After an error there are no more pages.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// if let Some(page) = orders.query::<PropertyBag>().pages().next().await {
+    ///     println!("{} entities", page?.items.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn next(&mut self) -> Option<Result<Page<T>, Error>> {
+        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    fn start(&self, position: Position) -> Pin<Box<dyn Future<Output = PageRead<T>> + Send>> {
+        let request = Arc::clone(&self.request);
+        Box::pin(async move {
+            let Position { from, remaining } = position;
+            let limit = usize::try_from(remaining).unwrap_or(usize::MAX).min(request.page_size);
+            let page = request.page(from.as_ref(), limit).await?;
+            let remaining = remaining.saturating_sub(page.items.len() as u64);
+            let next = page.next.clone().filter(|_| remaining > 0);
+            Ok((page, next.map(|next| Position { from: Some(next), remaining })))
+        })
+    }
+}
+
+impl<T: Send + 'static> Stream for Pages<T> {
+    type Item = Result<Page<T>, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(error) = self.error.take() {
+            self.position = None;
+            return Poll::Ready(Some(Err(error)));
+        }
+        if self.pending.is_none() {
+            let Some(position) = self.position.take() else { return Poll::Ready(None) };
+            self.pending = Some(self.start(position));
+        }
+        let Some(pending) = &mut self.pending else { return Poll::Ready(None) };
+        let result = ready!(pending.as_mut().poll(context));
+        self.pending = None;
+        Poll::Ready(Some(result.map(|(page, position)| {
+            self.position = position;
+            page
+        })))
+    }
+}
+
+impl<T> fmt::Debug for Pages<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages").field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+/// The results of a query, one by one. It is a [`Stream`] as well.
+///
+/// ```
+/// # use rowhouse_client::{PropertyBag, Table};
+/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+/// let mut all = orders.query::<PropertyBag>().stream();
+/// while let Some(order) = all.next().await {
+///     println!("{}", order?.key.row.as_str());
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing is read before a result is asked for"]
+pub struct Results<T> {
+    pages: Pages<T>,
+    page: VecDeque<T>,
+}
+
+impl<T: Send + 'static> Results<T> {
+    /// The results on these pages.
+    pub(super) fn of(pages: Pages<T>) -> Self {
+        Self { pages, page: VecDeque::new() }
+    }
+
+    /// The next result; `None` after the last one. After an error there are no more results.
+    ///
+    /// ```
+    /// # use rowhouse_client::{PropertyBag, Table};
+    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// let first = orders.query::<PropertyBag>().stream().next().await.transpose()?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn next(&mut self) -> Option<Result<T, Error>> {
+        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+/// No result is ever pinned.
+impl<T> Unpin for Results<T> {}
+
+impl<T: Send + 'static> Stream for Results<T> {
+    type Item = Result<T, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(item) = self.page.pop_front() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            match ready!(Pin::new(&mut self.pages).poll_next(context)) {
+                Some(Ok(page)) => self.page = page.items.into(),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
