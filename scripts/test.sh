@@ -158,6 +158,15 @@ cargo fmt --manifest-path conformance/rust/Cargo.toml -- --check
 begin "lints"
 cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
+begin "oldest supported version of Rust"
+oldest=$(sed -nE 's/^rust-version = "(.*)"$/\1/p' Cargo.toml)
+if has rustup && rustup run "$oldest" cargo --version >/dev/null 2>&1; then
+    CARGO_TARGET_DIR=$root/target/oldest cargo "+$oldest" check --quiet --locked --workspace --all-features
+    passed=$((passed + 1))
+else
+    echo "Rust $oldest is not installed (rustup toolchain install $oldest), so nothing is built with it"
+fi
+
 begin "licences, bans and sources of dependencies"
 if has cargo-deny; then
     cargo deny --locked --color never check licenses bans sources

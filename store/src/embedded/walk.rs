@@ -81,8 +81,9 @@ impl Walk<'_> {
         });
         let next = self.next_table_id.unwrap_or(TableId::FIRST);
         if self.ids.last().is_some_and(|highest| *highest >= next) {
-            let place = format_args!("the key {}", layout::NEXT_TABLE_ID.escape_ascii());
-            self.report.problem(place, "the id of the next table is missing or was already given out");
+            let key = layout::NEXT_TABLE_ID.escape_ascii();
+            self.report
+                .problem(format_args!("the key {key}"), "the id of the next table is missing or was already given out");
         }
     }
 
