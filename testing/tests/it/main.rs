@@ -4,7 +4,6 @@
 
 mod clock;
 mod costs;
-mod documented;
 mod life;
 mod options;
 
