@@ -20,7 +20,7 @@ pub const ERROR_MESSAGE_BYTES_MAX: usize = 8 * 1024;
 /// Largest body of a transaction, in bytes: 4 MiB less a margin for what proxies add (01 §5).
 pub const TRANSACTION_BODY_BYTES_MAX: usize = 4 * 1024 * 1024 - 16 * 1024;
 /// Most entities of a page (04 §5).
-pub const PAGE_ENTITIES_MAX: usize = 1000;
+pub const PAGE_ENTITIES_MAX: usize = model::limits::PAGE_RESULTS_MAX;
 /// How many transactions a bulk writer sends at a time, unless the program says otherwise.
 pub const BULK_CONCURRENCY: usize = 8;
 /// Most operations that wait in a bulk writer.

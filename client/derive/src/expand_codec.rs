@@ -166,8 +166,8 @@ impl Expansion<'_> {
             }
             Kind::Property(Property { name, is_json, mismatch, .. }) => {
                 let variable = format_ident!("__value_{}", field.name());
-                let value = decode(krate, ty, mismatch, *is_json, &quote!(#name), &quote!(#variable));
-                quote!(#ident: #value)
+                let value = decode_result(krate, ty, mismatch, *is_json, &quote!(#name), &quote!(#variable));
+                quote!(#ident: #value?)
             }
             Kind::Skip(path) => {
                 let default = default_function(ty, path.as_ref());
@@ -195,19 +195,7 @@ fn default_function(ty: &syn::Type, path: Option<&Path>) -> TokenStream {
     path.map_or_else(|| quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default), |path| quote!(#path))
 }
 
-/// Decodes a property: an expression with `?`.
-fn decode(
-    krate: &Path,
-    ty: &syn::Type,
-    mismatch: &Mismatch,
-    is_json: bool,
-    name: &TokenStream,
-    value: &TokenStream,
-) -> TokenStream {
-    let result = decode_result(krate, ty, mismatch, is_json, name, value);
-    quote!(#result?)
-}
-
+/// Decodes a property: an expression that is a `Result`.
 fn decode_result(
     krate: &Path,
     ty: &syn::Type,

@@ -1,4 +1,4 @@
-//! What the code of the derive macro calls. It is no part of the interface of the crate.
+//! What the code of the derive macro calls, and the operations by key. It is no part of the interface of the crate.
 
 use super::error::KeyName;
 use super::properties::decode;

@@ -83,14 +83,7 @@ fn system_time_to_nanoseconds(time: &SystemTime) -> i128 {
 }
 
 fn system_time_from_nanoseconds(nanoseconds: i128) -> Option<SystemTime> {
-    let seconds = u64::try_from(nanoseconds.unsigned_abs() / 1_000_000_000).ok()?;
-    let rest = u32::try_from(nanoseconds.unsigned_abs() % 1_000_000_000).ok()?;
-    let magnitude = Duration::new(seconds, rest);
-    if nanoseconds < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(magnitude)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(magnitude)
-    }
+    from_unix_nanoseconds(nanoseconds).ok().map(DateTime::to_system_time)
 }
 
 instant!(SystemTime, system_time_to_nanoseconds, system_time_from_nanoseconds);

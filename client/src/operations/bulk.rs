@@ -11,7 +11,8 @@ use super::entities::Write;
 use super::stored::IfMatch;
 use super::table::Table;
 use super::transaction::{Change, Transaction};
-use crate::entity::{Entity, EntityKey, KeyText, PropertyBag};
+use crate::entity::derive_support::key;
+use crate::entity::{Entity, EntityKey, KeyText};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{
     BULK_BUFFER_BYTES_MAX, BULK_BUFFER_OPERATIONS_MAX, BULK_CONCURRENCY, BULK_FAILURES_MAX, BULK_TRANSACTION_BYTES_MAX,
@@ -262,7 +263,7 @@ impl BulkWriter {
         row_key: &str,
         condition: impl Into<IfMatch>,
     ) -> Result<(), Error> {
-        let key = PropertyBag::new(partition_key, row_key)?.key;
+        let key = key(partition_key, row_key)?;
         self.add(Change::Delete { key, condition: condition.into() }).await;
         Ok(())
     }

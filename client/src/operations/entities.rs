@@ -4,6 +4,7 @@
 
 use super::stored::{IfMatch, Stored, Written, stored_as, timestamp};
 use super::table::Table;
+use crate::entity::derive_support::key;
 use crate::entity::{ETag, Entity, EntityError, PropertyBag};
 use crate::error::{Error, ErrorKind};
 use crate::filter::Projection;
@@ -459,10 +460,6 @@ impl Table {
 pub(crate) fn write_bag(out: &mut Vec<u8>, bag: &PropertyBag) {
     write_entity_request(out, &bag.key, bag.properties.as_record_builder())
         .expect("a builder has no damaged properties");
-}
-
-fn key(partition_key: &str, row_key: &str) -> Result<EntityKey, Error> {
-    Ok(PropertyBag::new(partition_key, row_key)?.key)
 }
 
 /// An entity that the service sent.

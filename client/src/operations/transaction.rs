@@ -5,6 +5,7 @@
 use super::entities::{Write, write_bag};
 use super::stored::{IfMatch, Written};
 use super::table::Table;
+use crate::entity::derive_support::key;
 use crate::entity::{Entity, EntityError, PropertyBag};
 use crate::error::Error;
 use crate::limits::TRANSACTION_BODY_BYTES_MAX;
@@ -181,8 +182,7 @@ impl Transaction {
     /// ```
     pub fn delete(mut self, partition_key: &str, row_key: &str, condition: impl Into<IfMatch>) -> Self {
         let condition = condition.into();
-        let bag = PropertyBag::new(partition_key, row_key);
-        self.operations.push(bag.map(|bag| Change::Delete { key: bag.key, condition }));
+        self.operations.push(key(partition_key, row_key).map(|key| Change::Delete { key, condition }));
         self
     }
 
