@@ -226,7 +226,7 @@ impl<C: Clock> PostgresState<C> {
     /// read, and its purge had not begun.
     async fn try_get(&self, id: DatabaseTableId, key: &EntityKey) -> Result<Option<Option<Record>>, Trouble> {
         let (partition, row) = columns(id, key);
-        let lease = self.pool.take().await?;
+        let lease = self.pool.take_for(&partition).await?;
         let answers = timeout(ATTEMPT_TIME_MAX, async {
             let record = lease.prepare_cached(statements::RECORD).await?;
             let lives = lease.prepare_cached(statements::TABLE_LIVES).await?;
