@@ -62,6 +62,12 @@ impl<C: Clock> Slot<C> {
         self.clock.now().ticks().max(self.last + 1).max(above + 1)
     }
 
+    /// Takes the place of another server, which only a test may do.
+    #[cfg(test)]
+    pub(super) fn imitate<D>(&mut self, other: &Slot<D>) {
+        (self.number, self.last, self.reserved) = (other.number, other.last, other.reserved);
+    }
+
     /// The next stamp, if it is reserved.
     fn next(&mut self, above: i64) -> Option<DateTime> {
         let number = i64::from(self.number?);

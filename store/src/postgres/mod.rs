@@ -114,7 +114,12 @@ impl<C: Clock> Postgres<C> {
         let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock)));
         let failed = |error: Fault| StoreError::Statement { place: settings.place.clone(), what: error.to_string() };
         shared.refresh_properties().await.map_err(failed)?;
-        shared.persist(async || shared.reserve(None).await).await.map_err(failed)?;
+        shared.persist(async || shared.reserve(None).await).await.map_err(|error| match &error {
+            Fault::Unavailable(reason) if reason.to_string() == leases::NO_SLOT => {
+                StoreError::NoSlot { place: settings.place.clone() }
+            }
+            _ => failed(error),
+        })?;
         let tasks = vec![
             tokio::spawn(properties::refresh_at_intervals(Arc::clone(&shared))),
             tokio::spawn(purge::purge(Arc::clone(&shared))),

@@ -1,15 +1,87 @@
 //! The plans that the database makes for the statements: they must go by the primary key, whatever the size of a table.
 
 use super::statements as sql;
-use super::{PostgresOptions, Settings};
+use super::{PostgresOptions, Settings, StoreError};
 use crate::{CatalogError, Engine, Fault, Postgres, TableKey};
 use model::clock::SystemClock;
-use model::{AccountName, DateTime, EntityKey, KeyText, Mutation, RecordBuilder, TableName, Transaction, Written};
+use model::{
+    AccountName, Clock, Condition, DateTime, EntityKey, KeyText, Mutation, RecordBuilder, TableName, Transaction,
+    Written,
+};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use test_support::TIMEOUT;
 use test_support::cluster::Cluster;
+use tokio::time::timeout;
+
+/// A clock that stands still, as those of two servers may.
+#[derive(Debug)]
+struct StoppedClock;
+
+impl Clock for StoppedClock {
+    fn now(&self) -> DateTime {
+        DateTime::parse("2026-01-02T03:04:05Z").unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_whose_clocks_agree_give_out_different_stamps_because_their_slots_differ() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 2, distribute: false };
+    let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Slots").unwrap() };
+    let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
+    let insert = || {
+        let insert = Mutation::Insert { key: key.clone(), properties: RecordBuilder::default() };
+        Transaction::single(insert)
+    };
+    let delete = || Transaction::single(Mutation::Delete { key: key.clone(), condition: Condition::Any });
+    let one = Postgres::open(&options, StoppedClock).await.unwrap();
+    let other = Postgres::open(&options, StoppedClock).await.unwrap();
+    one.create_table(&table).await.unwrap();
+    for has_own_slot in [true, false] {
+        if !has_own_slot {
+            other.shared.slot().imitate(&one.shared.slot());
+        }
+        let first = one.commit(&table, insert()).await.unwrap();
+        one.commit(&table, delete()).await.unwrap();
+        let second = other.commit(&table, insert()).await.unwrap();
+        other.commit(&table, delete()).await.unwrap();
+        assert_eq!(first != second, has_own_slot, "{first:?} and {second:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have_given_out() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 2, distribute: false };
+    let first = Postgres::open(&options, StoppedClock).await.unwrap();
+    let held = "SELECT number FROM rowhouse_leases WHERE holder IS NOT NULL";
+    let number = cluster.sql(&options.url, held);
+    let reserved = first.shared.stamp(DateTime::MIN).await.unwrap();
+    // All others are taken for long, and this one is believed to be given up.
+    cluster.sql(
+        &options.url,
+        &format!(
+            "UPDATE rowhouse_leases SET holder = 1, renewed = now() + interval '1 hour' WHERE number < 64; \
+             UPDATE rowhouse_leases SET holder = 2, renewed = now() - interval '1 hour' WHERE number = {number}"
+        ),
+    );
+    let second = Postgres::open(&options, StoppedClock).await.unwrap();
+    let begins = second.shared.stamp(DateTime::MIN).await.unwrap();
+    // The former server still gives out what it reserved, and no more than that.
+    let mut last = reserved;
+    for _ in 0..100 {
+        last = first.shared.stamp(last).await.unwrap();
+    }
+    assert!(last < begins, "{last:?} and {begins:?}");
+    assert_eq!(last.ticks() % 64, begins.ticks() % 64);
+    let refused = timeout(Duration::from_secs(30), Postgres::open(&options, StoppedClock)).await.unwrap();
+    assert!(matches!(refused, Err(StoreError::NoSlot { .. })), "{refused:?}");
+    let beyond = DateTime::from_ticks(begins.ticks() + 1).unwrap();
+    let refused = timeout(Duration::from_secs(30), first.shared.stamp(beyond)).await.unwrap();
+    assert!(refused.is_err(), "{refused:?}");
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_schema_is_upgraded_with_what_is_in_it() {
