@@ -21,14 +21,6 @@ async fn open(url: String, distribute: bool) -> Opened {
 async fn distributed(cluster: &CitusCluster) -> String {
     let database = cluster.database();
     open(cluster.coordinator(&database), true).await;
-    // The small tables are on every node.
-    cluster.sql(
-        0,
-        &database,
-        "SELECT create_reference_table(t) FROM unnest(ARRAY['rowhouse_meta', 'rowhouse_tables', 'rowhouse_floors', \
-         'rowhouse_service_properties']::regclass[]) t \
-         WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = t)",
-    );
     database
 }
 
@@ -63,13 +55,10 @@ async fn partitions_are_known_to_be_where_citus_has_them() {
         assert_eq!(Some(own_group(&lease).await), shards.group_of(&partition));
         lease.give_back();
     }
-    let each = pool.take_each().await.unwrap();
-    let mut groups = BTreeSet::new();
-    for lease in each {
-        groups.insert(own_group(&lease).await);
+    for (lease, group) in pool.take_for_shards(&shards).await.unwrap().expect("there is a node of each group") {
+        assert_eq!(own_group(&lease).await, group);
         lease.give_back();
     }
-    assert_eq!(groups, BTreeSet::from([0, 1, 2]));
     // The table is not distributed here, and nothing is known of shards.
     let database = cluster.database();
     let plain = open(cluster.coordinator(&database), false).await;
@@ -141,7 +130,9 @@ async fn connections_are_shared_fairly_among_equal_nodes() {
         let engine = Postgres::open(&options, SystemClock).await.unwrap();
         let mut leases = Vec::new();
         for _ in 0..each {
-            leases.extend(engine.shared.pool.take_each().await.unwrap());
+            for node in engine.shared.pool.nodes() {
+                leases.push(node.take().await.unwrap());
+            }
         }
         let figures = engine.shared.pool.nodes().iter().map(|node| node.figures()).collect::<Vec<_>>();
         assert_eq!(figures.iter().map(|node| node.connections).collect::<Vec<_>>(), [each; 2]);

@@ -93,12 +93,6 @@ impl Pool {
         }
     }
 
-    /// Takes a connection to each node, in the order of the nodes.
-    #[allow(dead_code, reason = "scans will use it")]
-    pub(super) async fn take_each(&self) -> Result<Vec<Lease>, Trouble> {
-        take_all(self.nodes.iter()).await
-    }
-
     /// Takes a connection to one node of each group that has shards, in the order of the nodes; beside it is the group. `None` if
     /// the address names no node of a group, or none that answers.
     #[allow(dead_code, reason = "scans will use it")]
