@@ -116,6 +116,15 @@ fn open_citus(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
     open_database(cluster.coordinator(&cluster.database()), true, clock)
 }
 
+/// Over the workers alone, once the tables are there.
+fn open_citus_workers(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
+    let cluster = CitusCluster::shared()?;
+    let database = cluster.database();
+    drop(open_database(cluster.coordinator(&database), true, clock.clone()));
+    open_database(cluster.workers(&database), false, clock)
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "every engine is opened alike")]
 fn open_database(url: String, distribute: bool, clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
     let options = PostgresOptions { url, password: None, connections_max: 8, distribute };
     let open = Postgres::open(&options, clock);
@@ -138,5 +147,6 @@ every_case!(memory, open_memory);
 every_case!(embedded, open_embedded);
 every_case!(postgres, open_postgres);
 every_case!(citus, open_citus);
+every_case!(citus_workers, open_citus_workers);
 every_case_of_snapshots!(snapshots_of_memory, open_memory);
 every_case_of_snapshots!(snapshots_of_embedded, open_embedded);
