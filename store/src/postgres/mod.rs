@@ -3,31 +3,27 @@
 //!
 //! Invariants beyond those of [`crate::engine`]:
 //!
-//! 1. **Isolation.** A transaction is one database transaction at READ COMMITTED. It locks the rows it names in the
-//!    order of their keys before it looks at them, so what it decides on stays as it is until it commits. What is not
-//!    there cannot be locked: it is stored by an `INSERT` that fails, and with it the whole transaction, if the key
-//!    was taken meanwhile; then the transaction is repeated. SERIALIZABLE would give the same at the price of failures
-//!    between transactions that have nothing to do with each other.
-//! 2. **A page is one snapshot**: a read-only transaction at REPEATABLE READ.
-//! 3. **Stamps grow, whichever server writes.** The Timestamp of a write is later than the one of the record that it
-//!    replaces, which is locked. For entities that were deleted, their partition keeps the latest Timestamp in
-//!    `rowhouse_graves`, its tombstones; an insert reads it, and checks again, once it has the key, that no deletion came
-//!    between (`statements::GUARD`). A table that is created again begins after the stamps of the one before it. So the clocks of the
-//!    servers may differ, by as long as tombstones are kept ([`TOMBSTONES_KEPT`]).
-//! 4. **No write goes into a table that is gone.** A commit locks the row of its table; a table is purged only when
-//!    no commit has such a lock on it.
-//! 5. **An unknown outcome is reported as unknown.** A failure before the commit is sent leads to another attempt, for a
-//!    bounded time; a later one is a [`Fault::Unknown`].
+//! 1. **A transaction is one call** of a function in the database, which makes its changes if every entity is as expected, and
+//!    none otherwise (`function`). What a mutation does is decided here; what it needs to find is said in the call. On Citus the
+//!    call runs on the one node that has the partition.
+//! 2. **A page is one snapshot**: a read-only transaction at REPEATABLE READ. On Citus that holds within a partition.
+//! 3. **No stamp comes twice.** Each server gives out stamps of its own, which no other gives out, whatever the clocks say
+//!    (`leases`). The Timestamp of an entity that exists grows, whichever server writes.
+//! 4. **No write goes into a table that is gone.** The catalog is read with each commit, and not locked; a table is purged to the
+//!    end only when no commit that found it can still run (`purge`).
+//! 5. **An unknown outcome is reported as unknown.** A failure before the call is sent leads to another attempt, for a
+//!    bounded time; a later one is a [`Fault::Unknown`], unless the database says that nothing happened.
 //!
-//! `docs/scaling.md` says how it is run, ADR 3 how isolation and stamps were chosen.
+//! `docs/scaling.md` says how it is run, ADR 13 why it is so.
 
 mod attempt;
 mod catalog;
 mod commit;
 mod counts;
 mod dialect;
-mod garbage_collection;
+mod function;
 mod layout;
+mod leases;
 mod open_error;
 mod pool;
 mod properties;
@@ -40,8 +36,8 @@ mod statements;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod upgrade;
 
-pub use garbage_collection::TOMBSTONES_KEPT;
 pub use open_error::StoreError;
 pub use properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
 pub use settings::{check_address, has_password};
@@ -50,9 +46,11 @@ use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadEr
 use crate::figures::{DatabaseFigures, Figures, Refusal};
 use crate::monotonic;
 use dialect::Dialect;
+use leases::Slot;
 use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
 use pool::Pool;
+use schema::Names;
 use settings::Settings;
 use state::PostgresState;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -100,9 +98,9 @@ impl<C: Clock> Postgres<C> {
     pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
         let settings = Settings::new(&options.url, options.password.as_deref())?;
         let (began, mut is_said) = (monotonic::now(), false);
-        let dialect = loop {
+        let (dialect, names) = loop {
             match prepare(&settings, options.distribute).await {
-                Ok(dialect) => break dialect,
+                Ok(prepared) => break prepared,
                 Err(error) if error.may_pass() && began.elapsed() < OPEN_TIME_MAX => {
                     if !std::mem::replace(&mut is_said, true) {
                         tracing::warn!(%error, "waiting for the database");
@@ -113,13 +111,19 @@ impl<C: Clock> Postgres<C> {
             }
         };
         let pool = Pool::new(&settings, dialect, options.connections_max.max(1));
-        let shared = Arc::new(PostgresState::new(pool, clock));
+        let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock)));
         let failed = |error: Fault| StoreError::Statement { place: settings.place.clone(), what: error.to_string() };
         shared.refresh_properties().await.map_err(failed)?;
+        shared.persist(async || shared.reserve(None).await).await.map_err(|error| match &error {
+            Fault::Unavailable(reason) if reason.to_string() == leases::NO_SLOT => {
+                StoreError::NoSlot { place: settings.place.clone() }
+            }
+            _ => failed(error),
+        })?;
         let tasks = vec![
             tokio::spawn(properties::refresh_at_intervals(Arc::clone(&shared))),
             tokio::spawn(purge::purge(Arc::clone(&shared))),
-            tokio::spawn(garbage_collection::collect_garbage_at_intervals(Arc::clone(&shared))),
+            tokio::spawn(leases::renew_at_intervals(Arc::clone(&shared))),
         ];
         let connections_max = options.connections_max.max(1) as u64;
         Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max })
@@ -136,7 +140,7 @@ impl<C: Clock> Postgres<C> {
 }
 
 /// Prepares the database, over a connection of its own.
-async fn prepare(settings: &Settings, distribute: bool) -> Result<Dialect, StoreError> {
+async fn prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
     let connected =
         tokio::time::timeout(settings.connect_time_max, settings.config.connect(settings.tls.clone())).await;
     let (client, connection) = connected
@@ -151,10 +155,12 @@ async fn prepare(settings: &Settings, distribute: bool) -> Result<Dialect, Store
     if distribute && dialect != Dialect::Citus {
         return Err(StoreError::NotCitus { place: settings.place.clone() });
     }
+    let error = |error| StoreError::of(&settings.place, &error);
     schema::migrate(&client, dialect, &settings.place).await?;
-    if distribute {
+    if dialect == Dialect::Citus && schema::is_to_be_distributed(&client, distribute).await.map_err(error)? {
         schema::distribute(&client, &settings.place).await?;
     }
+    let names = Names::of(&client, dialect).await.map_err(error)?;
     if let Ok(row) = client.query_one("SHOW synchronous_commit", &[]).await
         && row.try_get(0).is_ok_and(|value: &str| value == "off")
     {
@@ -165,7 +171,7 @@ async fn prepare(settings: &Settings, distribute: bool) -> Result<Dialect, Store
     drop(client);
     // It ends once the client is dropped.
     let _ended = connection.await;
-    Ok(dialect)
+    Ok((dialect, names))
 }
 
 impl<C: Clock> Engine for Postgres<C> {
@@ -254,6 +260,7 @@ impl<C: Clock> Engine for Postgres<C> {
             task.abort();
             let _aborted = task.await;
         }
+        self.shared.return_leases().await;
         // Connections that are in use are closed when they are given back.
         self.shared.pool.close();
         Ok(())

@@ -19,8 +19,8 @@ use test_support::cluster::Cluster;
 
 /// One restart in so many takes the durability that waits for the disk; more would make the test wait for it all the time.
 const SYNC_SHARE: usize = 16;
-/// How far above its stamps a table on PostgreSQL may keep the next one of its name, and more.
-const CREATION_LEAD_TICKS: i64 = 20_000_000;
+/// A server on PostgreSQL gives out one stamp of so many, those with the number of its slot.
+const SLOTS: i64 = 64;
 /// One step in so many is a time in which nothing can be written.
 const FAULT_SHARE: usize = 4000;
 
@@ -56,8 +56,7 @@ struct InDatabase(String);
 impl Opens for InDatabase {
     type Engine = Postgres<ManualClock>;
     const STEPS_DEFAULT: u64 = 3000;
-    // A server knows nothing of the stamps of another, or of the one before it, but those that its writes meet. And a
-    // table that is created again begins some time after the stamps of the one before it.
+    // A server knows nothing of the stamps of another, or of the one before it, but those that its writes meet.
     const HAS_ORDER_OF_STAMPS: bool = false;
     const HAS_FAULTS: bool = false;
 
@@ -110,10 +109,12 @@ impl<O: Opens> Pair<O> {
     }
 
     /// Where stamps have no order of their own, the clock has to lead for the engines to give the same ones: it is set
-    /// after every stamp so far, and `further`.
-    fn lead(&mut self, further: i64) {
+    /// after every stamp so far, to one that the durable engine may give out.
+    async fn lead(&mut self) {
         if !O::HAS_ORDER_OF_STAMPS {
-            self.leading += 1 + further;
+            self.clock.set(self.leading + 1);
+            let slot = stamp(commit_one(self.durable(), &aside(), upsert("lead", "", 0)).await.unwrap());
+            self.leading = slot.ticks() + SLOTS;
             self.clock.set(self.leading);
         }
     }
@@ -163,7 +164,6 @@ impl<O: Opens> Pair<O> {
         match random.below(40) {
             0 => {
                 let answers = (self.memory.create_table(&table).await, self.durable().create_table(&table).await);
-                self.lead(CREATION_LEAD_TICKS);
                 same(&format!("create {table:?}"), answers)
             }
             1 if random.one_in(2) => {
@@ -213,7 +213,7 @@ impl<O: Opens> Pair<O> {
             }
             _ => {
                 let transaction = random.transaction(&self.stamps);
-                self.lead(0);
+                self.lead().await;
                 let what = format!("commit {table:?} {transaction:?}");
                 let memory = self.commit_in_memory(&table, transaction.clone()).await;
                 same(&what, (memory, self.durable().commit(&table, transaction).await))
