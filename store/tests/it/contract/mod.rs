@@ -108,18 +108,18 @@ fn open_embedded(clock: ManualClock) -> Option<(Embedded, tempfile::TempDir)> {
 }
 
 fn open_postgres(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
-    open_database(Cluster::shared()?.database(), false, clock)
+    Some(open_database(Cluster::shared()?.database(), false, clock))
 }
 
 fn open_citus(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
     let cluster = CitusCluster::shared()?;
-    open_database(cluster.coordinator(&cluster.database()), true, clock)
+    Some(open_database(cluster.workers(&cluster.database()), true, clock))
 }
 
-fn open_database(url: String, distribute: bool, clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
+fn open_database(url: String, distribute: bool, clock: ManualClock) -> (Postgres<ManualClock>, ()) {
     let options = PostgresOptions { url, password: None, connections_max: 8, distribute };
     let open = Postgres::open(&options, clock);
-    Some((tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ()))
+    (tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ())
 }
 
 macro_rules! every_case_of_snapshots {
