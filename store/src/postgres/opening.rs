@@ -22,6 +22,9 @@ const OPEN_WAIT: Duration = Duration::from_millis(500);
 const GROUP: &str = "SELECT groupid FROM pg_dist_local_group";
 const COORDINATOR: &str = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0";
 
+/// The number is any that nobody else uses.
+const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse schema', 0))";
+
 /// Prepares the database. If it does not answer, it is tried again for ten seconds.
 pub(super) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
     let (began, mut is_said) = (monotonic::now(), false);
@@ -82,8 +85,17 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
 
 /// Creates, upgrades and distributes the tables, as far as they are not.
 async fn change(client: &Client, dialect: Dialect, distribute: bool, place: &str) -> Result<(), StoreError> {
+    let error = |error| StoreError::of(place, &error);
+    if dialect == Dialect::Citus {
+        // Until the end of the session. Servers that start together take turns on the coordinator; the locks of Citus alone would
+        // have them wait for each other.
+        client.execute(TAKE_TURNS, &[]).await.map_err(error)?;
+    }
     schema::migrate(client, dialect, place).await?;
-    if distribute { schema::distribute(client, place).await } else { Ok(()) }
+    if distribute && schema::is_to_be_distributed(client, distribute).await.map_err(error)? {
+        schema::distribute(client, place).await?;
+    }
+    Ok(())
 }
 
 /// A connection of the opening.

@@ -361,7 +361,7 @@ fn fill(cluster: &Cluster, url: &str, count: u32) {
     cluster.sql(url, &fill);
 }
 
-const FORGET_THE_DEAD: &str = "UPDATE rowhouse_leases SET renewed = renewed - interval '1 hour'";
+const FORGET_THE_DEAD: &str = "UPDATE rowhouse_leases SET renewed = now() - interval '1 hour'";
 
 /// Lets the time pass after which a server without a sign of life is believed dead.
 fn forget_the_dead(cluster: &Cluster, url: &str) {
