@@ -166,8 +166,13 @@ impl Attempts {
 
 /// A random time between half of this and all of it, so that requests that collided do not collide again.
 pub(super) fn jittered(time: Duration) -> Duration {
-    let random = RandomState::new().build_hasher().finish() % 1024;
-    time / 2 + time.mul_f64(f64::from(u32::try_from(random).unwrap_or(0)) / 2048.0)
+    time / 2 + time.mul_f64(f64::from(u32::try_from(random_below(1024)).unwrap_or(0)) / 2048.0)
+}
+
+/// A random number below this one; zero if that is zero.
+pub(super) fn random_below(bound: usize) -> usize {
+    let random = usize::try_from(RandomState::new().build_hasher().finish() >> 33).unwrap_or(0);
+    random.checked_rem(bound).unwrap_or(0)
 }
 
 /// The text of a failure, for the log.

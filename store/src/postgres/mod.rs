@@ -24,6 +24,9 @@ mod dialect;
 mod function;
 mod layout;
 mod leases;
+mod node;
+#[cfg(test)]
+mod node_tests;
 mod open_error;
 mod pool;
 mod properties;
@@ -31,6 +34,7 @@ mod purge;
 mod scan;
 mod schema;
 mod settings;
+mod shard_map;
 mod state;
 mod statements;
 #[cfg(test)]
@@ -113,6 +117,7 @@ impl<C: Clock> Postgres<C> {
         let pool = Pool::new(&settings, dialect, options.connections_max.max(1));
         let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock)));
         let failed = |error: Fault| StoreError::Statement { place: settings.place.clone(), what: error.to_string() };
+        shared.pool.explore().await;
         shared.refresh_properties().await.map_err(failed)?;
         shared.persist(async || shared.reserve(None).await).await.map_err(|error| match &error {
             Fault::Unavailable(reason) if reason.to_string() == leases::NO_SLOT => {
@@ -120,11 +125,13 @@ impl<C: Clock> Postgres<C> {
             }
             _ => failed(error),
         })?;
-        let tasks = vec![
+        let mut tasks = vec![
+            tokio::spawn(pool::refresh_shards_at_intervals(Arc::clone(&shared))),
             tokio::spawn(properties::refresh_at_intervals(Arc::clone(&shared))),
             tokio::spawn(purge::purge(Arc::clone(&shared))),
             tokio::spawn(leases::renew_at_intervals(Arc::clone(&shared))),
         ];
+        tasks.extend(shared.pool.nodes_to_watch().map(|node| tokio::spawn(node.watch())));
         let connections_max = options.connections_max.max(1) as u64;
         Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max })
     }
@@ -235,14 +242,10 @@ impl<C: Clock> Engine for Postgres<C> {
     }
 
     fn figures(&self) -> Figures {
-        let (counts, (open, idle, waiting)) = (&self.shared.pool.counts, self.shared.pool.status());
+        let counts = &self.shared.pool.counts;
         let database = DatabaseFigures {
             connections_max: self.connections_max,
-            connections: open,
-            connections_idle: idle,
-            waiting,
-            wait_nanoseconds: counts.wait_time.read(),
-            step_nanoseconds: counts.step_time.read(),
+            nodes: self.shared.pool.nodes().iter().map(|node| node.figures()).collect(),
             retries: counts.retries(),
         };
         Figures {

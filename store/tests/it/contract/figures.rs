@@ -33,11 +33,13 @@ pub(crate) async fn figures_follow_the_operations<E: Engine>(engine: Arc<E>, _: 
         assert!(figures.tree.as_ref().unwrap().disk_bytes > 0 && figures.disk.unwrap().free_bytes > 0);
     }
     if let Some(database) = &figures.database {
-        assert!((1..=database.connections_max).contains(&database.connections), "{database:?}");
-        assert_eq!(database.waiting, 0);
+        let [node] = database.nodes.as_slice() else { panic!("{database:?}") };
+        assert!(node.is_up);
+        assert!((1..=database.connections_max).contains(&node.connections), "{database:?}");
+        assert_eq!(node.waiting, 0);
         // Each transaction that was tried took two steps, and each a connection.
-        assert!(database.step_nanoseconds.counts.iter().sum::<u64>() >= 7, "{database:?}");
-        assert!(database.wait_nanoseconds.counts.iter().sum::<u64>() >= 4, "{database:?}");
+        assert!(node.step_nanoseconds.counts.iter().sum::<u64>() >= 7, "{database:?}");
+        assert!(node.wait_nanoseconds.counts.iter().sum::<u64>() >= 4, "{database:?}");
     }
     assert_eq!(figures.committer.is_some(), figures.tree.is_some());
     // A transaction leaves the queue's memory just after it was answered.
