@@ -22,106 +22,15 @@ case $mode in
         ;;
 esac
 
-# The folder with the programs: in PATH, as pg_config reports, or where Debian installs them.
-find_programs() {
-    local folder
-    for folder in $(tr ':' ' ' <<<"$PATH") "$(pg_config --bindir 2>/dev/null || true)" \
-        $(find /usr/lib/postgresql /opt/homebrew/opt /usr/local/pgsql -maxdepth 2 -name bin 2>/dev/null | sort --version-sort --reverse); do
-        if [ -x "$folder/initdb" ] && [ -x "$folder/postgres" ] && [ -x "$folder/psql" ]; then
-            echo "$folder"
-            return
-        fi
-    done
-    echo "PostgreSQL is not installed: no initdb, postgres and psql in PATH (on Debian the package postgresql)" >&2
-    exit 77
-}
+# shellcheck source=scripts/databases.bash
+source "$(dirname "$0")/databases.bash"
 
-programs=$(find_programs)
-folder=$(mktemp -d)
-user=$(id -un)
-as_user=()
-if [ "$(id -u)" -eq 0 ]; then
-    # PostgreSQL refuses to run as root.
-    user=postgres
-    if ! id "$user" >/dev/null 2>&1; then
-        user=nobody
-    fi
-    chown "$user" "$folder"
-    as_user=(setpriv "--reuid=$user" "--regid=$(id -g "$user")" --clear-groups)
-fi
-cd "$folder"
-
-# Runs one of the programs as that user.
-run() { "${as_user[@]}" env -i PATH="$PATH" LC_ALL=C "$programs/$1" "${@:2}"; }
-
-run initdb --pgdata=data --username=rowhouse --auth=trust --encoding=UTF8 --locale=C --no-sync \
-    >initdb.log 2>&1 || { cat initdb.log >&2; exit 1; }
-if [ -z "$mode" ]; then
-    cat >>data/postgresql.conf <<'EOF'
-# Tests kill the server, and the data survive that; they need not survive a loss of power.
-fsync = off
-full_page_writes = off
-EOF
-fi
-cat >>data/postgresql.conf <<'EOF'
-shared_buffers = 64MB
-max_connections = 300
-max_wal_size = 4GB
-log_line_prefix = '%m [%p] '
-EOF
+open_folder
+durable=true
+if [ -z "$mode" ]; then durable=false; fi
+new_data data "$durable" ''
 # The user `guarded` needs a password.
 sed -i '1i host all guarded all scram-sha-256' data/pg_hba.conf
-
-children=()
-stop() {
-    trap - EXIT INT TERM
-    touch "$folder/stopping"
-    for child in "${children[@]}"; do
-        kill -QUIT "$child" 2>/dev/null || true
-        wait "$child" 2>/dev/null || true
-    done
-    cd /
-    rm -rf "$folder"
-}
-trap stop EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-# Starts a server on a data folder and a port, and sets `child` to its process.
-start() {
-    "${as_user[@]}" env -i PATH="$PATH" LC_ALL=C "$programs/postgres" -D "$folder/$1" -p "$2" \
-        -c listen_addresses=127.0.0.1 -c unix_socket_directories= </dev/null >>server.log 2>&1 &
-    child=$!
-    children+=("$child")
-}
-
-# Runs a statement on the server at a port, and prints its result.
-ask() { "$programs/psql" -h 127.0.0.1 -p "$1" -U rowhouse -d postgres -qAtc "$2" 2>/dev/null; }
-
-fail() {
-    echo "$1" >&2
-    tail -n 20 server.log >&2
-    exit 1
-}
-
-# Starts a server on a data folder and a free port, and waits until it answers. Sets `child` and `port`.
-start_on_free_port() {
-    for _ in 1 2 3 4 5 6 7 8; do
-        port=$((20000 + RANDOM % 12000))
-        start "$1" "$port"
-        for _ in $(seq 100); do
-            if ! kill -0 "$child" 2>/dev/null; then break; fi
-            # Another server that already has the port might answer.
-            if [ "$(ask "$port" 'SHOW data_directory')" = "$folder/$1" ]; then return; fi
-            sleep 0.1
-        done
-        # The port is taken.
-        kill -QUIT "$child" 2>/dev/null || true
-        wait "$child" 2>/dev/null || true
-        unset 'children[-1]'
-    done
-    fail "the server does not start"
-}
 
 # Starts a second server that replicates the first, and makes commits wait for it. Sets `standby` to its address.
 start_standby() {
@@ -152,8 +61,7 @@ while true; do
     IFS= read -r -t 0.2 _ || status=$?
     if [ "$status" -ge 1 ] && [ "$status" -le 128 ]; then exit 0; fi
     if [ "$mode" != --standby ] && ! kill -0 "$child" 2>/dev/null; then
-        wait "$child" 2>/dev/null || true
-        children=()
+        forget "$child"
         start data "$primary"
     fi
 done

@@ -1,24 +1,42 @@
 #!/usr/bin/env bash
 # Every check and every test of the repository, from the format to the real client libraries.
 #
-# usage: scripts/test.sh
+# usage: scripts/test.sh [--with-citus]
 #
 # Stops at the first step that fails, and ends with a line that counts the tests. A step whose tool is not installed
 # (cargo-deny, Python, Node.js, Chromium, Go, Java with Maven, PostgreSQL, a C++ compiler) is reported as skipped; with CI=true
 # that is a failure.
 # FUZZ_SECONDS is the time for each fuzz target, 3 if not set.
+#
+# --with-citus  also runs the cases on a cluster of Citus, if PostgreSQL has that extension; it is never counted as missing,
+#               because distributions have no package of it
 set -euo pipefail
+
+with_citus=false
+case "$*" in
+    '') ;;
+    --with-citus) with_citus=true ;;
+    *)
+        sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
+        if [ "$*" = --help ]; then exit 0; fi
+        exit 2
+        ;;
+esac
 cd "$(dirname "$0")/.."
 root=$PWD
 export CARGO_TERM_COLOR=never PYTHONDONTWRITEBYTECODE=1
 # Servers and suites run with their defaults, whatever the caller's environment sets.
 unset TABLES_ENDPOINT TABLES_ACCOUNT TABLES_KEY TABLES_SERVER TABLES_CONNECTION_STRING
 for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
+# The tests of the crates look at it.
+unset WITH_CITUS
+if [ "$with_citus" = true ]; then export WITH_CITUS=1; fi
 
 passed=0 failed=0 skipped=0
 scratch=$(mktemp -d)
 server_pid=
 postgres_pid= database= postgres_programs=
+citus_pid= citus_workers=
 step= step_started=0
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
@@ -54,10 +72,10 @@ has() { command -v "$1" >/dev/null 2>&1; }
 close() {
     local status=$?
     stop_server
-    if [ -n "$postgres_pid" ]; then
-        kill "$postgres_pid" 2>/dev/null || true
-        wait "$postgres_pid" 2>/dev/null || true
-    fi
+    for script in $postgres_pid $citus_pid; do
+        kill "$script" 2>/dev/null || true
+        wait "$script" 2>/dev/null || true
+    done
     rm -rf "$scratch"
     if [ "$status" -ne 0 ]; then
         printf '\nFAILED in: %s\n' "${step:-the beginning}"
@@ -86,7 +104,7 @@ start_server() {
     local line=
     rm -f "$scratch/ready"
     mkfifo "$scratch/ready"
-    "$server" serve --listen 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/server.log" 3<&- 4>&- 5<&- &
+    "$server" serve --listen 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/server.log" 3<&- 4>&- 5<&- 6>&- 7<&- &
     server_pid=$!
     # Kept open, so that the server can write the lines after the first.
     exec 3<"$scratch/ready"
@@ -146,6 +164,32 @@ new_store() {
     fi
     store=${database%/*}/$1
     "$postgres_programs/psql" --no-psqlrc -q "$database" -c "CREATE DATABASE $1"
+}
+
+# Starts a cluster of Citus, which ends with this script. Fails if the extension is not installed.
+start_citus() {
+    local line=
+    mkfifo "$scratch/citus.in" "$scratch/citus.out"
+    scripts/citus.sh 2 <"$scratch/citus.in" >"$scratch/citus.out" 3<&- 4>&- 5<&- &
+    citus_pid=$!
+    exec 6>"$scratch/citus.in" 7<"$scratch/citus.out"
+    read -r -t 120 line <&7 || true
+    [ -n "$line" ] || return 1
+    # The third word is the coordinator; each is an address and a process.
+    citus_workers=$(cut -d ' ' -f 4- <<<"$line" | sed 's/=[0-9]*//g; s/ /,/g')
+}
+
+# Sets `store` to the address of a new database of this name on the workers of Citus, or to an empty string without Citus.
+new_citus_store() {
+    local line=
+    store=
+    if [ -z "$citus_workers" ]; then
+        echo "Citus is not installed, see above"
+        return
+    fi
+    echo "database $1" >&6
+    read -r -t 120 line <&7
+    store="postgres://rowhouse@$citus_workers/$1?load_balance_hosts=random"
 }
 
 # ---- Rust ------------------------------------------------------------------------------------------------------------
@@ -260,6 +304,16 @@ if [ -n "$python" ]; then
         skip "PostgreSQL (on Debian the package postgresql), for the cases with a database"
     fi
 
+    if [ "$with_citus" = true ]; then
+        begin "Python client and raw HTTP, Citus"
+        if start_citus; then
+            new_citus_store python
+            python_cases conformance/python --store "$store" --distribute
+        else
+            echo "nothing runs on Citus"
+        fi
+    fi
+
     begin "table of features in docs/compatibility.md"
     "$python" conformance/run.py --results "$scratch/Python client and raw HTTP, "*.xml --document docs/compatibility.md \
         --column Rowhouse --check
@@ -289,6 +343,11 @@ elif [ -n "$python" ]; then
     begin "recorded exchanges, PostgreSQL"
     new_store recordings
     if [ -n "$store" ]; then replay --store "$store"; fi
+    if [ "$with_citus" = true ]; then
+        begin "recorded exchanges, Citus"
+        new_citus_store recordings
+        if [ -n "$store" ]; then replay --store "$store" --distribute; fi
+    fi
 fi
 
 # ---- legacy Python ---------------------------------------------------------------------------------------------------
@@ -432,6 +491,16 @@ if [ -n "$store" ]; then
     start_server --store "$store"
     client_suite "$endpoint"
     end_server
+fi
+
+if [ "$with_citus" = true ]; then
+    begin "client library, Citus"
+    new_citus_store client
+    if [ -n "$store" ]; then
+        start_server --store "$store" --distribute
+        client_suite "$endpoint"
+        end_server
+    fi
 fi
 
 begin "client library, emulator"

@@ -69,6 +69,14 @@ impl Condition {
         Ok(Self::Matches(Box::from(quoted)))
     }
 
+    /// The only Timestamp that fulfils the condition; `None` if it is `*`, or no Timestamp does.
+    pub fn timestamp(&self) -> Option<DateTime> {
+        let Self::Matches(quoted) = self else { return None };
+        let text = quoted.strip_prefix("\"datetime'")?.strip_suffix("'\"")?;
+        let timestamp = DateTime::parse(&text.replace("%3A", ":")).ok()?;
+        self.holds_for(timestamp).then_some(timestamp)
+    }
+
     /// Whether an entity that was last written at this instant fulfils the condition.
     ///
     /// Texts are compared, as the service does; dates are not interpreted.
@@ -102,6 +110,15 @@ mod tests {
         assert!(Condition::parse(&current).unwrap().holds_for(timestamp));
         assert!(Condition::parse(&current.replace("W/", "w/")).unwrap().holds_for(timestamp));
         assert!(!Condition::parse(&current).unwrap().holds_for(timestamp.next()));
+        assert_eq!(Condition::parse(&current).unwrap().timestamp(), Some(timestamp));
+        for never in [
+            "*",
+            "W/\"datetime'2021-03-04T05:06:07.0801Z'\"",
+            "W/\"datetime'2021-03-04T05%3A06%3A07.08010Z'\"",
+            "W/\"datetime''\"",
+        ] {
+            assert_eq!(Condition::parse(never).unwrap().timestamp(), None, "{never}");
+        }
         for foreign in ["W/\"other\"", "W/\"datetime''2021-03-04T05%3A06%3A07.0801Z''\"", "W/\"\""] {
             assert_eq!(Condition::parse(foreign), Err(ConditionError::Foreign), "{foreign}");
         }

@@ -120,6 +120,19 @@ pub struct TreeMemory {
 pub struct DatabaseFigures {
     /// Most connections.
     pub connections_max: u64,
+    /// The nodes to which the connections lead: one, unless the address names several equal ones.
+    pub nodes: Vec<NodeFigures>,
+    /// Number of repeated attempts, by reason.
+    pub retries: [(&'static str, u64); 3],
+}
+
+/// A node of a database and the connections to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeFigures {
+    /// Host and port.
+    pub node: String,
+    /// Whether it answered when it was last asked.
+    pub is_up: bool,
     /// Open connections.
     pub connections: u64,
     /// Open connections that are not in use.
@@ -128,11 +141,9 @@ pub struct DatabaseFigures {
     pub waiting: u64,
     /// How long requests waited for a connection, in nanoseconds.
     pub wait_nanoseconds: Distributed,
-    /// How long the database took to answer each step of an operation, in nanoseconds. A step is one round trip, and one
-    /// more for each statement that the connection has not prepared yet.
+    /// How long the node took to answer each step of an operation, in nanoseconds. A step is one round trip, and one more for
+    /// each statement that the connection has not prepared yet.
     pub step_nanoseconds: Distributed,
-    /// Number of repeated attempts, by reason.
-    pub retries: [(&'static str, u64); 3],
 }
 
 /// The distribution of values, at one moment.

@@ -33,13 +33,6 @@ impl<C: Clock> Stamps<C> {
         self.last = stamp;
     }
 
-    /// Takes back the stamp of a transaction that was refused, unless a later one was given out since.
-    pub(crate) fn take_back(&mut self, stamp: DateTime, last_before: DateTime) {
-        if self.last == stamp {
-            self.last = last_before;
-        }
-    }
-
     /// The last stamp that was given out.
     pub(crate) fn last(&self) -> DateTime {
         self.last

@@ -73,18 +73,21 @@ fn operators_see_the_database_and_whether_it_can_be_reached() {
     let mut client = server.client();
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 201);
     assert_eq!(ask(&server, "/readyz?verbose"), (200, "[+] stage: ok\n[+] storage: ok\n[+] disk: ok\nready\n".into()));
+    let node = database.split_once('@').and_then(|(_, address)| address.split_once('/')).unwrap().0;
+    let idle = format!(r#"rowhouse_store_connections{{node="{node}",state="idle"}}"#);
     // The only one that was opened may be in use for what the server does by itself.
     let page = eventually("an idle connection", || {
         let (_, page) = ask(&server, "/metrics");
-        (!page.contains("rowhouse_store_connections{state=\"idle\"} 0\n")).then_some(page)
+        (!page.contains(&format!("{idle} 0\n"))).then_some(page)
     });
     let value = |sample: &str| {
         let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
         value.unwrap_or_else(|| panic!("{sample} is missing in {page}")).parse::<f64>().unwrap()
     };
     assert!((value("rowhouse_store_connections_limit") - 3.0).abs() < 0.1);
-    assert!(value(r#"rowhouse_store_connections{state="idle"}"#) >= 1.0);
-    assert!(value("rowhouse_store_step_seconds_count") >= 1.0);
+    assert!(value(&idle) >= 1.0);
+    assert!(value(&format!(r#"rowhouse_store_step_seconds_count{{node="{node}"}}"#)) >= 1.0);
+    assert!((value(&format!(r#"rowhouse_store_node_up{{node="{node}"}}"#)) - 1.0).abs() < 0.1);
     assert!(!page.contains("rowhouse_commit_"), "there is no committer");
     let frozen = cluster.freeze();
     let began = Instant::now();

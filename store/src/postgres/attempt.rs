@@ -68,6 +68,29 @@ impl Trouble {
         }
     }
 
+    /// The trouble with a statement that changes entities and is a transaction by itself. If the node that was asked passed it on,
+    /// an answer about a connection or about time says nothing about the node that worked on it.
+    pub(super) fn at_call(error: &tokio_postgres::Error) -> Self {
+        match error.code() {
+            Some(code) if UNDONE.contains(code) => Self::before_commit(error),
+            Some(code)
+                if PASSING.contains(code) || PASSING_ELSEWHERE.contains(code) || code.code().starts_with("08") =>
+            {
+                Self::at_commit(error)
+            }
+            Some(_) => Self::before_commit(error),
+            None => Self::at_commit(error),
+        }
+    }
+
+    /// The trouble with a change that may be made twice.
+    pub(super) fn repeatable(self) -> Self {
+        match self {
+            Self::Fault(Fault::Unknown(reason)) => Self::Elsewhere(reason),
+            other => other,
+        }
+    }
+
     /// The database does not answer a request that takes effect.
     pub(super) fn no_answer_to(what: &str) -> Self {
         Self::Fault(Fault::Unknown(format!("the database does not answer {what}").into()))
@@ -80,17 +103,21 @@ impl Trouble {
 }
 
 /// Reasons for which a statement is refused that may be gone at the next attempt.
-const PASSING: [SqlState; 7] = [
+const PASSING: [SqlState; 5] = [
     SqlState::T_R_SERIALIZATION_FAILURE,
     SqlState::T_R_DEADLOCK_DETECTED,
     SqlState::LOCK_NOT_AVAILABLE,
     SqlState::QUERY_CANCELED,
     // Two inserts of one key, and the other one was first.
     SqlState::UNIQUE_VIOLATION,
-    // The guard of an insert, see `statements::GUARD`.
-    SqlState::DIVISION_BY_ZERO,
-    // The table was deleted meanwhile, see `statements::RAISE_UPPER_BOUND`.
-    SqlState::NOT_NULL_VIOLATION,
+];
+/// Those that the database gives when it has undone the transaction.
+const UNDONE: [SqlState; 5] = [
+    SqlState::T_R_SERIALIZATION_FAILURE,
+    SqlState::T_R_DEADLOCK_DETECTED,
+    SqlState::LOCK_NOT_AVAILABLE,
+    SqlState::UNIQUE_VIOLATION,
+    SqlState::READ_ONLY_SQL_TRANSACTION,
 ];
 /// Those for which the next attempt needs another connection.
 const PASSING_ELSEWHERE: [SqlState; 6] = [
@@ -139,8 +166,13 @@ impl Attempts {
 
 /// A random time between half of this and all of it, so that requests that collided do not collide again.
 pub(super) fn jittered(time: Duration) -> Duration {
-    let random = RandomState::new().build_hasher().finish() % 1024;
-    time / 2 + time.mul_f64(f64::from(u32::try_from(random).unwrap_or(0)) / 2048.0)
+    time / 2 + time.mul_f64(f64::from(u32::try_from(random_below(1024)).unwrap_or(0)) / 2048.0)
+}
+
+/// A random number below this one; zero if that is zero.
+pub(super) fn random_below(bound: usize) -> usize {
+    let random = usize::try_from(RandomState::new().build_hasher().finish() >> 33).unwrap_or(0);
+    random.checked_rem(bound).unwrap_or(0)
 }
 
 /// The text of a failure, for the log.

@@ -1,8 +1,15 @@
-//! Transactions: lock and read, apply, write and commit. Two round trips, whatever the number of mutations.
+//! Transactions: one call of a function in the database (`function`), whatever the number of mutations.
+//!
+//! What a mutation does is decided by `Mutation::apply` alone. Most mutations do not depend on what an entity holds: they are
+//! applied to what they expect, and the function checks the expectation. A merge depends on it, so the entities are read first,
+//! and are expected to be as they were read. If an expectation does not hold, the function returns what it found instead: the
+//! mutation is refused for it, or is applied to it in another attempt. After a few attempts the entities are locked.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
-use super::catalog::{column, control, no_answer};
-use super::layout::{DatabaseTableId, columns};
+use super::catalog::{column, control, end, no_answer, read};
+use super::counts::Retry;
+use super::function::{Expectation, TABLE_GONE};
+use super::layout::{DatabaseTableId, columns, key_bytes};
 use super::pool::Lease;
 use super::state::PostgresState;
 use super::statements;
@@ -10,351 +17,308 @@ use crate::engine::{CommitError, Fault, TableKey};
 use crate::monotonic;
 use crate::page::damaged;
 use model::mutation::Effect;
-use model::record::HEADER_BYTES;
-use model::{Clock, DateTime, Mutation, MutationError, RecordView, Transaction, Written};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use model::{Clock, Condition, DateTime, Mutation, MutationError, RecordBuilder, RecordView, Transaction, Written};
+use std::collections::HashMap;
 use tokio::time::timeout;
+use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error, Row};
-use xxhash_rust::xxh3::xxh3_64;
 
-/// How far above its stamps the upper bound of a table is set at most, in ticks of 100 ns. A larger step raises it less often,
-/// and a table that is created again at once begins further ahead of the clock.
-const UPPER_BOUND_STEP_TICKS_MAX: u64 = 10_000_000;
-/// The share of the age of a table that its upper bound is set above its stamps, so that tables that are created again and
-/// again do not run away from the clock.
-const UPPER_BOUND_STEP_AGE_SHARE: u64 = 4;
+/// How often a transaction is attempted without locks, if others change its entities meanwhile.
+const ATTEMPTS_WITHOUT_LOCKS: u32 = 4;
 
-/// How many tombstones a partition has at most. Deletions of one partition meet only in a tombstone.
-const TOMBSTONES_OF_PARTITION: u64 = 16;
-
-/// The tombstone of a row.
-pub(super) fn bucket(row: &[u8]) -> i16 {
-    i16::try_from(xxh3_64(row) % TOMBSTONES_OF_PARTITION).expect("there are few buckets")
-}
-
-/// How a transaction ended, if it did.
+/// How an attempt ended.
 enum Ended {
     Committed(Vec<Written>),
     Refused(usize, MutationError),
     TableGone,
+    /// An entity was not as expected, and the transaction is possible nevertheless.
+    Changed,
 }
 
 /// The rows that a transaction names.
 struct Named {
+    table: DatabaseTableId,
     partition: Vec<u8>,
-    /// Ascending.
+    /// In the order of the mutations.
     rows: Vec<Vec<u8>>,
-    /// The tombstones of the rows that the transaction may insert.
-    buckets: Vec<i16>,
-    /// Whether more of a record is needed than its Timestamp.
-    needs_records: bool,
     /// The mutation with the longest row key.
     longest: usize,
 }
 
 impl Named {
     fn of(table: DatabaseTableId, transaction: &Transaction) -> Self {
-        let mut named =
-            Self { partition: Vec::new(), rows: Vec::new(), buckets: Vec::new(), needs_records: false, longest: 0 };
-        let (mut buckets, mut longest_bytes) = (BTreeSet::new(), 0);
+        let mut named = Self { table, partition: Vec::new(), rows: Vec::new(), longest: 0 };
+        let mut longest_bytes = 0;
         for (index, mutation) in transaction.mutations().iter().enumerate() {
             let (partition, row) = columns(table, mutation.key());
-            if !matches!(mutation, Mutation::Replace { .. } | Mutation::Merge { .. } | Mutation::Delete { .. }) {
-                buckets.insert(bucket(&row));
-            }
-            named.needs_records |= matches!(mutation, Mutation::Merge { .. } | Mutation::InsertOrMerge { .. });
             if row.len() > longest_bytes {
                 (named.longest, longest_bytes) = (index, row.len());
             }
             named.partition = partition;
             named.rows.push(row);
         }
-        named.rows.sort_unstable();
-        named.buckets = buckets.into_iter().collect();
         named
     }
-}
 
-/// The bounds of the stamps of a table, from the catalog.
-#[derive(Clone, Copy)]
-struct TableStamps {
-    created: i64,
-    /// No stamp is before this one.
-    lower_bound: i64,
-    /// Every stamp is before this one.
-    upper_bound: i64,
-}
-
-impl TableStamps {
-    fn of(row: &Row) -> Result<Self, Fault> {
-        Ok(Self { created: column(row, 0)?, lower_bound: column(row, 1)?, upper_bound: column(row, 2)? })
+    /// Reads the record of an entity.
+    fn view<'r>(&self, index: usize, record: &'r [u8]) -> Result<RecordView<'r>, Fault> {
+        RecordView::new(record).map_err(|_| self.damaged(index))
     }
 
-    /// The new upper bound, if the stamps of these writes do not stay below the old one.
-    fn raised(&self, written: &[Written], now: DateTime) -> Option<i64> {
-        let stamps = written.iter().filter_map(|written| match written {
-            Written::Stored(stamp) => Some(stamp.ticks()),
-            Written::Deleted => None,
-        });
-        let highest = stamps.max().filter(|stamp| *stamp >= self.upper_bound)?;
-        // The clock of the server that created the table may differ from this one.
-        let age = now.ticks().abs_diff(self.created);
-        let step = (age / UPPER_BOUND_STEP_AGE_SHARE).clamp(1, UPPER_BOUND_STEP_TICKS_MAX);
-        Some(highest.saturating_add_unsigned(step))
+    fn damaged(&self, index: usize) -> Fault {
+        let mut key = Vec::new();
+        key_bytes(&self.partition, self.rows.get(index).map_or(&[], Vec::as_slice), &mut key);
+        damaged(&key)
     }
 }
 
-/// What was found and locked.
-struct Found {
-    /// `None`: the table is gone.
-    table: Option<TableStamps>,
-    /// The records of the rows that exist, or the beginnings of them.
-    records: HashMap<Vec<u8>, Vec<u8>>,
-    /// The latest Timestamp in the tombstones.
-    deleted_at: Option<DateTime>,
-}
-
-/// The changes to the database.
+/// What is known of the entities of a transaction.
 #[derive(Default)]
-struct Writes {
-    replaced: BTreeMap<Vec<u8>, Vec<u8>>,
-    inserted: BTreeMap<Vec<u8>, Vec<u8>>,
-    deleted: Vec<Vec<u8>>,
-    tombstones: BTreeMap<i16, i64>,
-    /// The new upper bound of the table.
-    upper_bound: Option<(DatabaseTableId, i64)>,
+struct Known {
+    /// The record of each that exists, in the order of the mutations, as all of them were at one instant or were found since.
+    records: Option<Vec<Option<Vec<u8>>>>,
+    /// The latest Timestamp that was found.
+    latest: Option<DateTime>,
+}
+
+impl Known {
+    fn read(&mut self, named: &Named, rows: &[Row]) -> Result<(), Fault> {
+        let mut found: HashMap<&[u8], &[u8]> = HashMap::with_capacity(rows.len());
+        for row in rows {
+            found.insert(column(row, 0)?, column(row, 1)?);
+        }
+        let records = named.rows.iter().map(|row| found.get(row.as_slice()).map(|record| record.to_vec()));
+        let records: Vec<_> = records.collect();
+        for (index, record) in records.iter().enumerate() {
+            if let Some(record) = record {
+                self.latest = self.latest.max(Some(named.view(index, record)?.timestamp()));
+            }
+        }
+        self.records = Some(records);
+        Ok(())
+    }
+
+    /// Notes what the function found of an entity.
+    fn note(&mut self, index: usize, record: Option<&[u8]>, timestamp: Option<DateTime>) {
+        self.latest = self.latest.max(timestamp);
+        if let Some(known) = self.records.as_mut().and_then(|records| records.get_mut(index)) {
+            *known = record.map(<[u8]>::to_vec);
+        }
+    }
+}
+
+/// The changes of a transaction, and what must be true for them.
+struct Changes {
+    expectations: Vec<Expectation>,
+    effects: Vec<Effect>,
+}
+
+/// Whether a mutation can be applied only to what there is.
+fn needs_record(mutation: &Mutation) -> bool {
+    match mutation {
+        Mutation::Merge { .. } | Mutation::InsertOrMerge { .. } => true,
+        Mutation::Replace { condition, .. } | Mutation::Delete { condition, .. } => {
+            *condition != Condition::Any && condition.timestamp().is_none()
+        }
+        Mutation::Insert { .. } | Mutation::InsertOrReplace { .. } => false,
+    }
+}
+
+/// What a mutation expects of its entity, and the record that it is applied to.
+fn expect(mutation: &Mutation, known: Option<&Option<Vec<u8>>>) -> (Expectation, Option<Vec<u8>>) {
+    let has = |timestamp: DateTime| Expectation::Has(timestamp.ticks().to_be_bytes());
+    let record = known.cloned().flatten();
+    match mutation {
+        Mutation::Insert { .. } => (Expectation::Absent, record),
+        Mutation::InsertOrReplace { .. } => (Expectation::Anything, None),
+        Mutation::Merge { .. } | Mutation::InsertOrMerge { .. } => {
+            // A record that cannot be read is refused when the mutation is applied to it.
+            let found = record.as_deref().and_then(|record| RecordView::new(record).ok());
+            (found.map_or(Expectation::Absent, |found| has(found.timestamp())), record)
+        }
+        Mutation::Replace { condition, .. } | Mutation::Delete { condition, .. } => {
+            let timestamp = condition.timestamp();
+            let assumed = || RecordBuilder::default().finish(timestamp.unwrap_or(DateTime::MIN)).as_bytes().to_vec();
+            (timestamp.map_or(Expectation::Exists, has), if known.is_some() { record } else { Some(assumed()) })
+        }
+    }
+}
+
+/// Applies a transaction to what is known and expected.
+#[allow(clippy::type_complexity, reason = "a refusal is no fault, and both end the attempt")]
+fn apply(
+    named: &Named,
+    transaction: &Transaction,
+    known: &Known,
+    stamp: DateTime,
+) -> Result<Changes, Result<(usize, MutationError), Fault>> {
+    let mutations = transaction.mutations();
+    let mut expectations = Vec::with_capacity(mutations.len());
+    let mut existing = Vec::with_capacity(mutations.len());
+    for (index, mutation) in mutations.iter().enumerate() {
+        let known = known.records.as_ref().and_then(|records| records.get(index));
+        let (expectation, record) = expect(mutation, known);
+        expectations.push(expectation);
+        existing.push(record);
+    }
+    match transaction.apply(stamp, existing) {
+        Ok(effects) => Ok(Changes { expectations, effects }),
+        Err((index, MutationError::DamagedRecord)) => Err(Err(named.damaged(index))),
+        Err(refused) => Err(Ok(refused)),
+    }
 }
 
 impl<C: Clock> PostgresState<C> {
     pub(super) async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
         let mut attempts = Attempts::new(&self.pool.counts);
+        let (mut known, mut changed) = (Known::default(), 0);
         loop {
             self.check_open().map_err(CommitError::Fault)?;
             let id = self.id(table).await.map_err(CommitError::Fault)?.ok_or(CommitError::TableNotFound)?;
-            match self.try_commit(id, &transaction).await {
+            let named = Named::of(id, &transaction);
+            let ended = if changed < ATTEMPTS_WITHOUT_LOCKS {
+                self.try_commit(&named, &transaction, &mut known).await
+            } else {
+                self.try_commit_locked(&named, &transaction).await
+            };
+            let trouble = match ended {
                 Ok(Ended::Committed(written)) => return Ok(written),
                 Ok(Ended::Refused(index, error)) => return Err(CommitError::Refused(index, error)),
-                // Deleted, and perhaps created again under another id.
-                Ok(Ended::TableGone) => self.forget(table),
-                Err(trouble) => attempts.next(trouble).await.map_err(CommitError::Fault)?,
-            }
+                Ok(Ended::Changed) if changed < ATTEMPTS_WITHOUT_LOCKS => {
+                    changed += 1;
+                    self.pool.counts.retry(Retry::Conflict);
+                    continue;
+                }
+                Ok(Ended::Changed) => Trouble::again(Retry::Conflict, "the entities change all the time"),
+                Ok(Ended::TableGone) => {
+                    // Deleted, and perhaps created again under another id.
+                    self.forget(table);
+                    known = Known::default();
+                    Trouble::again(Retry::Conflict, "the table was deleted")
+                }
+                Err(trouble) => trouble,
+            };
+            attempts.next(trouble).await.map_err(CommitError::Fault)?;
         }
     }
 
-    async fn try_commit(&self, id: DatabaseTableId, transaction: &Transaction) -> Result<Ended, Trouble> {
-        let named = Named::of(id, transaction);
-        let lease = self.pool.take().await?;
-        let began = monotonic::now();
-        let locked = timeout(ATTEMPT_TIME_MAX, lock(&lease, id, &named)).await.map_err(|_| no_answer())?;
-        lease.note_step(began);
-        let found = match locked {
-            Ok(found) => found,
-            Err(trouble) => return Err(reuse(lease, trouble).await),
-        };
-        let Some(table) = found.table else {
-            return take_back(lease, Ended::TableGone).await;
-        };
-        let (stamp, before, now) = {
-            let mut stamps = self.stamps();
-            let (before, now) = (stamps.last(), stamps.now());
-            let lower_bound = DateTime::from_ticks(table.lower_bound).unwrap_or(DateTime::MIN);
-            let stamp = stamps.propose().max(lower_bound).max(found.deleted_at.map_or(DateTime::MIN, DateTime::next));
-            stamps.give_out(stamp);
-            (stamp, before, now)
-        };
-        let changes = match apply(id, transaction, stamp, &found) {
-            Ok(changes) => changes,
-            Err(refused) => {
-                self.stamps().take_back(stamp, before);
-                return match refused {
-                    Ok((index, error)) => take_back(lease, Ended::Refused(index, error)).await,
-                    Err(fault) => Err(Trouble::Fault(fault)),
-                };
-            }
-        };
-        let written: Vec<_> = changes.iter().map(|(_, effect)| effect.written()).collect();
-        let mut writes = Writes::of(changes, &found)?;
-        writes.upper_bound = table.raised(&written, now).map(|upper_bound| (id, upper_bound));
-        let began = monotonic::now();
-        let ended = timeout(ATTEMPT_TIME_MAX, write(&lease, &named, &writes, stamp)).await;
-        lease.note_step(began);
-        match ended {
-            Ok(Ok(())) => {}
-            Ok(Err(WriteError::KeyTooLong)) => {
-                return take_back(lease, Ended::Refused(named.longest, MutationError::EntityTooLarge)).await;
-            }
-            Ok(Err(WriteError::Trouble(trouble))) => return Err(reuse(lease, trouble).await),
-            Err(_) => return Err(Trouble::no_answer_to("a commit")),
+    /// One attempt without locks.
+    async fn try_commit(&self, named: &Named, transaction: &Transaction, known: &mut Known) -> Result<Ended, Trouble> {
+        let mut is_read = known.records.is_some() || transaction.mutations().iter().any(needs_record);
+        if is_read && known.records.is_none() && !self.read_named(named, known).await? {
+            return Ok(Ended::TableGone);
         }
+        let changes = loop {
+            let stamp = self.stamp(known.latest.unwrap_or(DateTime::MIN)).await?;
+            match apply(named, transaction, known, stamp) {
+                Ok(changes) => break changes,
+                Err(Err(fault)) => return Err(Trouble::Fault(fault)),
+                Err(Ok((index, error))) if is_read => return Ok(Ended::Refused(index, error)),
+                // Whether an earlier mutation would be refused depends on what there is.
+                Err(Ok(_)) => {
+                    is_read = true;
+                    if !self.read_named(named, known).await? {
+                        return Ok(Ended::TableGone);
+                    }
+                }
+            }
+        };
+        let lease = self.pool.take_for(&named.partition).await?;
+        let ended = call(&lease, named, transaction, &changes, known).await?;
         lease.give_back();
-        Ok(Ended::Committed(written))
+        Ok(ended)
     }
-}
 
-/// Rolls back a transaction that changes nothing.
-async fn take_back(lease: Lease, ended: Ended) -> Result<Ended, Trouble> {
-    control(&lease, "ROLLBACK").await?;
-    lease.give_back();
-    Ok(ended)
-}
-
-/// Gives a connection back whose transaction did not end, if it can still be used.
-async fn reuse(lease: Lease, trouble: Trouble) -> Trouble {
-    if matches!(trouble, Trouble::Again(_)) && control(&lease, "ROLLBACK").await.is_ok() {
-        lease.give_back();
-    }
-    trouble
-}
-
-/// Begins the database transaction, makes sure of the table, and locks and reads what the transaction names.
-async fn lock(lease: &Lease, id: DatabaseTableId, named: &Named) -> Result<Found, Trouble> {
-    let header_bytes = i32::try_from(HEADER_BYTES).expect("the header is short");
-    let answers: Result<_, Error> = async {
-        let lives = lease.prepare_cached(statements::TABLE_LIVES_LOCKED).await?;
-        let (records, header) = if named.needs_records {
-            (lease.prepare_cached(statements::LOCK_RECORDS).await?, None)
+    /// One attempt that locks the entities which exist before it looks at them.
+    async fn try_commit_locked(&self, named: &Named, transaction: &Transaction) -> Result<Ended, Trouble> {
+        let lease = self.pool.take_for(&named.partition).await?;
+        control(&lease, "BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+        let mut known = Known::default();
+        let rows = read(&lease, statements::LOCK_RECORDS, &[&named.partition, &named.rows]).await?;
+        known.read(named, &rows).map_err(Trouble::Fault)?;
+        let stamp = self.stamp(known.latest.unwrap_or(DateTime::MIN)).await?;
+        let ended = match apply(named, transaction, &known, stamp) {
+            Ok(changes) => call(&lease, named, transaction, &changes, &mut known).await?,
+            Err(Ok((index, error))) => Ended::Refused(index, error),
+            Err(Err(fault)) => return Err(Trouble::Fault(fault)),
+        };
+        if matches!(ended, Ended::Committed(_)) {
+            end(&lease).await?;
         } else {
-            (lease.prepare_cached(statements::LOCK_HEADERS).await?, Some(header_bytes))
-        };
-        let tombstones = lease.prepare_cached(statements::TOMBSTONES).await?;
-        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&named.partition, &named.rows];
-        if let Some(bytes) = &header {
-            values.push(bytes);
+            control(&lease, "ROLLBACK").await?;
         }
-        // Sent at once and answered in this order. The tombstones are read by a later statement than the rows, so if a row
-        // was not found because it was deleted, its tombstone is already there.
-        let (begun, lives, records, tombstones) = tokio::join!(
-            biased;
-            lease.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED"),
-            async { lease.query_opt(&lives, &[&id.0]).await },
-            lease.query(&records, &values),
-            async {
-                if named.buckets.is_empty() { return Ok(None) }
-                lease.query_opt(&tombstones, &[&named.partition, &named.buckets]).await
-            },
-        );
-        begun?;
-        Ok((lives?, records?, tombstones?))
+        lease.give_back();
+        Ok(ended)
     }
-    .await;
-    let (lives, rows, tombstones) = answers.map_err(|error| Trouble::before_commit(&error))?;
-    let table = lives.as_ref().map(TableStamps::of).transpose().map_err(Trouble::Fault)?;
-    let mut records = HashMap::with_capacity(rows.len());
-    for row in &rows {
-        records.insert(column(row, 0).map_err(Trouble::Fault)?, column(row, 1).map_err(Trouble::Fault)?);
-    }
-    let deleted_at: Option<i64> = match &tombstones {
-        Some(row) => column(row, 0).map_err(Trouble::Fault)?,
-        None => None,
-    };
-    Ok(Found { table, records, deleted_at: deleted_at.and_then(DateTime::from_ticks) })
-}
 
-/// The effect on each row that the transaction names, in the order of its mutations.
-#[allow(clippy::type_complexity, reason = "a refusal is no fault, and both end the transaction")]
-fn apply(
-    table: DatabaseTableId,
-    transaction: &Transaction,
-    stamp: DateTime,
-    found: &Found,
-) -> Result<Vec<(Vec<u8>, Effect)>, Result<(usize, MutationError), Fault>> {
-    let mutations = transaction.mutations();
-    let rows: Vec<_> = mutations.iter().map(|mutation| columns(table, mutation.key()).1).collect();
-    let existing = rows.iter().map(|row| found.records.get(row));
-    let effects = transaction.apply(stamp, existing).map_err(|(index, error)| match error {
-        MutationError::DamagedRecord => {
-            Err(damaged(&mutations.get(index).map_or_else(Vec::new, |mutation| mutation.key().encode())))
-        }
-        error => Ok((index, error)),
-    });
-    effects.map(|effects| rows.into_iter().zip(effects).collect())
-}
-
-impl Writes {
-    fn of(changes: Vec<(Vec<u8>, Effect)>, found: &Found) -> Result<Self, Trouble> {
-        let mut writes = Self::default();
-        for (row, effect) in changes {
-            match (effect, found.records.get(&row)) {
-                (Effect::Put(record), existing) => {
-                    let rows = if existing.is_some() { &mut writes.replaced } else { &mut writes.inserted };
-                    rows.insert(row, record.as_bytes().to_vec());
-                }
-                (Effect::Delete, Some(existing)) => {
-                    let deleted = RecordView::new(existing).map_err(|_| Trouble::Fault(damaged(&row)))?;
-                    let deleted = deleted.timestamp().ticks();
-                    let tombstone = writes.tombstones.entry(bucket(&row)).or_insert(deleted);
-                    *tombstone = deleted.max(*tombstone);
-                    writes.deleted.push(row);
-                }
-                (Effect::Delete, None) => {}
-            }
-        }
-        Ok(writes)
-    }
-}
-
-/// Why the changes were not written.
-enum WriteError {
-    /// The keys of an entity are longer than the database can find again. Nothing happened.
-    KeyTooLong,
-    Trouble(Trouble),
-}
-
-/// Writes the changes and commits, in one round trip. A statement that fails voids the transaction, so the commit after it
-/// does nothing.
-async fn write(lease: &Lease, named: &Named, writes: &Writes, stamp: DateTime) -> Result<(), WriteError> {
-    let before = |error: Error| WriteError::Trouble(Trouble::before_commit(&error));
-    let replace = prepared(lease, statements::REPLACE, !writes.replaced.is_empty()).await.map_err(before)?;
-    let insert = prepared(lease, statements::INSERT, !writes.inserted.is_empty()).await.map_err(before)?;
-    let guard = prepared(lease, statements::GUARD, !writes.inserted.is_empty()).await.map_err(before)?;
-    let delete = prepared(lease, statements::DELETE, !writes.deleted.is_empty()).await.map_err(before)?;
-    let keep_tombstones =
-        prepared(lease, statements::KEEP_TOMBSTONES, !writes.tombstones.is_empty()).await.map_err(before)?;
-    let raise = prepared(lease, statements::RAISE_UPPER_BOUND, writes.upper_bound.is_some()).await.map_err(before)?;
-
-    let (replaced_rows, replaced_records): (Vec<_>, Vec<_>) = writes.replaced.iter().unzip();
-    let (inserted_rows, inserted_records): (Vec<_>, Vec<_>) = writes.inserted.iter().unzip();
-    let inserted_buckets: Vec<i16> = inserted_rows.iter().map(|row| bucket(row)).collect();
-    let (buckets, stamps): (Vec<i16>, Vec<i64>) = writes.tombstones.iter().unzip();
-    let (partition, ticks) = (&named.partition, stamp.ticks());
-    let (id, upper_bound) = writes.upper_bound.map_or((0, 0), |(id, upper_bound)| (id.0, upper_bound));
-    let (replaced, inserted, guarded, deleted, kept, raised, committed) = tokio::join!(
-        biased;
-        run(lease, replace.as_ref(), vec![partition, &replaced_rows, &replaced_records]),
-        run(lease, insert.as_ref(), vec![partition, &inserted_rows, &inserted_records]),
-        // Before this transaction writes tombstones itself.
-        run(lease, guard.as_ref(), vec![partition, &inserted_buckets, &ticks]),
-        run(lease, delete.as_ref(), vec![partition, &writes.deleted]),
-        run(lease, keep_tombstones.as_ref(), vec![partition, &buckets, &stamps]),
-        // Last, so that a transaction which waits here for another one waits for its commit only.
-        run(lease, raise.as_ref(), vec![&id, &upper_bound]),
-        lease.batch_execute("COMMIT"),
-    );
-    for result in [replaced, inserted, guarded, deleted, kept, raised] {
-        let Err(error) = result else { continue };
-        return Err(match error.code() {
-            Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) => WriteError::KeyTooLong,
-            // The database refused the statement, so the transaction was not committed.
-            Some(_) => WriteError::Trouble(Trouble::before_commit(&error)),
-            None => WriteError::Trouble(Trouble::at_commit(&error)),
+    /// Reads the entities of a transaction; returns whether the table exists.
+    async fn read_named(&self, named: &Named, known: &mut Known) -> Result<bool, Trouble> {
+        let lease = self.pool.take_for(&named.partition).await?;
+        let began = monotonic::now();
+        let answers = timeout(ATTEMPT_TIME_MAX, async {
+            let records = lease.prepare_cached(statements::RECORDS).await?;
+            let lives = lease.prepare_cached(&self.names.table_lives).await?;
+            let entities: &[&(dyn ToSql + Sync)] = &[&named.partition, &named.rows];
+            let (records, lives) = tokio::join!(biased; lease.query(&records, entities), async { lease.query_opt(&lives, &[&named.table.0]).await });
+            Ok((records?, lives?))
         });
+        let answers = answers.await.map_err(|_| no_answer())?;
+        lease.note_step(began);
+        let (records, lives) = answers.map_err(|error| Trouble::before_commit(&error))?;
+        lease.give_back();
+        known.read(named, &records).map_err(Trouble::Fault)?;
+        Ok(lives.is_some())
     }
-    committed.map_err(|error| WriteError::Trouble(Trouble::at_commit(&error)))
 }
 
-async fn prepared(lease: &Lease, sql: &str, is_needed: bool) -> Result<Option<tokio_postgres::Statement>, Error> {
-    if is_needed { lease.prepare_cached(sql).await.map(Some) } else { Ok(None) }
-}
-
-async fn run(
+/// Calls the function. What it finds is noted.
+async fn call(
     lease: &Lease,
-    statement: Option<&tokio_postgres::Statement>,
-    values: Vec<&(dyn ToSql + Sync)>,
-) -> Result<(), Error> {
-    match statement {
-        Some(statement) => lease.execute(statement, &values).await.map(drop),
-        None => Ok(()),
-    }
+    named: &Named,
+    transaction: &Transaction,
+    changes: &Changes,
+    known: &mut Known,
+) -> Result<Ended, Trouble> {
+    let statement =
+        timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(statements::COMMIT)).await.map_err(|_| no_answer())?;
+    let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
+    let expected: Vec<_> = changes.expectations.iter().map(Expectation::parameter).collect();
+    let records = changes.effects.iter().map(|effect| match effect {
+        Effect::Put(record) => Some(record.as_bytes()),
+        Effect::Delete => None,
+    });
+    let records: Vec<Option<&[u8]>> = records.collect();
+    let values: [&(dyn ToSql + Sync); 5] = [&named.partition, &named.table.0, &named.rows, &expected, &records];
+    let began = monotonic::now();
+    let answer = timeout(ATTEMPT_TIME_MAX, lease.query_one(&statement, &values)).await;
+    lease.note_step(began);
+    let answer = match answer {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => {
+            return match error.code() {
+                Some(code) if code.code() == TABLE_GONE => Ok(Ended::TableGone),
+                // The keys are longer than the database can find again.
+                Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) => {
+                    Ok(Ended::Refused(named.longest, MutationError::EntityTooLarge))
+                }
+                _ => Err(Trouble::at_call(&error)),
+            };
+        }
+        Err(_) => return Err(Trouble::no_answer_to("a commit")),
+    };
+    let Some(found) = column::<Option<&[u8]>>(&answer, 0).map_err(Trouble::Fault)? else {
+        return Ok(Ended::Committed(changes.effects.iter().map(Effect::written).collect()));
+    };
+    let damaged_answer = || Trouble::Fault(Fault::Damaged("the answer to a commit cannot be read".to_owned()));
+    let (index, record) = found.split_first_chunk().ok_or_else(damaged_answer)?;
+    let index = usize::try_from(u32::from_be_bytes(*index)).map_err(|_| damaged_answer())?;
+    let mutation = transaction.mutations().get(index).ok_or_else(damaged_answer)?;
+    let record = (!record.is_empty()).then_some(record);
+    let existing = record.map(|record| named.view(index, record)).transpose().map_err(Trouble::Fault)?;
+    known.note(index, record, existing.as_ref().map(RecordView::timestamp));
+    Ok(match mutation.apply(existing, DateTime::MIN) {
+        Ok(_) => Ended::Changed,
+        Err(error) => Ended::Refused(index, error),
+    })
 }

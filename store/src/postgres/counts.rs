@@ -14,13 +14,24 @@ pub(super) enum Retry {
     Connection,
 }
 
-/// What connections and attempts count.
+/// What the connections to a node count.
 #[derive(Debug)]
-pub(super) struct PostgresCounts {
+pub(super) struct NodeCounts {
     /// How long requests waited for a connection.
     pub(super) wait_time: Distribution,
-    /// How long the database took to answer a step.
+    /// How long the node took to answer a step.
     pub(super) step_time: Distribution,
+}
+
+impl NodeCounts {
+    pub(super) fn new() -> Self {
+        Self { wait_time: Distribution::new(STORAGE_TIME_BOUNDS), step_time: Distribution::new(STORAGE_TIME_BOUNDS) }
+    }
+}
+
+/// What attempts count.
+#[derive(Debug)]
+pub(super) struct PostgresCounts {
     conflicts: AtomicU64,
     timeouts: AtomicU64,
     connections: AtomicU64,
@@ -31,8 +42,6 @@ pub(super) struct PostgresCounts {
 impl PostgresCounts {
     pub(super) fn new() -> Self {
         Self {
-            wait_time: Distribution::new(STORAGE_TIME_BOUNDS),
-            step_time: Distribution::new(STORAGE_TIME_BOUNDS),
             conflicts: AtomicU64::new(0),
             timeouts: AtomicU64::new(0),
             connections: AtomicU64::new(0),

@@ -10,7 +10,6 @@ pub(super) enum Dialect {
     /// `PostgreSQL` that may distribute tables over other servers.
     Citus,
     YugabyteDb,
-    CockroachDb,
 }
 
 impl Dialect {
@@ -28,13 +27,7 @@ impl Dialect {
     }
 
     fn named(version: &str) -> Self {
-        if version.contains("CockroachDB") {
-            Self::CockroachDb
-        } else if version.contains("-YB-") {
-            Self::YugabyteDb
-        } else {
-            Self::PostgreSql
-        }
+        if version.contains("-YB-") { Self::YugabyteDb } else { Self::PostgreSql }
     }
 
     /// Whether the settings of PostgreSQL's planner exist and are right. Citus finds the shards of a statement by its values, so
@@ -59,7 +52,6 @@ mod tests {
         for (version, dialect) in [
             ("PostgreSQL 15.8 (Debian 15.8-0+deb12u1) on x86_64-pc-linux-gnu", Dialect::PostgreSql),
             ("PostgreSQL 15.2-YB-2.25.1.0-b0 on x86_64-pc-linux-gnu", Dialect::YugabyteDb),
-            ("CockroachDB CCL v24.1.0 (x86_64-pc-linux-gnu, built 2024/05/15)", Dialect::CockroachDb),
         ] {
             assert_eq!(Dialect::named(version), dialect, "{version}");
         }

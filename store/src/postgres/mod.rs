@@ -3,66 +3,60 @@
 //!
 //! Invariants beyond those of [`crate::engine`]:
 //!
-//! 1. **Isolation.** A transaction is one database transaction at READ COMMITTED. It locks the rows it names in the
-//!    order of their keys before it looks at them, so what it decides on stays as it is until it commits. What is not
-//!    there cannot be locked: it is stored by an `INSERT` that fails, and with it the whole transaction, if the key
-//!    was taken meanwhile; then the transaction is repeated. SERIALIZABLE would give the same at the price of failures
-//!    between transactions that have nothing to do with each other.
-//! 2. **A page is one snapshot**: a read-only transaction at REPEATABLE READ.
-//! 3. **Stamps grow, whichever server writes.** The Timestamp of a write is later than the one of the record that it
-//!    replaces, which is locked. For entities that were deleted, their partition keeps the latest Timestamp in
-//!    `rowhouse_graves`, its tombstones; an insert reads it, and checks again, once it has the key, that no deletion came
-//!    between (`statements::GUARD`). A table that is created again begins after the stamps of the one before it. So the clocks of the
-//!    servers may differ, by as long as tombstones are kept ([`TOMBSTONES_KEPT`]).
-//! 4. **No write goes into a table that is gone.** A commit locks the row of its table; a table is purged only when
-//!    no commit has such a lock on it.
-//! 5. **An unknown outcome is reported as unknown.** A failure before the commit is sent leads to another attempt, for a
-//!    bounded time; a later one is a [`Fault::Unknown`].
+//! 1. **A transaction is one call** of a function in the database, which makes its changes if every entity is as expected, and
+//!    none otherwise (`function`). What a mutation does is decided here; what it needs to find is said in the call. On Citus the
+//!    call runs on the one node that has the partition.
+//! 2. **A page is one snapshot**: a read-only transaction at REPEATABLE READ. On Citus that holds within a partition.
+//! 3. **No stamp comes twice.** Each server gives out stamps of its own, which no other gives out, whatever the clocks say
+//!    (`leases`). The Timestamp of an entity that exists grows, whichever server writes.
+//! 4. **No write goes into a table that is gone.** The catalog is read with each commit, and not locked; a table is purged to the
+//!    end only when no commit that found it can still run (`purge`).
+//! 5. **An unknown outcome is reported as unknown.** A failure before the call is sent leads to another attempt, for a
+//!    bounded time; a later one is a [`Fault::Unknown`], unless the database says that nothing happened.
 //!
-//! `docs/scaling.md` says how it is run, ADR 3 how isolation and stamps were chosen.
+//! `docs/scaling.md` says how it is run, ADR 13 why it is so.
 
 mod attempt;
 mod catalog;
 mod commit;
 mod counts;
 mod dialect;
-mod garbage_collection;
+mod function;
 mod layout;
+mod leases;
+mod node;
+#[cfg(test)]
+mod node_tests;
 mod open_error;
+mod opening;
 mod pool;
 mod properties;
 mod purge;
 mod scan;
 mod schema;
 mod settings;
+mod shard_map;
 mod state;
 mod statements;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod upgrade;
 
-pub use garbage_collection::TOMBSTONES_KEPT;
 pub use open_error::StoreError;
 pub use properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
 pub use settings::{check_address, has_password};
 
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::figures::{DatabaseFigures, Figures, Refusal};
-use crate::monotonic;
-use dialect::Dialect;
+use leases::Slot;
 use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
 use pool::Pool;
 use settings::Settings;
 use state::PostgresState;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::task::JoinHandle;
-
-/// How long the opening waits for a database that does not answer yet.
-const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
-/// The wait between two attempts of the opening.
-const OPEN_WAIT: Duration = Duration::from_millis(500);
 
 /// How the engine reaches its database.
 #[derive(Clone)]
@@ -99,28 +93,25 @@ impl<C: Clock> Postgres<C> {
     /// A database that does not answer is tried again for ten seconds.
     pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
         let settings = Settings::new(&options.url, options.password.as_deref())?;
-        let (began, mut is_said) = (monotonic::now(), false);
-        let dialect = loop {
-            match prepare(&settings, options.distribute).await {
-                Ok(dialect) => break dialect,
-                Err(error) if error.may_pass() && began.elapsed() < OPEN_TIME_MAX => {
-                    if !std::mem::replace(&mut is_said, true) {
-                        tracing::warn!(%error, "waiting for the database");
-                    }
-                    tokio::time::sleep(OPEN_WAIT).await;
-                }
-                Err(error) => return Err(error),
-            }
-        };
+        let (dialect, names) = Box::pin(opening::prepare(&settings, options.distribute)).await?;
         let pool = Pool::new(&settings, dialect, options.connections_max.max(1));
-        let shared = Arc::new(PostgresState::new(pool, clock));
+        let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock)));
         let failed = |error: Fault| StoreError::Statement { place: settings.place.clone(), what: error.to_string() };
+        shared.pool.explore().await;
         shared.refresh_properties().await.map_err(failed)?;
-        let tasks = vec![
+        shared.persist(async || shared.reserve(None).await).await.map_err(|error| match &error {
+            Fault::Unavailable(reason) if reason.to_string() == leases::NO_SLOT => {
+                StoreError::NoSlot { place: settings.place.clone() }
+            }
+            _ => failed(error),
+        })?;
+        let mut tasks = vec![
+            tokio::spawn(pool::refresh_shards_at_intervals(Arc::clone(&shared))),
             tokio::spawn(properties::refresh_at_intervals(Arc::clone(&shared))),
             tokio::spawn(purge::purge(Arc::clone(&shared))),
-            tokio::spawn(garbage_collection::collect_garbage_at_intervals(Arc::clone(&shared))),
+            tokio::spawn(leases::renew_at_intervals(Arc::clone(&shared))),
         ];
+        tasks.extend(shared.pool.nodes_to_watch().map(|node| tokio::spawn(node.watch())));
         let connections_max = options.connections_max.max(1) as u64;
         Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max })
     }
@@ -133,39 +124,6 @@ impl<C: Clock> Postgres<C> {
     fn take_tasks(&self) -> Vec<JoinHandle<()>> {
         std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-/// Prepares the database, over a connection of its own.
-async fn prepare(settings: &Settings, distribute: bool) -> Result<Dialect, StoreError> {
-    let connected =
-        tokio::time::timeout(settings.connect_time_max, settings.config.connect(settings.tls.clone())).await;
-    let (client, connection) = connected
-        .map_err(|_| StoreError::Unreachable { place: settings.place.clone(), what: "no answer in time".to_owned() })?
-        .map_err(|error| StoreError::of(&settings.place, &error))?;
-    let connection = tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "the connection of the opening broke");
-        }
-    });
-    let dialect = Dialect::of(&client, &settings.place).await?;
-    if distribute && dialect != Dialect::Citus {
-        return Err(StoreError::NotCitus { place: settings.place.clone() });
-    }
-    schema::migrate(&client, dialect, &settings.place).await?;
-    if distribute {
-        schema::distribute(&client, &settings.place).await?;
-    }
-    if let Ok(row) = client.query_one("SHOW synchronous_commit", &[]).await
-        && row.try_get(0).is_ok_and(|value: &str| value == "off")
-    {
-        tracing::warn!(
-            "synchronous_commit is off in the database: if the database crashes, acknowledged writes may be lost"
-        );
-    }
-    drop(client);
-    // It ends once the client is dropped.
-    let _ended = connection.await;
-    Ok(dialect)
 }
 
 impl<C: Clock> Engine for Postgres<C> {
@@ -229,14 +187,10 @@ impl<C: Clock> Engine for Postgres<C> {
     }
 
     fn figures(&self) -> Figures {
-        let (counts, (open, idle, waiting)) = (&self.shared.pool.counts, self.shared.pool.status());
+        let counts = &self.shared.pool.counts;
         let database = DatabaseFigures {
             connections_max: self.connections_max,
-            connections: open,
-            connections_idle: idle,
-            waiting,
-            wait_nanoseconds: counts.wait_time.read(),
-            step_nanoseconds: counts.step_time.read(),
+            nodes: self.shared.pool.nodes().iter().map(|node| node.figures()).collect(),
             retries: counts.retries(),
         };
         Figures {
@@ -254,6 +208,7 @@ impl<C: Clock> Engine for Postgres<C> {
             task.abort();
             let _aborted = task.await;
         }
+        self.shared.return_leases().await;
         // Connections that are in use are closed when they are given back.
         self.shared.pool.close();
         Ok(())

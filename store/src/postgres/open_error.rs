@@ -3,6 +3,7 @@
 //! No text holds a password: an address is named by its hosts, ports and database only.
 
 use super::attempt::describe;
+use super::leases::NO_SLOT;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tokio_postgres::error::SqlState;
@@ -59,6 +60,21 @@ pub enum StoreError {
     },
     /// The option to distribute tables was given, and the database is not Citus.
     NotCitus {
+        /// Hosts, ports and database.
+        place: String,
+    },
+    /// As many servers use the database as can.
+    NoSlot {
+        /// Hosts, ports and database.
+        place: String,
+    },
+    /// The node is a worker of Citus, and the tables are not distributed.
+    Worker {
+        /// Hosts, ports and database.
+        place: String,
+    },
+    /// The tables must be created or upgraded, and the coordinator of Citus, which alone can do that, is not known.
+    NoCoordinator {
         /// Hosts, ports and database.
         place: String,
     },
@@ -138,7 +154,18 @@ impl fmt::Display for StoreError {
             Self::NotCitus { place } => write!(
                 f,
                 "--distribute was given, and the database {place} has no Citus; install it and run CREATE EXTENSION \
-                 citus in the database, or omit --distribute: PostgreSQL, YugabyteDB and CockroachDB do not need it"
+                 citus in the database, or omit --distribute: PostgreSQL and YugabyteDB do not need it"
+            ),
+            Self::NoSlot { place } => write!(f, "the database {place} takes no further server: {NO_SLOT}"),
+            Self::Worker { place } => write!(
+                f,
+                "the address leads to a worker of Citus, {place}, which has no tables of Rowhouse; add --distribute, so that \
+                 the tables are distributed over the nodes, or give the address of the coordinator"
+            ),
+            Self::NoCoordinator { place } => write!(
+                f,
+                "the tables in the database {place} must be created or upgraded, and its nodes do not know the coordinator of \
+                 Citus; run SELECT citus_set_coordinator_host('HOST', PORT) on it"
             ),
             Self::Statement { place, what } => write!(
                 f,

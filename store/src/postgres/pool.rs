@@ -1,148 +1,188 @@
-//! Connections to the database: a bounded number, each taken for one piece of work and given back.
+//! Connections to the nodes of the database.
 //!
-//! Invariants:
+//! An address usually leads to one server that takes writes, which is one node here. With `load_balance_hosts=random` each of
+//! its hosts is a node that takes any request, as those of Citus do, and a request that is about one partition goes to the
+//! node that has it, as far as that is known and the node answers.
 //!
-//! 1. A connection is given back only when its work has ended. If the work was dropped half-way, or failed, the connection is
-//!    closed, and with it its transaction: the next request that takes a connection has a fresh session.
-//! 2. The wait for a connection is bounded.
+//! Invariants beyond those of [`super::node`]:
+//!
+//! 1. No more connections are open than `--store-connections` allows, rounded up so that each node has as many as the others,
+//!    and at least one.
+//! 2. Whoever takes connections of several nodes takes them in the order of the nodes, so no two wait for each other.
 
-use super::attempt::{STATEMENT_TIME_MAX, Trouble, describe};
-use super::counts::{PostgresCounts, Retry};
+use super::attempt::{Trouble, jittered, random_below};
+use super::catalog::{column, read};
+use super::counts::PostgresCounts;
 use super::dialect::Dialect;
+pub(super) use super::node::Lease;
+use super::node::Node;
 use super::settings::Settings;
+use super::shard_map::{self, Shard, ShardMap};
+use super::state::PostgresState;
 use crate::engine::Fault;
-use crate::monotonic;
-use deadpool_postgres::{
-    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, TimeoutType,
-};
-use model::limits;
-use std::ops::Deref;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use futures_util::future::join_all;
+use model::Clock;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
-/// How long a request waits for one of the connections.
-const POOL_WAIT_MAX: Duration = Duration::from_secs(limits::STORE_CONNECTION_WAIT_SECONDS_MAX);
-/// Lets the database check, while it works on a statement, whether the client is still connected: a request that was given up
-/// must not hold locks. Not every database and system can.
-const WATCH_CLIENT: &str = "SET client_connection_check_interval = '2s'";
+/// How often it is read where partitions are.
+const SHARDS_REFRESH: Duration = Duration::from_secs(5);
 
 pub(super) struct Pool {
-    pool: deadpool_postgres::Pool,
+    nodes: Vec<Arc<Node>>,
+    /// Where partitions are, if the database distributes them and there is a choice of nodes.
+    shards: RwLock<Option<Arc<ShardMap>>>,
+    has_shards: bool,
+    has_equal_nodes: bool,
     pub(super) counts: Arc<PostgresCounts>,
 }
 
 impl Pool {
     /// A pool without connections; they are opened as they are needed.
     pub(super) fn new(settings: &Settings, dialect: Dialect, connections_max: usize) -> Self {
-        let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(settings.config.clone(), settings.tls.clone(), config);
-        let session = session(dialect);
-        let prepare = Hook::async_fn(move |client: &mut ClientWrapper, _| {
-            let session = session.clone();
-            Box::pin(async move {
-                client.batch_execute(&session).await.map_err(HookError::Backend)?;
-                match client.batch_execute(WATCH_CLIENT).await {
-                    Err(error) if error.code().is_none() => Err(HookError::Backend(error)),
-                    _set_or_not_known => Ok(()),
-                }
-            })
-        });
-        let pool = deadpool_postgres::Pool::builder(manager)
-            .max_size(connections_max)
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(POOL_WAIT_MAX))
-            .create_timeout(Some(settings.connect_time_max))
-            .recycle_timeout(Some(settings.connect_time_max))
-            .post_create(prepare)
-            .build();
-        let pool = pool.expect("the runtime that the time limits need is named");
-        Self { pool, counts: Arc::new(PostgresCounts::new()) }
-    }
-
-    /// Takes a connection; waits for one if all are taken.
-    pub(super) async fn take(&self) -> Result<Lease, Trouble> {
-        let began = monotonic::now();
-        let taken = self.pool.get().await;
-        // Waits that were given up count too: they are the longest.
-        self.counts.wait_time.record_time(began.elapsed());
-        match taken {
-            Ok(object) => Ok(Lease { object: Some(object), counts: Arc::clone(&self.counts) }),
-            Err(PoolError::Closed) => Err(Trouble::Fault(Fault::Closed)),
-            Err(PoolError::Timeout(TimeoutType::Wait)) => {
-                Err(Trouble::Fault(Fault::Unavailable("all connections to the database are taken".into())))
-            }
-            Err(PoolError::Timeout(_)) => {
-                Err(Trouble::again(Retry::Connection, "the database does not answer a new connection"))
-            }
-            Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => {
-                // A login that is refused now may succeed soon: passwords change.
-                Err(Trouble::Again(describe(&error).into()))
-            }
-            Err(error) => Err(Trouble::Again(error.to_string().into())),
+        let each = connections_max.div_ceil(settings.nodes.len().max(1)).max(1);
+        let nodes = settings.nodes.iter().map(|node| Arc::new(Node::new(settings, node, dialect, each)));
+        Self {
+            nodes: nodes.collect(),
+            shards: RwLock::default(),
+            has_shards: dialect == Dialect::Citus && settings.has_equal_nodes,
+            has_equal_nodes: settings.has_equal_nodes,
+            counts: Arc::new(PostgresCounts::new()),
         }
     }
 
-    /// Open connections, those that are not in use, and the number of requests that wait for one.
-    pub(super) fn status(&self) -> (u64, u64, u64) {
-        let status = self.pool.status();
-        (status.size as u64, status.available as u64, status.waiting as u64)
+    /// The nodes of the address.
+    pub(super) fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
+
+    /// The nodes that must be watched: those that have others beside them.
+    pub(super) fn nodes_to_watch(&self) -> impl Iterator<Item = Arc<Node>> {
+        self.nodes.iter().filter(|_| self.has_equal_nodes).map(Arc::clone)
+    }
+
+    /// Finds out which nodes answer, and what each of them has.
+    pub(super) async fn explore(&self) {
+        if self.has_equal_nodes {
+            for (node, checked) in self.nodes.iter().zip(join_all(self.nodes.iter().map(|node| node.check())).await) {
+                if let Err(what) = checked {
+                    tracing::warn!(
+                        node = node.name(),
+                        what,
+                        "a node of the database does not answer; other nodes get its requests"
+                    );
+                }
+            }
+        }
+        if let Err(trouble) = self.refresh_shards().await {
+            tracing::debug!(?trouble, "the shards could not be read");
+        }
+    }
+
+    /// Takes a connection to any node; waits for one if all of that node are taken.
+    pub(super) async fn take(&self) -> Result<Lease, Trouble> {
+        self.any_node()?.take().await
+    }
+
+    /// Takes a connection to the node that has a partition, or to any if that is not known or does not answer.
+    pub(super) async fn take_for(&self, partition: &[u8]) -> Result<Lease, Trouble> {
+        let group = self.shards().and_then(|shards| shards.group_of(partition));
+        match group.and_then(|group| self.node_of(group)) {
+            Some(node) => node.take().await,
+            None => self.take().await,
+        }
+    }
+
+    /// Takes a connection to one node of each group that has shards, in the order of the nodes; beside it is the group. `None` if
+    /// the address names no node of a group, or none that answers.
+    #[allow(dead_code, reason = "scans will use it")]
+    pub(super) async fn take_for_shards(&self, shards: &ShardMap) -> Result<Option<Vec<(Lease, i32)>>, Trouble> {
+        let mut chosen = Vec::new();
+        for group in shards.groups() {
+            let Some(at) = self.nodes.iter().position(|node| node.is_of(group) && node.is_up()) else {
+                return Ok(None);
+            };
+            chosen.push((at, group));
+        }
+        chosen.sort_unstable();
+        let leases = take_all(chosen.iter().filter_map(|(at, _)| self.nodes.get(*at))).await?;
+        Ok(Some(leases.into_iter().zip(chosen).map(|(lease, (_, group))| (lease, group)).collect()))
+    }
+
+    /// A node that answers, of several at random.
+    fn any_node(&self) -> Result<&Arc<Node>, Trouble> {
+        let up: Vec<_> = match self.nodes.as_slice() {
+            [_one] => Vec::new(),
+            nodes => nodes.iter().filter(|node| node.is_up()).collect(),
+        };
+        // If none answers, a request finds out as early as a check whether one does again.
+        let node = up.get(random_below(up.len())).copied().or_else(|| self.nodes.get(random_below(self.nodes.len())));
+        node.ok_or_else(|| Trouble::Fault(Fault::Closed))
+    }
+
+    /// A node of a group that answers.
+    fn node_of(&self, group: i32) -> Option<&Arc<Node>> {
+        self.nodes.iter().find(|node| node.is_of(group) && node.is_up())
+    }
+
+    /// Where partitions are, as far as it is known.
+    pub(super) fn shards(&self) -> Option<Arc<ShardMap>> {
+        self.shards.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads again where partitions are.
+    pub(super) async fn refresh_shards(&self) -> Result<(), Trouble> {
+        if !self.has_shards {
+            return Ok(());
+        }
+        let lease = self.take().await?;
+        let rows = read(&lease, shard_map::SHARDS, &[]).await?;
+        lease.give_back();
+        let shard = |row| {
+            // Shards of a table that is not distributed by hash have no bounds.
+            let bound = |index| column::<Option<&str>>(row, index).ok()??.parse().ok();
+            Some(Shard { id: column(row, 0).ok()?, first: bound(1)?, last: bound(2)?, group: column(row, 3).ok()? })
+        };
+        let map = rows.iter().map(shard).collect::<Option<Vec<_>>>().and_then(ShardMap::new);
+        let mut known = self.shards.write().unwrap_or_else(PoisonError::into_inner);
+        if known.as_deref() != map.as_ref() {
+            tracing::debug!(?map, "the shards are elsewhere now");
+            *known = map.map(Arc::new);
+        }
+        Ok(())
     }
 
     /// Closes the connections that are not in use, and the others when they are given back.
     pub(super) fn close(&self) {
-        self.pool.close();
-    }
-}
-
-/// A connection that was taken. Dropped without [`Lease::give_back`], it is closed.
-pub(super) struct Lease {
-    object: Option<Object>,
-    counts: Arc<PostgresCounts>,
-}
-
-impl Lease {
-    /// Ends the work, so that another request may take the connection.
-    pub(super) fn give_back(mut self) {
-        drop(self.object.take());
-    }
-
-    /// Counts the time that the database needed to answer a step. It is not wrapped around the step, since that would
-    /// hold its future twice, and those of commits are large.
-    pub(super) fn note_step(&self, began: Instant) {
-        self.counts.step_time.record_time(began.elapsed());
-    }
-}
-
-impl Deref for Lease {
-    type Target = ClientWrapper;
-
-    fn deref(&self) -> &ClientWrapper {
-        self.object.as_ref().expect("a lease has its connection until it is given back")
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let Some(object) = self.object.take() {
-            drop(Object::take(object));
+        for node in &self.nodes {
+            node.close();
         }
     }
 }
 
-/// The settings of every session.
-fn session(dialect: Dialect) -> String {
-    let mut text = format!(
-        "SET statement_timeout = '{}s'; SET idle_in_transaction_session_timeout = '{}s';",
-        STATEMENT_TIME_MAX.as_secs(),
-        limits::STORE_IDLE_TRANSACTION_SECONDS_MAX
-    );
-    if dialect.has_planner_settings() {
-        // Every statement names its rows by the beginning of a primary key, so the one good plan is its index. Without
-        // statistics, on a table that was just filled, the planner may choose another one.
-        text.push_str(
-            "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; \
-             SET plan_cache_mode = force_generic_plan;",
-        );
+/// Takes a connection to each of these nodes, in this order.
+#[allow(dead_code, reason = "scans will use it")]
+async fn take_all(nodes: impl Iterator<Item = &Arc<Node>>) -> Result<Vec<Lease>, Trouble> {
+    let mut leases = Vec::new();
+    for node in nodes {
+        match node.take().await {
+            Ok(lease) => leases.push(lease),
+            Err(trouble) => {
+                leases.into_iter().for_each(Lease::give_back);
+                return Err(trouble);
+            }
+        }
     }
-    text
+    Ok(leases)
+}
+
+/// Reads again and again where partitions are, until the engine is closed.
+pub(super) async fn refresh_shards_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
+    loop {
+        tokio::time::sleep(jittered(SHARDS_REFRESH)).await;
+        if let Err(trouble) = shared.pool.refresh_shards().await {
+            // What was read before stays in use; it costs nothing but speed.
+            tracing::debug!(?trouble, "the shards could not be read");
+        }
+    }
 }

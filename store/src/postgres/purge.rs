@@ -1,16 +1,17 @@
-//! Removes the entities of deleted tables, in bounded steps that all servers share.
+//! Removes the entities of deleted tables, in bounded steps.
 //!
 //! Invariants:
 //!
-//! 1. A step is one transaction that has the row of the table locked: no two servers purge one table at a time, and when one
-//!    dies, another can lock the row and continue.
-//! 2. A table is taken only when no commit has its row locked, so nothing is written after the purge.
-//! 3. The row is deleted after the last entity.
+//! 1. One server purges at a time, the holder of a lease. If it dies, another takes the lease and continues; and if both work
+//!    for a moment, no harm is done.
+//! 2. A table is purged to the end only after every transaction has ended that ran when it was seen to be deleted, on every
+//!    node. A commit reads the catalog when it has a transaction id already (`function`), so one that found the table is
+//!    among them, and nothing is written after it.
+//! 3. The row of the table is deleted after the last entity.
 
 use super::attempt::{Trouble, jittered};
-use super::catalog::{column, control, end, read};
+use super::catalog::{column, read, write};
 use super::layout::{Bounds, DatabaseTableId};
-use super::pool::Lease;
 use super::state::PostgresState;
 use super::statements;
 use crate::engine::Fault;
@@ -18,126 +19,175 @@ use crate::monotonic;
 use model::{Clock, KeyRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio_postgres::types::ToSql;
+use std::time::Duration;
 
 /// Most entities that one step removes.
 const STEP_ENTITIES_MAX: i64 = 1000;
 /// How long a deleted table waits at most until a server looks for it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// How long a server waits with a table that is still being written to.
+/// How long a server waits for transactions that ran when a table was deleted, before it looks again.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
 /// How often it does so before it waits for the next look.
 const BUSY_WAITS_MAX: u32 = 10;
 
-/// What a step did.
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    /// There is no table to purge, or another server is purging it.
-    Nothing,
-    /// It removed some entities, or the row of a table without entities.
-    Some,
+/// The transactions of each node at one instant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Transactions(BTreeMap<i64, Node>);
+
+/// The transactions of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Node {
+    /// The first that still ran.
+    first: u64,
+    /// The first that had not begun.
+    next: u64,
+}
+
+impl Transactions {
+    /// Whether all that ran at the earlier instant have ended. A node that was added since had none of them.
+    fn have_ended(&self, earlier: &Self) -> bool {
+        earlier.0.iter().all(|(node, then)| self.0.get(node).is_none_or(|now| now.first >= then.next))
+    }
 }
 
 /// Purges until the engine is closed.
 pub(super) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
-    let mut busy_waits = BUSY_WAITS_MAX;
-    let mut counted: Option<Instant> = None;
+    let mut seen = BTreeMap::new();
+    let mut busy_waits = 0;
     loop {
-        if counted.is_none_or(|at| at.elapsed() >= LOOK_INTERVAL) {
-            // A failure here happens below, too, and is logged there.
-            let _not_counted = shared.count_purges().await;
-            counted = Some(monotonic::now());
-        }
-        let began = monotonic::now();
-        match shared.persist(async || shared.purge_step().await).await {
-            Ok(Step::Some) => {
-                busy_waits = 0;
-                // Half of the time is left to requests that wait for the disk.
-                tokio::time::sleep(began.elapsed()).await;
+        match shared.persist(async || shared.deleted_tables().await).await {
+            Ok(deleted) if deleted.is_empty() => {
+                seen.clear();
+                busy_waits = BUSY_WAITS_MAX;
             }
-            // The table that was just deleted may still be written to, by commits that began before.
-            Ok(Step::Nothing) if busy_waits < BUSY_WAITS_MAX => {
-                busy_waits += 1;
-                tokio::time::sleep(BUSY_WAIT).await;
-            }
-            outcome => {
-                match outcome {
-                    Err(Fault::Closed) => return,
-                    Err(error) => {
-                        tracing::warn!(%error, "the entities of a deleted table could not be removed; tried again later");
-                    }
-                    Ok(_) => {}
+            Ok(deleted) => match shared.purge_tables(&deleted, &mut seen).await {
+                Ok(()) => {}
+                Err(Fault::Closed) => return,
+                Err(error) => {
+                    busy_waits = BUSY_WAITS_MAX;
+                    tracing::warn!(%error, "the entities of a deleted table could not be removed; tried again later");
                 }
-                let look = tokio::time::timeout(jittered(LOOK_INTERVAL), shared.purges.notified()).await;
-                busy_waits = if look.is_ok() { 0 } else { BUSY_WAITS_MAX };
-                counted = None;
+            },
+            Err(Fault::Closed) => return,
+            Err(error) => {
+                busy_waits = BUSY_WAITS_MAX;
+                tracing::warn!(%error, "the deleted tables could not be read; tried again later");
             }
+        }
+        if busy_waits < BUSY_WAITS_MAX {
+            busy_waits += 1;
+            tokio::time::sleep(BUSY_WAIT).await;
+        } else {
+            let look = tokio::time::timeout(jittered(LOOK_INTERVAL), shared.purges.notified()).await;
+            busy_waits = if look.is_ok() { 0 } else { BUSY_WAITS_MAX };
         }
     }
 }
 
 impl<C: Clock> PostgresState<C> {
-    /// Counts the deleted tables that are still to be purged, by any server.
-    async fn count_purges(&self) -> Result<(), Trouble> {
+    /// The deleted tables that are still to be purged, by any server.
+    async fn deleted_tables(&self) -> Result<Vec<DatabaseTableId>, Trouble> {
         let lease = self.pool.take().await?;
-        let rows = read(&lease, statements::COUNT_PURGES, &[]).await?;
+        let rows = read(&lease, statements::DELETED_TABLES, &[]).await?;
         lease.give_back();
-        if let Some(row) = rows.first() {
-            self.pool.counts.note_purge_backlog(column(row, 0).map_err(Trouble::Fault)?);
+        self.pool.counts.note_purge_backlog(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+        let ids = rows.iter().map(|row| column(row, 0).map(DatabaseTableId).map_err(Trouble::Fault));
+        ids.collect()
+    }
+
+    /// Removes the entities of deleted tables, and those tables to which nothing more can be written. `seen` has the transactions
+    /// that ran when each table was first seen to be deleted.
+    async fn purge_tables(
+        &self,
+        deleted: &[DatabaseTableId],
+        seen: &mut BTreeMap<i64, Transactions>,
+    ) -> Result<(), Fault> {
+        if !self.persist(async || self.may_purge().await).await? {
+            return Ok(());
+        }
+        let now = self.persist(async || self.transactions().await).await?;
+        seen.retain(|id, _| deleted.iter().any(|deleted| deleted.0 == *id));
+        for id in deleted {
+            let is_last = seen.get(&id.0).is_some_and(|then| now.have_ended(then));
+            while self.persist(async || self.remove_entities(*id).await).await? {
+                if !self.persist(async || self.may_purge().await).await? {
+                    return Ok(());
+                }
+            }
+            if is_last {
+                self.persist(async || self.execute(statements::END_PURGE, &[&id.0]).await).await?;
+            } else {
+                // Read after the table was seen to be deleted.
+                seen.entry(id.0).or_insert_with(|| now.clone());
+            }
         }
         Ok(())
     }
 
-    /// Removes some entities of one deleted table.
-    async fn purge_step(&self) -> Result<Step, Trouble> {
+    /// Removes some entities of a table; returns whether there may be more.
+    async fn remove_entities(&self, id: DatabaseTableId) -> Result<bool, Trouble> {
+        let Bounds::Pairs { from, to } = Bounds::of(id, &KeyRange::all()) else { return Ok(false) };
+        let began = monotonic::now();
         let lease = self.pool.take().await?;
-        control(&lease, "BEGIN ISOLATION LEVEL READ COMMITTED").await?;
-        let taken = read(&lease, statements::TAKE_PURGE, &[]).await?;
-        let step = match taken.first() {
-            None => Step::Nothing,
-            Some(row) => {
-                let id = DatabaseTableId(column(row, 0).map_err(Trouble::Fault)?);
-                if !remove_entities(&lease, id).await? && !remove_tombstones(&lease, id).await? {
-                    read(&lease, statements::END_PURGE, &[&id.0]).await?;
-                }
-                Step::Some
-            }
+        let rows = read(&lease, statements::ENTITY_AT, &[&from.0, &from.1, &to.0, &to.1, &STEP_ENTITIES_MAX]).await?;
+        let end: (Vec<u8>, Vec<u8>) = match rows.first() {
+            Some(row) => (column(row, 0).map_err(Trouble::Fault)?, column(row, 1).map_err(Trouble::Fault)?),
+            None => to,
         };
-        end(&lease).await?;
+        let removed = write(&lease, statements::DELETE_BETWEEN, &[&from.0, &from.1, &end.0, &end.1]).await;
+        // It may be repeated, so it does not matter whether it happened.
+        let removed = removed.map_err(Trouble::repeatable)?;
         lease.give_back();
-        Ok(step)
+        if removed > 0 {
+            // Half of the time is left to requests that wait for the disk.
+            tokio::time::sleep(began.elapsed()).await;
+        }
+        Ok(!rows.is_empty())
+    }
+
+    /// The transactions of each node at this instant.
+    async fn transactions(&self) -> Result<Transactions, Trouble> {
+        let lease = self.pool.take().await?;
+        let rows = read(&lease, &self.names.transactions, &[]).await?;
+        lease.give_back();
+        let unreadable = || Trouble::Fault(Fault::Damaged("the transactions of a node cannot be read".to_owned()));
+        let mut all = Transactions::default();
+        for row in &rows {
+            let node: i64 = column(row, 0).map_err(Trouble::Fault)?;
+            let text: &str = column(row, 1).map_err(Trouble::Fault)?;
+            if !column::<bool>(row, 2).map_err(Trouble::Fault)? {
+                return Err(Trouble::Fault(Fault::Unavailable(format!("node {node}: {text}").into())));
+            }
+            let (first, next) = text.split_once(' ').ok_or_else(unreadable)?;
+            let (Ok(first), Ok(next)) = (first.parse(), next.parse()) else { return Err(unreadable()) };
+            all.0.insert(node, Node { first, next });
+        }
+        Ok(all)
+    }
+
+    /// Runs a statement that may be repeated.
+    async fn execute(&self, sql: &str, values: &[&(dyn tokio_postgres::types::ToSql + Sync)]) -> Result<u64, Trouble> {
+        let lease = self.pool.take().await?;
+        let changed = write(&lease, sql, values).await.map_err(Trouble::repeatable)?;
+        lease.give_back();
+        Ok(changed)
     }
 }
 
-/// Removes some entities of a table; returns whether there were any.
-async fn remove_entities(lease: &Lease, id: DatabaseTableId) -> Result<bool, Trouble> {
-    let Bounds::Pairs { from, to } = Bounds::of(id, &KeyRange::all()) else { return Ok(false) };
-    let values: &[&(dyn ToSql + Sync)] = &[&from.0, &from.1, &to.0, &to.1, &STEP_ENTITIES_MAX];
-    let rows = read(lease, statements::SOME_ENTITIES, values).await?;
-    let mut partitions: BTreeMap<&[u8], Vec<&[u8]>> = BTreeMap::new();
-    for row in &rows {
-        let partition = partitions.entry(column(row, 0).map_err(Trouble::Fault)?).or_default();
-        partition.push(column(row, 1).map_err(Trouble::Fault)?);
-    }
-    // One statement for each partition, so that a database which spreads partitions asks one node for each.
-    for (partition, rows) in &partitions {
-        read(lease, statements::DELETE, &[partition, rows]).await?;
-    }
-    Ok(!rows.is_empty())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Removes some tombstones of a table; returns whether there were any.
-async fn remove_tombstones(lease: &Lease, id: DatabaseTableId) -> Result<bool, Trouble> {
-    let Bounds::Pairs { from, to } = Bounds::of(id, &KeyRange::all()) else { return Ok(false) };
-    let rows = read(lease, statements::SOME_TOMBSTONES, &[&from.0, &to.0, &STEP_ENTITIES_MAX]).await?;
-    let mut partitions: BTreeMap<&[u8], Vec<i16>> = BTreeMap::new();
-    for row in &rows {
-        let partition = partitions.entry(column(row, 0).map_err(Trouble::Fault)?).or_default();
-        partition.push(column(row, 1).map_err(Trouble::Fault)?);
+    fn at(nodes: &[(i64, u64, u64)]) -> Transactions {
+        Transactions(nodes.iter().map(|(node, first, next)| (*node, Node { first: *first, next: *next })).collect())
     }
-    for (partition, buckets) in &partitions {
-        read(lease, statements::DELETE_TOMBSTONES, &[partition, buckets]).await?;
+
+    #[test]
+    fn transactions_have_ended_when_the_first_that_runs_began_later() {
+        let then = at(&[(1, 5, 9), (2, 7, 7)]);
+        assert!(!at(&[(1, 8, 20), (2, 7, 7)]).have_ended(&then), "number 8 may have run then");
+        assert!(!at(&[(1, 9, 20), (2, 6, 9)]).have_ended(&then));
+        assert!(at(&[(1, 9, 20), (2, 7, 7), (3, 1, 2)]).have_ended(&then));
+        assert!(at(&[(1, 10, 20)]).have_ended(&then), "a node that is gone runs nothing");
     }
-    Ok(!rows.is_empty())
 }

@@ -120,7 +120,7 @@ impl<C: Clock> PostgresState<C> {
     async fn begin(&self, id: DatabaseTableId, first: Option<&Bounds>, count: usize) -> Result<Option<Begun>, Trouble> {
         let lease = self.pool.take().await?;
         let answers: Result<_, Error> = timeout(ATTEMPT_TIME_MAX, async {
-            let lives = lease.prepare_cached(statements::TABLE_LIVES).await?;
+            let lives = lease.prepare_cached(&self.names.table_lives).await?;
             if let Some(bounds) = first {
                 lease.prepare_cached(statement(bounds)).await?;
             }

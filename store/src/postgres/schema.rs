@@ -6,12 +6,16 @@
 use super::StoreError;
 use super::attempt::jittered;
 use super::dialect::Dialect;
+use super::function;
+use super::leases::PURGE_LEASE;
+use super::statements::TRANSACTIONS;
+use super::upgrade;
 use std::time::Duration;
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error};
 
 /// The version that this code creates and reads.
-pub(super) const SCHEMA_VERSION: i64 = 2;
+pub(super) const SCHEMA_VERSION: i64 = 3;
 /// How often the creation of the tables is tried again when other servers do the same.
 const ATTEMPTS_MAX: u32 = 40;
 /// The wait between two attempts.
@@ -63,6 +67,89 @@ fn second(dialect: Dialect) -> Vec<String> {
     ]
 }
 
+/// The third version: the leases of servers take the place of what kept stamps apart before. Every slot begins after all stamps
+/// of the versions before.
+fn third(_: Dialect) -> Vec<String> {
+    vec![
+        // What an older server has begun ends first, and one that still runs cannot write any more.
+        "LOCK TABLE rowhouse_tables, rowhouse_graves, rowhouse_floors IN ACCESS EXCLUSIVE MODE".to_owned(),
+        "CREATE TABLE IF NOT EXISTS rowhouse_leases (number smallint PRIMARY KEY, holder bigint, \
+         renewed timestamptz, reserved bigint NOT NULL)"
+            .to_owned(),
+        format!(
+            "INSERT INTO rowhouse_leases (number, reserved) SELECT n, GREATEST(0, \
+             (SELECT max(stamp_ceiling) FROM rowhouse_tables), (SELECT max(stamp) FROM rowhouse_floors), \
+             (SELECT max(stamp) + 1 FROM rowhouse_graves)) FROM generate_series(0, {PURGE_LEASE}) AS n \
+             ON CONFLICT DO NOTHING"
+        ),
+        "DROP TABLE rowhouse_graves, rowhouse_floors".to_owned(),
+        "ALTER TABLE rowhouse_tables DROP COLUMN created, DROP COLUMN stamp_floor, DROP COLUMN stamp_ceiling"
+            .to_owned(),
+        "DELETE FROM rowhouse_meta WHERE name = 'last-sweep'".to_owned(),
+    ]
+}
+
+/// The names under which the statements find what differs between databases.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    /// The schema of the tables.
+    pub(super) schema: String,
+    pub(super) entities: String,
+    /// The catalog where the node has it: on Citus its copy on each node, which needs no plan of Citus.
+    pub(super) catalog: String,
+    /// Whether the entities are distributed over the nodes of Citus.
+    pub(super) is_distributed: bool,
+    /// The statement that says whether a table still exists.
+    pub(super) table_lives: String,
+    /// The statement for the transactions of each node: node, `first next`, and whether it could be asked.
+    pub(super) transactions: String,
+}
+
+impl Names {
+    /// The names in a database that is not distributed.
+    async fn undistributed(client: &Client) -> Result<Self, Error> {
+        let schema: String = client.query_one("SELECT quote_ident(current_schema())", &[]).await?.try_get(0)?;
+        let catalog = format!("{schema}.rowhouse_tables");
+        Ok(Self {
+            entities: format!("{schema}.rowhouse_entities"),
+            table_lives: table_lives(&catalog),
+            catalog,
+            schema,
+            is_distributed: false,
+            transactions: format!("SELECT 0::bigint, t, true FROM ({TRANSACTIONS}) AS t (t)"),
+        })
+    }
+
+    /// Asks the database.
+    pub(super) async fn of(client: &Client, dialect: Dialect) -> Result<Self, Error> {
+        let names = Self::undistributed(client).await?;
+        if dialect != Dialect::Citus {
+            return Ok(names);
+        }
+        let Some(shard) = client.query_opt(CATALOG_SHARD, &[&names.catalog]).await? else { return Ok(names) };
+        let catalog = format!("{}_{}", names.catalog, shard.try_get::<_, i64>(0)?);
+        Ok(Self {
+            table_lives: table_lives(&catalog),
+            catalog,
+            is_distributed: true,
+            transactions: format!(
+                "SELECT nodeid::bigint, result, success FROM run_command_on_all_nodes($$ {TRANSACTIONS} $$)"
+            ),
+            ..names
+        })
+    }
+}
+
+fn table_lives(catalog: &str) -> String {
+    format!("SELECT id FROM {catalog} WHERE id = $1 AND NOT is_deleted")
+}
+
+/// Whether the entities and the leases are distributed. The leases are the last.
+const DISTRIBUTED: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_entities')), \
+     EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_leases'))";
+/// The one shard of a table that every node of Citus has.
+const CATALOG_SHARD: &str = "SELECT shardid FROM pg_dist_shard WHERE logicalrelid = to_regclass($1::text)";
+
 /// Creates or upgrades the tables, unless they are up to date.
 pub(super) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {
     let mut attempt = 0;
@@ -82,11 +169,7 @@ pub(super) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> R
     }
 }
 
-async fn try_migrate(
-    client: &Client,
-    dialect: Dialect,
-    place: &str,
-) -> Result<Result<(), StoreError>, tokio_postgres::Error> {
+async fn try_migrate(client: &Client, dialect: Dialect, place: &str) -> Result<Result<(), StoreError>, Error> {
     let newer = |found| StoreError::NewerSchema { place: place.to_owned(), found, known: SCHEMA_VERSION };
     match client.query_opt(READ_VERSION, &[]).await {
         Ok(Some(row)) => match row.try_get(0)? {
@@ -103,18 +186,29 @@ async fn try_migrate(
             "INSERT INTO rowhouse_meta (name, value) VALUES ('schema-version', 0) ON CONFLICT (name) DO NOTHING",
         )
         .await?;
+    let found: i64 = client.query_one(READ_VERSION, &[]).await?.try_get(0)?;
+    if found == 1 {
+        for statement in second(dialect) {
+            client.batch_execute(&statement).await?;
+        }
+    }
+    if found == 1 || found == 2 {
+        upgrade::bound_stamps(client).await?;
+    }
     client.batch_execute("BEGIN").await?;
     let found: i64 = client.query_one(&format!("{READ_VERSION} FOR UPDATE"), &[]).await?.try_get(0)?;
     if found > SCHEMA_VERSION {
         client.batch_execute("ROLLBACK").await?;
         return Ok(Err(newer(found)));
     }
-    let steps: [fn(Dialect) -> Vec<String>; 2] = [first, second];
+    let steps: [fn(Dialect) -> Vec<String>; 3] = [first, second, third];
     for step in steps.iter().skip(usize::try_from(found).unwrap_or(0)) {
         for statement in step(dialect) {
             client.batch_execute(&statement).await?;
         }
     }
+    let names = Names::undistributed(client).await?;
+    client.batch_execute(&function::definition(&names)).await?;
     let done = "UPDATE rowhouse_meta SET value = $1 WHERE name = 'schema-version'";
     client.execute(done, &[&SCHEMA_VERSION]).await?;
     client.batch_execute("COMMIT").await?;
@@ -123,7 +217,7 @@ async fn try_migrate(
 }
 
 /// Whether a statement failed because another server did the same at the same time.
-fn is_a_race(error: &tokio_postgres::Error) -> bool {
+fn is_a_race(error: &Error) -> bool {
     const RACES: [SqlState; 7] = [
         SqlState::UNIQUE_VIOLATION,
         SqlState::DUPLICATE_TABLE,
@@ -136,26 +230,57 @@ fn is_a_race(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| RACES.contains(code))
 }
 
-/// Distributes the entities over the workers of Citus by their partition. Small tables stay on the coordinator, through which
-/// every statement passes, and where rows are locked as in PostgreSQL: in a table that is copied to all workers, the lock of a
-/// row would be one of the whole table. Tables that are already distributed stay as they are.
+/// Whether there are tables, of any version.
+pub(super) async fn exists(client: &Client) -> Result<bool, Error> {
+    client.query_one("SELECT to_regclass('rowhouse_meta') IS NOT NULL", &[]).await?.try_get(0)
+}
+
+/// Whether the tables have the version of this code.
+pub(super) async fn is_current(client: &Client) -> Result<bool, Error> {
+    if !exists(client).await? {
+        return Ok(false);
+    }
+    let version = client.query_opt(READ_VERSION, &[]).await?;
+    Ok(version.map(|row| row.try_get(0)).transpose()? == Some(SCHEMA_VERSION))
+}
+
+/// Whether the tables are to be distributed and are not: the option asks for it, or a version before this one did it.
+pub(super) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) -> Result<bool, Error> {
+    let row = client.query_one(DISTRIBUTED, &[]).await?;
+    let (entities, leases): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
+    Ok((is_asked_for || entities) && !leases)
+}
+
+/// Distributes the entities over the workers of Citus by their partition, and the leases by their number, so that they need no
+/// coordinator. The small tables are copied to every node. Tables that are already distributed stay as they are.
 pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
     let error = |error| StoreError::of(place, &error);
-    client.batch_execute("BEGIN").await.map_err(error)?;
+    client.batch_execute("BEGIN; SET LOCAL citus.multi_shard_modify_mode = sequential").await.map_err(error)?;
     client.query_one(&format!("{READ_VERSION} FOR UPDATE"), &[]).await.map_err(error)?;
     let steps = [
+        ("rowhouse_tables", "SELECT create_reference_table('rowhouse_tables')"),
+        ("rowhouse_meta", "SELECT create_reference_table('rowhouse_meta')"),
+        ("rowhouse_service_properties", "SELECT create_reference_table('rowhouse_service_properties')"),
         ("rowhouse_entities", "SELECT create_distributed_table('rowhouse_entities', 'partition')"),
         (
-            "rowhouse_graves",
-            "SELECT create_distributed_table('rowhouse_graves', 'partition', colocate_with => 'rowhouse_entities')",
+            "rowhouse_leases",
+            "SELECT create_distributed_table('rowhouse_leases', 'number', colocate_with => 'none', shard_count => 16)",
         ),
     ];
     for (table, step) in steps {
         let known = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = $1::text::regclass";
         if client.query_opt(known, &[&table]).await.map_err(error)?.is_none() {
             client.batch_execute(step).await.map_err(error)?;
-            tracing::info!(table, "the table was distributed over the workers of Citus");
+            tracing::info!(table, "the table was distributed over the nodes of Citus");
         }
     }
+    let names = Names::of(client, Dialect::Citus).await.map_err(error)?;
+    client.batch_execute(&function::definition(&names)).await.map_err(error)?;
+    let distributed = format!(
+        "SELECT create_distributed_function('{}.{}', '_partition', colocate_with => 'rowhouse_entities')",
+        names.schema,
+        function::SIGNATURE
+    );
+    client.batch_execute(&distributed).await.map_err(error)?;
     client.batch_execute("COMMIT").await.map_err(error)
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
 
 /// How long one host may take to accept a connection: less when there are others to try.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
@@ -26,12 +26,28 @@ const PASSWORD_OPTION: &str = "password=";
 /// How to reach a database.
 #[derive(Clone)]
 pub(super) struct Settings {
+    /// All hosts, of which a connection takes the first that answers.
     pub(super) config: Config,
     pub(super) tls: Tls,
     /// How long a new connection may take at most, if all hosts but the last are silent.
     pub(super) connect_time_max: Duration,
     /// Hosts, ports and database, for messages; never a password.
     pub(super) place: String,
+    /// The nodes that take requests. With `load_balance_hosts=random` each host is one; otherwise all hosts together are one,
+    /// since only one of them takes writes.
+    pub(super) nodes: Vec<NodeSettings>,
+    /// Each host is a node that takes any request.
+    pub(super) has_equal_nodes: bool,
+}
+
+/// How to reach one node of a database.
+#[derive(Clone)]
+pub(super) struct NodeSettings {
+    /// Host and port; all of them, with a comma between, if the node is whichever of several hosts takes writes.
+    pub(super) name: String,
+    pub(super) config: Config,
+    /// As [`Settings::connect_time_max`].
+    pub(super) connect_time_max: Duration,
 }
 
 impl Settings {
@@ -89,8 +105,92 @@ impl Settings {
             config.application_name("rowhouse");
         }
         let place = place(&config);
-        Ok(Self { config, tls, connect_time_max, place })
+        let has_equal_nodes = config.get_load_balance_hosts() == LoadBalanceHosts::Random;
+        let nodes = if has_equal_nodes {
+            nodes(&config, each + LOGIN_TIME_MAX)?
+        } else {
+            vec![NodeSettings { name: names(&config).join(","), config: config.clone(), connect_time_max }]
+        };
+        Ok(Self { config, tls, connect_time_max, place, nodes, has_equal_nodes })
     }
+}
+
+impl Settings {
+    /// How to reach another node of the same cluster.
+    pub(super) fn at(&self, host: &str, port: u16) -> Config {
+        let mut node = without_hosts(&self.config);
+        node.host(host).port(port);
+        node
+    }
+}
+
+/// The hosts of an address as nodes. A connection that leads to a replica is refused, as with hosts that are tried in turn.
+fn nodes(config: &Config, connect_time_max: Duration) -> Result<Vec<NodeSettings>, StoreError> {
+    let names = names(config);
+    let addresses = config.get_hostaddrs();
+    if !addresses.is_empty() && addresses.len() != names.len() {
+        return Err(StoreError::address("it has not as many values in hostaddr as it has hosts"));
+    }
+    let mut nodes: Vec<NodeSettings> = Vec::with_capacity(names.len());
+    for (index, (host, name)) in config.get_hosts().iter().zip(names).enumerate() {
+        if nodes.iter().any(|node| node.name == name) {
+            return Err(StoreError::address("it names a host twice; with load_balance_hosts=random each is a node"));
+        }
+        let mut node = without_hosts(config);
+        match host {
+            Host::Tcp(name) => node.host(name),
+            #[cfg(unix)]
+            Host::Unix(folder) => node.host_path(folder),
+        };
+        if let Some(address) = addresses.get(index) {
+            node.hostaddr(*address);
+        }
+        node.port(port(config, index));
+        nodes.push(NodeSettings { name, config: node, connect_time_max });
+    }
+    if nodes.is_empty() {
+        return Err(StoreError::address("with load_balance_hosts=random it needs the names of the hosts"));
+    }
+    Ok(nodes)
+}
+
+/// Everything of a configuration that does not say which host.
+fn without_hosts(config: &Config) -> Config {
+    let mut rest = Config::new();
+    if let Some(user) = config.get_user() {
+        rest.user(user);
+    }
+    if let Some(password) = config.get_password() {
+        rest.password(password);
+    }
+    if let Some(database) = config.get_dbname() {
+        rest.dbname(database);
+    }
+    if let Some(options) = config.get_options() {
+        rest.options(options);
+    }
+    if let Some(name) = config.get_application_name() {
+        rest.application_name(name);
+    }
+    if let Some(time) = config.get_connect_timeout() {
+        rest.connect_timeout(*time);
+    }
+    if let Some(time) = config.get_tcp_user_timeout() {
+        rest.tcp_user_timeout(*time);
+    }
+    if let Some(interval) = config.get_keepalives_interval() {
+        rest.keepalives_interval(interval);
+    }
+    if let Some(count) = config.get_keepalives_retries() {
+        rest.keepalives_retries(count);
+    }
+    rest.keepalives(config.get_keepalives())
+        .keepalives_idle(config.get_keepalives_idle())
+        .ssl_mode(config.get_ssl_mode())
+        .ssl_negotiation(config.get_ssl_negotiation())
+        .channel_binding(config.get_channel_binding())
+        .target_session_attrs(config.get_target_session_attrs());
+    rest
 }
 
 /// Whether a text that is meant as an address contains a password, however the rest of it looks.
@@ -139,17 +239,26 @@ fn verification(mode: Option<&str>, has_root: bool, config: &mut Config) -> Resu
 }
 
 fn place(config: &Config) -> String {
-    let ports = config.get_ports();
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    format!("'{database}' at {}", names(config).join(","))
+}
+
+/// The hosts with their ports.
+fn names(config: &Config) -> Vec<String> {
     let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
-        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+        let port = port(config, index);
         match host {
             Host::Tcp(name) => format!("{name}:{port}"),
             #[cfg(unix)]
             Host::Unix(folder) => format!("{}:{port}", folder.display()),
         }
     });
-    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-    format!("'{database}' at {}", hosts.collect::<Vec<_>>().join(","))
+    hosts.collect()
+}
+
+fn port(config: &Config, index: usize) -> u16 {
+    let ports = config.get_ports();
+    ports.get(index).or(ports.first()).copied().unwrap_or(5432)
 }
 
 #[cfg(test)]
@@ -221,6 +330,32 @@ mod tests {
         assert_eq!(three.config.get_connect_timeout(), Some(&CONNECT_TIME_OF_SEVERAL_MAX));
         let patient = settings("postgres://me@a,b/t?connect_timeout=4");
         assert_eq!(patient.connect_time_max, Duration::from_secs(8) + LOGIN_TIME_MAX);
+    }
+
+    #[test]
+    fn hosts_are_nodes_when_the_load_is_balanced_over_them() {
+        let settings = |url: &str| Settings::new(url, None).unwrap();
+        let names = |settings: &Settings| settings.nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&settings("postgres://me@a,b:7/t")), ["a:5432,b:7"]);
+        assert_eq!(names(&settings("postgres://me@a,b:7/t?load_balance_hosts=disable")), ["a:5432,b:7"]);
+        let url = "postgres://me:inside@a,b:7,c/t?load_balance_hosts=random&keepalives_retries=3&options=-c%20jit=off\
+                   &connect_timeout=2&sslmode=require&application_name=x&channel_binding=disable";
+        let balanced = settings(url);
+        assert_eq!(names(&balanced), ["a:5432", "b:7", "c:5432"]);
+        for node in &balanced.nodes {
+            assert_eq!(node.connect_time_max, Duration::from_secs(2) + LOGIN_TIME_MAX);
+            let mut expected = settings(&url.replace("a,b:7,c", &node.name).replace("random", "disable")).config;
+            expected.load_balance_hosts(node.config.get_load_balance_hosts());
+            assert_eq!(node.config, expected, "a node has every other option of the address");
+            assert_eq!(node.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        }
+        for bad in [
+            "postgres://me@a,a:5432/t?load_balance_hosts=random",
+            "postgres://me@a,b/t?load_balance_hosts=random&hostaddr=127.0.0.1",
+            "postgres:///t?load_balance_hosts=random&hostaddr=127.0.0.1",
+        ] {
+            assert!(Settings::new(bad, None).is_err(), "{bad}");
+        }
     }
 
     #[test]

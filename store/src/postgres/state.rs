@@ -2,21 +2,27 @@
 
 use super::attempt::{Attempts, Trouble};
 use super::layout::DatabaseTableId;
+use super::leases::Slot;
 use super::pool::Pool;
+use super::schema::Names;
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::engine::{Fault, TableKey};
 use crate::properties::PropertiesOfAccounts;
-use crate::stamp::Stamps;
 use model::limits::STORE_TABLES_KNOWN_MAX;
-use model::{Clock, DateTime};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 
 /// The connections, and what is known without a request to the database.
 pub(super) struct PostgresState<C> {
     pub(super) pool: Pool,
-    stamps: Mutex<Stamps<C>>,
+    pub(super) names: Names,
+    /// Who holds the leases of this server, a random number.
+    pub(super) holder: i64,
+    slot: Mutex<Slot<C>>,
+    /// Held while stamps are reserved.
+    pub(super) reserving: tokio::sync::Mutex<()>,
     known: RwLock<KnownTables>,
     properties: RwLock<PropertiesOfAccounts>,
     /// Held while the properties are read again, so that an older reading never replaces a newer one.
@@ -34,11 +40,14 @@ struct KnownTables {
     count: usize,
 }
 
-impl<C: Clock> PostgresState<C> {
-    pub(super) fn new(pool: Pool, clock: C) -> Self {
+impl<C> PostgresState<C> {
+    pub(super) fn new(pool: Pool, names: Names, slot: Slot<C>) -> Self {
         Self {
             pool,
-            stamps: Mutex::new(Stamps::after(DateTime::MIN, clock)),
+            names,
+            holder: RandomState::new().build_hasher().finish().cast_signed(),
+            slot: Mutex::new(slot),
+            reserving: tokio::sync::Mutex::default(),
             known: RwLock::default(),
             properties: RwLock::default(),
             refreshing: tokio::sync::Mutex::default(),
@@ -47,8 +56,8 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    pub(super) fn stamps(&self) -> MutexGuard<'_, Stamps<C>> {
-        self.stamps.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn slot(&self) -> MutexGuard<'_, Slot<C>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn properties(&self) -> RwLockReadGuard<'_, PropertiesOfAccounts> {

@@ -1,59 +1,86 @@
 //! The plans that the database makes for the statements: they must go by the primary key, whatever the size of a table.
 
 use super::statements as sql;
-use super::{PostgresOptions, Settings};
+use super::{PostgresOptions, Settings, StoreError};
 use crate::{CatalogError, Engine, Fault, Postgres, TableKey};
 use model::clock::SystemClock;
-use model::{AccountName, Clock, DateTime, EntityKey, KeyText, TableName};
+use model::{
+    AccountName, Clock, Condition, DateTime, EntityKey, KeyText, Mutation, RecordBuilder, TableName, Transaction,
+    Written,
+};
+use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 use test_support::TIMEOUT;
 use test_support::cluster::Cluster;
+use tokio::time::timeout;
 
-/// A clock that is set by hand.
-#[derive(Debug, Clone, Default)]
-struct SetClock(Arc<AtomicI64>);
+/// A clock that stands still, as those of two servers may.
+#[derive(Debug)]
+struct StoppedClock;
 
-impl Clock for SetClock {
+impl Clock for StoppedClock {
     fn now(&self) -> DateTime {
-        DateTime::from_ticks(self.0.load(Ordering::SeqCst)).unwrap()
+        DateTime::parse("2026-01-02T03:04:05Z").unwrap()
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_tombstones_are_forgotten_once_an_interval_and_new_ones_are_kept() {
-    const DAY: i64 = 24 * 3600 * 10_000_000;
+async fn servers_whose_clocks_agree_give_out_different_stamps_because_their_slots_differ() {
     let Some(cluster) = Cluster::shared() else { return };
     let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 2, distribute: false };
-    let clock = SetClock::default();
-    clock.0.store(1000 * DAY, Ordering::SeqCst);
-    let engine = Postgres::open(&options, clock.clone()).await.unwrap();
-    let tombstones = |old: i64, count: i64| {
-        let stamp = (1000 - old) * DAY;
-        let sql = format!(
-            "INSERT INTO rowhouse_graves SELECT int8send(n + {old}000000), 1, {stamp} FROM generate_series(1, {count}) n"
-        );
-        cluster.sql(&options.url, &sql);
+    let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Slots").unwrap() };
+    let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
+    let insert = || {
+        let insert = Mutation::Insert { key: key.clone(), properties: RecordBuilder::default() };
+        Transaction::single(insert)
     };
-    let left = || cluster.sql(&options.url, "SELECT count(*) FROM rowhouse_graves").trim().to_owned();
-    tombstones(8, 2500);
-    tombstones(6, 10);
-    let lower_bound = |name: &str, old: i64| {
-        let stamp = (1000 - old) * DAY;
-        cluster.sql(&options.url, &format!("INSERT INTO rowhouse_floors VALUES ('account1', '{name}', {stamp})"));
-    };
-    lower_bound("old", 8);
-    lower_bound("new", 6);
-    assert_eq!(engine.shared.collect_garbage().await.unwrap(), Some(2500));
-    assert_eq!(left(), "10");
-    let lower_bounds = "SELECT string_agg(convert_from(folded, 'UTF8'), ' ') FROM rowhouse_floors";
-    assert_eq!(cluster.sql(&options.url, lower_bounds).trim(), "new");
-    clock.0.store(1000 * DAY + DAY / 2, Ordering::SeqCst);
-    assert_eq!(engine.shared.collect_garbage().await.unwrap(), None, "it is not time yet");
-    clock.0.store(1002 * DAY, Ordering::SeqCst);
-    assert_eq!(engine.shared.collect_garbage().await.unwrap(), Some(10));
-    assert_eq!(left(), "0");
+    let delete = || Transaction::single(Mutation::Delete { key: key.clone(), condition: Condition::Any });
+    let one = Postgres::open(&options, StoppedClock).await.unwrap();
+    let other = Postgres::open(&options, StoppedClock).await.unwrap();
+    one.create_table(&table).await.unwrap();
+    for has_own_slot in [true, false] {
+        if !has_own_slot {
+            other.shared.slot().imitate(&one.shared.slot());
+        }
+        let first = one.commit(&table, insert()).await.unwrap();
+        one.commit(&table, delete()).await.unwrap();
+        let second = other.commit(&table, insert()).await.unwrap();
+        other.commit(&table, delete()).await.unwrap();
+        assert_eq!(first != second, has_own_slot, "{first:?} and {second:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have_given_out() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let options = PostgresOptions { url: cluster.database(), password: None, connections_max: 2, distribute: false };
+    let first = Postgres::open(&options, StoppedClock).await.unwrap();
+    let held = "SELECT number FROM rowhouse_leases WHERE holder IS NOT NULL";
+    let number = cluster.sql(&options.url, held);
+    let reserved = first.shared.stamp(DateTime::MIN).await.unwrap();
+    // All others are taken for long, and this one is believed to be given up.
+    cluster.sql(
+        &options.url,
+        &format!(
+            "UPDATE rowhouse_leases SET holder = 1, renewed = now() + interval '1 hour' WHERE number < 64; \
+             UPDATE rowhouse_leases SET holder = 2, renewed = now() - interval '1 hour' WHERE number = {number}"
+        ),
+    );
+    let second = Postgres::open(&options, StoppedClock).await.unwrap();
+    let begins = second.shared.stamp(DateTime::MIN).await.unwrap();
+    // The former server still gives out what it reserved, and no more than that.
+    let mut last = reserved;
+    for _ in 0..100 {
+        last = first.shared.stamp(last).await.unwrap();
+    }
+    assert!(last < begins, "{last:?} and {begins:?}");
+    assert_eq!(last.ticks() % 64, begins.ticks() % 64);
+    let refused = timeout(Duration::from_secs(30), Postgres::open(&options, StoppedClock)).await.unwrap();
+    assert!(matches!(refused, Err(StoreError::NoSlot { .. })), "{refused:?}");
+    let beyond = DateTime::from_ticks(begins.ticks() + 1).unwrap();
+    let refused = timeout(Duration::from_secs(30), first.shared.stamp(beyond)).await.unwrap();
+    assert!(refused.is_err(), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,16 +91,37 @@ async fn the_first_schema_is_upgraded_with_what_is_in_it() {
     let engine = Postgres::open(&options, SystemClock).await.unwrap();
     engine.create_table(&table).await.unwrap();
     engine.close().await.unwrap();
+    cluster.sql(&options.url, TO_THE_FIRST_SCHEMA);
+    // A table that was not written to since has entities, and no upper bound of their Timestamps.
+    let far = DateTime::parse("2130-01-02T03:04:05Z").unwrap();
+    let record = RecordBuilder::default().finish(far);
+    let mut hex = String::new();
+    record.as_bytes().iter().for_each(|byte| write!(hex, "{byte:02x}").unwrap());
     cluster.sql(
         &options.url,
-        "DROP TABLE rowhouse_floors; ALTER TABLE rowhouse_tables DROP COLUMN stamp_floor, DROP COLUMN stamp_ceiling; \
-         UPDATE rowhouse_meta SET value = 1 WHERE name = 'schema-version'",
+        &format!(
+            "INSERT INTO rowhouse_entities SELECT (SELECT int8send(id) FROM rowhouse_tables) || convert_to('p', 'UTF8'), \
+             convert_to(lpad(n::text, 6, '0'), 'UTF8'), decode('{hex}', 'hex') FROM generate_series(1, 12000) n"
+        ),
     );
     let engine = Postgres::open(&options, SystemClock).await.unwrap();
     assert!(matches!(engine.create_table(&table).await, Err(CatalogError::AlreadyExists)));
+    let key = EntityKey { partition: KeyText::new("q").unwrap(), row: KeyText::new("r").unwrap() };
+    let insert = Mutation::Insert { key, properties: RecordBuilder::default() };
+    let written = engine.commit(&table, Transaction::single(insert)).await.unwrap();
+    let [Written::Stored(stamp)] = written[..] else { panic!("{written:?}") };
+    assert!(stamp > far, "{stamp:?}");
     engine.delete_table(&table).await.unwrap();
     engine.create_table(&table).await.unwrap();
 }
+
+/// What made the third version of the schema of the first, taken back.
+const TO_THE_FIRST_SCHEMA: &str = "DROP TABLE rowhouse_leases; \
+    DROP FUNCTION rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[]); \
+    ALTER TABLE rowhouse_tables ADD COLUMN created bigint NOT NULL DEFAULT 0; \
+    CREATE TABLE rowhouse_graves (partition bytea NOT NULL, bucket smallint NOT NULL, stamp bigint NOT NULL, \
+    PRIMARY KEY (partition, bucket)); \
+    UPDATE rowhouse_meta SET value = 1 WHERE name = 'schema-version'";
 
 const PARTITION: &str = r"'\x000000000000000170'::bytea";
 
@@ -90,27 +138,24 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         "INSERT INTO rowhouse_entities SELECT decode(lpad(to_hex(n % 3), 18, '0'), 'hex'), decode(md5(n::text), 'hex'), \
          '' FROM generate_series(1, 20000) n",
     );
+    let lives = engine.shared.names.table_lives.as_str();
     let rows = r"ARRAY['\x61', '\x62']::bytea[]";
     let (from, to) = (r"'\x61'", r"'\x62'");
     let scans = [
         (sql::ROWS_FROM, format!("{PARTITION}, {from}, 100")),
         (sql::ROWS_BETWEEN, format!("{PARTITION}, {from}, {to}, 100")),
         (sql::PAIRS_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
-        (sql::SOME_ENTITIES, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
-        (sql::SOME_TOMBSTONES, format!("{PARTITION}, '\\x01', 100")),
+        (sql::ENTITY_AT, format!("{PARTITION}, {from}, '\\x01', {to}, 100")),
     ];
     let points = [
         (sql::RECORD, format!("{PARTITION}, {from}")),
         (sql::LOCK_RECORDS, format!("{PARTITION}, {rows}")),
-        (sql::LOCK_HEADERS, format!("{PARTITION}, {rows}, 10")),
-        (sql::DELETE, format!("{PARTITION}, {rows}")),
-        (sql::TOMBSTONES, format!("{PARTITION}, ARRAY[1, 2]::smallint[]")),
-        (sql::TAKE_PURGE, String::new()),
-        (sql::TABLE_LIVES_LOCKED, "1".to_owned()),
+        (sql::RECORDS, format!("{PARTITION}, {rows}")),
+        (sql::RECORD_OF_TABLE, format!("{PARTITION}, {from}, 1")),
+        (sql::DELETE_BETWEEN, format!("{PARTITION}, {from}, '\\x01', {to}")),
+        (lives, "1".to_owned()),
         (sql::TABLE_BY_NAME, r"'\x61', '\x62'".to_owned()),
-        (sql::RAISE_UPPER_BOUND, "1, 1".to_owned()),
         (sql::DELETE_TABLE, r"'\x61', '\x62'".to_owned()),
-        (sql::INHERIT_LOWER_BOUND, r"1, '\x61', '\x62'".to_owned()),
     ];
     let lease = engine.shared.pool.take().await.unwrap();
     for (is_scan, (statement, values)) in
@@ -121,7 +166,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
         let plan = lease.query(&format!("EXPLAIN (COSTS OFF) EXECUTE planned{values}"), &[]).await.unwrap();
         let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
         let plan = plan.join("\n");
-        let has_bounds = plan.contains("Index Cond") || plan.contains("rowhouse_tables_deleted");
+        let has_bounds = plan.contains("Index Cond");
         assert!(has_bounds && !plan.contains("Seq Scan"), "{statement}\n{plan}");
         // A page must not read more than its limit.
         assert!(!is_scan || !plan.contains("Sort") && !plan.contains("Filter"), "{statement}\n{plan}");
@@ -180,6 +225,6 @@ async fn a_wait_for_a_connection_that_is_too_long_is_without_effect() {
 #[tokio::test]
 async fn an_unreachable_database_is_named_without_the_password() {
     let settings = Settings::new("postgres://me:inside@127.0.0.1:1/tables", None).unwrap();
-    let error = super::prepare(&settings, false).await.unwrap_err().to_string();
+    let error = super::opening::prepare(&settings, false).await.unwrap_err().to_string();
     assert!(error.contains("'tables' at 127.0.0.1:1") && !error.contains("inside"), "{error}");
 }

@@ -2,6 +2,7 @@
 //! caller must not notice, and after it, which must be reported as neither success nor failure.
 
 use crate::support::*;
+use model::{Condition, Mutation};
 use rowhouse_store::{CommitError, Engine, Fault, Postgres, PostgresOptions};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,11 +14,13 @@ use test_support::cluster::Cluster;
 
 /// The row that a transaction names when its connection is to break.
 const MARK: &str = "marked-row";
-/// Break when the mark is first sent: the transaction locks and reads.
+/// The value that a merge adds, which is sent with its commit and not when it reads.
+const WRITTEN: &str = "written-by-merge";
+/// Break when the mark is first sent: the transaction reads.
 const AT_READ: u8 = 1;
-/// Break when the commit after the mark is sent, and do not pass it on.
+/// Break when the call that commits is sent, and do not pass it on.
 const BEFORE_COMMIT: u8 = 2;
-/// Pass the commit on, and break before the answer.
+/// Pass the call on, and break before the answer.
 const AFTER_COMMIT: u8 = 3;
 
 /// Passes bytes between engine and database, and breaks one connection as planned.
@@ -65,7 +68,7 @@ fn watch(mut client: TcpStream, mut server: TcpStream, plan: &AtomicU8, broken: 
             sent.extend_from_slice(bytes);
         }
         let mark = find(&sent, MARK.as_bytes());
-        let commit = mark.and_then(|at| find(sent.get(at..).unwrap(), b"COMMIT"));
+        let commit = find(&sent, WRITTEN.as_bytes());
         let is_due = if planned == AT_READ { mark.is_some() } else { planned != 0 && commit.is_some() };
         if is_due {
             plan.store(0, Ordering::SeqCst);
@@ -105,7 +108,9 @@ async fn a_break_before_the_commit_is_retried_and_one_after_it_is_reported_as_un
             let value_now = round * 10 + i64::from(plan);
             let before = value(&engine.get(&table, &marked).await.unwrap().unwrap());
             proxy.plan.store(plan, Ordering::SeqCst);
-            let result = commit_one(&engine, &table, upsert("p", MARK, value_now)).await;
+            let properties = properties(&[("value", value_now), (WRITTEN, 1)]);
+            let merge = Mutation::Merge { key: key("p", MARK), properties, condition: Condition::Any };
+            let result = commit_one(&engine, &table, merge).await;
             proxy.broken.recv_timeout(TIMEOUT).expect("the connection was broken");
             match plan {
                 AT_READ => drop(result.unwrap()),

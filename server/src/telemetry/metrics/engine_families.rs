@@ -103,23 +103,36 @@ fn tree(page: &mut MetricsPage<'_, '_>, figures: &TreeFigures) -> fmt::Result {
 }
 
 fn database(page: &mut MetricsPage<'_, '_>, figures: &DatabaseFigures) -> fmt::Result {
-    let help = "Connections to the database, by whether a request has them";
+    let nodes = || figures.nodes.iter().map(|node| (("node", node.node.as_str()), node));
+    let help = "Connections to the database, by its node and by whether a request has them";
     page.gauge("store_connections", help, |family| {
-        let used = figures.connections.saturating_sub(figures.connections_idle);
-        family.value(&[("state", "in_use")], used)?;
-        family.value(&[("state", "idle")], figures.connections_idle)
+        nodes().try_for_each(|(name, node)| {
+            let used = node.connections.saturating_sub(node.connections_idle);
+            family.value(&[name, ("state", "in_use")], used)?;
+            family.value(&[name, ("state", "idle")], node.connections_idle)
+        })
     })?;
     page.gauge("store_connections_limit", "Most connections to the database (--store-connections)", |family| {
         family.value(&[], figures.connections_max)
     })?;
-    page.gauge("store_connections_waiting", "Requests that wait for a connection to the database", |family| {
-        family.value(&[], figures.waiting)
+    page.gauge(
+        "store_connections_waiting",
+        "Requests that wait for a connection to a node of the database",
+        |family| nodes().try_for_each(|(name, node)| family.value(&[name], node.waiting)),
+    )?;
+    let help = "1 if the node of the database answered when it was last asked, otherwise 0";
+    page.gauge("store_node_up", help, |family| {
+        nodes().try_for_each(|(name, node)| family.value(&[name], u64::from(node.is_up)))
     })?;
     let help = "Time for which requests waited for a connection, new connections included";
-    page.histogram("store_connection_wait_seconds", help, |family| family.times(&[], &figures.wait_nanoseconds))?;
-    let help = "Time in which the database answered one step of an operation: a round trip, and another one for each \
-                statement that the connection had not prepared yet";
-    page.histogram("store_step_seconds", help, |family| family.times(&[], &figures.step_nanoseconds))?;
+    page.histogram("store_connection_wait_seconds", help, |family| {
+        nodes().try_for_each(|(name, node)| family.times(&[name], &node.wait_nanoseconds))
+    })?;
+    let help = "Time in which a node of the database answered one step of an operation: a round trip, and another one for \
+                each statement that the connection had not prepared yet";
+    page.histogram("store_step_seconds", help, |family| {
+        nodes().try_for_each(|(name, node)| family.times(&[name], &node.step_nanoseconds))
+    })?;
     let help = "Attempts that were made again by reason: conflict (somebody changed the same), timeout, or connection";
     page.counter("store_retries", help, |family| {
         figures.retries.iter().try_for_each(|(reason, count)| family.count(&[("reason", *reason)], *count))

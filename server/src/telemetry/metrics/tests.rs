@@ -9,7 +9,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use store::Figures;
-use store::figures::{CommitterFigures, DatabaseFigures, DiskFigures, Distribution, TreeFigures, TreeMemory};
+use store::figures::{
+    CommitterFigures, DatabaseFigures, DiskFigures, Distribution, NodeFigures, TreeFigures, TreeMemory,
+};
 
 /// A completed request.
 fn completed<'a>(
@@ -87,11 +89,15 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
     };
     let database = DatabaseFigures {
         connections_max: 0,
-        connections: 0,
-        connections_idle: 0,
-        waiting: 0,
-        wait_nanoseconds: spread(),
-        step_nanoseconds: spread(),
+        nodes: vec![NodeFigures {
+            node: "db.example:5432".to_owned(),
+            is_up: true,
+            connections: 0,
+            connections_idle: 0,
+            waiting: 0,
+            wait_nanoseconds: spread(),
+            step_nanoseconds: spread(),
+        }],
         retries: [("conflict", 0), ("timeout", 0), ("connection", 0)],
     };
     let figures = Figures {

@@ -14,7 +14,7 @@ mod snapshots;
 
 use crate::support::{ManualClock, START_TICKS};
 use rowhouse_store::{Embedded, EmbeddedOptions, Memory, Postgres, PostgresOptions};
-use test_support::cluster::Cluster;
+use test_support::cluster::{CitusCluster, Cluster};
 
 /// One test for each case and engine. `$open` makes an engine and what must outlive it; without what it needs on this
 /// machine, which is said, none.
@@ -108,10 +108,18 @@ fn open_embedded(clock: ManualClock) -> Option<(Embedded, tempfile::TempDir)> {
 }
 
 fn open_postgres(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
-    let url = Cluster::shared()?.database();
-    let options = PostgresOptions { url, password: None, connections_max: 8, distribute: false };
+    Some(open_database(Cluster::shared()?.database(), false, clock))
+}
+
+fn open_citus(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
+    let cluster = CitusCluster::shared()?;
+    Some(open_database(cluster.workers(&cluster.database()), true, clock))
+}
+
+fn open_database(url: String, distribute: bool, clock: ManualClock) -> (Postgres<ManualClock>, ()) {
+    let options = PostgresOptions { url, password: None, connections_max: 8, distribute };
     let open = Postgres::open(&options, clock);
-    Some((tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ()))
+    (tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ())
 }
 
 macro_rules! every_case_of_snapshots {
@@ -129,5 +137,6 @@ macro_rules! every_case_of_snapshots {
 every_case!(memory, open_memory);
 every_case!(embedded, open_embedded);
 every_case!(postgres, open_postgres);
+every_case!(citus, open_citus);
 every_case_of_snapshots!(snapshots_of_memory, open_memory);
 every_case_of_snapshots!(snapshots_of_embedded, open_embedded);

@@ -157,7 +157,9 @@ pub(crate) async fn timestamps_grow_when_the_clock_goes_back<E: Engine>(engine: 
     }
     clock.set(START_TICKS + 1_000_000);
     let next = stamp(commit_one(&*engine, &table, upsert("p", "r", 1)).await.unwrap());
-    assert_eq!(next.ticks(), START_TICKS + 1_000_000, "the clock is followed when it runs ahead");
+    // An engine of several servers keeps the low bits for their numbers.
+    let ahead = next.ticks() - START_TICKS - 1_000_000;
+    assert!((0..64).contains(&ahead), "the clock is followed when it runs ahead, and not {ahead} ticks after it");
 }
 
 pub(crate) async fn timestamps_differ_between_concurrent_transactions<E: Engine>(engine: Arc<E>, _: ManualClock) {

@@ -15,12 +15,12 @@ use rowhouse_store::{
     CommitError, Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres, PostgresOptions, Scan, TableKey,
 };
 use std::time::Duration;
-use test_support::cluster::Cluster;
+use test_support::cluster::{CitusCluster, Cluster};
 
 /// One restart in so many takes the durability that waits for the disk; more would make the test wait for it all the time.
 const SYNC_SHARE: usize = 16;
-/// How far above its stamps a table on PostgreSQL may keep the next one of its name, and more.
-const CREATION_LEAD_TICKS: i64 = 20_000_000;
+/// A server on PostgreSQL gives out one stamp of so many, those with the number of its slot.
+const SLOTS: i64 = 64;
 /// One step in so many is a time in which nothing can be written.
 const FAULT_SHARE: usize = 4000;
 
@@ -51,18 +51,21 @@ impl Opens for InFolder {
     }
 }
 
-struct InDatabase(String);
+struct InDatabase {
+    url: String,
+    distribute: bool,
+}
 
 impl Opens for InDatabase {
     type Engine = Postgres<ManualClock>;
     const STEPS_DEFAULT: u64 = 3000;
-    // A server knows nothing of the stamps of another, or of the one before it, but those that its writes meet. And a
-    // table that is created again begins some time after the stamps of the one before it.
+    // A server knows nothing of the stamps of another, or of the one before it, but those that its writes meet.
     const HAS_ORDER_OF_STAMPS: bool = false;
     const HAS_FAULTS: bool = false;
 
     async fn open(&self, clock: ManualClock, _: Durability) -> Postgres<ManualClock> {
-        let options = PostgresOptions { url: self.0.clone(), password: None, connections_max: 4, distribute: false };
+        let (url, distribute) = (self.url.clone(), self.distribute);
+        let options = PostgresOptions { url, password: None, connections_max: 4, distribute };
         Postgres::open(&options, clock).await.unwrap()
     }
 }
@@ -110,10 +113,12 @@ impl<O: Opens> Pair<O> {
     }
 
     /// Where stamps have no order of their own, the clock has to lead for the engines to give the same ones: it is set
-    /// after every stamp so far, and `further`.
-    fn lead(&mut self, further: i64) {
+    /// after every stamp so far, to one that the durable engine may give out.
+    async fn lead(&mut self) {
         if !O::HAS_ORDER_OF_STAMPS {
-            self.leading += 1 + further;
+            self.clock.set(self.leading + 1);
+            let slot = stamp(commit_one(self.durable(), &aside(), upsert("lead", "", 0)).await.unwrap());
+            self.leading = slot.ticks() + SLOTS;
             self.clock.set(self.leading);
         }
     }
@@ -163,7 +168,6 @@ impl<O: Opens> Pair<O> {
         match random.below(40) {
             0 => {
                 let answers = (self.memory.create_table(&table).await, self.durable().create_table(&table).await);
-                self.lead(CREATION_LEAD_TICKS);
                 same(&format!("create {table:?}"), answers)
             }
             1 if random.one_in(2) => {
@@ -213,7 +217,7 @@ impl<O: Opens> Pair<O> {
             }
             _ => {
                 let transaction = random.transaction(&self.stamps);
-                self.lead(0);
+                self.lead().await;
                 let what = format!("commit {table:?} {transaction:?}");
                 let memory = self.commit_in_memory(&table, transaction.clone()).await;
                 same(&what, (memory, self.durable().commit(&table, transaction).await))
@@ -266,7 +270,14 @@ fn an_outage_ends_whatever_was_being_written() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_engine_on_postgresql_answers_as_the_memory_engine() {
     let Some(cluster) = Cluster::shared() else { return };
-    answers_as_the_memory_engine(InDatabase(cluster.database())).await;
+    answers_as_the_memory_engine(InDatabase { url: cluster.database(), distribute: false }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_engine_on_citus_answers_as_the_memory_engine() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let url = cluster.workers(&cluster.database());
+    answers_as_the_memory_engine(InDatabase { url, distribute: true }).await;
 }
 
 async fn answers_as_the_memory_engine<O: Opens>(opens: O) {

@@ -1,5 +1,11 @@
-//! A PostgreSQL server for tests, which ends with the test binary. One serves all tests of a binary; each test has a
-//! database of its own.
+//! A PostgreSQL server for tests, and a cluster of Citus, which end with the test binary. One of each serves all tests of a
+//! binary; each test has a database of its own.
+
+mod citus;
+mod processes;
+
+pub use citus::{CitusCluster, WITH_CITUS};
+pub use processes::Frozen;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -37,20 +43,10 @@ impl Drop for OpenTransaction {
     }
 }
 
-/// A server whose processes are stopped, until the value is dropped.
-#[derive(Debug)]
-pub struct Frozen(String);
-
-impl Drop for Frozen {
-    fn drop(&mut self) {
-        signal("-CONT", &self.0);
-    }
-}
-
-/// Sends a signal to processes.
-fn signal(name: &str, processes: &str) {
-    let mut kill = Command::new("kill");
-    kill.arg(name).args(processes.split_whitespace()).stderr(Stdio::null()).status().unwrap();
+/// Runs a script of the repository, whose first line of output says that it is ready and which ends with its standard input.
+fn script(name: &str, arguments: &[&str]) -> Child {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts").join(name);
+    Command::new(script).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 impl Cluster {
@@ -73,9 +69,7 @@ impl Cluster {
 
     #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn start_as(arguments: &[&str]) -> Option<Self> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/postgres.sh");
-        let mut script =
-            Command::new(script).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut script = script("postgres.sh", arguments);
         let mut line = String::new();
         BufReader::new(script.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let words = line.split_whitespace().collect::<Vec<_>>();
@@ -107,22 +101,17 @@ impl Cluster {
 
     /// Kills every process of the server at once, as a loss of its machine would.
     pub fn kill(&self) {
-        // Some may have ended since.
-        signal("-9", &self.processes());
+        processes::kill(&self.process());
     }
 
     /// Stops every process of the server, so that it takes connections and does not answer, until the value is dropped.
     pub fn freeze(&self) -> Frozen {
-        let processes = self.processes();
-        signal("-STOP", &processes);
-        Frozen(processes)
+        processes::freeze(&self.process())
     }
 
-    /// The ids of all processes of the server.
-    fn processes(&self) -> String {
-        let processes = "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1) UNION ALL \
-                         SELECT pid::text FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
-        self.sql("postgres", processes)
+    /// The id of the server process, which changes when the server is started again.
+    fn process(&self) -> String {
+        self.sql("postgres", "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)").trim().to_owned()
     }
 
     /// The address of a new, empty database.
@@ -169,10 +158,6 @@ impl Cluster {
     pub fn sql(&self, database: &str, statements: &str) -> String {
         let (server, _) = self.url.rsplit_once('/').unwrap();
         let url = if database.contains('/') { database.to_owned() } else { format!("{server}/{database}") };
-        let mut psql = Command::new(format!("{}/psql", self.programs));
-        psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements, &url]).stdin(Stdio::null());
-        let output = psql.output().unwrap();
-        assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+        processes::sql(&self.programs, &url, statements)
     }
 }

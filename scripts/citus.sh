@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Runs a cluster of Citus for tests, a coordinator and some workers, in a temporary folder, until standard input ends.
+#
+# usage: scripts/citus.sh [--durable] WORKERS
+#
+# When it is ready it prints one line: the address of the coordinator's database `postgres`, the folder of the programs, and for
+# each node, the coordinator first, its address and the id of its server process, as in 127.0.0.1:21000=4711. Nothing is started
+# again when it dies: the caller decides. Without PostgreSQL, or without the extension Citus in it, it prints what is missing and
+# exits with 77.
+#
+# Each line of standard input is a command, and is answered by one line. Nodes are numbered; the coordinator is 0.
+#
+#   database NAME  creates a database on the coordinator and the first WORKERS workers, with the extension, and makes one cluster
+#                  of them; the answer is the address of the database on the coordinator
+#   start N        starts node N again after it was killed; the answer is its address and process, as above
+#   add            starts one more worker, which belongs to no database so far; the answer is its address and process
+#   join NAME N    makes worker N a part of a database, where it has no shards so far; the answer is "joined"
+#
+# --durable  with fsync, as for real data; for measurements
+set -euo pipefail
+
+durable=false
+if [ "${1:-}" = --durable ]; then
+    durable=true
+    shift
+fi
+if ! [[ $# -eq 1 && $1 =~ ^[1-9][0-9]?$ ]]; then
+    sed -n 4p "$0" >&2
+    exit 2
+fi
+workers=$1
+# shellcheck source=scripts/databases.bash
+source "$(dirname "$0")/databases.bash"
+
+open_folder
+if ! [ -e "$("$programs/pg_config" --sharedir 2>/dev/null)/extension/citus.control" ]; then
+    echo "Citus is not installed: the PostgreSQL of $programs has no extension citus" >&2
+    exit 77
+fi
+
+# Each database has a process of Citus on each node, and shards are moved by logical replication.
+settings="
+shared_preload_libraries = 'citus'
+citus.node_conninfo = 'sslmode=prefer'
+max_prepared_transactions = 300
+max_worker_processes = 100
+wal_level = logical
+"
+ports=() pids=()
+
+# Starts the next node on a new data folder.
+new_node() {
+    local data=node${#ports[@]}
+    new_data "$data" "$durable" "$settings"
+    start_on_free_port "$data"
+    ports+=("$port")
+    pids+=("$child")
+}
+
+# Prints the address and the process of a node.
+node() { echo "127.0.0.1:${ports[$1]}=${pids[$1]}"; }
+
+# Creates a database on a node, with the extension.
+create_database() {
+    ask "${ports[$1]}" "CREATE DATABASE $2" || fail "the database $2 cannot be created"
+    ask "${ports[$1]}" 'CREATE EXTENSION citus' "$2" || fail "the database $2 cannot get the extension"
+}
+
+# Makes a worker a part of a database.
+add_to() {
+    ask "${ports[0]}" "SELECT citus_add_node('127.0.0.1', ${ports[$2]})" "$1" >/dev/null || fail "worker $2 cannot be added"
+}
+
+# Creates a database on the coordinator and the first workers.
+new_database() {
+    local number
+    for number in $(seq 0 "$workers"); do
+        create_database "$number" "$1"
+    done
+    ask "${ports[0]}" "SELECT citus_set_coordinator_host('127.0.0.1', ${ports[0]})" "$1" >/dev/null || fail "no coordinator"
+    for number in $(seq "$workers"); do
+        add_to "$1" "$number"
+    done
+}
+
+# Starts a node again. What is left of its former processes may need a moment to end.
+start_again() {
+    forget "${pids[$1]}"
+    for _ in $(seq 20); do
+        if start_and_wait "node$1" "${ports[$1]}"; then
+            pids[$1]=$child
+            return
+        fi
+        sleep 0.2
+    done
+    fail "node $1 does not start again"
+}
+
+nodes=
+for number in $(seq 0 "$workers"); do
+    new_node
+    nodes+=" $(node "$number")"
+done
+echo "postgres://rowhouse@127.0.0.1:${ports[0]}/postgres $programs$nodes"
+
+while IFS=' ' read -r command first second; do
+    case $command in
+        database)
+            new_database "$first"
+            echo "postgres://rowhouse@127.0.0.1:${ports[0]}/$first"
+            ;;
+        start)
+            start_again "$first"
+            node "$first"
+            ;;
+        add)
+            new_node
+            node $((${#ports[@]} - 1))
+            ;;
+        join)
+            create_database "$second" "$first"
+            add_to "$first" "$second"
+            echo joined
+            ;;
+        *) fail "there is no command '$command'" ;;
+    esac
+done

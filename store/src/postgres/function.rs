@@ -1,0 +1,135 @@
+//! The function in the database that makes the changes of a transaction: one call, and on Citus on the one node that has the
+//! partition.
+//!
+//! It knows nothing of what a mutation does. A caller says for each entity what must be true of it, its *expectation*, and
+//! what it becomes; the function makes all the changes if every expectation holds, and otherwise none.
+//!
+//! Invariants:
+//!
+//! 1. **Nothing is decided on what may change.** A single change decides in the statement that makes it. Several lock what
+//!    exists in the order of the keys before they look at it; what does not exist is stored by an `INSERT` that fails, and with
+//!    it the whole call, if the key was taken meanwhile.
+//! 2. **The Timestamp of an entity that exists grows.** A record is not stored over one whose Timestamp is not before its own.
+//! 3. **The catalog is read last, and not locked.** By then the call has a transaction id, if it changes anything. So a call that
+//!    finds a table which is being deleted is among the transactions that the purge waits for (`purge`).
+
+use super::schema::Names;
+
+/// What must be true of an entity, as the function takes it: null for nothing, and bytes otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expectation {
+    /// It may exist or not.
+    Anything,
+    /// It must not exist.
+    Absent,
+    /// It must exist.
+    Exists,
+    /// It must exist and have this Timestamp, as its record holds it.
+    Has([u8; 8]),
+}
+
+impl Expectation {
+    /// The parameter of the function.
+    pub(super) fn parameter(&self) -> Option<&[u8]> {
+        match self {
+            Self::Anything => None,
+            Self::Absent => Some(&[]),
+            Self::Exists => Some(&[0]),
+            Self::Has(stamp) => Some(stamp),
+        }
+    }
+}
+
+/// `SQLSTATE` of a call whose table is deleted.
+pub(super) const TABLE_GONE: &str = "RH001";
+
+/// The types of its parameters: partition, table id, rows, expectations, and records, which are null for deletions.
+pub(super) const SIGNATURE: &str = "rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[])";
+
+/// The statement that creates the function, or replaces it.
+///
+/// It returns null if it made the changes. Otherwise it returns the index of the first entity, in the order of the call, that is
+/// not as expected, in four bytes, and then its record, if it exists. A record whose Timestamp is not before the new one is
+/// not as expected either.
+///
+/// The `INSERT` of several rows is an `EXECUTE`: Citus cannot plan it with the variables of a function.
+pub(super) fn definition(names: &Names) -> String {
+    let (entities, catalog) = (&names.entities, &names.catalog);
+    format!(
+        "CREATE OR REPLACE FUNCTION {schema}.rowhouse_commit(_partition bytea, _table bigint, _rows bytea[], \
+         _expected bytea[], _records bytea[]) RETURNS bytea LANGUAGE plpgsql AS $body$
+DECLARE
+    _row bytea := _rows[1];
+    _record bytea := _records[1];
+    _expect bytea := _expected[1];
+    _is_done boolean;
+    _present bytea[];
+    _stamps bytea[];
+    _at integer := 1;
+    _found bytea;
+BEGIN
+    IF cardinality(_rows) = 1 THEN
+        IF _expect IS NULL THEN
+            INSERT INTO {entities} AS e (partition, row, record) VALUES (_partition, _row, _record)
+            ON CONFLICT (partition, row) DO UPDATE SET record = excluded.record
+            WHERE substring(e.record FROM 2 FOR 8) < substring(excluded.record FROM 2 FOR 8);
+        ELSIF length(_expect) = 0 THEN
+            INSERT INTO {entities} (partition, row, record) VALUES (_partition, _row, _record)
+            ON CONFLICT (partition, row) DO NOTHING;
+        ELSIF _record IS NULL THEN
+            DELETE FROM {entities} WHERE partition = _partition AND row = _row
+            AND (length(_expect) = 1 OR substring(record FROM 2 FOR 8) = _expect);
+        ELSE
+            UPDATE {entities} SET record = _record WHERE partition = _partition AND row = _row
+            AND (length(_expect) = 1 OR substring(record FROM 2 FOR 8) = _expect)
+            AND substring(record FROM 2 FOR 8) < substring(_record FROM 2 FOR 8);
+        END IF;
+        _is_done := FOUND;
+    ELSE
+        SELECT array_agg(l.row), array_agg(l.stamp) INTO _present, _stamps FROM
+            (SELECT row, substring(record FROM 2 FOR 8) AS stamp FROM {entities}
+             WHERE partition = _partition AND row = ANY(_rows) ORDER BY row FOR UPDATE) AS l;
+        SELECT n.at INTO _at
+        FROM unnest(_rows, _expected, _records) WITH ORDINALITY AS n (row, expect, record, at)
+        LEFT JOIN unnest(_present, _stamps) AS p (row, stamp) ON p.row = n.row
+        WHERE CASE WHEN p.row IS NULL THEN length(n.expect) > 0
+                   WHEN length(n.expect) = 0 THEN true
+                   ELSE length(n.expect) = 8 AND p.stamp <> n.expect OR p.stamp >= substring(n.record FROM 2 FOR 8) END
+        ORDER BY n.at LIMIT 1;
+        _is_done := NOT FOUND;
+        IF _is_done THEN
+            IF _present IS NOT NULL THEN
+                DELETE FROM {entities} WHERE partition = _partition
+                AND row = ANY(ARRAY(SELECT n.row FROM unnest(_rows, _records) AS n (row, record) WHERE n.record IS NULL));
+                UPDATE {entities} AS e SET record = n.record FROM unnest(_rows, _records) AS n (row, record)
+                WHERE e.partition = _partition AND e.row = n.row AND e.row = ANY(_present) AND n.record IS NOT NULL;
+            END IF;
+            SELECT array_agg(n.row ORDER BY n.row), array_agg(n.record ORDER BY n.row) INTO _rows, _records
+            FROM unnest(_rows, _records) AS n (row, record)
+            WHERE n.record IS NOT NULL AND (_present IS NULL OR n.row <> ALL(_present));
+            IF _rows IS NOT NULL THEN
+                EXECUTE 'INSERT INTO {entities} (partition, row, record) \
+                         SELECT $1, n.row, n.record FROM unnest($2, $3) AS n (row, record)'
+                USING _partition, _rows, _records;
+            END IF;
+        ELSE
+            _row := _rows[_at];
+            _expect := _expected[_at];
+        END IF;
+    END IF;
+    IF NOT _is_done THEN
+        SELECT record INTO _found FROM {entities} WHERE partition = _partition AND row = _row;
+        IF _found IS NULL AND coalesce(length(_expect), 0) = 0 THEN
+            RAISE serialization_failure USING MESSAGE = 'the entity was deleted meanwhile';
+        END IF;
+    END IF;
+    PERFORM 1 FROM {catalog} WHERE id = _table AND NOT is_deleted;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = '{TABLE_GONE}', MESSAGE = 'the table is deleted';
+    END IF;
+    RETURN CASE WHEN NOT _is_done THEN int4send(_at - 1) || coalesce(_found, '') END;
+END
+$body$",
+        schema = names.schema
+    )
+}

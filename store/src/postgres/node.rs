@@ -1,0 +1,291 @@
+//! One node of the database: its connections, and whether it answers.
+//!
+//! Invariants:
+//!
+//! 1. A connection is given back only when its work has ended. If the work was dropped half-way, or failed, the connection is
+//!    closed, and with it its transaction: the next request that takes a connection has a fresh session.
+//! 2. The wait for a connection is bounded.
+//! 3. Of several nodes, one that does not answer gets requests only if no other one answers. Whether it answers again is found
+//!    out by a connection of its own, not by a request.
+
+use super::attempt::{STATEMENT_TIME_MAX, Trouble, describe, jittered};
+use super::counts::{NodeCounts, Retry};
+use super::dialect::Dialect;
+use super::settings::{NodeSettings, Settings};
+use super::shard_map::OWN_GROUP;
+use super::tls::Tls;
+use crate::engine::Fault;
+use crate::figures::NodeFigures;
+use crate::monotonic;
+use deadpool_postgres::{
+    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, PoolError, RecyclingMethod, Runtime, TimeoutType,
+};
+use model::limits;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+/// How long a request waits for one of the connections.
+const POOL_WAIT_MAX: Duration = Duration::from_secs(limits::STORE_CONNECTION_WAIT_SECONDS_MAX);
+/// Lets the database check, while it works on a statement, whether the client is still connected: a request that was given up
+/// must not hold locks. Not every database and system can.
+const WATCH_CLIENT: &str = "SET client_connection_check_interval = '2s'";
+/// The wait between two attempts to reach a node that does not answer, and the least time between two checks.
+const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// The longest time between two checks: a node may be silent without a failure.
+const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(5);
+/// The value for a group that is not known. Those of Citus are not negative.
+const NO_GROUP: i32 = -1;
+
+/// A node and the connections to it: a bounded number, each taken for one piece of work and given back.
+pub(super) struct Node {
+    settings: NodeSettings,
+    tls: Tls,
+    dialect: Dialect,
+    pool: deadpool_postgres::Pool,
+    pub(super) counts: NodeCounts,
+    /// The group of a node of Citus, as the last new connection found it.
+    group: Arc<AtomicI32>,
+    /// Whether there are checks. Otherwise each request finds out anew whether the node answers.
+    is_watched: bool,
+    /// Its last check or the last new connection failed.
+    is_down: AtomicBool,
+    /// Something failed that may mean that the node does not answer.
+    suspected: Notify,
+}
+
+impl Node {
+    /// A node without connections; they are opened as they are needed.
+    pub(super) fn new(settings: &Settings, node: &NodeSettings, dialect: Dialect, connections_max: usize) -> Self {
+        let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(node.config.clone(), settings.tls.clone(), config);
+        let session = session(dialect);
+        let group = Arc::new(AtomicI32::new(NO_GROUP));
+        let found = Arc::clone(&group);
+        let prepare = Hook::async_fn(move |client: &mut ClientWrapper, _| {
+            let (session, found) = (session.clone(), Arc::clone(&found));
+            Box::pin(async move {
+                client.batch_execute(&session).await.map_err(HookError::Backend)?;
+                if dialect == Dialect::Citus {
+                    found.store(group_of(client).await.map_err(HookError::Backend)?, Ordering::Relaxed);
+                }
+                match client.batch_execute(WATCH_CLIENT).await {
+                    Err(error) if error.code().is_none() => Err(HookError::Backend(error)),
+                    _set_or_not_known => Ok(()),
+                }
+            })
+        });
+        let pool = deadpool_postgres::Pool::builder(manager)
+            .max_size(connections_max)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(POOL_WAIT_MAX))
+            .create_timeout(Some(node.connect_time_max))
+            .recycle_timeout(Some(node.connect_time_max))
+            .post_create(prepare)
+            .build();
+        Self {
+            settings: node.clone(),
+            tls: settings.tls.clone(),
+            dialect,
+            pool: pool.expect("the runtime that the time limits need is named"),
+            counts: NodeCounts::new(),
+            group,
+            is_watched: settings.has_equal_nodes,
+            is_down: AtomicBool::new(false),
+            suspected: Notify::new(),
+        }
+    }
+
+    /// Host and port, as [`NodeSettings::name`].
+    pub(super) fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// Whether the node answered when it was last asked.
+    pub(super) fn is_up(&self) -> bool {
+        !self.is_down.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is of this group of Citus nodes.
+    pub(super) fn is_of(&self, group: i32) -> bool {
+        self.group.load(Ordering::Relaxed) == group
+    }
+
+    /// Takes a connection; waits for one if all are taken.
+    pub(super) async fn take(self: &Arc<Self>) -> Result<Lease, Trouble> {
+        let began = monotonic::now();
+        let taken = self.pool.get().await;
+        // Waits that were given up count too: they are the longest.
+        self.counts.wait_time.record_time(began.elapsed());
+        let trouble = match taken {
+            Ok(object) => {
+                if !self.is_watched {
+                    self.is_down.store(false, Ordering::Relaxed);
+                }
+                return Ok(Lease { object: Some(object), node: Arc::clone(self) });
+            }
+            Err(PoolError::Closed) => return Err(Trouble::Fault(Fault::Closed)),
+            Err(PoolError::Timeout(TimeoutType::Wait)) => {
+                let text = "all connections to the database are taken";
+                return Err(Trouble::Fault(Fault::Unavailable(text.into())));
+            }
+            Err(PoolError::Timeout(_)) => {
+                Trouble::again(Retry::Connection, "the database does not answer a new connection")
+            }
+            Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => {
+                // A login that is refused now may succeed soon: passwords change.
+                Trouble::Again(describe(&error).into())
+            }
+            Err(error) => Trouble::Again(error.to_string().into()),
+        };
+        self.is_down.store(true, Ordering::Relaxed);
+        self.suspected.notify_one();
+        Err(trouble)
+    }
+
+    /// Checks the node at intervals, earlier when something failed, and more often while it does not answer.
+    pub(super) async fn watch(self: Arc<Self>) {
+        let mut is_reported = !self.is_up();
+        loop {
+            tokio::time::sleep(jittered(CHECK_INTERVAL_MIN)).await;
+            if self.is_up() {
+                // Nothing failed if the time is over, but the node may be silent.
+                let _failed = timeout(jittered(CHECK_INTERVAL_MAX), self.suspected.notified()).await;
+            }
+            match self.check().await {
+                Ok(()) => {
+                    if std::mem::replace(&mut is_reported, false) {
+                        tracing::info!(node = self.name(), "the node of the database answers again");
+                    }
+                }
+                Err(what) => {
+                    if !std::mem::replace(&mut is_reported, true) {
+                        tracing::warn!(
+                            node = self.name(),
+                            what,
+                            "a node of the database does not answer; other nodes get its requests"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Connects to the node, beside the connections of requests: those may all be waiting for it.
+    pub(super) async fn check(&self) -> Result<(), String> {
+        let checked = match timeout(self.settings.connect_time_max, self.connect()).await {
+            Ok(Ok(group)) => {
+                self.group.store(group, Ordering::Relaxed);
+                Ok(())
+            }
+            // That is an answer; the connections of requests are among those.
+            Ok(Err(error)) if error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS) => Ok(()),
+            Ok(Err(error)) => Err(describe(&error)),
+            Err(_) => Err("no answer in time".to_owned()),
+        };
+        self.is_down.store(checked.is_err(), Ordering::Relaxed);
+        checked
+    }
+
+    /// Connects, and returns the group.
+    async fn connect(&self) -> Result<i32, tokio_postgres::Error> {
+        let (client, connection) = self.settings.config.connect(self.tls.clone()).await?;
+        let asked = async move {
+            match self.dialect {
+                Dialect::Citus => group_of(&client).await,
+                _other => client.batch_execute("").await.map(|()| NO_GROUP),
+            }
+        };
+        // The connection ends once the client is dropped, which is when the answer is there.
+        let (group, _ended) = tokio::join!(asked, connection);
+        group
+    }
+
+    /// The figures of the node for operators.
+    pub(super) fn figures(&self) -> NodeFigures {
+        let status = self.pool.status();
+        NodeFigures {
+            node: self.name().to_owned(),
+            is_up: self.is_up(),
+            connections: status.size as u64,
+            connections_idle: status.available as u64,
+            waiting: status.waiting as u64,
+            wait_nanoseconds: self.counts.wait_time.read(),
+            step_nanoseconds: self.counts.step_time.read(),
+        }
+    }
+
+    /// Closes the connections that are not in use, and the others when they are given back.
+    pub(super) fn close(&self) {
+        self.pool.close();
+    }
+}
+
+/// The group of Citus nodes to which a connection leads; [`NO_GROUP`] if it leads elsewhere.
+async fn group_of(client: &Client) -> Result<i32, tokio_postgres::Error> {
+    match client.query_opt(OWN_GROUP, &[]).await {
+        Ok(row) => Ok(row.and_then(|row| row.try_get(0).ok()).unwrap_or(NO_GROUP)),
+        Err(error) if error.code().is_some() => Ok(NO_GROUP),
+        Err(error) => Err(error),
+    }
+}
+
+/// A connection that was taken. Dropped without [`Lease::give_back`], it is closed.
+pub(super) struct Lease {
+    object: Option<Object>,
+    node: Arc<Node>,
+}
+
+impl Lease {
+    /// Ends the work, so that another request may take the connection.
+    pub(super) fn give_back(mut self) {
+        drop(self.object.take());
+    }
+
+    /// Counts the time that the database needed to answer a step. It is not wrapped around the step, since that would
+    /// hold its future twice, and those of commits are large.
+    pub(super) fn note_step(&self, began: Instant) {
+        self.node.counts.step_time.record_time(began.elapsed());
+    }
+}
+
+impl Deref for Lease {
+    type Target = ClientWrapper;
+
+    fn deref(&self) -> &ClientWrapper {
+        self.object.as_ref().expect("a lease has its connection until it is given back")
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(object) = self.object.take() {
+            drop(Object::take(object));
+            // Perhaps the node did not answer.
+            self.node.suspected.notify_one();
+        }
+    }
+}
+
+/// The settings of every session.
+fn session(dialect: Dialect) -> String {
+    let mut text = format!(
+        "SET statement_timeout = '{}s'; SET idle_in_transaction_session_timeout = '{}s';",
+        STATEMENT_TIME_MAX.as_secs(),
+        limits::STORE_IDLE_TRANSACTION_SECONDS_MAX
+    );
+    if dialect.has_planner_settings() {
+        // Every statement names its rows by the beginning of a primary key, so the one good plan is its index. Without
+        // statistics, on a table that was just filled, the planner may choose another one.
+        text.push_str(
+            "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; \
+             SET plan_cache_mode = force_generic_plan;",
+        );
+    }
+    text
+}

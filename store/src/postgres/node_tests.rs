@@ -1,0 +1,143 @@
+//! The engine with several equal nodes: which node gets a request, and what happens when one does not answer.
+
+use super::pool::Lease;
+use super::{PostgresOptions, Settings};
+use crate::Postgres;
+use model::clock::SystemClock;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use test_support::cluster::{CitusCluster, Cluster};
+use test_support::{Random, TIMEOUT};
+
+type Opened = Postgres<SystemClock>;
+
+async fn open(url: String, distribute: bool) -> Opened {
+    // As many as what waits for a silent node may hold.
+    let options = PostgresOptions { url, password: None, connections_max: 30, distribute };
+    Postgres::open(&options, SystemClock).await.unwrap()
+}
+
+/// A database whose entities are distributed, on a cluster of two workers.
+async fn distributed(cluster: &CitusCluster) -> String {
+    let database = cluster.database();
+    open(cluster.coordinator(&database), true).await;
+    database
+}
+
+async fn own_group(lease: &Lease) -> i32 {
+    lease.query_one("SELECT groupid FROM pg_dist_local_group", &[]).await.unwrap().get(0)
+}
+
+/// Partitions of all lengths.
+fn partitions(count: usize) -> Vec<Vec<u8>> {
+    let mut random = Random::new(7);
+    (0..count).map(|length| (0..length % 90).map(|_| u8::try_from(random.below(256)).unwrap()).collect()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_are_known_to_be_where_citus_has_them() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let database = distributed(cluster).await;
+    let engine = open(cluster.all(&database), false).await;
+    let pool = &engine.shared.pool;
+    let shards = pool.shards().expect("the table is distributed");
+    assert_eq!(shards.groups(), BTreeSet::from([1, 2]));
+    let lease = pool.take().await.unwrap();
+    let placement = "SELECT groupid FROM pg_dist_placement WHERE shardid = \
+                     get_shard_id_for_distribution_column('rowhouse_entities', $1::bytea)";
+    for partition in partitions(400) {
+        let group: i32 = lease.query_one(placement, &[&partition]).await.unwrap().get(0);
+        assert_eq!(shards.group_of(&partition), Some(group), "{partition:?}");
+    }
+    lease.give_back();
+    for partition in partitions(20) {
+        let lease = pool.take_for(&partition).await.unwrap();
+        assert_eq!(Some(own_group(&lease).await), shards.group_of(&partition));
+        lease.give_back();
+    }
+    for (lease, group) in pool.take_for_shards(&shards).await.unwrap().expect("there is a node of each group") {
+        assert_eq!(own_group(&lease).await, group);
+        lease.give_back();
+    }
+    // The table is not distributed here, and nothing is known of shards.
+    let database = cluster.database();
+    let plain = open(cluster.coordinator(&database), false).await;
+    let balanced = open(format!("{}?load_balance_hosts=random", cluster.coordinator(&database)), false).await;
+    for engine in [plain, balanced] {
+        assert_eq!(engine.shared.pool.shards(), None);
+        engine.shared.pool.take_for(b"any").await.unwrap().give_back();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_does_not_answer_is_left_out_until_it_does() {
+    let Some(cluster) = CitusCluster::start(2) else { return };
+    let database = distributed(&cluster).await;
+    let engine = open(cluster.all(&database), false).await;
+    let pool = &engine.shared.pool;
+    let shards = pool.shards().unwrap();
+    let partition = partitions(100).into_iter().find(|partition| shards.group_of(partition) == Some(2)).unwrap();
+    let is_up = || engine.shared.pool.nodes().iter().map(|node| node.is_up()).collect::<Vec<_>>();
+    let becomes = async |expected: [bool; 3]| {
+        let began = Instant::now();
+        while is_up() != expected {
+            assert!(began.elapsed() < TIMEOUT, "{:?}", is_up());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let elsewhere = async || {
+        for _ in 0..20 {
+            for lease in [pool.take().await.unwrap(), pool.take_for(&partition).await.unwrap()] {
+                assert_ne!(own_group(&lease).await, 2);
+                lease.give_back();
+            }
+        }
+    };
+    assert_eq!(is_up(), [true; 3]);
+    cluster.kill(2);
+    becomes([true, true, false]).await;
+    elsewhere().await;
+    cluster.restart(2);
+    becomes([true; 3]).await;
+    let lease = pool.take_for(&partition).await.unwrap();
+    assert_eq!(own_group(&lease).await, 2);
+    lease.give_back();
+    // It takes connections and is silent.
+    let frozen = cluster.freeze(2);
+    becomes([true, true, false]).await;
+    elsewhere().await;
+    drop(frozen);
+    becomes([true; 3]).await;
+    // One that is down at the opening does not prevent it.
+    cluster.kill(2);
+    let other = open(cluster.url_of_several(&[2, 1, 0], &database), false).await;
+    assert!(other.shared.pool.take_for(&partition).await.is_ok());
+    assert_eq!(other.shared.pool.shards(), Some(shards));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_shared_fairly_among_equal_nodes() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    // The same server under two names.
+    let (before, after) = url.split_once("127.0.0.1").expect("the cluster listens on this address");
+    let (port, name) = after.split_once('/').unwrap();
+    let url = format!("{before}127.0.0.1{port},localhost{port}/{name}?load_balance_hosts=random");
+    let settings = Settings::new(&url, None).unwrap();
+    assert_eq!(settings.nodes.len(), 2, "{url}");
+    for (connections_max, each) in [(1, 1), (4, 2), (5, 3)] {
+        let options = PostgresOptions { url: url.clone(), password: None, connections_max, distribute: false };
+        let engine = Postgres::open(&options, SystemClock).await.unwrap();
+        let mut leases = Vec::new();
+        for _ in 0..each {
+            for node in engine.shared.pool.nodes() {
+                leases.push(node.take().await.unwrap());
+            }
+        }
+        let figures = engine.shared.pool.nodes().iter().map(|node| node.figures()).collect::<Vec<_>>();
+        assert_eq!(figures.iter().map(|node| node.connections).collect::<Vec<_>>(), [each; 2]);
+        assert!(figures.iter().all(|node| node.is_up && node.connections_idle == 0), "{figures:?}");
+        assert!(engine.shared.pool.take().await.is_err(), "no node has another one");
+        leases.into_iter().for_each(Lease::give_back);
+    }
+}

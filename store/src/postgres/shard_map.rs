@@ -1,0 +1,188 @@
+//! Which node of a Citus cluster has a partition.
+//!
+//! Citus spreads the partitions over shards by a hash of the column `partition`, each shard having a range of hashes, and a
+//! group of nodes having each shard. Every node of the cluster knows all of it; here it is kept in memory and read again at
+//! intervals. A map that is out of date costs little: any node forwards a statement to the one that has the shard. So nothing
+//! but speed may depend on it; a scan that reads shards directly looks again, see `scan_nodes`.
+//!
+//! This module must not know connections.
+
+use std::collections::BTreeSet;
+use std::num::Wrapping;
+
+/// The shards of the entities: their ids, the least and the greatest hash of each, and the group that has it.
+pub(super) const SHARDS: &str = "SELECT s.shardid, s.shardminvalue, s.shardmaxvalue, p.groupid \
+     FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
+     WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1";
+/// The group of the node that is asked.
+pub(super) const OWN_GROUP: &str = "SELECT groupid FROM pg_dist_local_group";
+
+/// A part of the entities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shard {
+    /// The least hash of its partitions.
+    pub(super) first: i32,
+    /// The greatest hash of its partitions.
+    pub(super) last: i32,
+    pub(super) id: i64,
+    /// The group of nodes that has it: a worker, and perhaps its standby.
+    pub(super) group: i32,
+}
+
+/// The shards of a distributed table. Every hash belongs to exactly one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ShardMap {
+    /// In the order of their hashes.
+    shards: Vec<Shard>,
+}
+
+impl ShardMap {
+    /// `None` unless every hash belongs to exactly one of the shards: the table is not distributed by hash, or a shard has
+    /// several copies.
+    pub(super) fn new(mut shards: Vec<Shard>) -> Option<Self> {
+        shards.sort_unstable_by_key(|shard| shard.first);
+        let mut next = Some(i32::MIN);
+        for shard in &shards {
+            if next != Some(shard.first) || shard.last < shard.first {
+                return None;
+            }
+            next = shard.last.checked_add(1);
+        }
+        (next.is_none() && !shards.is_empty()).then_some(Self { shards })
+    }
+
+    /// The group that has a partition.
+    pub(super) fn group_of(&self, partition: &[u8]) -> Option<i32> {
+        let hash = hash(partition);
+        let at = self.shards.partition_point(|shard| shard.last < hash);
+        self.shards.get(at).map(|shard| shard.group)
+    }
+
+    /// The groups that have shards.
+    #[allow(dead_code, reason = "scans will use it")]
+    pub(super) fn groups(&self) -> BTreeSet<i32> {
+        self.shards.iter().map(|shard| shard.group).collect()
+    }
+
+    /// The ids of the shards of a group, ascending.
+    #[allow(dead_code, reason = "scans will use it")]
+    pub(super) fn shards_of(&self, group: i32) -> Vec<i64> {
+        let mut ids: Vec<i64> = self.shards.iter().filter(|shard| shard.group == group).map(|shard| shard.id).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+/// The hash by which PostgreSQL, and so Citus, distributes values of bytes: Bob Jenkins's `lookup3` of 2006, as on a database
+/// whose processor is little-endian. On another one nothing but speed is lost.
+fn hash(bytes: &[u8]) -> i32 {
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    let mut state = [Wrapping(0x9e37_79b9) + Wrapping(length) + Wrapping(3_923_095); 3];
+    let (blocks, tail) = bytes.as_chunks::<12>();
+    for block in blocks {
+        let [x, y, z] = words(block);
+        state = mix([state[0] + x, state[1] + y, state[2] + z]);
+    }
+    let mut last = [0; 12];
+    for (to, from) in last.iter_mut().zip(tail) {
+        *to = *from;
+    }
+    let [x, y, z] = words(&last);
+    // The lowest byte of the third word is left to the length.
+    finish([state[0] + x, state[1] + y, state[2] + (z << 8)])
+}
+
+type Word = Wrapping<u32>;
+
+fn words(block: &[u8; 12]) -> [Word; 3] {
+    let mut words = [Wrapping(0); 3];
+    for (word, bytes) in words.iter_mut().zip(block.as_chunks::<4>().0) {
+        *word = Wrapping(u32::from_le_bytes(*bytes));
+    }
+    words
+}
+
+fn rotated(word: Word, bits: u32) -> Word {
+    Wrapping(word.0.rotate_left(bits))
+}
+
+fn mix([mut a, mut b, mut c]: [Word; 3]) -> [Word; 3] {
+    for [first, second, third] in [[4, 6, 8], [16, 19, 4]] {
+        a = (a - c) ^ rotated(c, first);
+        c += b;
+        b = (b - a) ^ rotated(a, second);
+        a += c;
+        c = (c - b) ^ rotated(b, third);
+        b += a;
+    }
+    [a, b, c]
+}
+
+fn finish([mut a, mut b, mut c]: [Word; 3]) -> i32 {
+    c = (c ^ b) - rotated(b, 14);
+    a = (a ^ c) - rotated(c, 11);
+    b = (b ^ a) - rotated(a, 25);
+    c = (c ^ b) - rotated(b, 16);
+    a = (a ^ c) - rotated(c, 4);
+    b = (b ^ a) - rotated(a, 14);
+    c = (c ^ b) - rotated(b, 24);
+    c.0.cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_the_database() {
+        // What `worker_hash` of Citus 13 on PostgreSQL 15 says.
+        let bytes: Vec<u8> = (0..41_u32).map(|n| u8::try_from((n * 7 + 3) % 256).unwrap()).collect();
+        for (length, expected) in [
+            (0, -1_477_818_771),
+            (1, 111_752_136),
+            (2, 338_510_644),
+            (3, 2_047_299_087),
+            (4, -1_990_468_214),
+            (5, -1_260_890_809),
+            (6, 974_815_198),
+            (7, -36_343_261),
+            (8, -1_062_562_737),
+            (9, -943_060_110),
+            (10, -1_241_628_620),
+            (11, 2_107_597_588),
+            (12, 1_674_887_284),
+            (13, 1_922_809_158),
+            (20, 93_362_486),
+            (23, 919_066_568),
+            (24, -172_630_480),
+            (25, 618_019_020),
+            (36, 47_781_112),
+            (41, -46_518_581),
+        ] {
+            assert_eq!(hash(&bytes[..length]), expected, "{length} bytes");
+        }
+    }
+
+    fn shard(id: i64, first: i32, last: i32, group: i32) -> Shard {
+        Shard { first, last, id, group }
+    }
+
+    #[test]
+    fn every_hash_belongs_to_one_shard() {
+        let shards = vec![shard(7, 0, 9, 1), shard(9, 10, i32::MAX, 1), shard(8, i32::MIN, -1, 2)];
+        let map = ShardMap::new(shards.clone()).unwrap();
+        assert_eq!(map.groups(), BTreeSet::from([1, 2]));
+        assert_eq!((map.shards_of(1), map.shards_of(2), map.shards_of(3)), (vec![7, 9], vec![8], vec![]));
+        // The hash of nothing is below zero, the one of the byte 3 above.
+        assert_eq!((map.group_of(b""), map.group_of(b"\x03")), (Some(2), Some(1)));
+        for missing in 0..shards.len() {
+            let mut less = shards.clone();
+            less.remove(missing);
+            assert_eq!(ShardMap::new(less), None);
+            let mut twice = shards.clone();
+            twice.push(Shard { group: 3, ..shards[missing] });
+            assert_eq!(ShardMap::new(twice), None, "a shard with two copies");
+        }
+        assert_eq!(ShardMap::new(Vec::new()), None);
+    }
+}

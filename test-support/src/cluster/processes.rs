@@ -1,0 +1,61 @@
+//! The processes of a database server, and statements for it: what a single server and the nodes of a cluster share.
+
+use std::process::{Command, Stdio};
+
+/// A server whose processes are stopped, until the value is dropped.
+#[derive(Debug)]
+pub struct Frozen(Vec<String>);
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal("-CONT", &self.0);
+    }
+}
+
+/// Kills a server process and all its children at once, as a loss of its machine would.
+pub(super) fn kill(server: &str) {
+    signal_family("-9", server);
+}
+
+/// Stops a server process and all its children, so that the server takes connections and does not answer, until the value is
+/// dropped.
+pub(super) fn freeze(server: &str) -> Frozen {
+    Frozen(signal_family("-STOP", server))
+}
+
+/// Sends a signal to a server process and then to its children, which it cannot start any more, and returns their ids.
+fn signal_family(name: &str, server: &str) -> Vec<String> {
+    let mut family = vec![server.to_owned()];
+    // Children of a dead process belong to another one, so they are looked up twice.
+    let known = children(server);
+    signal(name, &family);
+    family.extend(children(server));
+    family.extend(known);
+    family.sort_unstable();
+    family.dedup();
+    signal(name, &family);
+    family
+}
+
+/// The ids of the children of a process.
+fn children(parent: &str) -> Vec<String> {
+    let output = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let pairs = String::from_utf8(output.stdout).unwrap();
+    let pairs = pairs.lines().filter_map(|line| line.trim().split_once(' '));
+    pairs.filter(|(_, of)| of.trim() == parent).map(|(process, _)| process.to_owned()).collect()
+}
+
+/// Sends a signal to processes, of which some may have ended.
+fn signal(name: &str, processes: &[String]) {
+    Command::new("kill").arg(name).args(processes).stderr(Stdio::null()).status().unwrap();
+}
+
+/// Runs statements in the database at an address by a program, and returns what they print.
+pub(super) fn sql(programs: &str, url: &str, statements: &str) -> String {
+    let mut psql = Command::new(format!("{programs}/psql"));
+    psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements, url]).stdin(Stdio::null());
+    let output = psql.output().unwrap();
+    assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
