@@ -104,7 +104,6 @@ pub(crate) fn target(url: &str, process: Option<Process>) -> anyhow::Result<Targ
         account: DEVELOPMENT_ACCOUNT.to_owned(),
         key: AccountKey::parse(DEVELOPMENT_KEY).context("the development key is Base64")?,
         process,
-        database: None,
     })
 }
 

@@ -4,6 +4,7 @@ use crate::churn::ChurnArgs;
 use crate::client_library::ClientArgs;
 use crate::compare::args::CompareArgs;
 use crate::dataset::PER_PARTITION_DEFAULT;
+use crate::process::Node;
 use crate::raw::RawWorkload;
 use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::workload::{BATCH_ENTITIES, Workload};
@@ -81,9 +82,10 @@ Examples:
 /// A server, a workload and its size.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Address of the service, as in `TableEndpoint` of a connection string
-    #[arg(long, value_name = "URL")]
-    pub(crate) endpoint: String,
+    /// Address of the service, as in `TableEndpoint` of a connection string. Given several times for servers that share a
+    /// database: they get the connections in turn
+    #[arg(long, value_name = "URL", required = true)]
+    pub(crate) endpoint: Vec<String>,
 
     /// The account
     #[arg(long, default_value = DEVELOPMENT_ACCOUNT)]
@@ -107,13 +109,15 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) pressure: PressureArgs,
 
-    /// Process id of the server on this machine, to report its processor time and memory
+    /// Process id of the server on this machine, to report its processor time and memory. Given once for each server, the
+    /// sums are reported
     #[arg(long)]
-    pub(crate) pid: Option<u32>,
+    pub(crate) pid: Vec<u32>,
 
-    /// Process id of the server's database on this machine, to report the processor time of all its processes
-    #[arg(long)]
-    pub(crate) database_pid: Option<u32>,
+    /// Process id of the server's database on this machine, to report the processor time of all its processes. Given once
+    /// for each node of a cluster, with a name, the nodes are reported one by one
+    #[arg(long, value_name = "[NAME=]PID", value_parser = Node::parse)]
+    pub(crate) database_pid: Vec<Node>,
 
     /// Allow a server on another machine
     #[arg(long)]
@@ -333,12 +337,18 @@ mod tests {
             "--entities 1000000 --per-partition 1000000",
             "--seconds 1 --connections 256 --json --pid 1",
             "--rate 5000 --idle 10000 --slow-readers 8 --scans 64",
+            "--database-pid 1 --pid 2 --pid 3 --endpoint http://127.0.0.1:2",
         ] {
             assert!(run(good).is_ok(), "{good}");
         }
-        for bad in
-            ["--entities 99", "--connections 0", "--seconds 0", "--per-partition 150", "--workload put", "--rate 0"]
-        {
+        for bad in [
+            "--entities 99",
+            "--connections 0",
+            "--seconds 0",
+            "--per-partition 150",
+            "--workload put",
+            "--database-pid x",
+        ] {
             assert!(run(bad).is_err(), "{bad}");
         }
     }

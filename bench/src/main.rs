@@ -33,7 +33,7 @@ mod row;
 mod run;
 mod workload;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use background::BackgroundLoad;
 use clap::Parser;
 use cli::{Cli, Command, FloorArgs, RawArgs, RunArgs};
@@ -71,13 +71,14 @@ fn main() -> ExitCode {
 }
 
 fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let target = Target {
-        endpoint: Endpoint::parse(&args.endpoint, &args.account, args.allow_remote)?,
-        account: args.account.clone(),
-        key: AccountKey::parse(&args.key).context("the key is not Base64 of at least 16 bytes")?,
-        process: args.pid.map(Process::new),
-        database: args.database_pid.map(Process::new),
-    };
+    let key = AccountKey::parse(&args.key).context("the key is not Base64 of at least 16 bytes")?;
+    ensure!(args.pid.len() <= args.endpoint.len(), "--pid is given more often than --endpoint");
+    let processes = args.pid.iter().copied().map(Process::new).map(Some).chain(std::iter::repeat(None));
+    let targets = args.endpoint.iter().zip(processes).map(|(endpoint, process)| {
+        let endpoint = Endpoint::parse(endpoint, &args.account, args.allow_remote)?;
+        Ok(Target { endpoint, account: args.account.clone(), key: key.clone(), process })
+    });
+    let targets = targets.collect::<anyhow::Result<Vec<_>>>()?;
     let (connections, time) = (usize::try_from(args.connections)?, Duration::from_secs(args.size.seconds));
     let background = BackgroundLoad {
         idle: usize::try_from(args.pressure.idle)?,
@@ -90,7 +91,7 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
         background,
         ..Measurement::new(args.workload, args.size.entities, connections, time)
     };
-    print(&run::measure(&target, &measurement)?, args.size.json)
+    print(&run::measure_all(&targets, &args.database_pid, &measurement)?, args.size.json)
 }
 
 fn serve_floor(args: FloorArgs) -> anyhow::Result<ExitCode> {

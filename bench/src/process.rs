@@ -8,9 +8,27 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(10);
 
 /// A process, which may be this one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     id: u32,
+}
+
+/// A node of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// `None` if it is all of the database, or its name does not matter.
+    pub(crate) name: Option<String>,
+    /// Its main process.
+    pub(crate) process: Process,
+}
+
+impl Node {
+    /// Parses `NAME=PID` or `PID`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let (name, id) = text.rsplit_once('=').map_or((None, text), |(name, id)| (Some(name.to_owned()), id));
+        let id = id.parse().map_err(|_| "it is not a process id, and not a name, '=' and a process id".to_owned())?;
+        Ok(Self { name, process: Process::new(id) })
+    }
 }
 
 /// The resident memory of a process, in bytes.
@@ -137,6 +155,16 @@ mod tests {
     use super::*;
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
+
+    #[test]
+    fn nodes_of_a_database() {
+        let node = |name: Option<&str>, id| Node { name: name.map(str::to_owned), process: Process::new(id) };
+        assert_eq!(Node::parse("17"), Ok(node(None, 17)));
+        assert_eq!(Node::parse("worker 1=17"), Ok(node(Some("worker 1"), 17)));
+        for bad in ["", "x", "x=", "x=y", "17=x"] {
+            assert!(Node::parse(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn processor_time_of_a_process_with_an_odd_name() {

@@ -94,7 +94,7 @@ pub(crate) async fn measure(folder: &Path, measurement: &RawMeasurement) -> anyh
     let bench = Arc::new(EngineRun { engine, table, dataset, run, sequence: AtomicU64::new(0) });
     bench.fill().await?;
     bench.phase(workload, tasks, time / 4).await?;
-    let gauge = Gauge::start(Some(Process::current()), None)?;
+    let gauge = Gauge::start(&[Process::current()], None)?;
     let began = Instant::now();
     let tally = bench.phase(workload, tasks, time).await?;
     let name = workload.to_possible_value().map_or_else(String::new, |value| format!("raw {}", value.get_name()));

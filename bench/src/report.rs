@@ -2,7 +2,7 @@
 
 use crate::background::BackgroundReport;
 use crate::load::Tally;
-use crate::process::Process;
+use crate::process::{Node, Process, Resident};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,11 +24,17 @@ pub(crate) struct Report {
     pub(crate) latency_us: Latency,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) first_error: Option<String>,
-    /// Processor time of the measured process, if its id was given.
+    /// Processor time of the measured processes, if their ids were given.
     pub(crate) cpu: Option<Cpu>,
-    /// Processor time per operation of the database that the measured process uses, if its id was given.
+    /// Processor time per operation of the database that the measured processes use, if its ids were given.
     #[serde(default)]
     pub(crate) database_cpu_us_per_operation: Option<f64>,
+    /// The same of each of its nodes that has a name.
+    #[serde(default)]
+    pub(crate) nodes: Vec<NodeCpu>,
+    /// The node that took most processor time, if there are several.
+    #[serde(default)]
+    pub(crate) busiest_node: Option<NodeCpu>,
     /// Processor time of the generator per operation.
     pub(crate) generator_cpu_us_per_operation: Option<f64>,
     pub(crate) resident_mib: Option<f64>,
@@ -77,25 +83,52 @@ pub(crate) struct Cpu {
     pub(crate) cores_busy: f64,
 }
 
+/// Processor time of a node of the database.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NodeCpu {
+    pub(crate) name: String,
+    pub(crate) us_per_operation: f64,
+}
+
 /// Measures the processor time of processes from its start to its report.
 #[derive(Debug)]
 pub(crate) struct Gauge {
-    measured: Option<(Process, Duration)>,
+    measured: Vec<(Process, Duration)>,
     generator: Option<(Process, Duration)>,
-    database: Option<(Process, Duration)>,
+    database: Vec<(Node, Duration)>,
+}
+
+/// The resident memory of processes together. `None` if there are none.
+pub(crate) fn resident(processes: &[Process]) -> anyhow::Result<Option<Resident>> {
+    let mut sum = None::<Resident>;
+    for process in processes {
+        let (one, before) = (process.resident()?, sum.unwrap_or(Resident { now: 0, peak: 0 }));
+        sum = Some(Resident { now: before.now + one.now, peak: before.peak + one.peak });
+    }
+    Ok(sum)
 }
 
 impl Gauge {
     /// Starts measuring.
-    pub(crate) fn start(measured: Option<Process>, generator: Option<Process>) -> anyhow::Result<Self> {
-        let read = |process: Option<Process>| process.map(|p| anyhow::Ok((p, p.cpu()?))).transpose();
-        Ok(Self { measured: read(measured)?, generator: read(generator)?, database: None })
+    pub(crate) fn start(measured: &[Process], generator: Option<Process>) -> anyhow::Result<Self> {
+        let read = |process: Process| anyhow::Ok((process, process.cpu()?));
+        let measured = measured.iter().copied().map(read).collect::<Result<_, _>>()?;
+        Ok(Self { measured, generator: generator.map(read).transpose()?, database: Vec::new() })
     }
 
-    /// Measures a database as well, with all of its processes.
-    pub(crate) fn with_database(self, database: Option<Process>) -> anyhow::Result<Self> {
-        let database = database.map(|process| anyhow::Ok((process, process.family_cpu()?))).transpose()?;
-        Ok(Self { database, ..self })
+    /// Measures a database as well, with all processes of its nodes.
+    pub(crate) fn with_database(self, nodes: &[Node]) -> anyhow::Result<Self> {
+        let read = |node: &Node| anyhow::Ok((node.clone(), node.process.family_cpu()?));
+        Ok(Self { database: nodes.iter().map(read).collect::<Result<_, _>>()?, ..self })
+    }
+
+    /// Processor time of each node of the database since the start, for each of so many operations.
+    fn nodes(&self, operations: u64) -> anyhow::Result<Vec<(Option<String>, f64)>> {
+        let spent = |(node, before): &(Node, Duration)| {
+            let cpu = node.process.family_cpu()?.saturating_sub(*before);
+            Ok((node.name.clone(), ratio(micros(cpu), as_f64(operations))))
+        };
+        self.database.iter().map(spent).collect()
     }
 
     /// The measurement since the start.
@@ -107,13 +140,16 @@ impl Gauge {
         tally: Tally,
         wall: Duration,
     ) -> anyhow::Result<Report> {
-        let spent = |since: Option<(Process, Duration)>| {
-            since.map(|(process, before)| anyhow::Ok(process.cpu()?.saturating_sub(before))).transpose()
-        };
-        let resident = self.measured.map(|(process, _)| process.resident()).transpose()?;
-        let (measured, generator) = (spent(self.measured)?, spent(self.generator)?);
-        let database = self.database.map(|(process, before)| anyhow::Ok(process.family_cpu()?.saturating_sub(before)));
-        let database = database.transpose()?;
+        let costs = self.nodes(tally.operations)?;
+        let resident = resident(&self.measured.iter().map(|(process, _)| *process).collect::<Vec<_>>())?;
+        let spent = |(process, before): (Process, Duration)| anyhow::Ok(process.cpu()?.saturating_sub(before));
+        let generator = self.generator.map(spent).transpose()?;
+        let is_measured = !self.measured.is_empty();
+        let measured = self.measured.into_iter().map(spent).sum::<Result<Duration, _>>()?;
+        let database = (!costs.is_empty()).then(|| costs.iter().map(|(_, cost)| cost).sum());
+        let nodes =
+            costs.into_iter().filter_map(|(name, us_per_operation)| Some(NodeCpu { name: name?, us_per_operation }));
+        let nodes = nodes.collect::<Vec<_>>();
         let quantile = |share| micros(tally.latencies.quantile(share));
         Ok(Report {
             workload,
@@ -131,12 +167,14 @@ impl Gauge {
                 p999: quantile(0.999),
                 max: micros(tally.latencies.max()),
             },
-            cpu: measured.map(|cpu| Cpu {
-                us_per_operation: ratio(micros(cpu), as_f64(tally.operations)),
-                us_per_entity: ratio(micros(cpu), as_f64(tally.entities)),
-                cores_busy: ratio(cpu.as_secs_f64(), wall.as_secs_f64()),
+            cpu: is_measured.then(|| Cpu {
+                us_per_operation: ratio(micros(measured), as_f64(tally.operations)),
+                us_per_entity: ratio(micros(measured), as_f64(tally.entities)),
+                cores_busy: ratio(measured.as_secs_f64(), wall.as_secs_f64()),
             }),
-            database_cpu_us_per_operation: database.map(|cpu| ratio(micros(cpu), as_f64(tally.operations))),
+            database_cpu_us_per_operation: database,
+            busiest_node: busiest(&nodes),
+            nodes,
             generator_cpu_us_per_operation: generator.map(|cpu| ratio(micros(cpu), as_f64(tally.operations))),
             errors: tally.errors,
             first_error: tally.first_error,
@@ -146,6 +184,12 @@ impl Gauge {
             background: None,
         })
     }
+}
+
+/// The node that took most processor time, of several.
+fn busiest(nodes: &[NodeCpu]) -> Option<NodeCpu> {
+    let busiest = nodes.iter().max_by(|one, other| one.us_per_operation.total_cmp(&other.us_per_operation));
+    busiest.filter(|_| nodes.len() > 1).cloned()
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {
@@ -190,6 +234,12 @@ impl fmt::Display for Report {
         if let Some(cost) = self.database_cpu_us_per_operation {
             writeln!(f, "  database    {cost:.2} µs CPU an operation")?;
         }
+        for NodeCpu { name, us_per_operation } in &self.nodes {
+            writeln!(f, "    {name}: {us_per_operation:.2} µs")?;
+        }
+        if let Some(NodeCpu { name, us_per_operation }) = &self.busiest_node {
+            writeln!(f, "    busiest: {name} with {us_per_operation:.2} µs")?;
+        }
         if let Some(cost) = self.generator_cpu_us_per_operation {
             writeln!(f, "  generator   {cost:.2} µs CPU an operation")?;
         }
@@ -219,7 +269,7 @@ mod tests {
         tally.succeeded(1000, Duration::from_micros(250));
         tally.succeeded(1000, Duration::from_micros(350));
         tally.errors.insert("503".to_owned(), 3);
-        let gauge = Gauge::start(Some(Process::current()), None).unwrap();
+        let gauge = Gauge::start(&[Process::current()], None).unwrap();
         let report = gauge.report("query-page".to_owned(), 5000, 4, tally, Duration::from_millis(500)).unwrap();
         assert!((report.operations_per_second - 4.0).abs() < 1e-9);
         assert!((report.entities_per_second - 4000.0).abs() < 1e-9);
@@ -238,7 +288,7 @@ mod tests {
         let report = |operations: u64| {
             let mut tally = Tally::default();
             (0..operations).for_each(|_| tally.succeeded(1, Duration::from_micros(1)));
-            let gauge = Gauge::start(Some(Process::current()), None).unwrap();
+            let gauge = Gauge::start(&[Process::current()], None).unwrap();
             let mut report = gauge.report("get".to_owned(), 1, 1, tally, Duration::from_secs(1)).unwrap();
             report.cpu = Some(Cpu { us_per_operation: 2.0, us_per_entity: 1.0, cores_busy: 1.0 });
             report
@@ -253,8 +303,37 @@ mod tests {
     }
 
     #[test]
+    fn nodes_of_a_database_are_reported_one_by_one_and_together() {
+        let gauge = |names: &[Option<&str>]| {
+            let node = |name: Option<&str>| Node { name: name.map(str::to_owned), process: Process::current() };
+            let nodes = names.iter().copied().map(node).collect::<Vec<_>>();
+            let gauge = Gauge::start(&[], None).unwrap().with_database(&nodes).unwrap();
+            // As if each had begun with this process, the second one a little later.
+            let starts = (0..).step_by(10).map(Duration::from_millis);
+            Gauge { database: nodes.into_iter().zip(starts).collect(), ..gauge }
+        };
+        while Process::current().family_cpu().unwrap() < Duration::from_millis(50) {}
+        let report = |names: &[Option<&str>]| {
+            let mut tally = Tally::default();
+            tally.succeeded(1, Duration::from_micros(1));
+            gauge(names).report("get".to_owned(), 1, 1, tally, Duration::from_secs(1)).unwrap()
+        };
+        let cluster = report(&[Some("coordinator"), Some("worker 1")]);
+        assert_eq!(cluster.nodes.len(), 2);
+        let sum = cluster.nodes.iter().map(|node| node.us_per_operation).sum::<f64>();
+        assert!((cluster.database_cpu_us_per_operation.unwrap() - sum).abs() < 1e-6);
+        let most = cluster.nodes.iter().map(|node| node.us_per_operation).fold(0.0, f64::max);
+        assert!((cluster.busiest_node.as_ref().unwrap().us_per_operation - most).abs() < 1e-6);
+        assert!(cluster.to_string().contains("    worker 1: "), "{cluster}");
+        let single = report(&[None]);
+        assert!(single.nodes.is_empty() && single.busiest_node.is_none(), "{single}");
+        assert!(single.database_cpu_us_per_operation.unwrap() > 0.0);
+        assert_eq!(report(&[]).database_cpu_us_per_operation, None);
+    }
+
+    #[test]
     fn nothing_done_is_zero_and_not_a_division_by_zero() {
-        let gauge = Gauge::start(Some(Process::current()), None).unwrap();
+        let gauge = Gauge::start(&[Process::current()], None).unwrap();
         let report = gauge.report("get".to_owned(), 1, 1, Tally::default(), Duration::ZERO).unwrap();
         assert!(report.cpu.unwrap().us_per_operation.abs() < f64::EPSILON);
         assert!(report.operations_per_second.abs() < f64::EPSILON);

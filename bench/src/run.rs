@@ -4,11 +4,11 @@ use crate::background::{self, BackgroundConnections, BackgroundLoad, BackgroundR
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT, Usage};
 use crate::endpoint::Endpoint;
 use crate::load::Load;
-use crate::process::Process;
-use crate::report::{Gauge, Report, mebibytes};
+use crate::process::{Node, Process};
+use crate::report::{self, Gauge, Report, mebibytes};
 use crate::request::Signer;
 use crate::workload::{Client, Failure, Plan, Task, Workload};
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -30,8 +30,6 @@ pub(crate) struct Target {
     pub(crate) key: AccountKey,
     /// The process of the server, if its processor time and memory are measured.
     pub(crate) process: Option<Process>,
-    /// The main process of the server's database, if its processor time is measured as well.
-    pub(crate) database: Option<Process>,
 }
 
 /// One measurement.
@@ -71,16 +69,23 @@ impl Measurement {
 
 /// Fills the table if needed, warms up, and measures.
 pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Result<Report> {
+    measure_all(std::slice::from_ref(target), &[], measurement)
+}
+
+/// As [`measure`], for servers that share a database with these nodes. The connections are spread over the servers.
+pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &Measurement) -> anyhow::Result<Report> {
+    let target = targets.first().context("there is a server")?;
     let Measurement { workload, entities, connections, time, rate, background, .. } = *measurement;
     background::allow_connections(connections + background.connections())?;
     fill(target, measurement)?;
     let plan = plan(measurement, 0);
-    let resident = || target.process.map(|process| anyhow::Ok(mebibytes(process.resident()?.now))).transpose();
+    let processes = targets.iter().filter_map(|target| target.process).collect::<Vec<_>>();
+    let resident = || anyhow::Ok(report::resident(&processes)?.map(|resident| mebibytes(resident.now)));
     let before = resident()?;
     let connections_in_background = (background != BackgroundLoad::default())
         .then(|| BackgroundConnections::open(background, &plan.table, &signer(target)));
     let (connections_in_background, with) = (connections_in_background.transpose()?, resident()?);
-    let mut load = Load::new(clients(target, &plan, connections))?;
+    let mut load = Load::new(clients_of_all(targets, &plan, connections))?;
     let task = Task::Workload(workload);
     let (warm_up, _) = load.phase(task, time / WARM_UP_SHARE, rate);
     if warm_up.operations == 0 {
@@ -90,7 +95,7 @@ pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Res
             warm_up.first_error.as_deref().unwrap_or("no operation ended in time")
         );
     }
-    let gauge = Gauge::start(target.process, Some(Process::current()))?.with_database(target.database)?;
+    let gauge = Gauge::start(&processes, Some(Process::current()))?.with_database(database)?;
     let (tally, wall) = load.phase(task, time, rate);
     let report = gauge.report(workload.name(), entities, connections, tally, wall)?;
     let background = connections_in_background.map(|connections_in_background| BackgroundReport {
@@ -148,8 +153,16 @@ pub(crate) fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
 
 /// Connections for a plan, which are opened when they are used.
 pub(crate) fn clients(target: &Target, plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
+    clients_of_all(std::slice::from_ref(target), plan, connections)
+}
+
+/// As [`clients`], for several servers in turn.
+fn clients_of_all(targets: &[Target], plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
     let seeds = 1..=connections as u64;
-    seeds.map(|seed| Client::new(Arc::clone(plan), signer(target), seed)).collect()
+    seeds
+        .zip(targets.iter().cycle())
+        .map(|(seed, target)| Client::new(Arc::clone(plan), signer(target), seed))
+        .collect()
 }
 
 fn signer(target: &Target) -> Signer {

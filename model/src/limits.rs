@@ -171,10 +171,10 @@ pub const ANALYTICS_SWEEP_STEPS_MAX: usize = 1000;
 pub const EXPORT_LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Most different properties of a table that is exported as CSV; each is a pair of columns.
 pub const EXPORT_COLUMNS_MAX: usize = 4096;
-/// Most key ranges of one table that an export reads in parallel.
-pub const EXPORT_RANGES_MAX: usize = 64;
-/// Most queries that an export makes to find key ranges in one table.
-pub const EXPORT_PROBES_MAX: usize = 128;
+/// Most key ranges that a table is split into, to read several at the same time.
+pub const TABLE_RANGES_MAX: usize = 64;
+/// Most queries that look for key ranges in one table.
+pub const TABLE_PROBES_MAX: usize = 128;
 /// Largest manifest of an export, in bytes: room for some hundred thousand tables.
 pub const EXPORT_MANIFEST_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most entities that an import reads ahead of the last written one.

@@ -277,7 +277,7 @@ pub struct Tally {
 }
 
 /// The code of a response of a server that could not do its work. After these two, clients try again by themselves.
-fn fault(answer: &Response) -> Option<&'static str> {
+pub fn fault(answer: &Response) -> Option<&'static str> {
     let expected = match answer.status {
         503 => "ServerBusy",
         500 => "OperationTimedOut",

@@ -13,6 +13,7 @@ mod bad_input;
 mod batch;
 mod black_box;
 mod citations;
+mod citus;
 mod commands;
 mod consistency;
 mod copy;

@@ -28,6 +28,7 @@ mod node;
 #[cfg(test)]
 mod node_tests;
 mod open_error;
+mod opening;
 mod pool;
 mod properties;
 mod purge;
@@ -49,23 +50,14 @@ pub use settings::{check_address, has_password};
 
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::figures::{DatabaseFigures, Figures, Refusal};
-use crate::monotonic;
-use dialect::Dialect;
 use leases::Slot;
 use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
 use pool::Pool;
-use schema::Names;
 use settings::Settings;
 use state::PostgresState;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::task::JoinHandle;
-
-/// How long the opening waits for a database that does not answer yet.
-const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
-/// The wait between two attempts of the opening.
-const OPEN_WAIT: Duration = Duration::from_millis(500);
 
 /// How the engine reaches its database.
 #[derive(Clone)]
@@ -102,19 +94,7 @@ impl<C: Clock> Postgres<C> {
     /// A database that does not answer is tried again for ten seconds.
     pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
         let settings = Settings::new(&options.url, options.password.as_deref())?;
-        let (began, mut is_said) = (monotonic::now(), false);
-        let (dialect, names) = loop {
-            match prepare(&settings, options.distribute).await {
-                Ok(prepared) => break prepared,
-                Err(error) if error.may_pass() && began.elapsed() < OPEN_TIME_MAX => {
-                    if !std::mem::replace(&mut is_said, true) {
-                        tracing::warn!(%error, "waiting for the database");
-                    }
-                    tokio::time::sleep(OPEN_WAIT).await;
-                }
-                Err(error) => return Err(error),
-            }
-        };
+        let (dialect, names) = Box::pin(opening::prepare(&settings, options.distribute)).await?;
         let pool = Pool::new(&settings, dialect, options.connections_max.max(1));
         let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock)));
         let failed = |error: Fault| StoreError::Statement { place: settings.place.clone(), what: error.to_string() };
@@ -145,41 +125,6 @@ impl<C: Clock> Postgres<C> {
     fn take_tasks(&self) -> Vec<JoinHandle<()>> {
         std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-/// Prepares the database, over a connection of its own.
-async fn prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
-    let connected =
-        tokio::time::timeout(settings.connect_time_max, settings.config.connect(settings.tls.clone())).await;
-    let (client, connection) = connected
-        .map_err(|_| StoreError::Unreachable { place: settings.place.clone(), what: "no answer in time".to_owned() })?
-        .map_err(|error| StoreError::of(&settings.place, &error))?;
-    let connection = tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "the connection of the opening broke");
-        }
-    });
-    let dialect = Dialect::of(&client, &settings.place).await?;
-    if distribute && dialect != Dialect::Citus {
-        return Err(StoreError::NotCitus { place: settings.place.clone() });
-    }
-    let error = |error| StoreError::of(&settings.place, &error);
-    schema::migrate(&client, dialect, &settings.place).await?;
-    if dialect == Dialect::Citus && schema::is_to_be_distributed(&client, distribute).await.map_err(error)? {
-        schema::distribute(&client, &settings.place).await?;
-    }
-    let names = Names::of(&client, dialect).await.map_err(error)?;
-    if let Ok(row) = client.query_one("SHOW synchronous_commit", &[]).await
-        && row.try_get(0).is_ok_and(|value: &str| value == "off")
-    {
-        tracing::warn!(
-            "synchronous_commit is off in the database: if the database crashes, acknowledged writes may be lost"
-        );
-    }
-    drop(client);
-    // It ends once the client is dropped.
-    let _ended = connection.await;
-    Ok((dialect, names))
 }
 
 impl<C: Clock> Engine for Postgres<C> {

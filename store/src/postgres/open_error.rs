@@ -68,6 +68,11 @@ pub enum StoreError {
         /// Hosts, ports and database.
         place: String,
     },
+    /// The node is a worker of Citus, and the tables are not distributed.
+    Worker {
+        /// Hosts, ports and database.
+        place: String,
+    },
     /// The tables must be created or upgraded, and the coordinator of Citus, which alone can do that, is not known.
     NoCoordinator {
         /// Hosts, ports and database.
@@ -152,6 +157,11 @@ impl fmt::Display for StoreError {
                  citus in the database, or omit --distribute: PostgreSQL and YugabyteDB do not need it"
             ),
             Self::NoSlot { place } => write!(f, "the database {place} takes no further server: {NO_SLOT}"),
+            Self::Worker { place } => write!(
+                f,
+                "the address leads to a worker of Citus, {place}, which has no tables of Rowhouse; add --distribute, so that \
+                 the tables are distributed over the nodes, or give the address of the coordinator"
+            ),
             Self::NoCoordinator { place } => write!(
                 f,
                 "the tables in the database {place} must be created or upgraded, and its nodes do not know the coordinator of \

@@ -230,6 +230,20 @@ fn is_a_race(error: &Error) -> bool {
     error.code().is_some_and(|code| RACES.contains(code))
 }
 
+/// Whether there are tables, of any version.
+pub(super) async fn exists(client: &Client) -> Result<bool, Error> {
+    client.query_one("SELECT to_regclass('rowhouse_meta') IS NOT NULL", &[]).await?.try_get(0)
+}
+
+/// Whether the tables have the version of this code.
+pub(super) async fn is_current(client: &Client) -> Result<bool, Error> {
+    if !exists(client).await? {
+        return Ok(false);
+    }
+    let version = client.query_opt(READ_VERSION, &[]).await?;
+    Ok(version.map(|row| row.try_get(0)).transpose()? == Some(SCHEMA_VERSION))
+}
+
 /// Whether the tables are to be distributed and are not: the option asks for it, or a version before this one did it.
 pub(super) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) -> Result<bool, Error> {
     let row = client.query_one(DISTRIBUTED, &[]).await?;

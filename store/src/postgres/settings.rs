@@ -115,6 +115,15 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// How to reach another node of the same cluster.
+    pub(super) fn at(&self, host: &str, port: u16) -> Config {
+        let mut node = without_hosts(&self.config);
+        node.host(host).port(port);
+        node
+    }
+}
+
 /// The hosts of an address as nodes. A connection that leads to a replica is refused, as with hosts that are tried in turn.
 fn nodes(config: &Config, connect_time_max: Duration) -> Result<Vec<NodeSettings>, StoreError> {
     let names = names(config);

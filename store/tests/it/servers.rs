@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use test_support::cluster::Cluster;
+use test_support::cluster::{CitusCluster, Cluster};
 
 /// In ticks.
 const HOUR: i64 = 36_000_000_000;
@@ -21,7 +21,9 @@ const SECOND: i64 = 10_000_000;
 type Server = Arc<Postgres<ManualClock>>;
 
 async fn open(url: &str, ticks: i64) -> Server {
-    let options = PostgresOptions { url: url.to_owned(), password: None, connections_max: 6, distribute: false };
+    // On several nodes of Citus the tables are distributed.
+    let distribute = url.contains("load_balance_hosts");
+    let options = PostgresOptions { url: url.to_owned(), password: None, connections_max: 6, distribute };
     Arc::new(Postgres::open(&options, ManualClock::at(ticks)).await.unwrap())
 }
 
@@ -29,15 +31,36 @@ async fn open(url: &str, ticks: i64) -> Server {
 async fn three() -> Option<(&'static Cluster, String, [Server; 3])> {
     let cluster = Cluster::shared()?;
     let url = cluster.database();
+    let servers = three_on(&url).await;
+    Some((cluster, url, servers))
+}
+
+async fn three_on(url: &str) -> [Server; 3] {
     // At once, as when a whole group is started: one of them makes the schema.
-    let at = |hours| open(&url, START_TICKS + 10 * HOUR + hours * HOUR);
+    let at = |hours| open(url, START_TICKS + 10 * HOUR + hours * HOUR);
     let (a, b, c) = tokio::join!(at(0), at(-5), at(3));
-    Some((cluster, url.clone(), [a, b, c]))
+    [a, b, c]
+}
+
+/// Three servers on the workers of a cluster of Citus.
+async fn three_on_citus() -> Option<[Server; 3]> {
+    let cluster = CitusCluster::shared()?;
+    Some(three_on(&cluster.workers(&cluster.database())).await)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_and_policies_of_one_server_are_seen_by_the_others_at_once() {
-    let Some((_, _, [a, b, c])) = three().await else { return };
+    let Some((_, _, servers)) = three().await else { return };
+    tables_and_policies_are_seen_at_once(servers).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_and_policies_of_one_server_are_seen_by_the_others_at_once_on_citus() {
+    let Some(servers) = three_on_citus().await else { return };
+    tables_and_policies_are_seen_at_once(servers).await;
+}
+
+async fn tables_and_policies_are_seen_at_once([a, b, c]: [Server; 3]) {
     let table = table("Shared");
     a.create_table(&table).await.unwrap();
     assert!(matches!(b.create_table(&table).await, Err(CatalogError::AlreadyExists)));
@@ -103,6 +126,16 @@ async fn stamps_of_an_entity_grow_whoever_writes_and_differ_whoever_deletes_it()
 #[tokio::test(flavor = "multi_thread")]
 async fn no_stamp_of_an_entity_comes_twice_from_servers_that_race() {
     let Some((_, _, servers)) = three().await else { return };
+    no_stamp_comes_twice(servers).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_stamp_of_an_entity_comes_twice_from_servers_that_race_on_citus() {
+    let Some(servers) = three_on_citus().await else { return };
+    no_stamp_comes_twice(servers).await;
+}
+
+async fn no_stamp_comes_twice(servers: [Server; 3]) {
     let table = table("Raced");
     servers[0].create_table(&table).await.unwrap();
     let mut tasks = Vec::new();
@@ -231,6 +264,16 @@ async fn stamps_do_not_run_away_from_the_clock_when_a_table_is_created_again_and
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_many_inserts_wins_across_servers() {
     let Some((_, _, servers)) = three().await else { return };
+    one_of_many_inserts_wins(servers).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_many_inserts_wins_across_servers_on_citus() {
+    let Some(servers) = three_on_citus().await else { return };
+    one_of_many_inserts_wins(servers).await;
+}
+
+async fn one_of_many_inserts_wins(servers: [Server; 3]) {
     let table = table("Contested");
     servers[0].create_table(&table).await.unwrap();
     for round in 0..20 {
@@ -256,6 +299,18 @@ async fn one_of_many_inserts_wins_across_servers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_deleted_under_writers_leaves_nothing_behind() {
     let Some((cluster, url, servers)) = three().await else { return };
+    deleted_under_writers(servers, &|statements| cluster.sql(&url, statements)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_deleted_under_writers_leaves_nothing_behind_on_citus() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let database = cluster.database();
+    let servers = three_on(&cluster.workers(&database)).await;
+    deleted_under_writers(servers, &|statements| cluster.sql(0, &database, statements)).await;
+}
+
+async fn deleted_under_writers(servers: [Server; 3], sql: &dyn Fn(&str) -> String) {
     let table = table("Doomed");
     let mut deletions = Vec::new();
     for _ in 0..3 {
@@ -287,11 +342,11 @@ async fn a_table_deleted_under_writers_leaves_nothing_behind() {
     // The one that purged may die at any time; the others go on.
     let [a, b, c] = servers;
     drop((a, b));
-    forget_the_dead(cluster, &url);
+    sql(FORGET_THE_DEAD);
     let left = "SELECT (SELECT count(*) FROM rowhouse_entities) + (SELECT count(*) FROM rowhouse_tables)";
     let began = Instant::now();
-    while cluster.sql(&url, left).trim() != "0" {
-        assert!(began.elapsed() < TIMEOUT, "{} rows are left", cluster.sql(&url, left));
+    while sql(left).trim() != "0" {
+        assert!(began.elapsed() < TIMEOUT, "{} rows are left", sql(left));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     c.close().await.unwrap();
@@ -306,9 +361,11 @@ fn fill(cluster: &Cluster, url: &str, count: u32) {
     cluster.sql(url, &fill);
 }
 
+const FORGET_THE_DEAD: &str = "UPDATE rowhouse_leases SET renewed = now() - interval '1 hour'";
+
 /// Lets the time pass after which a server without a sign of life is believed dead.
 fn forget_the_dead(cluster: &Cluster, url: &str) {
-    cluster.sql(url, "UPDATE rowhouse_leases SET renewed = renewed - interval '1 hour'");
+    cluster.sql(url, FORGET_THE_DEAD);
 }
 
 fn entities_left(cluster: &Cluster, url: &str) -> u32 {

@@ -96,6 +96,11 @@ impl CitusCluster {
         self.nodes.lock().unwrap()[number].clone()
     }
 
+    /// The port of a node, on the host 127.0.0.1.
+    pub fn port(&self, node: usize) -> String {
+        self.node(node).address.rsplit_once(':').unwrap().1.to_owned()
+    }
+
     /// The address of a database on one node.
     pub fn url_of(&self, node: usize, database: &str) -> String {
         format!("postgres://rowhouse@{}/{database}", self.node(node).address)

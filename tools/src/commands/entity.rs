@@ -1,6 +1,7 @@
 //! `rowhouse entity`.
 
 use super::connection::{ConnectionArgs, connection_help};
+use super::count::count;
 use super::input::{entity_key, parse_json, parse_properties};
 use super::output::{EntityOutput, OutputFormat, write_one, write_out};
 use super::service_error::{from_service, is_not_found};
@@ -11,7 +12,6 @@ use anyhow::{bail, ensure};
 use clap::{Args, Subcommand};
 use client::{ETag, IfMatch, PropertyBag, TableService};
 use model::Condition;
-use model::name::PARTITION_KEY;
 
 /// The examples at the end of the help of entity.
 pub const ENTITY_EXAMPLES: &str = concat!(
@@ -95,6 +95,10 @@ enum Action {
 
         #[command(flatten)]
         filter: FilterArgs,
+
+        /// Most key ranges that are read at the same time
+        #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+        parallel: u16,
     },
     /// Write an entity, and print its new ETag
     #[command(after_long_help = ENTITY_EXAMPLES)]
@@ -186,14 +190,9 @@ pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
             each_page(&service, table, &query, *top, |page| output.page(page)).await?;
             output.end()
         }
-        Action::Count { table, filter } => {
-            let query = Query { filter: filter.filter.clone(), select: vec![PARTITION_KEY.to_owned()] };
-            let mut count = 0;
-            let add = |page: &[PropertyBag]| {
-                count += page.len();
-                Ok(())
-            };
-            each_page(&service, table, &query, None, add).await?;
+        Action::Count { table, filter, parallel } => {
+            let table = check_readable_name(table)?;
+            let count = count(&service, table, filter.filter.as_deref(), usize::from(*parallel)).await?;
             write_out(format!("{count}\n").as_bytes())
         }
         Action::Put(args) => put(&service, args).await,

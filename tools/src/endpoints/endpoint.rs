@@ -5,6 +5,7 @@
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
 use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
+use std::sync::Arc;
 use store::TableKey;
 
 /// Which entities of a table are read, and which of their properties.
@@ -34,6 +35,26 @@ pub(crate) struct Page {
     pub(crate) entities: Vec<PropertyBag>,
     /// Where the next page begins; `None` for the last page.
     pub(crate) next: Option<Continuation>,
+}
+
+/// A table that is read in pages.
+#[async_trait]
+pub(crate) trait PageReader: Send + Sync {
+    /// A page of at most `limit` entities.
+    async fn page(&self, query: &Query, from: Option<&Continuation>, limit: usize) -> anyhow::Result<Page>;
+}
+
+/// A table of an endpoint.
+pub(crate) struct SourceTable {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) table: TableKey,
+}
+
+#[async_trait]
+impl PageReader for SourceTable {
+    async fn page(&self, query: &Query, from: Option<&Continuation>, limit: usize) -> anyhow::Result<Page> {
+        self.source.page(&self.table, query, from, limit).await
+    }
 }
 
 /// Something that tables can be read from.

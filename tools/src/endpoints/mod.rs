@@ -1,24 +1,26 @@
 //! Endpoints: data folders, databases and services alike, and what commands share that read and write them.
 //!
 //! `location.rs` reads the option that names an endpoint, `open.rs` opens it, and `endpoint.rs` is what commands see of
-//! it. This module must not know which command works on an endpoint.
+//! it. `ranges.rs` splits a table for those that read it in parallel. This module must not know which command works on an endpoint.
 
 mod compare;
 mod endpoint;
 mod engine;
 mod location;
 mod open;
+mod ranges;
 mod selection;
 mod service;
 mod transactions;
 
 pub(crate) use compare::difference;
-pub(crate) use endpoint::{Endpoint, Page, Query, Source, WriteMode, WriteOutcome};
+pub(crate) use endpoint::{Endpoint, Page, PageReader, Query, Source, SourceTable, WriteMode, WriteOutcome};
 #[cfg(test)]
 pub(crate) use engine::EngineEndpoint;
 pub(crate) use engine::{copy_entity, parse_filter};
 pub(crate) use location::{EndpointOption, Location};
 pub(crate) use open::{choose_account, list_accounts, open_endpoint, read_location};
+pub(crate) use ranges::{EntityRange, split};
 pub(crate) use selection::{TableSelection, is_forbidden};
 pub(crate) use service::query_of;
 pub(crate) use transactions::group_into_transactions;

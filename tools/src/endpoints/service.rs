@@ -1,6 +1,6 @@
 //! The account of a service as an endpoint.
 
-use super::endpoint::{Endpoint, Source, WriteOutcome};
+use super::endpoint::{Endpoint, PageReader, Source, WriteOutcome};
 use super::endpoint::{Page, Query, WriteMode};
 use anyhow::{Context, anyhow};
 use async_trait::async_trait;
@@ -39,12 +39,7 @@ impl Source for TableService {
         from: Option<&Continuation>,
         limit: usize,
     ) -> anyhow::Result<Page> {
-        let mut query = query_of(&self.table(table.name.as_str()), query).page_size(limit);
-        if let Some(from) = from {
-            query = query.resume(from.clone());
-        }
-        let page = query.pages().next().await.context("the query has no page")??;
-        Ok(Page { entities: page.items, next: page.next })
+        PageReader::page(&self.table(table.name.as_str()), query, from, limit).await
     }
 
     async fn policies(&self, table: &TableKey) -> anyhow::Result<StoredAccessPolicies> {
@@ -89,6 +84,18 @@ impl Endpoint for TableService {
 
     async fn set_properties(&self, _: &AccountName, properties: ServiceProperties) -> anyhow::Result<()> {
         self.set_properties(&properties).await.context(SKIP_PROPERTIES)
+    }
+}
+
+#[async_trait]
+impl PageReader for Table {
+    async fn page(&self, query: &Query, from: Option<&Continuation>, limit: usize) -> anyhow::Result<Page> {
+        let mut query = query_of(self, query).page_size(limit);
+        if let Some(from) = from {
+            query = query.resume(from.clone());
+        }
+        let page = query.pages().next().await.context("the query has no page")??;
+        Ok(Page { entities: page.items, next: page.next })
     }
 }
 

@@ -1,6 +1,6 @@
 //! `rowhouse export`: tables as files.
 //!
-//! `ranges.rs` splits a table, `read.rs` reads the parts into files beside the target, `state.rs` records how far that
+//! `read.rs` reads the key ranges of a table into files beside the target, `state.rs` records how far that
 //! is, and `assemble.rs` makes one file of the parts, so that entities are in the order of their keys however many
 //! ranges are read at the same time. `stream.rs` writes to standard output. This module must not know how a line is
 //! written.
@@ -8,7 +8,6 @@
 mod args;
 mod assemble;
 mod layout;
-mod ranges;
 mod read;
 mod state;
 mod stream;
@@ -27,7 +26,6 @@ use crate::runtime::{block_on, stop_signal, until_stopped};
 use crate::terminal::{HumanCount, Progress, print_line};
 use anyhow::{Context, bail, ensure};
 use layout::ExportTarget;
-use model::limits::EXPORT_RANGES_MAX;
 use model::{AccountName, TableName};
 use read::{FileExport, TABLE_WORK};
 use state::{ExportOptions, ExportState};
@@ -130,7 +128,7 @@ impl ExportRun<'_> {
         }
         let progress = Arc::new(Progress::new("exporting", tables.len()));
         progress.expect_work(tables.len() as u64 * TABLE_WORK);
-        let ranges_max = usize::from(self.args.parallel);
+        let parallel = usize::from(self.args.parallel);
         let export = Arc::new(FileExport {
             source: Arc::clone(&self.source),
             target: target.clone(),
@@ -140,8 +138,8 @@ impl ExportRun<'_> {
             with_policies: !self.args.skip_policies && matches!(target, ExportTarget::Folder(_)),
             state,
             progress: Arc::clone(&progress),
-            ranges: Arc::new(Semaphore::new(ranges_max)),
-            ranges_max: ranges_max.min(EXPORT_RANGES_MAX),
+            readers: Arc::new(Semaphore::new(parallel)),
+            parallel,
         });
         progress.show_during(Arc::clone(&export).run(tables)).await?;
         let names: Vec<&TableName> = tables.iter().map(|table| &table.name).collect();

@@ -4,11 +4,9 @@
 
 use super::assemble::{TableFile, assemble};
 use super::layout::{ExportTarget, part_path};
-use super::ranges::{filter_of, split};
 use super::state::{ExportState, TablePart};
 use crate::clock;
-use crate::endpoints::Query;
-use crate::endpoints::Source;
+use crate::endpoints::{PageReader, Query, Source, SourceTable, split};
 use crate::file::remove_file;
 use crate::formats::{ExportedTable, FileFormat, encode_policies, write_line};
 use crate::runtime::{TASK_FAILED, for_each_table, next_result};
@@ -41,8 +39,9 @@ pub(super) struct FileExport {
     pub(super) with_policies: bool,
     pub(super) state: ExportState,
     pub(super) progress: Arc<Progress>,
-    pub(super) ranges: Arc<Semaphore>,
-    pub(super) ranges_max: usize,
+    /// A permit for each range that is read at the same time.
+    pub(super) readers: Arc<Semaphore>,
+    pub(super) parallel: usize,
 }
 
 impl FileExport {
@@ -60,7 +59,10 @@ impl FileExport {
         if known.done.is_none() {
             let mut parts = known.parts;
             if parts.is_empty() {
-                parts = split(&*self.source, &table, self.ranges_max).await?;
+                let (source, table) = (Arc::clone(&self.source), table.clone());
+                let table: Arc<dyn PageReader> = Arc::new(SourceTable { source, table });
+                let ranges = split(&table, self.query.filter.as_deref(), self.parallel).await?;
+                parts = ranges.into_iter().map(TablePart::new).collect();
                 self.state.begin(name, parts.clone())?;
             }
             let count = parts.len();
@@ -123,9 +125,10 @@ impl FileExport {
         mut part: TablePart,
         path: PathBuf,
     ) -> anyhow::Result<u64> {
-        let _permit = self.ranges.acquire().await?;
+        let _permit = self.readers.acquire().await?;
         let mut file = block_in_place(|| continue_file(&path, part.bytes))?;
-        let query = Query { filter: filter_of(&part, self.query.filter.as_deref()), select: self.query.select.clone() };
+        let query =
+            Query { filter: part.range.filter(self.query.filter.as_deref()), select: self.query.select.clone() };
         let mut saved = clock::instant();
         let mut text = Vec::new();
         while !part.is_done {

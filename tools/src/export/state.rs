@@ -6,6 +6,7 @@
 //! 2. What a part holds beyond that is cut off when the export continues, so that no line is incomplete and none is
 //!    twice there.
 
+use crate::endpoints::EntityRange;
 use crate::file::remove_file;
 use crate::formats::{ExportedTable, FileFormat};
 use crate::state_file::{Command, Save, StateFile};
@@ -15,7 +16,7 @@ use model::TableName;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-pub(super) const COMMAND: Command = Command { name: "export", format: 2, advice: "delete it" };
+pub(super) const COMMAND: Command = Command { name: "export", format: 3, advice: "delete it" };
 
 /// What is exported. An export continues only with the same options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,10 +41,8 @@ pub(super) struct ExportProgress {
 /// How far a key range of a table is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TablePart {
-    /// The first partition key; `None` for the first part.
-    pub(super) from: Option<String>,
-    /// The first partition key after it; `None` for the last part.
-    pub(super) to: Option<String>,
+    #[serde(flatten)]
+    pub(super) range: EntityRange,
     next_partition: Option<String>,
     next_row: Option<String>,
     /// The length of its file.
@@ -54,8 +53,8 @@ pub(super) struct TablePart {
 
 impl TablePart {
     /// A range of which nothing is read.
-    pub(super) fn new(from: Option<String>, to: Option<String>) -> Self {
-        Self { from, to, ..Self::default() }
+    pub(super) fn new(range: EntityRange) -> Self {
+        Self { range, ..Self::default() }
     }
 
     /// Where the next page begins; `None` for the first page.
@@ -169,9 +168,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("export.state.json");
         let state = ExportState::open(path.clone(), options()).unwrap();
-        state.begin(&TableName::new("cars").unwrap(), vec![TablePart::new(None, Some("k".to_owned()))]).unwrap();
+        let range = EntityRange { to: Some("k".to_owned()), ..EntityRange::default() };
+        state.begin(&TableName::new("cars").unwrap(), vec![TablePart::new(range)]).unwrap();
         let expected = r#"{
-  "format": 2,
+  "format": 3,
   "from": "a",
   "account": "b",
   "file_format": "jsonl",
@@ -184,6 +184,7 @@ mod tests {
       "done": null,
       "parts": [
         {
+          "partition": null,
           "from": null,
           "to": "k",
           "next_partition": null,

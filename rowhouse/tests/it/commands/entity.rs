@@ -175,6 +175,13 @@ fn all_pages_are_read_and_counted() {
     bench.prints(&["import", "--from", "many.jsonl", "--to", &bench.endpoint]);
     assert_eq!(bench.prints(&["entity", "count", "many"]), "2500\n");
     assert_eq!(bench.prints(&["entity", "count", "many", "--filter", "N ge 2000"]), "500\n");
+    for parallel in ["1", "64"] {
+        assert_eq!(bench.prints(&["entity", "count", "many", "--parallel", parallel]), "2500\n");
+        let odd = ["entity", "count", "many", "--filter", "N ge 2000 and RowKey lt '2200'", "--parallel", parallel];
+        assert_eq!(bench.prints(&odd), "200\n");
+    }
+    assert!(bench.says(2, &["entity", "count", "many", "--parallel", "65"]).contains("65 is not in 1..=64"));
+    assert!(bench.says(4, &["entity", "count", "none"]).contains("404 TableNotFound"));
     let rows = |words: &[&str]| bench.prints(&[&["entity", "query", "many"], words].concat()).lines().count();
     assert_eq!((rows(&[]), rows(&["--top", "1500"])), (2500, 1500));
     // The columns are named once, although there are three pages.

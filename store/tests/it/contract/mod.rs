@@ -108,27 +108,18 @@ fn open_embedded(clock: ManualClock) -> Option<(Embedded, tempfile::TempDir)> {
 }
 
 fn open_postgres(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
-    open_database(Cluster::shared()?.database(), false, clock)
+    Some(open_database(Cluster::shared()?.database(), false, clock))
 }
 
 fn open_citus(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
     let cluster = CitusCluster::shared()?;
-    open_database(cluster.coordinator(&cluster.database()), true, clock)
+    Some(open_database(cluster.workers(&cluster.database()), true, clock))
 }
 
-/// Over the workers alone, once the tables are there.
-fn open_citus_workers(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
-    let cluster = CitusCluster::shared()?;
-    let database = cluster.database();
-    drop(open_database(cluster.coordinator(&database), true, clock.clone()));
-    open_database(cluster.workers(&database), false, clock)
-}
-
-#[allow(clippy::unnecessary_wraps, reason = "every engine is opened alike")]
-fn open_database(url: String, distribute: bool, clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
+fn open_database(url: String, distribute: bool, clock: ManualClock) -> (Postgres<ManualClock>, ()) {
     let options = PostgresOptions { url, password: None, connections_max: 8, distribute };
     let open = Postgres::open(&options, clock);
-    Some((tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ()))
+    (tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ())
 }
 
 macro_rules! every_case_of_snapshots {
@@ -147,6 +138,5 @@ every_case!(memory, open_memory);
 every_case!(embedded, open_embedded);
 every_case!(postgres, open_postgres);
 every_case!(citus, open_citus);
-every_case!(citus_workers, open_citus_workers);
 every_case_of_snapshots!(snapshots_of_memory, open_memory);
 every_case_of_snapshots!(snapshots_of_embedded, open_embedded);

@@ -15,7 +15,7 @@ use rowhouse_store::{
     CommitError, Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres, PostgresOptions, Scan, TableKey,
 };
 use std::time::Duration;
-use test_support::cluster::Cluster;
+use test_support::cluster::{CitusCluster, Cluster};
 
 /// One restart in so many takes the durability that waits for the disk; more would make the test wait for it all the time.
 const SYNC_SHARE: usize = 16;
@@ -51,7 +51,10 @@ impl Opens for InFolder {
     }
 }
 
-struct InDatabase(String);
+struct InDatabase {
+    url: String,
+    distribute: bool,
+}
 
 impl Opens for InDatabase {
     type Engine = Postgres<ManualClock>;
@@ -61,7 +64,8 @@ impl Opens for InDatabase {
     const HAS_FAULTS: bool = false;
 
     async fn open(&self, clock: ManualClock, _: Durability) -> Postgres<ManualClock> {
-        let options = PostgresOptions { url: self.0.clone(), password: None, connections_max: 4, distribute: false };
+        let (url, distribute) = (self.url.clone(), self.distribute);
+        let options = PostgresOptions { url, password: None, connections_max: 4, distribute };
         Postgres::open(&options, clock).await.unwrap()
     }
 }
@@ -266,7 +270,14 @@ fn an_outage_ends_whatever_was_being_written() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_engine_on_postgresql_answers_as_the_memory_engine() {
     let Some(cluster) = Cluster::shared() else { return };
-    answers_as_the_memory_engine(InDatabase(cluster.database())).await;
+    answers_as_the_memory_engine(InDatabase { url: cluster.database(), distribute: false }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_engine_on_citus_answers_as_the_memory_engine() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let url = cluster.workers(&cluster.database());
+    answers_as_the_memory_engine(InDatabase { url, distribute: true }).await;
 }
 
 async fn answers_as_the_memory_engine<O: Opens>(opens: O) {

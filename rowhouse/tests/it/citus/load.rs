@@ -1,0 +1,221 @@
+//! Load on several servers that share a cluster: writers that know every acknowledged write and its ETag, and readers of a whole
+//! table whose entities nobody writes.
+
+use crate::PROGRAM;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use test_support::writers::{Tally, Writer, fault};
+use test_support::{Client, Random, Server, eventually, statuses, transact};
+
+/// Each writes one partition, so that every worker has some of them.
+const WRITERS: u64 = 12;
+/// No response takes longer than a request may, and a little.
+const RESPONSE_MS_MAX: u64 = 33_000;
+const STILL_PARTITIONS: usize = 60;
+const STILL_ROWS: usize = 5;
+
+/// The ETags of entities by partition key and row key.
+type ETags = BTreeMap<(String, String), String>;
+
+/// Servers on one database, and what their clients know of it.
+#[derive(Debug)]
+pub(super) struct Load {
+    servers: Vec<Server>,
+    writers: Vec<Writer>,
+    /// The entities that nobody writes.
+    still: ETags,
+}
+
+impl Load {
+    /// Starts servers on the store at an address, and creates the tables.
+    pub(super) fn new(store: &str, servers: usize, random: &mut Random) -> Self {
+        let servers = (0..servers).map(|_| start(store)).collect::<Vec<_>>();
+        let mut client = servers[0].client();
+        for table in ["crash", "still"] {
+            let body = json!({ "TableName": table }).to_string();
+            assert_eq!(client.request("POST", "/Tables", &[], body.as_bytes()).status, 201);
+        }
+        for partition in 0..STILL_PARTITIONS {
+            let operations = (0..STILL_ROWS).map(|row| {
+                let entity = json!({ "PartitionKey": format!("{partition:03}"), "RowKey": row.to_string() });
+                let head = "POST /still HTTP/1.1\r\nPrefer: return-no-content\r\nContent-Type: application/json";
+                format!("{head}\r\n\r\n{entity}")
+            });
+            let answer = transact(&mut client, &operations.collect::<Vec<_>>()).unwrap();
+            assert_eq!(statuses(&answer), [204; STILL_ROWS]);
+        }
+        let still = scan(&mut client).expect("no fault so far");
+        assert_eq!(still.len(), STILL_PARTITIONS * STILL_ROWS);
+        let writers = (0..WRITERS).map(|number| Writer::new(number, random.number())).collect();
+        Self { servers, writers, still }
+    }
+
+    /// Does harm while the clients work, and then compares everything. No response may take longer than a request may.
+    pub(super) fn work_during(&mut self, harm: impl FnOnce(&Watch<'_>)) {
+        let writers = self.writers.iter().map(|_| Tally::default()).collect::<Vec<_>>();
+        let scans = self.servers.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+        let (watch, is_over) = (Watch { writers: &writers, scans: &scans }, AtomicBool::new(false));
+        thread::scope(|scope| {
+            for (index, (writer, tally)) in self.writers.iter_mut().zip(&writers).enumerate() {
+                let (address, is_over) = (&self.servers[index % self.servers.len()].address, &is_over);
+                scope.spawn(move || writer.write_through_faults(address, is_over, tally));
+            }
+            for (server, scans) in self.servers.iter().zip(&scans) {
+                let (address, still, is_over) = (&server.address, &self.still, &is_over);
+                scope.spawn(move || scan_through_faults(address, still, is_over, scans));
+            }
+            // The clients end even if this fails.
+            let _end = EndOnDrop(&is_over);
+            watch.wait_for_everybody();
+            harm(&watch);
+        });
+        watch.print();
+        let longest = watch.longest_ms();
+        assert!(longest < RESPONSE_MS_MAX, "a response took {longest} ms, beyond what a request may take");
+        self.check();
+    }
+
+    /// What one server stored every server shows.
+    fn check(&mut self) {
+        for server in &self.servers {
+            let mut client = server.client();
+            for writer in &mut self.writers {
+                writer.check(&mut client, 0);
+            }
+            assert_eq!(scan(&mut client).as_ref(), Some(&self.still));
+        }
+    }
+
+    /// Starts one more server, whose address may name other nodes.
+    pub(super) fn add_server(&mut self, store: &str) {
+        self.servers.push(start(store));
+    }
+
+    /// Stops all servers, of which none may have had a defect.
+    pub(super) fn stop(self) {
+        for server in self.servers {
+            let (status, log) = server.stop();
+            assert!(status.success() && !log.iter().any(|line| line.contains("panicked")), "{log:?}");
+        }
+    }
+}
+
+/// Starts a server on the store at an address.
+pub(super) fn start(store: &str) -> Server {
+    PROGRAM.start(&["--store", store, "--distribute", "--store-connections", "8"])
+}
+
+/// What the clients got so far.
+#[derive(Debug)]
+pub(super) struct Watch<'a> {
+    writers: &'a [Tally],
+    /// The complete scans by each server.
+    scans: &'a [AtomicU64],
+}
+
+impl Watch<'_> {
+    fn acknowledged(&self) -> Vec<u64> {
+        self.writers.iter().map(|tally| tally.acknowledged.load(Ordering::SeqCst)).collect()
+    }
+
+    /// Waits until every writer was served a few times more, and each server did a complete scan more.
+    pub(super) fn wait_for_everybody(&self) {
+        let began = Instant::now();
+        let (writes, scans) = (self.acknowledged(), self.scans());
+        eventually("service for every writer", || {
+            self.acknowledged().iter().zip(&writes).all(|(now, then)| *now >= then + 5).then_some(())
+        });
+        // The one that was under way may have begun before.
+        eventually("a complete scan", || {
+            self.scans().iter().zip(&scans).all(|(now, then)| *now >= then + 2).then_some(())
+        });
+        println!("everybody was served after {:?}", began.elapsed());
+    }
+
+    /// Waits until some writers were served often, as those of the workers that are there; meanwhile no others are.
+    pub(super) fn wait_for_some(&self) {
+        let before = self.acknowledged();
+        let served = || self.acknowledged().into_iter().zip(&before).map(|(now, then)| now - then).collect::<Vec<_>>();
+        eventually("service for some writers", || served().iter().any(|&writes| writes >= 50).then_some(()));
+        // The response to one of its writes may have been under way.
+        assert!(
+            served().iter().any(|&writes| writes <= 1),
+            "all were served, a worker too many is there: {:?}",
+            served()
+        );
+    }
+
+    fn scans(&self) -> Vec<u64> {
+        self.scans.iter().map(|scans| scans.load(Ordering::SeqCst)).collect()
+    }
+
+    /// The writes that were answered with an error so far.
+    pub(super) fn faults(&self) -> u64 {
+        let faults = |tally: &Tally| tally.busy.load(Ordering::SeqCst) + tally.unknown.load(Ordering::SeqCst);
+        self.writers.iter().map(faults).sum()
+    }
+
+    fn longest_ms(&self) -> u64 {
+        self.writers.iter().map(|tally| tally.longest_ms.load(Ordering::SeqCst)).max().unwrap()
+    }
+
+    fn print(&self) {
+        let sum = |count: fn(&Tally) -> &AtomicU64| {
+            self.writers.iter().map(|tally| count(tally).load(Ordering::SeqCst)).sum::<u64>()
+        };
+        println!(
+            "{} acknowledged, {} busy, {} unknown, {:?} scans, the longest response took {} ms",
+            sum(|tally| &tally.acknowledged),
+            sum(|tally| &tally.busy),
+            sum(|tally| &tally.unknown),
+            self.scans(),
+            self.longest_ms()
+        );
+    }
+}
+
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Reads the whole table again and again; only a whole one counts, and it is always the same.
+fn scan_through_faults(address: &str, still: &ETags, is_over: &AtomicBool, scans: &AtomicU64) {
+    let mut client = Client::connect(address).unwrap();
+    while !is_over.load(Ordering::SeqCst) {
+        match scan(&mut client) {
+            Some(found) => {
+                assert_eq!(found, *still, "a scan missed or repeated something");
+                scans.fetch_add(1, Ordering::SeqCst);
+            }
+            None => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// Reads the whole table by several pages, in the order of the keys. `None` after a fault.
+fn scan(client: &mut Client) -> Option<ETags> {
+    let (mut found, mut from) = (ETags::new(), String::new());
+    loop {
+        let page = client.request("GET", &format!("/still()?$top=70{from}"), &[], b"");
+        if fault(&page).is_some() {
+            return None;
+        }
+        assert_eq!(page.status, 200, "{page:?}");
+        for entity in page.json()["value"].as_array().unwrap() {
+            let text = |name: &str| entity[name].as_str().unwrap().to_owned();
+            let key = (text("PartitionKey"), text("RowKey"));
+            assert!(found.last_key_value().is_none_or(|(last, _)| *last < key), "{key:?} is not in order");
+            found.insert(key, text("odata.etag"));
+        }
+        let token = |name: &str| page.header(&format!("x-ms-continuation-{name}")).map(str::to_owned);
+        let (Some(partition), Some(row)) = (token("nextpartitionkey"), token("nextrowkey")) else { return Some(found) };
+        from = format!("&NextPartitionKey={partition}&NextRowKey={row}");
+    }
+}

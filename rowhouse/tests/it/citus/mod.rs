@@ -1,0 +1,134 @@
+//! Servers on a cluster of Citus, whose workers they address: what happens when nodes die, are cut off, or are added under load.
+//!
+//! No acknowledged write is lost, and every ETag is the one that was acknowledged; clients see no other errors than those after
+//! which they try again; a scan of a table shows every entity once or fails; the servers go on without a restart.
+
+mod load;
+
+use load::{Load, start};
+use std::thread;
+use std::time::Duration;
+use test_support::cluster::CitusCluster;
+use test_support::{Client, Random, Server, eventually};
+
+const SEED: &str = "ROWHOUSE_CITUS_SEED";
+
+/// A cluster with a database, for servers that address its workers.
+fn cluster() -> Option<(CitusCluster, String, String)> {
+    let cluster = CitusCluster::start(2)?;
+    let database = cluster.database();
+    let store = cluster.workers(&database);
+    Some((cluster, database, store))
+}
+
+#[test]
+fn nothing_is_lost_when_workers_are_killed_under_load_and_started_again() {
+    let Some((cluster, _, store)) = cluster() else { return };
+    let mut random = Random::from_environment(SEED);
+    let mut load = Load::new(&store, 3, &mut random);
+    load.work_during(|watch| {
+        for worker in [1, 2, 1] {
+            cluster.kill(worker);
+            // What the other worker has is served.
+            watch.wait_for_some();
+            thread::sleep(Duration::from_millis(random.below(1500)));
+            cluster.restart(worker);
+            watch.wait_for_everybody();
+        }
+    });
+    load.stop();
+}
+
+#[test]
+fn nothing_is_lost_when_a_worker_is_cut_off_for_some_seconds() {
+    let Some((cluster, _, store)) = cluster() else { return };
+    let mut random = Random::from_environment(SEED);
+    let mut load = Load::new(&store, 3, &mut random);
+    load.work_during(|watch| {
+        let frozen = cluster.freeze(1);
+        watch.wait_for_some();
+        thread::sleep(Duration::from_millis(4000 + random.below(2000)));
+        drop(frozen);
+        watch.wait_for_everybody();
+    });
+    load.stop();
+}
+
+/// Sends a request that changes the catalog.
+fn change_catalog(client: &mut Client, method: &str, path: &str) -> u16 {
+    let body: &[u8] = if method == "POST" { br#"{"TableName":"later"}"# } else { b"" };
+    let answer = client.request(method, path, &[], body);
+    if answer.status == 503 {
+        assert_eq!(answer.header("x-ms-error-code"), Some("ServerBusy"), "{answer:?}");
+    }
+    answer.status
+}
+
+#[test]
+fn entities_are_served_without_the_coordinator() {
+    let Some((cluster, _, store)) = cluster() else { return };
+    let mut load = Load::new(&store, 2, &mut Random::from_environment(SEED));
+    let mut started: Option<Server> = None;
+    load.work_during(|watch| {
+        let before = watch.faults();
+        cluster.kill(0);
+        watch.wait_for_everybody();
+        let server = start(&store);
+        let mut client = server.client();
+        let table = client.request("GET", "/Tables", &[], b"");
+        assert_eq!((table.status, table.json()["value"].as_array().unwrap().len()), (200, 2));
+        assert_eq!(change_catalog(&mut client, "POST", "/Tables"), 503);
+        assert_eq!(change_catalog(&mut client, "DELETE", "/Tables('still')"), 503);
+        watch.wait_for_everybody();
+        assert_eq!(watch.faults(), before, "no operation on entities needs the coordinator");
+        cluster.restart(0);
+        eventually("the coordinator's return", || {
+            (change_catalog(&mut client, "POST", "/Tables") == 201).then_some(())
+        });
+        assert_eq!(change_catalog(&mut client, "DELETE", "/Tables('later')"), 204);
+        watch.wait_for_everybody();
+        started = Some(server);
+    });
+    let (status, log) = started.unwrap().stop();
+    assert!(status.success(), "{log:?}");
+    load.stop();
+}
+
+/// The number of shards of the entities that a node has.
+fn shards(cluster: &CitusCluster, database: &str, node: usize) -> u32 {
+    let statement = format!(
+        "SELECT count(*) FROM citus_shards WHERE nodeport = {} AND table_name = 'rowhouse_entities'::regclass",
+        cluster.port(node)
+    );
+    cluster.sql(0, database, &statement).trim().parse().unwrap()
+}
+
+#[test]
+fn shards_move_to_added_workers_under_load() {
+    let Some((cluster, database, store)) = cluster() else { return };
+    let mut load = Load::new(&store, 3, &mut Random::from_environment(SEED));
+    let mut third = 0;
+    load.work_during(|watch| {
+        third = cluster.add_worker(&database);
+        watch.wait_for_everybody();
+        assert_eq!(shards(&cluster, &database, third), 0);
+        cluster.sql(0, &database, "SELECT rebalance_table_shards(shard_transfer_mode => 'block_writes')");
+        assert!(shards(&cluster, &database, third) > 5);
+        watch.wait_for_everybody();
+    });
+    // One more server, which is told of the new node.
+    load.add_server(&cluster.url_of_several(&[1, 2, third], &database));
+    load.work_during(|watch| {
+        let fourth = cluster.add_worker(&database);
+        cluster.sql(0, &database, "SELECT citus_rebalance_start(shard_transfer_mode => 'force_logical')");
+        cluster.sql(0, &database, "SELECT citus_rebalance_wait()");
+        assert!(shards(&cluster, &database, fourth) > 5);
+        watch.wait_for_everybody();
+        // A worker that all servers know of gives its shards away.
+        let drain = format!("SELECT citus_drain_node('127.0.0.1', {}, 'force_logical')", cluster.port(1));
+        cluster.sql(0, &database, &drain);
+        assert_eq!(shards(&cluster, &database, 1), 0);
+        watch.wait_for_everybody();
+    });
+    load.stop();
+}

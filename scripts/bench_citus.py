@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""Measures the processor time that operations cost on one PostgreSQL and on clusters of Citus, and prints tables.
+
+Builds the release, starts a PostgreSQL and clusters (scripts/postgres.sh and scripts/citus.sh) with fsync, one after the other,
+and on each of them Rowhouse servers that address the workers, and stops everything at the end. The last table compares with the
+statements alone: pgbench inserts, overwrites and reads rows of the same size, with keys of the same size, on the same nodes,
+prepared and with as many connections.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Small partitions, so that every worker has many of them.
+PER_PARTITION = 100
+WORKLOADS = "get insert upsert merge batch100 query-page scan".split()
+# What these cost is shown for an entity, not for a page or a scan.
+OF_ENTITIES = ("query-page", "scan")
+# The statement that a workload is compared with, and the most that its database time may be of it.
+STATEMENTS = {
+    "get": ("SELECT record FROM bare WHERE partition = :partition AND row = :row;", 1.2),
+    "insert": ("INSERT INTO bare VALUES (:partition, :new, :record) "
+               "ON CONFLICT (partition, row) DO UPDATE SET record = excluded.record;", 1.5),
+    "upsert": ("INSERT INTO bare VALUES (:partition, :row, :record) "
+               "ON CONFLICT (partition, row) DO UPDATE SET record = excluded.record;", 1.5),
+}
+# Numbers whose texts have as many bytes as the keys of the workloads.
+FIRST_PARTITION, FIRST_ROW = 100_000_000_000_000, 1_000_000_000
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclasses.dataclass
+class Node:
+    """A server of a database."""
+
+    name: str
+    host: str
+    process: int
+
+
+@dataclasses.dataclass
+class Database:
+    """A running database: the address for Rowhouse, and its nodes."""
+
+    name: str
+    store: str
+    options: list
+    nodes: list
+    programs: pathlib.Path
+    # The database that has the tables.
+    database: str
+
+    def entrances(self):
+        """The nodes that clients address."""
+        return self.nodes[1:] or self.nodes
+
+    def sql(self, statements, node=0):
+        """Runs statements on a node, and returns what they print."""
+        command = [self.programs / "psql", "--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements,
+                   f"postgres://rowhouse@{self.nodes[node].host}/{self.database}"]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def first_line(process, what):
+    """The first line that a process prints, as words."""
+    words = process.stdout.readline().split()
+    if not words:
+        sys.exit(f"{what} did not start")
+    return words
+
+
+@contextlib.contextmanager
+def running(command, **options):
+    """A process whose standard input is closed, and which is stopped, in the end."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options) as process:
+        try:
+            yield process
+        finally:
+            process.stdin.close()
+            process.terminate()
+
+
+@contextlib.contextmanager
+def postgres(folder):
+    """One PostgreSQL."""
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with running([ROOT / "scripts/postgres.sh", "--durable"], env=environment) as process:
+        url, programs, number = first_line(process, "PostgreSQL")
+        host = url.split("@")[1].split("/")[0]
+        yield Database("PostgreSQL", url, [], [Node("PostgreSQL", host, int(number))], pathlib.Path(programs), "postgres")
+
+
+@contextlib.contextmanager
+def citus(folder, workers):
+    """A cluster."""
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with running([ROOT / "scripts/citus.sh", "--durable", str(workers)], env=environment) as process:
+        _, programs, *words = first_line(process, "Citus")
+        process.stdin.write("database bench\n")
+        process.stdin.flush()
+        first_line(process, "the database")
+        nodes = []
+        for number, word in enumerate(words):
+            host, process_id = word.split("=")
+            nodes.append(Node(f"worker {number}" if number else "coordinator", host, int(process_id)))
+        hosts = ",".join(node.host for node in nodes[1:])
+        store = f"postgres://rowhouse@{hosts}/bench?load_balance_hosts=random"
+        name = f"Citus, {workers} worker{'s' if workers > 1 else ''}"
+        yield Database(name, store, ["--distribute"], nodes, pathlib.Path(programs), "bench")
+
+
+def start_server(stack, arguments, release):
+    """Starts a Rowhouse server, and returns its address and process."""
+    log = open(arguments.folder / "servers.log", "a", encoding="utf-8")
+    stack.enter_context(log)
+    command = [release / "rowhouse", "serve", "--listen", "127.0.0.1:0", *arguments.database.options]
+    command += ["--store", arguments.database.store]
+    process = stack.enter_context(running(command, stderr=log))
+    words = process.stdout.readline().split()
+    if not words:
+        sys.exit((arguments.folder / "servers.log").read_text(encoding="utf-8"))
+    # What it prints after the first line fits the pipe.
+    return words[-1], process.pid
+
+
+def measure(arguments, release, workload, servers):
+    """Runs a workload against servers, and returns the report of it."""
+    command = [release / "rowhouse-bench", "run", "--json"]
+    for endpoint, process in servers:
+        command += ["--endpoint", endpoint + "/devstoreaccount1", "--pid", str(process)]
+    for node in arguments.database.nodes:
+        command += ["--database-pid", f"{node.name}={node.process}"]
+    command += ["--workload", "query-filter" if workload == "scan" else workload]
+    command += ["--connections", str(arguments.connections), "--entities", str(arguments.entities)]
+    command += ["--per-partition", str(PER_PARTITION), "--seconds", str(arguments.seconds)]
+    output = subprocess.run(command, capture_output=True, text=True, check=False)
+    if output.returncode != 0:
+        sys.exit(f"{workload}: {output.stdout}{output.stderr}")
+    report = json.loads(output.stdout)
+    unit = report["operations"] / report["entities"] if workload in OF_ENTITIES else 1
+    nodes = {node["name"]: node["us_per_operation"] * unit for node in report["nodes"]}
+    return report["operations_per_second"] / unit, report["cpu"]["us_per_operation"] * unit, nodes
+
+
+def processor_seconds(nodes):
+    """The processor time so far of all processes of each node."""
+    spent = {node.process: 0 for node in nodes}
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            process = int(entry.name)
+            fields = (entry / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+            for root in {process, int(fields[1])} & spent.keys():
+                spent[root] += sum(map(int, fields[11:15]))
+    return [spent[node.process] / TICKS_PER_SECOND for node in nodes]
+
+
+def prepare_statements(database, entities):
+    """Creates the table of the statements, with as many rows and as large ones as Rowhouse's has, and returns a record."""
+    size = int(database.sql("SELECT round(avg(length(record))) FROM rowhouse_entities"))
+    database.sql("CREATE TABLE bare (partition bytea, row bytea, record bytea NOT NULL, PRIMARY KEY (partition, row))")
+    if database.options:
+        database.sql("SELECT create_distributed_table('bare', 'partition', colocate_with => 'none')")
+    database.sql(f"INSERT INTO bare SELECT ({FIRST_PARTITION} + n / {PER_PARTITION})::text::bytea, ({FIRST_ROW} + n)::text::bytea, "
+                 f"repeat('x', {size})::bytea FROM generate_series(0, {entities - 1}) AS n")
+    return "y" * size
+
+
+def run_statement(arguments, statement, record):
+    """Runs a statement as often as possible on all nodes that clients address, and returns the processor time of each node for
+    one, in microseconds. It counts between two lines of progress, without the opening of connections."""
+    database, script = arguments.database, arguments.folder / "statement.sql"
+    script.write_text(
+        f"\\set number random(0, {arguments.entities - 1})\n\\set partition {FIRST_PARTITION} + :number / {PER_PARTITION}\n"
+        f"\\set row {FIRST_ROW} + :number\n\\set new random({2 * FIRST_ROW}, {9 * FIRST_ROW})\n{statement}\n", encoding="utf-8")
+    entrances, done, samples = database.entrances(), [], {}
+    commands = [[database.programs / "pgbench", "-n", "-M", "prepared", "-P", "1", "-T", str(arguments.seconds + 2),
+                 "-c", str(max(1, arguments.connections // len(entrances))), "-D", f"record={record}", "-f", script,
+                 f"postgres://rowhouse@{node.host}/{database.database}"] for node in entrances]
+
+    def follow(index, process):
+        last = 0.0
+        for line in process.stderr:
+            if not line.startswith("progress:"):
+                continue
+            now, rate = float(line.split()[1]), float(line.split()[3])
+            tick = round(now)
+            if 2 <= tick <= arguments.seconds + 1:
+                done.append(rate * (now - last))
+            if index == 0:
+                samples[tick] = processor_seconds(database.nodes)
+            last = now
+
+    with contextlib.ExitStack() as stack:
+        threads = []
+        for index, command in enumerate(commands):
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            stack.enter_context(process)
+            threads.append(threading.Thread(target=follow, args=(index, process)))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+    spent = zip(samples[1], samples[arguments.seconds + 1])
+    return [(after - before) * 1e6 / sum(done) for before, after in spent]
+
+
+def line(*cells):
+    """Prints a line of a table."""
+    print("| " + " | ".join(f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in cells) + " |", flush=True)
+
+
+def head(*cells):
+    """Prints the head of a table, whose first two columns are text."""
+    line(*cells)
+    print("|---|---|" + "---:|" * (len(cells) - 2), flush=True)
+
+
+def measure_database(arguments, release, comparisons):
+    """Measures all workloads on a database, and the statements."""
+    database, ones = arguments.database, {}
+    workers = max([0, *arguments.workers])
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for count in arguments.servers:
+            while len(servers) < count:
+                servers.append(start_server(stack, arguments, release))
+            for workload in arguments.workloads:
+                rate, server, nodes = measure(arguments, release, workload, servers[:count])
+                ones.setdefault(workload, nodes)
+                costs = [nodes.get(name, "") for name in ["coordinator"] + [f"worker {n + 1}" for n in range(workers)]]
+                line(workload, database.name, count, f"{rate:.0f}", server, *costs, sum(nodes.values()), max(nodes.values()))
+    compared = [workload for workload in STATEMENTS if workload in ones]
+    record = prepare_statements(database, arguments.entities) if compared else ""
+    for workload in compared:
+        statement, budget = STATEMENTS[workload]
+        costs, own = run_statement(arguments, statement, record), ones[workload].values()
+        comparisons.append((workload, database.name, sum(costs), max(costs), sum(own), max(own), f"{sum(own) / sum(costs):.2f}", budget))
+
+
+def numbers(text):
+    """A list of numbers."""
+    return [int(word) for word in text.split(",") if word]
+
+
+def main():
+    """Measures as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=pathlib.Path, help="folder for all data, not in memory [default: a temporary one]")
+    parser.add_argument("--seconds", type=int, default=4, help="duration of a measurement [default: 4]")
+    parser.add_argument("--entities", type=int, default=20_000, help="size of the tables [default: 20000]")
+    parser.add_argument("--connections", type=int, default=16, help="[default: 16]")
+    parser.add_argument("--workers", type=numbers, default=[1, 2, 3], metavar="N,...",
+                        help="sizes of the clusters, 0 for one PostgreSQL alone [default: 1,2,3]")
+    parser.add_argument("--servers", type=numbers, default=[1, 2, 3], metavar="N,...", help="Rowhouse servers [default: 1,2,3]")
+    parser.add_argument("--workloads", type=lambda text: text.split(","), default=WORKLOADS, metavar="NAME,...",
+                        help=f"[default: {','.join(WORKLOADS)}]; scan is a query-filter over the whole table")
+    arguments = parser.parse_args()
+    for name in [name for name in os.environ if name.startswith("ROWHOUSE_")]:
+        del os.environ[name]
+    subprocess.run(["cargo", "build", "--quiet", "--release", "--locked", "-p", "rowhouse", "-p", "rowhouse-bench"],
+                   cwd=ROOT, check=True)
+    release = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    arguments.folder = pathlib.Path(tempfile.mkdtemp(dir=arguments.folder))
+    # Readable for the user that PostgreSQL runs as.
+    arguments.folder.chmod(0o755)
+    comparisons = []
+    try:
+        print("Processor time of an operation, for query-page and scan of an entity, in microseconds.\n")
+        names = [f"worker {number + 1}" for number in range(max([0, *arguments.workers]))]
+        head("workload", "database", "servers", "a second", "Rowhouse", "coordinator", *names, "sum of nodes", "busiest node")
+        makers = [postgres(arguments.folder)] + [citus(arguments.folder, workers) for workers in arguments.workers if workers]
+        for maker in makers:
+            with maker as arguments.database:
+                measure_database(arguments, release, comparisons)
+        print("\nThe database time of the statement alone, and of Rowhouse with the first number of servers.\n")
+        head("workload", "database", "alone: sum", "busiest", "Rowhouse: sum", "busiest", "ratio of sums", "budget")
+        for comparison in comparisons:
+            line(*comparison)
+    finally:
+        shutil.rmtree(arguments.folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+//! The opening of an engine: finds out what database it is, and creates, upgrades or distributes the tables, over connections of
+//! its own.
+//!
+//! On Citus every node answers the questions, and only the coordinator changes the tables. It is asked only if something has to be
+//! changed, so that a server can be started while it is gone.
+
+use super::StoreError;
+use super::dialect::Dialect;
+use super::schema::{self, Names};
+use super::settings::Settings;
+use crate::monotonic;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Config};
+
+/// How long the opening waits for a database that does not answer yet.
+const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
+/// The wait between two attempts of the opening.
+const OPEN_WAIT: Duration = Duration::from_millis(500);
+
+/// The group of this node; that of the coordinator is 0.
+const GROUP: &str = "SELECT groupid FROM pg_dist_local_group";
+const COORDINATOR: &str = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0";
+
+/// The number is any that nobody else uses.
+const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse schema', 0))";
+
+/// Prepares the database. If it does not answer, it is tried again for ten seconds.
+pub(super) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
+    let (began, mut is_said) = (monotonic::now(), false);
+    loop {
+        match try_prepare(settings, distribute).await {
+            Err(error) if error.may_pass() && began.elapsed() < OPEN_TIME_MAX => {
+                if !std::mem::replace(&mut is_said, true) {
+                    tracing::warn!(%error, "waiting for the database");
+                }
+                tokio::time::sleep(OPEN_WAIT).await;
+            }
+            prepared => return prepared,
+        }
+    }
+}
+
+async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
+    let place = &settings.place;
+    let error = |error| StoreError::of(place, &error);
+    let session = Session::open(settings, &settings.config).await?;
+    let client = &session.client;
+    let dialect = Dialect::of(client, place).await?;
+    if distribute && dialect != Dialect::Citus {
+        return Err(StoreError::NotCitus { place: place.clone() });
+    }
+    let is_to_be_distributed =
+        dialect == Dialect::Citus && schema::is_to_be_distributed(client, distribute).await.map_err(error)?;
+    let group: i32 = match dialect {
+        Dialect::Citus => client.query_one(GROUP, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?,
+        Dialect::PostgreSql | Dialect::YugabyteDb => 0,
+    };
+    if group == 0 {
+        change(client, dialect, is_to_be_distributed, place).await?;
+    } else if is_to_be_distributed || !schema::is_current(client).await.map_err(error)? {
+        if !is_to_be_distributed && !schema::exists(client).await.map_err(error)? {
+            return Err(StoreError::Worker { place: place.clone() });
+        }
+        let row = client.query_opt(COORDINATOR, &[]).await.map_err(error)?;
+        let row = row.ok_or_else(|| StoreError::NoCoordinator { place: place.clone() })?;
+        let (host, port): (&str, i32) = (row.try_get(0).map_err(error)?, row.try_get(1).map_err(error)?);
+        let coordinator = settings.at(host, u16::try_from(port).unwrap_or_default());
+        tracing::info!(host, port, "the tables are created or upgraded on the coordinator of Citus");
+        let session = Session::open(settings, &coordinator).await?;
+        change(&session.client, dialect, is_to_be_distributed, place).await?;
+        session.close().await;
+    }
+    let names = Names::of(client, dialect).await.map_err(error)?;
+    if let Ok(row) = client.query_one("SHOW synchronous_commit", &[]).await
+        && row.try_get(0).is_ok_and(|value: &str| value == "off")
+    {
+        tracing::warn!(
+            "synchronous_commit is off in the database: if the database crashes, acknowledged writes may be lost"
+        );
+    }
+    session.close().await;
+    Ok((dialect, names))
+}
+
+/// Creates, upgrades and distributes the tables, as far as they are not.
+async fn change(client: &Client, dialect: Dialect, distribute: bool, place: &str) -> Result<(), StoreError> {
+    let error = |error| StoreError::of(place, &error);
+    if dialect == Dialect::Citus {
+        // Until the end of the session. Servers that start together take turns on the coordinator; the locks of Citus alone would
+        // have them wait for each other.
+        client.execute(TAKE_TURNS, &[]).await.map_err(error)?;
+    }
+    schema::migrate(client, dialect, place).await?;
+    if distribute && schema::is_to_be_distributed(client, distribute).await.map_err(error)? {
+        schema::distribute(client, place).await?;
+    }
+    Ok(())
+}
+
+/// A connection of the opening.
+struct Session {
+    client: Client,
+    connection: JoinHandle<()>,
+}
+
+impl Session {
+    async fn open(settings: &Settings, config: &Config) -> Result<Self, StoreError> {
+        let connected = tokio::time::timeout(settings.connect_time_max, config.connect(settings.tls.clone())).await;
+        let (client, connection) = connected
+            .map_err(|_| StoreError::Unreachable {
+                place: settings.place.clone(),
+                what: "no answer in time".to_owned(),
+            })?
+            .map_err(|error| StoreError::of(&settings.place, &error))?;
+        let connection = tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "the connection of the opening broke");
+            }
+        });
+        Ok(Self { client, connection })
+    }
+
+    async fn close(self) {
+        drop(self.client);
+        // It ends once the client is dropped.
+        let _ended = self.connection.await;
+    }
+}
