@@ -86,6 +86,21 @@ impl Bounds {
         Self::Pairs { from, to: (table.partition(last), to_row.to_vec()) }
     }
 
+    /// The same range by pairs.
+    pub(super) fn into_pairs(self) -> Self {
+        match self {
+            Self::Rows { partition, from, to: Some(to) } => {
+                Self::Pairs { from: (partition.clone(), from), to: (partition, to) }
+            }
+            Self::Rows { partition, from, to: None } => {
+                // The least bytes after those of the partition.
+                let next = [&partition[..], &[0]].concat();
+                Self::Pairs { from: (partition, from), to: (next, Vec::new()) }
+            }
+            pairs @ Self::Pairs { .. } => pairs,
+        }
+    }
+
     /// The part of the range after an entity.
     pub(super) fn after(self, partition: &[u8], row: &[u8]) -> Self {
         // No row key holds the separator, so a row key with it appended is the next possible one.
@@ -142,6 +157,8 @@ mod tests {
                 for range in &ranges {
                     let bounds = Bounds::of(TABLE, range);
                     assert_eq!(contains(&bounds, &columns), range.contains(&bytes), "{key:?} in {range:?}: {bounds:?}");
+                    let pairs = bounds.into_pairs();
+                    assert_eq!(contains(&pairs, &columns), range.contains(&bytes), "{key:?} in {range:?}: {pairs:?}");
                 }
                 let mut back = Vec::new();
                 key_bytes(&columns.0, &columns.1, &mut back);

@@ -33,6 +33,7 @@ mod pool;
 mod properties;
 mod purge;
 mod scan;
+mod scan_part;
 mod schema;
 mod settings;
 mod shard_map;

@@ -95,7 +95,6 @@ impl Pool {
 
     /// Takes a connection to one node of each group that has shards, in the order of the nodes; beside it is the group. `None` if
     /// the address names no node of a group, or none that answers.
-    #[allow(dead_code, reason = "scans will use it")]
     pub(super) async fn take_for_shards(&self, shards: &ShardMap) -> Result<Option<Vec<(Lease, i32)>>, Trouble> {
         let mut chosen = Vec::new();
         for group in shards.groups() {
@@ -161,7 +160,6 @@ impl Pool {
 }
 
 /// Takes a connection to each of these nodes, in this order.
-#[allow(dead_code, reason = "scans will use it")]
 async fn take_all(nodes: impl Iterator<Item = &Arc<Node>>) -> Result<Vec<Lease>, Trouble> {
     let mut leases = Vec::new();
     for node in nodes {

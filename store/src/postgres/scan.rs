@@ -1,73 +1,56 @@
-//! Pages: chunks of rows in key order, all from one snapshot, given to the page as they arrive.
+//! Pages: rows in key order, given to the page as they arrive.
+//!
+//! A page of one partition is read over one connection, to the node that has the partition if that is known. So is one over
+//! many partitions, unless the database is a Citus cluster to whose nodes the server has connections: through Citus each chunk
+//! would be read from every shard as if it were the only one. There a page is read over one connection to each node that has
+//! shards, of the node's own shards, and the rows of the nodes are merged: each node is asked for its share of the page and a
+//! little more. That costs 1/75 of the processor time.
 //!
 //! Invariants:
 //!
-//! 1. All chunks of a page come from one read-only transaction at REPEATABLE READ.
-//! 2. A chunk has a bounded number of rows, chosen so that it has about [`STORE_CHUNK_BYTES`]; and its rows are taken one
-//!    by one as they arrive, so memory is bounded whatever their size is.
-//! 3. Once an entity has been given to the sink there is no further attempt: a page that breaks is a fault.
+//! 1. All rows that one connection brings to a page come from one read-only transaction at REPEATABLE READ, in which the table
+//!    still existed. So a page over one connection is one snapshot, and on a Citus cluster what it has of each node is one.
+//! 2. A page over several nodes has every shard exactly once. What a node says in the transaction about its own shards must be
+//!    what the map of shards says, which has every shard once. A shard that is being moved is seen in both places or in none if
+//!    the transactions of the two nodes began before and after it moved; then the page begins again with a new map.
+//! 3. Memory is bounded: see `scan_part`.
+//! 4. Once an entity has been given to the sink there is no further attempt: a page that breaks is a fault.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
-use super::catalog::{column, control, no_answer};
-use super::layout::{Bounds, DatabaseTableId, key_bytes};
-use super::pool::Lease;
+use super::catalog::no_answer;
+use super::layout::{Bounds, DatabaseTableId};
+use super::scan_part::{ChunkSize, Part};
+use super::shard_map::OWN_SHARDS;
 use super::state::PostgresState;
-use super::statements;
-use crate::engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::engine::{EntitySink, ReadError, Scan, ScanEnd, TableKey};
 use crate::page::{PageBuilder, ranges_to_visit};
-use futures_util::TryStreamExt;
+use futures_util::future::join_all;
 use model::Clock;
-use model::limits::{ENTITY_BYTES_MAX, STORE_CHUNK_BYTES};
 use std::collections::VecDeque;
+use std::fmt::Write;
 use std::ops::ControlFlow;
-use std::pin::pin;
 use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error, RowStream};
-
-/// Most rows of the first chunk of a page, while their size is not known.
-const CHUNK_ROWS_FIRST: usize = 64;
-const CHUNK_ROWS_MIN: usize = 4;
-const CHUNK_ROWS_MAX: usize = 4096;
-
-const _: () = assert!(CHUNK_ROWS_MIN * ENTITY_BYTES_MAX <= 4 * STORE_CHUNK_BYTES);
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+/// The same for statements that name shards. Citus has no part in their plans, so they may be made once for all values. The one good
+/// plan merges the indexes of the shards.
+const BEGIN_ON_SHARDS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = off; \
+     SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; SET LOCAL jit = off; \
+     SET LOCAL plan_cache_mode = force_generic_plan";
+/// How often a page over several nodes begins again because shards are elsewhere than expected, before it goes through Citus.
+const SHARD_ATTEMPTS_MAX: u32 = 4;
 
-/// How large the next chunk is.
-struct ChunkSize {
-    rows: usize,
-    bytes: usize,
-    /// How many rows the page can need, if every row matches.
-    rows_needed: usize,
-}
-
-impl ChunkSize {
-    /// A page without a filter needs as many rows as its limit, and one more.
-    fn of(scan: &Scan) -> Self {
-        let rows_needed = if scan.filter.is_none() { scan.limit.saturating_add(1) } else { usize::MAX };
-        Self { rows: 0, bytes: 0, rows_needed }
-    }
-
-    fn next(&self) -> usize {
-        let fitting = match self.bytes.checked_div(self.rows) {
-            None => CHUNK_ROWS_FIRST,
-            Some(average) => (STORE_CHUNK_BYTES / average.max(1)).clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX),
-        };
-        fitting.min(self.rows_needed.saturating_sub(self.rows)).max(1)
-    }
-
-    fn count(&mut self, bytes: usize) {
-        self.rows += 1;
-        self.bytes += bytes;
-    }
-}
-
-/// A page that has begun: its connection is in the transaction, and its first rows have been requested.
-struct Begun {
-    lease: Lease,
-    rows: Option<RowStream>,
+/// How the beginning of a page ended, if it did not fail.
+enum Begun {
+    /// The first chunks of the first range are requested.
+    Requested(Vec<Part>),
+    /// The table is gone.
+    Gone,
+    /// A shard is not where it was expected.
+    ShardsMoved,
 }
 
 impl<C: Clock> PostgresState<C> {
@@ -78,166 +61,146 @@ impl<C: Clock> PostgresState<C> {
         sink: S,
     ) -> Result<(S, ScanEnd), ReadError> {
         let ranges = ranges_to_visit(&scan);
-        let mut size = ChunkSize::of(&scan);
+        let mut size = ChunkSize::of(&scan, self.known_row_bytes(table));
         let mut attempts = Attempts::new(&self.pool.counts);
-        let (begun, mut bounds) = loop {
+        let mut shard_attempts = 0;
+        let (mut parts, mut bounds) = loop {
             self.check_open().map_err(ReadError::Fault)?;
             let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
             let bounds: VecDeque<_> = ranges.iter().map(|range| Bounds::of(id, range)).collect();
-            match self.begin(id, bounds.front(), size.next()).await {
-                Ok(Some(begun)) => break (begun, bounds),
+            match self.begin(id, &bounds, &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
+                Ok(Begun::Requested(parts)) => break (parts, bounds),
                 // Deleted, and perhaps created again under another id.
-                Ok(None) => self.forget(table),
+                Ok(Begun::Gone) => self.forget(table),
+                Ok(Begun::ShardsMoved) => {
+                    shard_attempts += 1;
+                    if let Err(trouble) = self.pool.refresh_shards().await {
+                        attempts.next(trouble).await.map_err(ReadError::Fault)?;
+                    }
+                }
                 Err(trouble) => attempts.next(trouble).await.map_err(ReadError::Fault)?,
             }
         };
         let mut page = PageBuilder::new(scan, sink, vec![self.closing.clone()]);
-        let Begun { lease, mut rows } = begun;
-        let mut asked = size.next();
+        let mut is_requested = true;
         while let Some(range) = bounds.pop_front() {
-            let stream = if let Some(first) = rows.take() {
-                first
-            } else {
-                asked = size.next();
-                start(&lease, &range, asked).await.map_err(|error| broken(&error))?
-            };
-            match visit(stream, range, asked, &mut size, &mut page).await? {
-                ControlFlow::Break(()) => break,
-                ControlFlow::Continue(Some(rest)) => bounds.push_front(rest),
-                ControlFlow::Continue(None) => {}
+            if !std::mem::replace(&mut is_requested, false) {
+                let requested = join_all(parts.iter_mut().map(|part| part.request(&range, &size))).await;
+                requested.into_iter().collect::<Result<(), _>>()?;
+            }
+            if visit(&mut parts, &mut size, &mut page).await?.is_break() {
+                break;
             }
         }
-        // Nothing was written, so a failure here does not matter to the page.
-        if control(&lease, "COMMIT").await.is_ok() {
-            lease.give_back();
+        if let Some(average) = size.average() {
+            self.know_row_bytes(table, average);
         }
+        // Nothing was written, so a failure here does not matter to the page.
+        end(parts, "COMMIT").await;
         // A page that was cut short because the engine is closing would look like one that ended by itself.
         self.check_open().map_err(ReadError::Fault)?;
         Ok(page.finish())
     }
 
-    /// Begins the transaction of a page and asks for its first chunk; `None` if the table is gone.
-    async fn begin(&self, id: DatabaseTableId, first: Option<&Bounds>, count: usize) -> Result<Option<Begun>, Trouble> {
-        let lease = self.pool.take().await?;
-        let answers: Result<_, Error> = timeout(ATTEMPT_TIME_MAX, async {
-            let lives = lease.prepare_cached(&self.names.table_lives).await?;
-            if let Some(bounds) = first {
-                lease.prepare_cached(statement(bounds)).await?;
+    /// Begins the transactions of a page and asks for the first chunks.
+    async fn begin(
+        &self,
+        id: DatabaseTableId,
+        bounds: &VecDeque<Bounds>,
+        size: &mut ChunkSize,
+        may_name_shards: bool,
+    ) -> Result<Begun, Trouble> {
+        let (mut parts, expected) = self.connect(bounds, may_name_shards).await?;
+        size.share(parts.len());
+        let (begin, own_shards) = if expected.is_empty() { (BEGIN, None) } else { (BEGIN_ON_SHARDS, Some(OWN_SHARDS)) };
+        let lives = (self.names.table_lives.as_str(), id.0);
+        let said = parts.iter_mut().map(|part| part.begin(begin, lives, own_shards, bounds.front(), size));
+        let said = timeout(ATTEMPT_TIME_MAX, join_all(said)).await.map_err(|_| no_answer())?;
+        let said = match said.into_iter().collect::<Result<Vec<_>, Error>>() {
+            Ok(said) => said,
+            // The shard was removed after it was moved.
+            Err(error) if !expected.is_empty() && error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
+                end(parts, "ROLLBACK").await;
+                return Ok(Begun::ShardsMoved);
             }
-            let (begun, lives, rows) = tokio::join!(
-                biased;
-                lease.batch_execute(BEGIN),
-                async { lease.query_opt(&lives, &[&id.0]).await },
-                async {
-                    match first {
-                        Some(bounds) => start(&lease, bounds, count).await.map(Some),
-                        None => Ok(None),
-                    }
-                },
-            );
-            begun?;
-            Ok((lives?, rows?))
-        })
-        .await
-        .map_err(|_| no_answer())?;
-        let (lives, rows) = answers.map_err(|error| Trouble::before_commit(&error))?;
-        if lives.is_none() {
-            drop(rows);
-            control(&lease, "ROLLBACK").await?;
-            lease.give_back();
-            return Ok(None);
+            Err(error) => return Err(Trouble::before_commit(&error)),
+        };
+        let is_gone = said.iter().any(|said| !said.lives);
+        let is_elsewhere = said.iter().zip(&expected).any(|(said, expected)| said.shards.as_ref() != Some(expected));
+        if !is_gone && !is_elsewhere {
+            return Ok(Begun::Requested(parts));
         }
-        Ok(Some(Begun { lease, rows }))
+        end(parts, "ROLLBACK").await;
+        Ok(if is_gone { Begun::Gone } else { Begun::ShardsMoved })
+    }
+
+    /// Takes the connections of a page. If they are to several nodes, each is for the shards beside it.
+    async fn connect(
+        &self,
+        bounds: &VecDeque<Bounds>,
+        may_name_shards: bool,
+    ) -> Result<(Vec<Part>, Vec<Vec<i64>>), Trouble> {
+        if may_name_shards
+            && bounds.iter().any(|range| matches!(range, Bounds::Pairs { .. }))
+            && let Some(shards) = self.pool.shards()
+            && let Some(leases) = self.pool.take_for_shards(&shards).await?
+        {
+            let part = |(lease, group)| {
+                let own = shards.shards_of(group);
+                (Part::new(lease, Some(self.statement_of(&own))), own)
+            };
+            return Ok(leases.into_iter().map(part).unzip());
+        }
+        let lease = match bounds.front() {
+            Some(Bounds::Rows { partition, .. }) => self.pool.take_for(partition).await?,
+            _ => self.pool.take().await?,
+        };
+        Ok((vec![Part::new(lease, None)], Vec::new()))
+    }
+
+    /// The statement for a chunk of some shards, with the values of [`super::statements::PAIRS_BETWEEN`].
+    fn statement_of(&self, shards: &[i64]) -> String {
+        let mut text = "SELECT partition, row, record FROM (".to_owned();
+        for (n, shard) in shards.iter().enumerate() {
+            let and = if n == 0 { "" } else { " UNION ALL " };
+            write!(text, "{and}SELECT partition, row, record FROM {}_{shard}", self.names.entities)
+                .expect("writing to a string cannot fail");
+        }
+        text.push_str(
+            ") AS shards WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) \
+             ORDER BY partition, row LIMIT $5",
+        );
+        text
     }
 }
 
-fn statement(bounds: &Bounds) -> &'static str {
-    match bounds {
-        Bounds::Rows { to: None, .. } => statements::ROWS_FROM,
-        Bounds::Rows { to: Some(_), .. } => statements::ROWS_BETWEEN,
-        Bounds::Pairs { .. } => statements::PAIRS_BETWEEN,
-    }
-}
-
-/// Requests the first rows of a range.
-async fn start(lease: &Lease, bounds: &Bounds, count: usize) -> Result<RowStream, Error> {
-    let statement = lease.prepare_cached(statement(bounds)).await?;
-    let count = i64::try_from(count).unwrap_or(i64::MAX);
-    let values: Vec<&(dyn ToSql + Sync)> = match bounds {
-        Bounds::Rows { partition, from, to: None } => vec![partition, from, &count],
-        Bounds::Rows { partition, from, to: Some(to) } => vec![partition, from, to, &count],
-        Bounds::Pairs { from, to } => vec![&from.0, &from.1, &to.0, &to.1, &count],
-    };
-    lease.query_raw(&statement, values).await
-}
-
-/// Gives the rows of a chunk to the page. Returns what is left of the range, if anything.
+/// Gives the rows of a range to the page, in the order of their keys. `Break`: the page has ended.
 async fn visit<S: EntitySink>(
-    rows: RowStream,
-    range: Bounds,
-    asked: usize,
+    parts: &mut [Part],
     size: &mut ChunkSize,
     page: &mut PageBuilder<S>,
-) -> Result<ControlFlow<(), Option<Bounds>>, ReadError> {
-    let mut rows = pin!(rows);
-    let (mut count, mut key, mut rest) = (0, Vec::new(), None);
+) -> Result<ControlFlow<()>, ReadError> {
+    for part in &mut *parts {
+        part.advance(size).await?;
+    }
     loop {
         // Rows that are already here come without waiting, so this must yield to other tasks.
         consume_budget().await;
-        let row = timeout(ATTEMPT_TIME_MAX, rows.try_next()).await;
-        let row = row.map_err(|_| {
-            ReadError::Fault(Fault::Unavailable("the database stopped answering in the middle of a page".into()))
-        })?;
-        let Some(row) = row.map_err(|error| broken(&error))? else { break };
-        let partition: &[u8] = column(&row, 0).map_err(ReadError::Fault)?;
-        let row_key: &[u8] = column(&row, 1).map_err(ReadError::Fault)?;
-        let record: &[u8] = column(&row, 2).map_err(ReadError::Fault)?;
-        key_bytes(partition, row_key, &mut key);
-        count += 1;
-        size.count(key.len() + record.len());
-        if page.visit(&key, record).map_err(ReadError::Fault)?.is_break() {
-            return Ok(ControlFlow::Break(()));
+        let with_rows = parts.iter_mut().filter(|part| part.key().is_some());
+        let Some(first) = with_rows.min_by(|a, b| a.key().cmp(&b.key())) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        if let (Some(key), Some(record)) = (first.key(), first.record()?) {
+            size.count(key.len() + record.len());
+            if page.visit(key, record).map_err(ReadError::Fault)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
-        if count == asked {
-            rest = Some((partition.to_vec(), row_key.to_vec()));
-        }
+        first.advance(size).await?;
     }
-    // Fewer rows than requested are all that the range has.
-    Ok(ControlFlow::Continue(rest.map(|(partition, row)| range.after(&partition, &row))))
 }
 
-/// The fault of a page that broke off. A read changes nothing, so the client may repeat it.
-fn broken(error: &Error) -> ReadError {
-    ReadError::Fault(match Trouble::before_commit(error) {
-        Trouble::Again(reason) | Trouble::Elsewhere(reason) => Fault::Unavailable(reason),
-        Trouble::Fault(fault) => fault,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Instant;
-
-    fn size(limit: usize, has_filter: bool) -> ChunkSize {
-        let filter = has_filter.then_some(model::Filter::Constant(true));
-        let (ranges, deadline) = (Vec::new(), Instant::now());
-        ChunkSize::of(&Scan { ranges, from: None, filter, limit, byte_budget: 1, deadline })
-    }
-
-    #[test]
-    fn chunks_follow_the_size_of_the_rows_and_the_need_of_the_page() {
-        let mut plain = size(1000, false);
-        assert_eq!(plain.next(), 64);
-        (0..64).for_each(|_| plain.count(1024));
-        assert_eq!(plain.next(), 937, "the rest of the page and one more");
-        let mut large = size(1000, false);
-        (0..64).for_each(|_| large.count(STORE_CHUNK_BYTES));
-        assert_eq!(large.next(), CHUNK_ROWS_MIN);
-        let mut filtered = size(1, true);
-        assert_eq!(filtered.next(), 64);
-        (0..64).for_each(|_| filtered.count(20));
-        assert_eq!(filtered.next(), CHUNK_ROWS_MAX);
-        assert_eq!((size(1, false).next(), size(0, false).next()), (2, 1));
-    }
+/// Ends the transactions of a page.
+async fn end(parts: Vec<Part>, sql: &str) {
+    join_all(parts.into_iter().map(|part| part.end(sql))).await;
 }

@@ -3,7 +3,7 @@
 //! Citus spreads the partitions over shards by a hash of the column `partition`, each shard having a range of hashes, and a
 //! group of nodes having each shard. Every node of the cluster knows all of it; here it is kept in memory and read again at
 //! intervals. A map that is out of date costs little: any node forwards a statement to the one that has the shard. So nothing
-//! but speed may depend on it; a scan that reads shards directly looks again, see `scan_nodes`.
+//! but speed may depend on it; a scan that reads shards directly looks again, see `scan`.
 //!
 //! This module must not know connections.
 
@@ -14,6 +14,11 @@ use std::num::Wrapping;
 pub(super) const SHARDS: &str = "SELECT s.shardid, s.shardminvalue, s.shardmaxvalue, p.groupid \
      FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
      WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1";
+/// The ids of the shards that the node that is asked has.
+pub(super) const OWN_SHARDS: &str = "SELECT array_agg(s.shardid ORDER BY s.shardid) \
+     FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
+     WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1 \
+     AND p.groupid = (SELECT groupid FROM pg_dist_local_group)";
 /// The group of the node that is asked.
 pub(super) const OWN_GROUP: &str = "SELECT groupid FROM pg_dist_local_group";
 
@@ -59,13 +64,11 @@ impl ShardMap {
     }
 
     /// The groups that have shards.
-    #[allow(dead_code, reason = "scans will use it")]
     pub(super) fn groups(&self) -> BTreeSet<i32> {
         self.shards.iter().map(|shard| shard.group).collect()
     }
 
     /// The ids of the shards of a group, ascending.
-    #[allow(dead_code, reason = "scans will use it")]
     pub(super) fn shards_of(&self, group: i32) -> Vec<i64> {
         let mut ids: Vec<i64> = self.shards.iter().filter(|shard| shard.group == group).map(|shard| shard.id).collect();
         ids.sort_unstable();

@@ -11,6 +11,7 @@ use crate::engine::{Fault, TableKey};
 use crate::properties::PropertiesOfAccounts;
 use model::limits::STORE_TABLES_KNOWN_MAX;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 
@@ -33,11 +34,17 @@ pub(super) struct PostgresState<C> {
     pub(super) closing: Cancellation,
 }
 
-/// The ids of tables. With each use the database checks whether the table still exists, so an old id does no harm.
+/// What is known of tables. With each use the database checks whether the table still exists, so an old id does no harm.
 #[derive(Default)]
 struct KnownTables {
-    ids: Catalog<DatabaseTableId>,
+    tables: Catalog<KnownTable>,
     count: usize,
+}
+
+struct KnownTable {
+    id: DatabaseTableId,
+    /// The average size of the rows of the last page, in bytes; zero if there was none.
+    row_bytes: AtomicUsize,
 }
 
 impl<C> PostgresState<C> {
@@ -73,27 +80,46 @@ impl<C> PostgresState<C> {
         if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
     }
 
+    fn known(&self) -> RwLockReadGuard<'_, KnownTables> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The id that a table had when it was last looked up here.
     pub(super) fn known_id(&self, table: &TableKey) -> Option<DatabaseTableId> {
-        Some(self.known.read().unwrap_or_else(PoisonError::into_inner).ids.get(table)?.table)
+        Some(self.known().tables.get(table)?.table.id)
+    }
+
+    /// The average size of the rows of a table, if a page of it was read here.
+    pub(super) fn known_row_bytes(&self, table: &TableKey) -> Option<usize> {
+        Some(self.known().tables.get(table)?.table.row_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
+    /// Keeps the average size of the rows of a table.
+    pub(super) fn know_row_bytes(&self, table: &TableKey, bytes: usize) {
+        if let Some(listed) = self.known().tables.get(table) {
+            listed.table.row_bytes.store(bytes, Ordering::Relaxed);
+        }
     }
 
     /// Keeps the id of a table.
     pub(super) fn know(&self, table: &TableKey, id: DatabaseTableId) {
+        if self.known_id(table) == Some(id) {
+            return;
+        }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.count >= STORE_TABLES_KNOWN_MAX {
             *known = KnownTables::default();
         }
-        if known.ids.remove(table).is_none() {
+        if known.tables.remove(table).is_none() {
             known.count += 1;
         }
-        known.ids.insert(table, id);
+        known.tables.insert(table, KnownTable { id, row_bytes: AtomicUsize::new(0) });
     }
 
     /// Forgets the id of a table that is gone.
     pub(super) fn forget(&self, table: &TableKey) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.ids.remove(table).is_some() {
+        if known.tables.remove(table).is_some() {
             known.count -= 1;
         }
     }

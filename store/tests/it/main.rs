@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
 
 mod check;
+mod citus_pages;
 mod connection_loss;
 mod contract;
 mod data_folder;

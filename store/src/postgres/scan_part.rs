@@ -1,0 +1,323 @@
+//! The share of one connection in a page: chunks of rows in key order, whose rows are taken one by one as they arrive.
+//!
+//! Invariant: a chunk has a bounded number of rows, chosen from what the page needs and from the average size of the rows, and
+//! at most one row of it is held here. So memory is bounded whatever the size of the rows is.
+
+use super::attempt::{ATTEMPT_TIME_MAX, Trouble};
+use super::catalog::{column, control};
+use super::layout::{Bounds, key_bytes};
+use super::pool::Lease;
+use super::statements;
+use crate::engine::{Fault, ReadError, Scan};
+use futures_util::TryStreamExt;
+use model::limits::{ENTITY_BYTES_MAX, STORE_CHUNK_BYTES};
+use std::pin::Pin;
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row, RowStream};
+
+/// Most rows of the first chunk of a page, while their size is not known.
+const CHUNK_ROWS_FIRST: usize = 64;
+const CHUNK_ROWS_MIN: usize = 4;
+const CHUNK_ROWS_MAX: usize = 4096;
+/// About the most that is requested at a time of what the page takes in any case: rows of a page without a filter.
+const NEEDED_BYTES_MAX: usize = 4 * STORE_CHUNK_BYTES;
+
+const _: () = assert!(CHUNK_ROWS_MIN * ENTITY_BYTES_MAX <= NEEDED_BYTES_MAX);
+
+/// How large the next chunk is.
+pub(super) struct ChunkSize {
+    rows: usize,
+    bytes: usize,
+    /// The average size of the rows of the table, if an earlier page has found it.
+    known_average: Option<usize>,
+    /// How many rows the page can need, if every row matches.
+    rows_needed: usize,
+    /// The same in bytes.
+    bytes_needed: usize,
+    has_filter: bool,
+    /// How many connections share the page.
+    parts: usize,
+}
+
+impl ChunkSize {
+    /// A page without a filter needs as many rows as its limit, and one more.
+    pub(super) fn of(scan: &Scan, known_average: Option<usize>) -> Self {
+        let has_filter = scan.filter.is_some();
+        let rows_needed = if has_filter { usize::MAX } else { scan.limit.saturating_add(1) };
+        let bytes_needed = scan.byte_budget;
+        Self { rows: 0, bytes: 0, known_average, rows_needed, bytes_needed, has_filter, parts: 1 }
+    }
+
+    /// From here on as many connections share the page.
+    pub(super) fn share(&mut self, parts: usize) {
+        self.parts = parts.max(1);
+    }
+
+    /// The average size of the rows so far, unless there are none.
+    pub(super) fn average(&self) -> Option<usize> {
+        self.bytes.checked_div(self.rows)
+    }
+
+    /// How many rows to request over one of the connections, which was asked for `before` rows in this range so far.
+    fn next(&self, before: usize) -> usize {
+        let average = if self.rows < CHUNK_ROWS_FIRST { self.known_average } else { None };
+        let whole = match average.or(self.average()) {
+            None => CHUNK_ROWS_FIRST,
+            Some(average) if self.has_filter => STORE_CHUNK_BYTES / average.max(1),
+            Some(average) => {
+                // One more row than the page takes, in bytes as in number.
+                let needed = self.bytes_needed.saturating_sub(self.bytes) / average.max(1);
+                needed.saturating_add(2).min(NEEDED_BYTES_MAX / average.max(1))
+            }
+        };
+        let whole = whole.clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX);
+        let whole = whole.min(self.rows_needed.saturating_sub(self.rows)).max(1);
+        if self.parts == 1 {
+            return whole;
+        }
+        // Partitions are spread by chance, so the shares differ by about the root of their size. A share that was used up
+        // although the page is not full was larger than expected, for instance because it has one large partition.
+        let share = whole / self.parts;
+        (share + 2 * share.isqrt() + 1).max(2 * before).min(whole)
+    }
+
+    /// Counts a row that the page examined.
+    pub(super) fn count(&mut self, bytes: usize) {
+        self.rows += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// What a node said when the transaction began.
+pub(super) struct Beginning {
+    /// The table exists.
+    pub(super) lives: bool,
+    /// The ids of the shards that the node has, ascending, if it was asked.
+    pub(super) shards: Option<Vec<i64>>,
+}
+
+/// One connection, in the transaction of the page.
+pub(super) struct Part {
+    lease: Lease,
+    /// The statement of the shards that this connection reads; without one it reads the table.
+    shards: Option<String>,
+    rows: Option<Pin<Box<RowStream>>>,
+    /// How many rows were requested of this range.
+    requested: usize,
+    /// How many of them with the last chunk.
+    asked: usize,
+    /// How many rows of that chunk have come.
+    count: usize,
+    /// What the range has after this chunk, if anything.
+    rest: Option<Bounds>,
+    /// The first row that was not taken, and its key bytes.
+    head: Option<Row>,
+    key: Vec<u8>,
+}
+
+impl Part {
+    /// Reads the table, or only these shards of the entities.
+    pub(super) fn new(lease: Lease, shards: Option<String>) -> Self {
+        Self { lease, shards, rows: None, requested: 0, asked: 0, count: 0, rest: None, head: None, key: Vec::new() }
+    }
+
+    /// Begins the transaction, asks whether a table exists and which shards the node has, and requests the first rows of a range:
+    /// all at once. The shards are those of the answer to `shards`, if that is to be asked.
+    pub(super) async fn begin(
+        &mut self,
+        begin: &str,
+        (lives, table): (&str, i64),
+        shards: Option<&str>,
+        first: Option<&Bounds>,
+        size: &ChunkSize,
+    ) -> Result<Beginning, Error> {
+        let lives = self.lease.prepare_cached(lives).await?;
+        let shards = match shards {
+            Some(shards) => Some(self.lease.prepare_cached(shards).await?),
+            None => None,
+        };
+        let first = first.map(|range| self.bounds(range));
+        if let Some(range) = &first {
+            self.lease.prepare_cached(self.statement(range)).await?;
+        }
+        let asked = size.next(0);
+        let (begun, lives, shards, rows) = tokio::join!(
+            biased;
+            self.lease.batch_execute(begin),
+            async { self.lease.query_opt(&lives, &[&table]).await },
+            async {
+                match &shards {
+                    Some(shards) => self.lease.query_one(shards, &[]).await?.try_get(0),
+                    None => Ok(None),
+                }
+            },
+            async {
+                match &first {
+                    Some(range) => self.start(range, asked).await.map(Some),
+                    None => Ok(None),
+                }
+            },
+        );
+        begun?;
+        let beginning = Beginning { lives: lives?.is_some(), shards: shards? };
+        if let (Some(range), Some(rows)) = (first, rows?) {
+            self.await_rows(rows, range, asked);
+        }
+        Ok(beginning)
+    }
+
+    /// Requests the first rows of another range.
+    pub(super) async fn request(&mut self, range: &Bounds, size: &ChunkSize) -> Result<(), ReadError> {
+        let (range, asked) = (self.bounds(range), size.next(0));
+        let rows = self.start(&range, asked).await.map_err(|error| broken(&error))?;
+        self.requested = 0;
+        self.await_rows(rows, range, asked);
+        Ok(())
+    }
+
+    /// A range as the statements of this connection take it.
+    fn bounds(&self, range: &Bounds) -> Bounds {
+        if self.shards.is_some() { range.clone().into_pairs() } else { range.clone() }
+    }
+
+    fn statement(&self, range: &Bounds) -> &str {
+        match (&self.shards, range) {
+            (Some(shards), _) => shards,
+            (None, Bounds::Rows { to: None, .. }) => statements::ROWS_FROM,
+            (None, Bounds::Rows { to: Some(_), .. }) => statements::ROWS_BETWEEN,
+            (None, Bounds::Pairs { .. }) => statements::PAIRS_BETWEEN,
+        }
+    }
+
+    async fn start(&self, range: &Bounds, asked: usize) -> Result<RowStream, Error> {
+        let statement = self.lease.prepare_cached(self.statement(range)).await?;
+        let asked = i64::try_from(asked).unwrap_or(i64::MAX);
+        let values: Vec<&(dyn ToSql + Sync)> = match range {
+            Bounds::Rows { partition, from, to: None } => vec![partition, from, &asked],
+            Bounds::Rows { partition, from, to: Some(to) } => vec![partition, from, to, &asked],
+            Bounds::Pairs { from, to } => vec![&from.0, &from.1, &to.0, &to.1, &asked],
+        };
+        self.lease.query_raw(&statement, values).await
+    }
+
+    fn await_rows(&mut self, rows: RowStream, range: Bounds, asked: usize) {
+        self.rows = Some(Box::pin(rows));
+        self.requested += asked;
+        (self.asked, self.count, self.rest, self.head) = (asked, 0, Some(range), None);
+    }
+
+    /// The key bytes of the first row that was not taken, if there is one.
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        self.head.as_ref().map(|_| self.key.as_slice())
+    }
+
+    /// The record of the same row.
+    pub(super) fn record(&self) -> Result<Option<&[u8]>, ReadError> {
+        self.head.as_ref().map(|head| column(head, 2)).transpose().map_err(ReadError::Fault)
+    }
+
+    /// Goes on to the next row of the range, if there is one.
+    pub(super) async fn advance(&mut self, size: &ChunkSize) -> Result<(), ReadError> {
+        self.head = None;
+        while let Some(rows) = &mut self.rows {
+            let row = timeout(ATTEMPT_TIME_MAX, rows.try_next()).await;
+            let row = row.map_err(|_| {
+                ReadError::Fault(Fault::Unavailable("the database stopped answering in the middle of a page".into()))
+            })?;
+            if let Some(row) = row.map_err(|error| broken(&error))? {
+                let partition: &[u8] = column(&row, 0).map_err(ReadError::Fault)?;
+                let row_key: &[u8] = column(&row, 1).map_err(ReadError::Fault)?;
+                key_bytes(partition, row_key, &mut self.key);
+                self.count += 1;
+                if self.count == self.asked {
+                    self.rest = self.rest.take().map(|range| range.after(partition, row_key));
+                }
+                self.head = Some(row);
+                return Ok(());
+            }
+            self.rows = None;
+            // Fewer rows than requested are all that the range has.
+            let rest = self.rest.take().filter(|_| self.count == self.asked);
+            if let Some(rest) = rest {
+                let asked = size.next(self.requested);
+                let rows = self.start(&rest, asked).await.map_err(|error| broken(&error))?;
+                self.await_rows(rows, rest, asked);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction, in which nothing was written, and gives the connection back; what was requested and is not here yet
+    /// is forgotten.
+    pub(super) async fn end(mut self, sql: &str) {
+        drop(self.rows.take());
+        if control(&self.lease, sql).await.is_ok() {
+            self.lease.give_back();
+        }
+    }
+}
+
+/// The fault of a page that broke off. A read changes nothing, so the client may repeat it.
+fn broken(error: &Error) -> ReadError {
+    ReadError::Fault(match Trouble::before_commit(error) {
+        Trouble::Again(reason) | Trouble::Elsewhere(reason) => Fault::Unavailable(reason),
+        Trouble::Fault(fault) => fault,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    fn scan(limit: usize, has_filter: bool) -> Scan {
+        let filter = has_filter.then_some(model::Filter::Constant(true));
+        let (ranges, deadline) = (Vec::new(), Instant::now());
+        Scan { ranges, from: None, filter, limit, byte_budget: usize::MAX, deadline }
+    }
+
+    fn size(limit: usize, has_filter: bool) -> ChunkSize {
+        ChunkSize::of(&scan(limit, has_filter), None)
+    }
+
+    #[test]
+    fn chunks_follow_the_size_of_the_rows_and_the_need_of_the_page() {
+        let mut plain = size(1000, false);
+        assert_eq!(plain.next(0), 64);
+        (0..64).for_each(|_| plain.count(1024));
+        assert_eq!(plain.next(64), 937, "the rest of the page and one more");
+        let mut large = size(1000, false);
+        (0..64).for_each(|_| large.count(4 * STORE_CHUNK_BYTES));
+        assert_eq!(large.next(64), CHUNK_ROWS_MIN);
+        let mut filtered = size(1, true);
+        assert_eq!(filtered.next(0), 64);
+        (0..64).for_each(|_| filtered.count(20));
+        assert_eq!(filtered.next(64), CHUNK_ROWS_MAX);
+        assert_eq!((size(1, false).next(0), size(0, false).next(0)), (2, 1));
+    }
+
+    #[test]
+    fn a_known_size_lets_one_chunk_be_the_page() {
+        assert_eq!(ChunkSize::of(&scan(1000, false), Some(1100)).next(0), 1001);
+        let bounded = Scan { byte_budget: 11_000, ..scan(1000, false) };
+        assert_eq!(ChunkSize::of(&bounded, Some(1100)).next(0), 12, "as many as the budget, and one more");
+        assert_eq!(ChunkSize::of(&scan(1000, false), Some(ENTITY_BYTES_MAX)).next(0), 4);
+        assert_eq!(ChunkSize::of(&scan(1000, true), Some(1024)).next(0), 1024);
+        let mut wrong = ChunkSize::of(&scan(4000, false), Some(1));
+        assert_eq!(wrong.next(0), 4001);
+        (0..64).for_each(|_| wrong.count(64 * 1024));
+        assert_eq!(wrong.next(0), 64, "what was read counts more");
+    }
+
+    #[test]
+    fn connections_share_a_page_and_one_that_has_more_of_it_is_asked_for_more() {
+        let mut shared = ChunkSize::of(&scan(1000, false), Some(1000));
+        shared.share(4);
+        assert_eq!(shared.next(0), 250 + 2 * 15 + 1);
+        assert_eq!(shared.next(281), 562);
+        assert_eq!(shared.next(843), 1001, "no more than the page needs");
+        shared.share(1);
+        assert_eq!(shared.next(0), 1001);
+    }
+}

@@ -1,0 +1,174 @@
+//! Pages over the partitions of a Citus cluster: whatever the way by which they are read, and wherever the shards are, they are
+//! the pages of the engine in memory.
+
+use crate::support::*;
+use model::filter::{Comparison, Literal, Operator, PropertyName};
+use model::{Filter, KeyRange, Transaction};
+use rowhouse_store::{Engine, Memory, Postgres, PostgresOptions, Scan, ScanEnd, TableKey};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Instant;
+use test_support::cluster::CitusCluster;
+
+/// Shards that are moved at least while pages are read.
+const MOVES_MIN: u32 = 12;
+/// Pages that are read at least.
+const PAGES_MIN: u32 = 400;
+
+type Opened = Postgres<ManualClock>;
+
+async fn open(url: String) -> Opened {
+    let options = PostgresOptions { url, password: None, connections_max: 16, distribute: false };
+    Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap()
+}
+
+/// A partition key. They have several lengths, and some are the beginning of others.
+fn text(random: &mut Random) -> String {
+    let bits = 4 + random.index(24);
+    format!("{:x}", random.below(1 << bits))
+}
+
+/// The transactions that fill the table: many small partitions, some large ones, and values that filters can choose.
+fn transactions(random: &mut Random) -> Vec<Transaction> {
+    let mut partitions: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for n in 0..1500 {
+        let rows = if n % 300 == 0 { 400 } else { 1 + random.index(3) };
+        let rows = (0..rows).map(|row| format!("{:03}", row * (1 + random.index(2)))).collect();
+        partitions.insert(text(random), rows);
+    }
+    let mut transactions = Vec::new();
+    for (partition, mut rows) in partitions {
+        rows.sort();
+        rows.dedup();
+        for rows in rows.chunks(100) {
+            let of = |row: &String| upsert(&partition, row, i64::try_from(random.below(20)).unwrap());
+            transactions.push(Transaction::new(rows.iter().map(of).collect()).unwrap());
+        }
+    }
+    transactions
+}
+
+fn bound(random: &mut Random) -> Bound<String> {
+    let text = text(random);
+    match random.index(5) {
+        0 | 1 => Bound::Unbounded,
+        2 => Bound::Excluded(text),
+        _ => Bound::Included(text),
+    }
+}
+
+/// A question with random ranges, limits and filters.
+fn question(random: &mut Random) -> Scan {
+    let (from, to) = (bound(random), bound(random));
+    let mut ranges = match random.index(4) {
+        0 => vec![KeyRange::all()],
+        _ => vec![KeyRange::partitions(from.as_ref().map(String::as_str), to.as_ref().map(String::as_str))],
+    };
+    if random.index(4) == 0 {
+        // One of a partition and one of many.
+        let row = KeyRange::rows("7", Bound::Unbounded, Bound::Included("002"));
+        ranges = vec![row, KeyRange::partitions(Bound::Included("8"), to.as_ref().map(String::as_str))];
+    }
+    let filter = (random.index(3) == 0).then(|| {
+        Filter::Compare(Comparison {
+            property: PropertyName::Custom("value".into()),
+            operator: Operator::LessThan,
+            literal: Literal::Int64(i64::try_from(random.below(12)).unwrap()),
+        })
+    });
+    let limit = [0, 1, 7, 100, 1000][random.index(5)];
+    let byte_budget = [usize::MAX, 20_000][random.index(2)];
+    Scan { ranges, filter, limit, byte_budget, ..scan_all() }
+}
+
+/// Some successive pages of both engines, which must be the same.
+async fn compare(engine: &Opened, memory: &Memory<ManualClock>, table: &TableKey, mut scan: Scan) -> u32 {
+    for count in 1.. {
+        scan.deadline = Instant::now() + TIMEOUT;
+        let question = scan.clone();
+        let look = async |(entities, end): (Vec<model::Entity>, ScanEnd)| {
+            let entities = entities.iter().map(|entity| (entity.key.clone(), value(&entity.record)));
+            (entities.collect::<Vec<_>>(), end)
+        };
+        let expected = look(page(memory, table, scan.clone()).await).await;
+        let found = look(page(engine, table, scan.clone()).await).await;
+        assert_eq!(found, expected, "{question:?}");
+        scan.from = found.1.next;
+        if scan.from.is_none() || count == 5 {
+            return count;
+        }
+    }
+    unreachable!("the last page was returned")
+}
+
+/// Moves shards between the two workers until `done`.
+fn move_shards(cluster: &CitusCluster, database: &str, done: &AtomicBool, moves: &AtomicU32) {
+    while !done.load(Ordering::SeqCst) {
+        let number = moves.load(Ordering::SeqCst);
+        let sql = format!(
+            "SELECT citus_move_shard_placement(s.shardid, s.nodename, s.nodeport, n.nodename, n.nodeport, 'block_writes') \
+             FROM (SELECT * FROM citus_shards WHERE table_name = 'rowhouse_entities'::regclass \
+             ORDER BY hashint8(shardid + {number}) LIMIT 1) s JOIN pg_dist_node n \
+             ON n.shouldhaveshards AND (n.nodename, n.nodeport) <> (s.nodename, s.nodeport)"
+        );
+        cluster.sql(0, database, &sql);
+        // A shard that was moved is removed where it was, at once or later.
+        if number.is_multiple_of(2) {
+            cluster.sql(0, database, "CALL citus_cleanup_orphaned_resources()");
+        }
+        moves.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_are_those_of_the_engine_in_memory_while_shards_move() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let mut random = Random::from_environment(SEED);
+    let database = cluster.database();
+    let table = table("Pages");
+    let options =
+        PostgresOptions { url: cluster.workers(&database), password: None, connections_max: 16, distribute: true };
+    let engine = Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
+    let memory = Memory::new(ManualClock::at(START_TICKS));
+    engine.create_table(&table).await.unwrap();
+    memory.create_table(&table).await.unwrap();
+    // Neighbours, so that a range which is too wide is seen.
+    let (before, after) = (crate::support::table("Before"), crate::support::table("After"));
+    for (table, key) in [(&before, "ffffff"), (&after, "0")] {
+        engine.create_table(table).await.unwrap();
+        fill(&engine, table, key, &["1".to_owned()]).await;
+    }
+    for transaction in transactions(&mut random) {
+        memory.commit(&table, transaction.clone()).await.unwrap();
+        engine.commit(&table, transaction).await.unwrap();
+    }
+    // The coordinator alone, and one worker alone: their pages go through Citus.
+    let others = [open(cluster.coordinator(&database)).await, open(cluster.url_of_several(&[1], &database)).await];
+    for _ in 0..20 {
+        for engine in [&engine, &others[0], &others[1]] {
+            compare(engine, &memory, &table, question(&mut random)).await;
+        }
+    }
+    let (done, moves) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let mover = thread::spawn({
+        let (database, done, moves) = (database.clone(), Arc::clone(&done), Arc::clone(&moves));
+        move || move_shards(cluster, &database, &done, &moves)
+    });
+    let mut pages = 0;
+    while pages < PAGES_MIN || moves.load(Ordering::SeqCst) < MOVES_MIN {
+        assert!(!mover.is_finished(), "shards are not moved any more");
+        let asked = question(&mut random);
+        let (first, second) = (question(&mut random), question(&mut random));
+        let counts = tokio::join!(
+            compare(&engine, &memory, &table, asked),
+            compare(&engine, &memory, &table, first),
+            compare(&engine, &memory, &table, second),
+        );
+        pages += counts.0 + counts.1 + counts.2;
+    }
+    done.store(true, Ordering::SeqCst);
+    mover.join().unwrap();
+}
