@@ -124,6 +124,9 @@ pub const BEARER_LEEWAY_SECONDS_MAX: u64 = 600;
 pub const STORE_ATTEMPTS_SECONDS_MAX: u64 = 8;
 /// How long a shared database may work on one statement, waits for locks included, in seconds.
 pub const STORE_STATEMENT_SECONDS_MAX: u64 = 10;
+/// How long a statement waits for a lock in a shared database, in seconds: less than for the statement, because the database then
+/// says that nothing happened.
+pub const STORE_LOCK_SECONDS_MAX: u64 = 8;
 /// Longest wait for a response of a shared database, in seconds: longer than the database's own timeout.
 pub const STORE_ATTEMPT_SECONDS_MAX: u64 = 14;
 /// How long a request waits for one of the connections to a shared database, in seconds.
@@ -250,6 +253,7 @@ const _: () = assert!(ENTITY_BYTES_MAX * 4 < EXPORT_LINE_BYTES_MAX);
 const _: () = assert!(TRANSACTION_OPERATIONS_MAX < IMPORT_WINDOW_ENTITIES_MAX);
 const _: () = assert!(XML_BODY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
 const _: () = assert!(QUERY_EXECUTION_SECONDS_DEFAULT < REQUEST_TIMEOUT_SECONDS_MAX);
+const _: () = assert!(STORE_LOCK_SECONDS_MAX < STORE_STATEMENT_SECONDS_MAX);
 const _: () = assert!(STORE_STATEMENT_SECONDS_MAX < STORE_ATTEMPT_SECONDS_MAX);
 const _: () = assert!(STORE_ATTEMPTS_SECONDS_MAX + STORE_ATTEMPT_SECONDS_MAX < REQUEST_TIMEOUT_SECONDS_MAX);
 const _: () = assert!(PARTITION_ENTITIES_PER_SECOND_DEFAULT <= ACCOUNT_ENTITIES_PER_SECOND_DEFAULT);

@@ -195,7 +195,7 @@ async fn try_migrate(client: &Client, dialect: Dialect, place: &str) -> Result<R
     if found == 1 || found == 2 {
         upgrade::bound_stamps(client).await?;
     }
-    client.batch_execute("BEGIN").await?;
+    client.batch_execute(begin(dialect)).await?;
     let found: i64 = client.query_one(&format!("{READ_VERSION} FOR UPDATE"), &[]).await?.try_get(0)?;
     if found > SCHEMA_VERSION {
         client.batch_execute("ROLLBACK").await?;
@@ -214,6 +214,14 @@ async fn try_migrate(client: &Client, dialect: Dialect, place: &str) -> Result<R
     client.batch_execute("COMMIT").await?;
     tracing::info!(version = SCHEMA_VERSION, "the schema was created or upgraded");
     Ok(Ok(()))
+}
+
+/// Begins a transaction that changes tables. Citus would use several connections to a node, which do not see each other's changes.
+fn begin(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Citus => "BEGIN; SET LOCAL citus.multi_shard_modify_mode = sequential",
+        Dialect::PostgreSql | Dialect::YugabyteDb => "BEGIN",
+    }
 }
 
 /// Whether a statement failed because another server did the same at the same time.
@@ -255,7 +263,7 @@ pub(super) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) ->
 /// coordinator. The small tables are copied to every node. Tables that are already distributed stay as they are.
 pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
     let error = |error| StoreError::of(place, &error);
-    client.batch_execute("BEGIN; SET LOCAL citus.multi_shard_modify_mode = sequential").await.map_err(error)?;
+    client.batch_execute(begin(Dialect::Citus)).await.map_err(error)?;
     client.query_one(&format!("{READ_VERSION} FOR UPDATE"), &[]).await.map_err(error)?;
     let steps = [
         ("rowhouse_tables", "SELECT create_reference_table('rowhouse_tables')"),

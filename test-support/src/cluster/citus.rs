@@ -4,6 +4,7 @@
 use super::processes::{self, Frozen};
 use super::{MISSING, script};
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -130,6 +131,11 @@ impl CitusCluster {
     /// Runs statements in a database on one node, and returns what they print.
     pub fn sql(&self, node: usize, database: &str, statements: &str) -> String {
         processes::sql(&self.programs, &self.url_of(node, database), statements)
+    }
+
+    /// Runs the statements of a file in a database on the coordinator.
+    pub fn load(&self, database: &str, file: &Path) {
+        processes::load(&self.programs, &self.coordinator(database), file);
     }
 
     /// Kills every process of a node at once, as a loss of its machine would. It stays dead until [`Self::restart`].

@@ -148,10 +148,7 @@ impl Cluster {
 
     /// Runs the statements of a file in a database.
     pub fn load(&self, url: &str, file: &Path) {
-        let mut psql = Command::new(format!("{}/psql", self.programs));
-        psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-f"]).arg(file).arg(url).stdin(Stdio::null());
-        let output = psql.output().unwrap();
-        assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
+        processes::load(&self.programs, url, file);
     }
 
     /// Runs statements in a database, given by its name or address, and returns what they print.

@@ -1,5 +1,6 @@
 //! The processes of a database server, and statements for it: what a single server and the nodes of a cluster share.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// A server whose processes are stopped, until the value is dropped.
@@ -58,4 +59,12 @@ pub(super) fn sql(programs: &str, url: &str, statements: &str) -> String {
     let output = psql.output().unwrap();
     assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs the statements of a file in the database at an address by a program.
+pub(super) fn load(programs: &str, url: &str, file: &Path) {
+    let mut psql = Command::new(format!("{programs}/psql"));
+    psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-f"]).arg(file).arg(url).stdin(Stdio::null());
+    let output = psql.output().unwrap();
+    assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
 }

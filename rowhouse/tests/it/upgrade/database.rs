@@ -5,7 +5,7 @@ use crate::PROGRAM;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
-use test_support::cluster::Cluster;
+use test_support::cluster::{CitusCluster, Cluster};
 use test_support::content::{create_table, exact_snapshot};
 
 pub(crate) const DATABASE: &str = "database.sql";
@@ -38,6 +38,28 @@ fn databases_of_all_releases_are_opened_with_everything_as_it_was() {
     for release in releases() {
         open_and_compare(cluster, &release, "SELECT");
     }
+}
+
+/// What made a database of the second schema one that is distributed over the workers of Citus.
+const DISTRIBUTE_THE_SECOND_SCHEMA: &str = "SELECT create_distributed_table('rowhouse_entities', 'partition'); \
+    SELECT create_distributed_table('rowhouse_graves', 'partition', colocate_with => 'rowhouse_entities')";
+
+#[test]
+fn a_distributed_database_is_upgraded_with_everything_as_it_was() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let release = super::fixtures().join("0.1.0");
+    let database = cluster.database();
+    cluster.load(&database, &release.join(DATABASE));
+    cluster.sql(0, &database, DISTRIBUTE_THE_SECOND_SCHEMA);
+    let expected: Value = serde_json::from_slice(&fs::read(release.join(CONTENT)).unwrap()).unwrap();
+    // The coordinator is where the older version was; the workers take the requests from then on, and need no option for it.
+    for url in [cluster.coordinator(&database), cluster.workers(&database)] {
+        let server = PROGRAM.start(&["--store", &url]);
+        assert_eq!(exact_snapshot(&server).to_json(), expected, "{url}");
+        drop(server.stop());
+    }
+    let server = PROGRAM.start(&["--store", &cluster.workers(&database)]);
+    write_to_known_entity(&server, "0.1.0 on Citus");
 }
 
 #[test]
