@@ -4,9 +4,6 @@
 set -eu
 PGPASSWORD=$(cat "$PASSWORD_FILE")
 export PGPASSWORD
-query() {
-    psql --no-psqlrc --quiet --tuples-only --set ON_ERROR_STOP=1 --set host="$1" --set port="${PGPORT:-5432}"
-}
 # Nodes start in any order, and each takes some seconds the first time.
 for host in "$PGHOST" $WORKERS; do
     until pg_isready --quiet --host "$host" --timeout 3; do
@@ -14,8 +11,10 @@ for host in "$PGHOST" $WORKERS; do
         sleep 1
     done
 done
+query() {
+    psql --no-psqlrc --quiet --tuples-only --set ON_ERROR_STOP=1 --set host="$1" --set port="${PGPORT:-5432}"
+}
 echo "SELECT citus_set_coordinator_host(:'host', :port)" | query "$PGHOST"
 for host in $WORKERS; do
     echo "SELECT citus_add_node(:'host', :port)" | query "$host"
 done
-echo "SELECT nodename, nodeport, noderole, isactive, shouldhaveshards FROM pg_dist_node ORDER BY groupid" | query "$PGHOST"
