@@ -167,7 +167,9 @@ pub struct ServeArgs {
     /// Keep the data in a PostgreSQL database, which any number of servers may share.
     /// Its password comes from --store-password-file or PGPASSWORD, or stands in the address, if that is not on the
     /// command line. In the address, sslmode=verify-full and sslrootcert=FILE ask for TLS. Of several hosts
-    /// (postgres://USER@A:5432,B:5432/DATABASE) the one that writes is taken, so after a failover the next one
+    /// (postgres://USER@A:5432,B:5432/DATABASE) the one that writes is taken, so after a failover the next one;
+    /// with load_balance_hosts=random in the address all are used, as nodes of Citus that each take any request
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which shows no backticks")]
     #[arg(long, env = "ROWHOUSE_STORE", value_name = "URL", hide_env_values = true, conflicts_with_all = ["data", "in_memory"])]
     pub store: Option<StoreUrl>,
 
@@ -175,7 +177,9 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_STORE_PASSWORD_FILE", value_name = "FILE")]
     pub store_password_file: Option<PathBuf>,
 
-    /// Most connections to the database of --store at one time [default: 32]; requests that need one wait
+    /// Most connections to the database of --store at one time [default: 32]; requests that need one wait.
+    /// With load_balance_hosts=random each node gets an equal share of them, rounded up
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which shows no backticks")]
     #[arg(long, env = "ROWHOUSE_STORE_CONNECTIONS", value_name = "COUNT")]
     pub store_connections: Option<usize>,
 
