@@ -108,8 +108,8 @@ BEGIN
             FROM unnest(_rows, _records) AS n (row, record)
             WHERE n.record IS NOT NULL AND (_present IS NULL OR n.row <> ALL(_present));
             IF _rows IS NOT NULL THEN
-                EXECUTE 'INSERT INTO {entities} (partition, row, record) \
-                         SELECT $1, n.row, n.record FROM unnest($2, $3) AS n (row, record)'
+                EXECUTE $sql$INSERT INTO {entities} (partition, row, record) \
+                        SELECT $1, n.row, n.record FROM unnest($2, $3) AS n (row, record)$sql$
                 USING _partition, _rows, _records;
             END IF;
         ELSE
