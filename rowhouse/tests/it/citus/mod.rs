@@ -9,6 +9,7 @@ use load::{Load, start};
 use std::thread;
 use std::time::Duration;
 use test_support::cluster::CitusCluster;
+use test_support::writers::fault;
 use test_support::{Client, Random, Server, eventually};
 
 const SEED: &str = "ROWHOUSE_CITUS_SEED";
@@ -54,13 +55,11 @@ fn nothing_is_lost_when_a_worker_is_cut_off_for_some_seconds() {
     load.stop();
 }
 
-/// Sends a request that changes the catalog.
+/// Sends a request that changes the catalog, and returns its status. If the service cannot do it, it says so as for entities.
 fn change_catalog(client: &mut Client, method: &str, path: &str) -> u16 {
     let body: &[u8] = if method == "POST" { br#"{"TableName":"later"}"# } else { b"" };
     let answer = client.request(method, path, &[], body);
-    if answer.status == 503 {
-        assert_eq!(answer.header("x-ms-error-code"), Some("ServerBusy"), "{answer:?}");
-    }
+    fault(&answer);
     answer.status
 }
 
@@ -78,7 +77,8 @@ fn entities_are_served_without_the_coordinator() {
         let table = client.request("GET", "/Tables", &[], b"");
         assert_eq!((table.status, table.json()["value"].as_array().unwrap().len()), (200, 2));
         assert_eq!(change_catalog(&mut client, "POST", "/Tables"), 503);
-        assert_eq!(change_catalog(&mut client, "DELETE", "/Tables('still')"), 503);
+        // Whether the node that the request went to did it on the coordinator is not known to the server.
+        assert!(matches!(change_catalog(&mut client, "DELETE", "/Tables('still')"), 500 | 503));
         watch.wait_for_everybody();
         assert_eq!(watch.faults(), before, "no operation on entities needs the coordinator");
         cluster.restart(0);
