@@ -64,6 +64,7 @@ impl Trouble {
             Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => {
                 Self::Elsewhere(Box::new(Reason { text: describe(error), retry: Retry::Connection }))
             }
+            Some(_) if is_refusal_to_node(error) => Self::before_commit(error),
             _ => Self::Fault(Fault::Unknown(describe(error).into())),
         }
     }
@@ -128,6 +129,13 @@ const PASSING_ELSEWHERE: [SqlState; 6] = [
 
 /// What Citus says instead of a code when its node dies while it waits for another one.
 const NODE_DIES: &str = "postmaster was shut down, exiting";
+
+/// Whether a node of Citus could not pass a statement on because nothing listens at the address of the other node.
+fn is_refusal_to_node(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| {
+        *error.code() == SqlState::CONNECTION_FAILURE && error.message().contains("Connection refused")
+    })
+}
 
 /// Whether another connection may serve a statement for which the database gave this error.
 fn is_of_connection(error: &tokio_postgres::Error) -> bool {

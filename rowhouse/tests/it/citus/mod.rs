@@ -51,6 +51,7 @@ fn nothing_is_lost_when_a_worker_is_cut_off_for_some_seconds() {
         thread::sleep(Duration::from_millis(4000 + random.below(2000)));
         drop(frozen);
         watch.wait_for_everybody();
+        assert_eq!(watch.late_changes(), 0);
     });
     load.stop();
 }
@@ -87,6 +88,7 @@ fn entities_are_served_without_the_coordinator() {
         });
         assert_eq!(change_catalog(&mut client, "DELETE", "/Tables('later')"), 204);
         watch.wait_for_everybody();
+        assert_eq!(watch.late_changes(), 0);
         started = Some(server);
     });
     let (status, log) = started.unwrap().stop();
@@ -115,6 +117,7 @@ fn shards_move_to_added_workers_under_load() {
         cluster.sql(0, &database, "SELECT rebalance_table_shards(shard_transfer_mode => 'block_writes')");
         assert!(shards(&cluster, &database, third) > 5);
         watch.wait_for_everybody();
+        assert_eq!(watch.late_changes(), 0);
     });
     // One more server, which is told of the new node.
     load.add_server(&cluster.url_of_several(&[1, 2, third], &database));
@@ -129,6 +132,7 @@ fn shards_move_to_added_workers_under_load() {
         cluster.sql(0, &database, &drain);
         assert_eq!(shards(&cluster, &database, 1), 0);
         watch.wait_for_everybody();
+        assert_eq!(watch.late_changes(), 0);
     });
     load.stop();
 }
