@@ -68,6 +68,11 @@ pub enum StoreError {
         /// Hosts, ports and database.
         place: String,
     },
+    /// The node knows no other one, and the address names several.
+    NoWorkers {
+        /// Hosts, ports and database.
+        place: String,
+    },
     /// The node is a worker of Citus, and the tables are not distributed.
     Worker {
         /// Hosts, ports and database.
@@ -113,9 +118,9 @@ impl StoreError {
         }
     }
 
-    /// Whether the database may still be starting.
+    /// Whether the database may still be starting, or its nodes being added.
     pub(super) fn may_pass(&self) -> bool {
-        matches!(self, Self::Unreachable { .. })
+        matches!(self, Self::Unreachable { .. } | Self::NoWorkers { .. })
     }
 }
 
@@ -157,6 +162,11 @@ impl fmt::Display for StoreError {
                  citus in the database, or omit --distribute: PostgreSQL and YugabyteDB do not need it"
             ),
             Self::NoSlot { place } => write!(f, "the database {place} takes no further server: {NO_SLOT}"),
+            Self::NoWorkers { place } => write!(
+                f,
+                "a node of the database {place} knows no workers, so that the tables cannot be distributed over them; run \
+                 SELECT citus_add_node('HOST', PORT) on the coordinator for each worker first"
+            ),
             Self::Worker { place } => write!(
                 f,
                 "the address leads to a worker of Citus, {place}, which has no tables of Rowhouse; add --distribute, so that \

@@ -20,6 +20,7 @@ const OPEN_WAIT: Duration = Duration::from_millis(500);
 
 /// The group of this node; that of the coordinator is 0.
 const GROUP: &str = "SELECT groupid FROM pg_dist_local_group";
+const OTHERS: &str = "SELECT count(*) FROM pg_dist_node WHERE groupid <> 0";
 const COORDINATOR: &str = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0";
 
 /// The number is any that nobody else uses.
@@ -57,6 +58,13 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
         Dialect::PostgreSql | Dialect::YugabyteDb => 0,
     };
     if group == 0 {
+        // A worker that was not added yet takes itself for a coordinator, and would get tables of its own.
+        if is_to_be_distributed && settings.nodes.len() > 1 {
+            let others: i64 = client.query_one(OTHERS, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?;
+            if others == 0 {
+                return Err(StoreError::NoWorkers { place: place.clone() });
+            }
+        }
         change(client, dialect, is_to_be_distributed, place).await?;
     } else if is_to_be_distributed || !schema::is_current(client).await.map_err(error)? {
         if !is_to_be_distributed && !schema::exists(client).await.map_err(error)? {

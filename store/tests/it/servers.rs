@@ -352,6 +352,20 @@ async fn deleted_under_writers(servers: [Server; 3], sql: &dyn Fn(&str) -> Strin
     c.close().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_are_no_cluster_yet_get_no_tables_of_their_own() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let database = cluster.database();
+    cluster.sql(0, &database, "SELECT citus_remove_node(nodename, nodeport) FROM pg_dist_node WHERE groupid <> 0");
+    let options = PostgresOptions { url: cluster.all(&database), password: None, connections_max: 2, distribute: true };
+    let refused = Postgres::open(&options, ManualClock::at(START_TICKS)).await;
+    let refused = refused.err().expect("the tables cannot be distributed").to_string();
+    assert!(refused.contains("citus_add_node"), "{refused}");
+    for node in 0..3 {
+        assert_eq!(cluster.sql(node, &database, "SELECT to_regclass('rowhouse_meta') IS NULL").trim(), "t");
+    }
+}
+
 /// Fills the only table of a database with entities that are never read.
 fn fill(cluster: &Cluster, url: &str, count: u32) {
     let fill = format!(
