@@ -38,10 +38,12 @@ if ! [ -e "$("$programs/pg_config" --sharedir 2>/dev/null)/extension/citus.contr
     exit 77
 fi
 
-# Each database has a process of Citus on each node, and shards are moved by logical replication.
+# Each database has a process of Citus on each node, and shards are moved by logical replication. What a node that died had
+# prepared and not committed is soon committed by the node that asked for it.
 settings="
 shared_preload_libraries = 'citus'
 citus.node_conninfo = 'sslmode=prefer'
+citus.recover_2pc_interval = 2s
 max_prepared_transactions = 300
 max_worker_processes = 100
 wal_level = logical

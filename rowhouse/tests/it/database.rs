@@ -239,10 +239,34 @@ fn wait_for_database(server: &Server) {
     });
 }
 
+/// A certificate of the kind that Citus makes for each node by itself, X.509 of version 1, and its key. Nothing else uses them.
+const CITUS_CERTIFICATE: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBLjCB1QIUQfwzDOYFT1ZN7FdRo7/IA8TFf4AwCgYIKoZIzj0EAwIwGTEXMBUG
+A1UEAwwOY2l0dXMtYXV0by1zc2wwIBcNMjYxMTIzMTEwNjA0WhgPMjEyNjEwMzAx
+MTA2MDRaMBkxFzAVBgNVBAMMDmNpdHVzLWF1dG8tc3NsMFkwEwYHKoZIzj0CAQYI
+KoZIzj0DAQcDQgAE8d6h4W4qdimaQYGGTw9Ccq3SGW9TJHitRvgEwjifoVvbueeH
+CpvOxrfxm0I3CuR+spBZxS4sswl4SyPPGq0WDDAKBggqhkjOPQQDAgNIADBFAiEA
+tLvHvGd0FLsy6O55JwAleqXG4t+I+STOe1I03EflVrUCIGhunjWs1rRlDAs5JIFg
+zCCViV2VYcPJe0JQY241vJD9
+-----END CERTIFICATE-----";
+const CITUS_KEY: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgWHtoyLdrJQviTyHE
+TCc2rJ/xN76LI59jRR69j+P51wahRANCAATx3qHhbip2KZpBgYZPD0JyrdIZb1Mk
+eK1G+ATCOJ+hW9u554cKm87Gt/GbQjcK5H6ykFnFLiyzCXhLI88arRYM
+-----END PRIVATE KEY-----";
+
 /// Gives the database a certificate for `localhost`, and answers it as PEM.
 fn encrypt(cluster: &Cluster) -> String {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    for (name, content) in [("server.crt", made.cert.pem()), ("server.key", made.signing_key.serialize_pem())] {
+    encrypt_with(cluster, &made.cert.pem(), &made.signing_key.serialize_pem());
+    made.cert.pem()
+}
+
+/// Gives the database a certificate and its key.
+fn encrypt_with(cluster: &Cluster, certificate: &str, key: &str) {
+    for (name, content) in [("server.crt", certificate), ("server.key", key)] {
         let content = content.trim().replace('\n', "\\n");
         // Written by the database, so that the file is its own.
         let write = format!("COPY (SELECT E'{content}') TO PROGRAM 'umask 077; sed \"s/\\\\\\\\n/\\n/g\" > {name}'");
@@ -250,7 +274,6 @@ fn encrypt(cluster: &Cluster) -> String {
     }
     cluster.sql("postgres", "ALTER SYSTEM SET ssl = on");
     cluster.sql("postgres", "SELECT pg_reload_conf()");
-    made.cert.pem()
 }
 
 #[test]
@@ -291,4 +314,11 @@ fn tls_to_the_database_follows_the_ssl_mode() {
         let refused = refusal(&["--store", &address], "");
         assert!(refused.contains("certificate"), "{address}: {refused}");
     }
+    encrypt_with(&cluster, CITUS_CERTIFICATE, CITUS_KEY);
+    let server = PROGRAM.start(&["--store", &format!("{database}?sslmode=require")]);
+    assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
+    assert_ne!(cluster.sql("postgres", encrypted).trim(), "0");
+    assert!(server.stop().0.success());
+    let refused = refusal(&["--store", &format!("{named}?sslmode=verify-ca&sslrootcert={wrong}")], "");
+    assert!(refused.contains("certificate"), "{refused}");
 }

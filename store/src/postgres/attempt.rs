@@ -46,7 +46,7 @@ impl Trouble {
         let reason = Box::new(Reason { text: describe(error), retry });
         match error.code() {
             Some(code) if PASSING.contains(code) => Self::Again(reason),
-            Some(code) if PASSING_ELSEWHERE.contains(code) || code.code().starts_with("08") => Self::Elsewhere(reason),
+            Some(_) if is_of_connection(error) => Self::Elsewhere(reason),
             Some(_) => Self::Fault(Fault::Storage(reason)),
             // No answer: the connection broke.
             None => Self::Elsewhere(reason),
@@ -64,6 +64,7 @@ impl Trouble {
             Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => {
                 Self::Elsewhere(Box::new(Reason { text: describe(error), retry: Retry::Connection }))
             }
+            Some(_) if is_refusal_to_node(error) => Self::before_commit(error),
             _ => Self::Fault(Fault::Unknown(describe(error).into())),
         }
     }
@@ -73,11 +74,7 @@ impl Trouble {
     pub(super) fn at_call(error: &tokio_postgres::Error) -> Self {
         match error.code() {
             Some(code) if UNDONE.contains(code) => Self::before_commit(error),
-            Some(code)
-                if PASSING.contains(code) || PASSING_ELSEWHERE.contains(code) || code.code().starts_with("08") =>
-            {
-                Self::at_commit(error)
-            }
+            Some(code) if PASSING.contains(code) || is_of_connection(error) => Self::at_commit(error),
             Some(_) => Self::before_commit(error),
             None => Self::at_commit(error),
         }
@@ -129,6 +126,25 @@ const PASSING_ELSEWHERE: [SqlState; 6] = [
     // The database was made a replica, and another one took its place.
     SqlState::READ_ONLY_SQL_TRANSACTION,
 ];
+
+/// What Citus says instead of a code when its node dies while it waits for another one.
+const NODE_DIES: &str = "postmaster was shut down, exiting";
+
+/// Whether a node of Citus could not pass a statement on because nothing listens at the address of the other node.
+fn is_refusal_to_node(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| {
+        *error.code() == SqlState::CONNECTION_FAILURE && error.message().contains("Connection refused")
+    })
+}
+
+/// Whether another connection may serve a statement for which the database gave this error.
+fn is_of_connection(error: &tokio_postgres::Error) -> bool {
+    let Some(error) = error.as_db_error() else { return false };
+    let code = error.code();
+    PASSING_ELSEWHERE.contains(code)
+        || code.code().starts_with("08")
+        || (*code == SqlState::INTERNAL_ERROR && error.message() == NODE_DIES)
+}
 
 /// The attempts of one operation.
 pub(super) struct Attempts {

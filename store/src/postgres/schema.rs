@@ -260,11 +260,10 @@ pub(super) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) ->
 }
 
 /// Distributes the entities over the workers of Citus by their partition, and the leases by their number, so that they need no
-/// coordinator. The small tables are copied to every node. Tables that are already distributed stay as they are.
+/// coordinator. The small tables are copied to every node. Tables that are already distributed stay as they are. Servers take turns.
 pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
     let error = |error| StoreError::of(place, &error);
     client.batch_execute(begin(Dialect::Citus)).await.map_err(error)?;
-    client.query_one(&format!("{READ_VERSION} FOR UPDATE"), &[]).await.map_err(error)?;
     let steps = [
         ("rowhouse_tables", "SELECT create_reference_table('rowhouse_tables')"),
         ("rowhouse_meta", "SELECT create_reference_table('rowhouse_meta')"),

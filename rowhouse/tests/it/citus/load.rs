@@ -57,7 +57,9 @@ impl Load {
     pub(super) fn work_during(&mut self, harm: impl FnOnce(&Watch<'_>)) {
         let writers = self.writers.iter().map(|_| Tally::default()).collect::<Vec<_>>();
         let scans = self.servers.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-        let (watch, is_over) = (Watch { writers: &writers, scans: &scans }, AtomicBool::new(false));
+        let addresses = self.servers.iter().map(|server| server.address.clone()).collect::<Vec<_>>();
+        let tables = TableChanges::default();
+        let (watch, is_over) = (Watch { writers: &writers, scans: &scans, tables: &tables }, AtomicBool::new(false));
         thread::scope(|scope| {
             for (index, (writer, tally)) in self.writers.iter_mut().zip(&writers).enumerate() {
                 let (address, is_over) = (&self.servers[index % self.servers.len()].address, &is_over);
@@ -67,8 +69,10 @@ impl Load {
                 let (address, still, is_over) = (&server.address, &self.still, &is_over);
                 scope.spawn(move || scan_through_faults(address, still, is_over, scans));
             }
+            let (servers, tables, is_over) = (&addresses, &tables, &is_over);
+            scope.spawn(move || change_tables_through_faults(servers, is_over, tables));
             // The clients end even if this fails.
-            let _end = EndOnDrop(&is_over);
+            let _end = EndOnDrop(is_over);
             watch.wait_for_everybody();
             harm(&watch);
         });
@@ -114,6 +118,15 @@ pub(super) struct Watch<'a> {
     writers: &'a [Tally],
     /// The complete scans by each server.
     scans: &'a [AtomicU64],
+    tables: &'a TableChanges,
+}
+
+/// The tables that were created and deleted.
+#[derive(Debug, Default)]
+struct TableChanges {
+    done: AtomicU64,
+    /// The changes that a server did not know at once.
+    late: AtomicU64,
 }
 
 impl Watch<'_> {
@@ -152,6 +165,11 @@ impl Watch<'_> {
         self.scans.iter().map(|scans| scans.load(Ordering::SeqCst)).collect()
     }
 
+    /// The acknowledged changes of tables that a server did not know at once so far.
+    pub(super) fn late_changes(&self) -> u64 {
+        self.tables.late.load(Ordering::SeqCst)
+    }
+
     /// The writes that were answered with an error so far.
     pub(super) fn faults(&self) -> u64 {
         let faults = |tally: &Tally| tally.busy.load(Ordering::SeqCst) + tally.unknown.load(Ordering::SeqCst);
@@ -167,11 +185,12 @@ impl Watch<'_> {
             self.writers.iter().map(|tally| count(tally).load(Ordering::SeqCst)).sum::<u64>()
         };
         println!(
-            "{} acknowledged, {} busy, {} unknown, {:?} scans, the longest response took {} ms",
+            "{} acknowledged, {} busy, {} unknown, {:?} scans, {:?}, the longest response took {} ms",
             sum(|tally| &tally.acknowledged),
             sum(|tally| &tally.busy),
             sum(|tally| &tally.unknown),
             self.scans(),
+            self.tables,
             self.longest_ms()
         );
     }
@@ -197,6 +216,49 @@ fn scan_through_faults(address: &str, still: &ETags, is_over: &AtomicBool, scans
             None => thread::sleep(Duration::from_millis(20)),
         }
     }
+}
+
+/// Creates and deletes tables again and again. What was acknowledged every server knows, at once unless a node died.
+fn change_tables_through_faults(addresses: &[String], is_over: &AtomicBool, changes: &TableChanges) {
+    let mut clients = addresses.iter().map(|address| Client::connect(address).unwrap()).collect::<Vec<_>>();
+    for number in 0_u64.. {
+        let (table, creator) = (format!("passing{number}"), usize::try_from(number).unwrap() % clients.len());
+        let body = json!({ "TableName": table }).to_string();
+        // After a fault it may exist already, or be gone already.
+        let steps: [(&str, String, &str, [u16; 2], u16); 2] = [
+            ("POST", "/Tables".to_owned(), &body, [201, 409], 204),
+            ("DELETE", format!("/Tables('{table}')"), "", [204, 404], 404),
+        ];
+        for (method, path, body, done, then) in steps {
+            let Some(status) = without_fault(&mut clients[creator], method, &path, body, is_over) else { return };
+            assert!(done.contains(&status), "{method} {path}: {status}");
+            let entity = format!("/{table}(PartitionKey='{number}',RowKey='r')");
+            for client in &mut clients {
+                let Some(status) = without_fault(client, "PUT", &entity, "{}", is_over) else { return };
+                if status != then {
+                    // The node that was asked died between the two phases of the commit, and does the second one later.
+                    changes.late.fetch_add(1, Ordering::SeqCst);
+                    eventually("the end of the commit", || {
+                        let status = without_fault(client, "PUT", &entity, "{}", is_over);
+                        status.is_none_or(|status| status == then).then_some(())
+                    });
+                }
+            }
+        }
+        changes.done.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Sends a request again until its answer is no fault, and returns the status; `None` if it is over before that.
+fn without_fault(client: &mut Client, method: &str, path: &str, body: &str, is_over: &AtomicBool) -> Option<u16> {
+    while !is_over.load(Ordering::SeqCst) {
+        let answer = client.request(method, path, &[], body.as_bytes());
+        if fault(&answer).is_none() {
+            return Some(answer.status);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    None
 }
 
 /// Reads the whole table by several pages, in the order of the keys. `None` after a fault.

@@ -137,6 +137,21 @@ fn the_services_of_the_compose_file_are_ones_that_start() {
         for secret in words(&service["secrets"]) {
             assert!(compose["secrets"].get(&secret).is_some(), "{name}: {secret}");
         }
+        for config in service["configs"].as_array().into_iter().flatten() {
+            let config = &compose["configs"][config["source"].as_str().unwrap()];
+            let file = config.get("file").map(|file| root().join("deploy").join(file.as_str().unwrap()));
+            assert!(file.map_or(config.get("content").is_some(), |file| file.is_file()), "{name}: {config}");
+        }
+        for (needed, _) in service["depends_on"].as_object().into_iter().flatten() {
+            let profiles = words(&compose["services"][needed]["profiles"]);
+            assert!(words(&service["profiles"]).iter().all(|profile| profiles.contains(profile)), "{name}: {needed}");
+        }
+        let environment = service["environment"].as_object().into_iter().flatten();
+        let environment: Vec<_> = environment.map(|(name, value)| pair(name, value.as_str().unwrap())).collect();
+        for (variable, value) in environment.iter().filter(|(name, _)| name.ends_with("PASSWORD_FILE")) {
+            let secret = value.strip_prefix("/run/secrets/").unwrap();
+            assert!(words(&service["secrets"]).iter().any(|known| known == secret), "{name}: {variable}");
+        }
         for volume in words(&service["volumes"]) {
             assert!(compose["volumes"].get(volume.split(':').next().unwrap()).is_some(), "{name}: {volume}");
         }
@@ -147,14 +162,44 @@ fn the_services_of_the_compose_file_are_ones_that_start() {
             continue;
         }
         ways.extend(words(&service["profiles"]));
-        let environment = service["environment"].as_object().unwrap().iter();
-        let environment: Vec<_> = environment.map(|(name, value)| pair(name, value.as_str().unwrap())).collect();
         container(&words(&service["command"]), &environment).unwrap_or_else(|error| panic!("{name}: {error}"));
         let read_only = service["read_only"] == true && words(&service["cap_drop"]) == ["ALL"];
         assert!(read_only, "{name} may do more than it needs");
     }
     ways.sort();
-    assert_eq!(ways, ["postgresql", "single"]);
+    assert_eq!(ways, ["citus", "postgresql", "single"]);
     let volume = words(&compose["services"]["single"]["volumes"]).remove(0);
     assert_eq!(volume.split(':').nth(1), Some(one(&final_stage(), "VOLUME").as_str()));
+}
+
+#[test]
+fn the_nodes_of_the_compose_file_are_those_that_the_servers_name() {
+    let compose = compose();
+    let services = compose["services"].as_object().unwrap();
+    let nodes = |image: &str| {
+        let mut nodes = services.iter().filter(|(_, service)| service["image"].as_str().unwrap().starts_with(image));
+        let is_node = |service: &Value| !words(&service["volumes"]).is_empty();
+        nodes.by_ref().filter(|(_, service)| is_node(service)).map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let variable =
+        |service: &str, name: &str| compose["services"][service]["environment"][name].as_str().unwrap().to_owned();
+    let (host, workers) = (variable("register-nodes", "PGHOST"), variable("register-nodes", "WORKERS"));
+    let named: Vec<_> = std::iter::once(host.as_str()).chain(workers.split(' ')).collect();
+    assert_eq!(nodes("citusdata/citus:"), named);
+    let hosts: Vec<_> = workers.split(' ').map(|host| format!("{host}:5432")).collect();
+    let (user, database) = (variable("register-nodes", "PGUSER"), variable("register-nodes", "PGDATABASE"));
+    let address = format!("postgres://{user}@{}/{database}?load_balance_hosts=random", hosts.join(","));
+    assert_eq!(variable("rowhouse-on-citus", "ROWHOUSE_STORE"), address);
+    for node in nodes("citusdata/citus:") {
+        assert_eq!(
+            (variable(&node, "POSTGRES_USER"), variable(&node, "POSTGRES_DB")),
+            (user.clone(), database.clone())
+        );
+    }
+    // The proxy finds the servers of each way by one name.
+    let aliases = words(&compose["services"]["rowhouse-on-citus"]["networks"]["default"]["aliases"]);
+    let proxy = compose["configs"]["haproxy"]["content"].as_str().unwrap();
+    assert!(
+        services.contains_key("rowhouse") && aliases == ["rowhouse"] && proxy.contains(" rowhouse 3 rowhouse:10002 ")
+    );
 }
