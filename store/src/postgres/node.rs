@@ -25,7 +25,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::timeout;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -67,11 +67,12 @@ impl Node {
         let session = session(dialect);
         let group = Arc::new(AtomicI32::new(NO_GROUP));
         let found = Arc::clone(&group);
+        let has_groups = dialect == Dialect::Citus && settings.has_equal_nodes;
         let prepare = Hook::async_fn(move |client: &mut ClientWrapper, _| {
             let (session, found) = (session.clone(), Arc::clone(&found));
             Box::pin(async move {
                 client.batch_execute(&session).await.map_err(HookError::Backend)?;
-                if dialect == Dialect::Citus {
+                if has_groups {
                     found.store(group_of(client).await.map_err(HookError::Backend)?, Ordering::Relaxed);
                 }
                 match client.batch_execute(WATCH_CLIENT).await {
@@ -127,7 +128,7 @@ impl Node {
                 if !self.is_watched {
                     self.is_down.store(false, Ordering::Relaxed);
                 }
-                return Ok(Lease { object: Some(object), node: Arc::clone(self) });
+                return Ok(Lease { object: Some(object), node: Arc::clone(self), permit: None });
             }
             Err(PoolError::Closed) => return Err(Trouble::Fault(Fault::Closed)),
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
@@ -239,9 +240,16 @@ async fn group_of(client: &Client) -> Result<i32, tokio_postgres::Error> {
 pub(super) struct Lease {
     object: Option<Object>,
     node: Arc<Node>,
+    /// What is held as long as the connection is.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Lease {
+    pub(super) fn with_permit(mut self, permit: OwnedSemaphorePermit) -> Self {
+        self.permit = Some(permit);
+        self
+    }
+
     /// Ends the work, so that another request may take the connection.
     pub(super) fn give_back(mut self) {
         drop(self.object.take());

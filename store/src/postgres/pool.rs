@@ -8,11 +8,13 @@
 //!
 //! 1. No more connections are open than `--store-connections` allows, rounded up so that each node has as many as the others,
 //!    and at least one.
-//! 2. Whoever takes connections of several nodes takes them in the order of the nodes, so no two wait for each other.
+//! 2. What other nodes are to forward to one that does not answer has a quarter of the connections at most: it may wait there until
+//!    its time is over, and what they can do themselves must go on.
+//! 3. Whoever takes connections of several nodes takes them in the order of the nodes, so no two wait for each other.
 
 use super::attempt::{Trouble, jittered, random_below};
 use super::catalog::{column, read};
-use super::counts::PostgresCounts;
+use super::counts::{PostgresCounts, Retry};
 use super::dialect::Dialect;
 pub(super) use super::node::Lease;
 use super::node::Node;
@@ -24,6 +26,7 @@ use futures_util::future::join_all;
 use model::Clock;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// How often it is read where partitions are.
 const SHARDS_REFRESH: Duration = Duration::from_secs(5);
@@ -34,6 +37,8 @@ pub(super) struct Pool {
     shards: RwLock<Option<Arc<ShardMap>>>,
     has_shards: bool,
     has_equal_nodes: bool,
+    /// One for each connection that may wait for a node which does not answer.
+    forwards: Arc<Semaphore>,
     pub(super) counts: Arc<PostgresCounts>,
 }
 
@@ -47,6 +52,7 @@ impl Pool {
             shards: RwLock::default(),
             has_shards: dialect == Dialect::Citus && settings.has_equal_nodes,
             has_equal_nodes: settings.has_equal_nodes,
+            forwards: Arc::new(Semaphore::new((connections_max / 4).max(1))),
             counts: Arc::new(PostgresCounts::new()),
         }
     }
@@ -86,11 +92,31 @@ impl Pool {
 
     /// Takes a connection to the node that has a partition, or to any if that is not known or does not answer.
     pub(super) async fn take_for(&self, partition: &[u8]) -> Result<Lease, Trouble> {
-        let group = self.shards().and_then(|shards| shards.group_of(partition));
-        match group.and_then(|group| self.node_of(group)) {
+        let Some(group) = self.shards().and_then(|shards| shards.group_of(partition)) else { return self.take().await };
+        match self.node_of(group) {
             Some(node) => node.take().await,
+            None => self.take_to_forward([group]).await,
+        }
+    }
+
+    /// Takes a connection to any node, for statements about any partitions.
+    pub(super) async fn take_for_all(&self) -> Result<Lease, Trouble> {
+        match self.shards() {
+            Some(shards) => self.take_to_forward(shards.groups()).await,
             None => self.take().await,
         }
+    }
+
+    /// Takes a connection to any node, for statements that it forwards to these groups.
+    async fn take_to_forward(&self, groups: impl IntoIterator<Item = i32>) -> Result<Lease, Trouble> {
+        // Nodes that the address does not name are none that do not answer.
+        let is_silent = |group| self.nodes.iter().any(|node| node.is_of(group)) && self.node_of(group).is_none();
+        if !groups.into_iter().any(is_silent) {
+            return self.take().await;
+        }
+        let permit = Arc::clone(&self.forwards).try_acquire_owned();
+        let permit = permit.map_err(|_| Trouble::again(Retry::Connection, "a node of the database does not answer"))?;
+        Ok(self.take().await?.with_permit(permit))
     }
 
     /// Takes a connection to one node of each group that has shards, in the order of the nodes; beside it is the group. `None` if

@@ -20,6 +20,8 @@ use tokio_postgres::{Error, Row, RowStream};
 const CHUNK_ROWS_FIRST: usize = 64;
 const CHUNK_ROWS_MIN: usize = 4;
 const CHUNK_ROWS_MAX: usize = 4096;
+/// Most statements that a connection keeps prepared when it is to read shards; there are about thirty others.
+const STATEMENTS_MAX: usize = 64;
 /// About the most that is requested at a time of what the page takes in any case: rows of a page without a filter.
 const NEEDED_BYTES_MAX: usize = 4 * STORE_CHUNK_BYTES;
 
@@ -117,8 +119,12 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Reads the table, or only these shards of the entities.
+    /// Reads the table, or only the shards that a statement names.
     pub(super) fn new(lease: Lease, shards: Option<String>) -> Self {
+        // Each time a shard is moved there is another statement, and the database keeps its plan.
+        if shards.is_some() && lease.statement_cache.size() > STATEMENTS_MAX {
+            lease.statement_cache.clear();
+        }
         Self { lease, shards, rows: None, requested: 0, asked: 0, count: 0, rest: None, head: None, key: Vec::new() }
     }
 

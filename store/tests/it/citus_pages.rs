@@ -2,15 +2,17 @@
 //! the pages of the engine in memory.
 
 use crate::support::*;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{Filter, KeyRange, Transaction};
-use rowhouse_store::{Engine, Memory, Postgres, PostgresOptions, Scan, ScanEnd, TableKey};
+use rowhouse_store::{Engine, Fault, Memory, Postgres, PostgresOptions, ReadError, Scan, ScanEnd, TableKey};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use test_support::cluster::CitusCluster;
 
 /// Shards that are moved at least while pages are read.
@@ -180,4 +182,44 @@ async fn pages_are_those_of_the_engine_in_memory_while_shards_move() {
     }
     done.store(true, Ordering::SeqCst);
     mover.join().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_partitions_elsewhere_go_on_while_a_node_is_silent() {
+    let Some(cluster) = CitusCluster::start(2) else { return };
+    let database = cluster.database();
+    let table = table("Silent");
+    let options =
+        PostgresOptions { url: cluster.workers(&database), password: None, connections_max: 16, distribute: true };
+    let engine = Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
+    engine.create_table(&table).await.unwrap();
+    let partitions = (0..40).map(|n| n.to_string()).collect::<Vec<_>>();
+    for partition in &partitions {
+        fill(&engine, &table, partition, &["1".to_owned()]).await;
+    }
+    assert_eq!(all(&engine, &table).await.len(), 40);
+    let rows = |partition: &String| Scan {
+        ranges: vec![KeyRange::rows(partition, Bound::Unbounded, Bound::Unbounded)],
+        ..scan_all()
+    };
+    let frozen = cluster.freeze(2);
+    let silent = engine.scan(&table, scan_all(), Kept::default()).await;
+    assert!(matches!(silent, Err(ReadError::Fault(Fault::Unavailable(_)))));
+    // By now it is known that the node does not answer, so what the other one has is not asked of it.
+    let asked = partitions.iter().map(|partition| engine.scan(&table, rows(partition), Kept::default()));
+    let began = Instant::now();
+    let mut answers = asked.collect::<FuturesUnordered<_>>();
+    for _ in 0..8 {
+        let (kept, _) = answers.next().await.unwrap().unwrap();
+        assert_eq!(kept.entities.len(), 1);
+    }
+    // Sooner than a request of the silent node is given up.
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    drop(answers);
+    drop(frozen);
+    while engine.figures().database.unwrap().nodes.iter().any(|node| !node.is_up) {
+        assert!(began.elapsed() < TIMEOUT, "the node answers again");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(all(&engine, &table).await.len(), 40);
 }
