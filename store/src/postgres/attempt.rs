@@ -93,6 +93,11 @@ impl Trouble {
         Self::Fault(Fault::Unknown(format!("the database does not answer {what}").into()))
     }
 
+    /// The table of a known id is deleted; there may be another one of its name. On Citus, nodes show a deletion one after the other.
+    pub(super) fn table_deleted() -> Self {
+        Self::again(Retry::Conflict, "the table was deleted")
+    }
+
     /// Another attempt is needed for a reason of the engine's own.
     pub(super) fn again(retry: Retry, reason: &'static str) -> Self {
         Self::Again(Box::new(Reason { text: reason.to_owned(), retry }))

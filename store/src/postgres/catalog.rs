@@ -3,7 +3,7 @@
 //! The catalog is read each time, so that the changes of other servers are seen at once. Only the id of a table is kept in
 //! memory, and each use of it also checks whether the table still exists.
 
-use super::attempt::{ATTEMPT_TIME_MAX, Trouble};
+use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
 use super::counts::Retry;
 use super::layout::{DatabaseTableId, columns};
 use super::pool::Lease;
@@ -46,7 +46,7 @@ pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync
     let written = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await;
     lease.note_step(began);
     match written {
-        Ok(written) => written.map_err(|error| Trouble::at_commit(&error)),
+        Ok(written) => written.map_err(|error| Trouble::at_call(&error)),
         Err(_) => Err(Trouble::no_answer_to("a write")),
     }
 }
@@ -204,12 +204,14 @@ impl<C: Clock> PostgresState<C> {
     }
 
     pub(super) async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        let mut attempts = Attempts::new(&self.pool.counts);
         loop {
             let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
             let found = self.persist(async || self.try_get(id, key).await).await.map_err(ReadError::Fault)?;
             let Some(found) = found else {
                 // Deleted, and perhaps created again under another id.
                 self.forget(table);
+                attempts.next(Trouble::table_deleted()).await.map_err(ReadError::Fault)?;
                 continue;
             };
             return match found {

@@ -114,6 +114,16 @@ struct Changes {
     effects: Vec<Effect>,
 }
 
+impl Changes {
+    /// Whether everything that is stored has this stamp. What is expected to be later would have the next one after that.
+    fn have_stamp(&self, stamp: DateTime) -> bool {
+        self.effects.iter().all(|effect| match effect.written() {
+            Written::Stored(stored) => stored == stamp,
+            Written::Deleted => true,
+        })
+    }
+}
+
 /// Whether a mutation can be applied only to what there is.
 fn needs_record(mutation: &Mutation) -> bool {
     match mutation {
@@ -195,7 +205,7 @@ impl<C: Clock> PostgresState<C> {
                     // Deleted, and perhaps created again under another id.
                     self.forget(table);
                     known = Known::default();
-                    Trouble::again(Retry::Conflict, "the table was deleted")
+                    Trouble::table_deleted()
                 }
                 Err(trouble) => trouble,
             };
@@ -212,7 +222,14 @@ impl<C: Clock> PostgresState<C> {
         let changes = loop {
             let stamp = self.stamp(known.latest.unwrap_or(DateTime::MIN)).await?;
             match apply(named, transaction, known, stamp) {
-                Ok(changes) => break changes,
+                // A client may have named any Timestamp, and only one that exists moves those of this server.
+                Ok(changes) if is_read || changes.have_stamp(stamp) => break changes,
+                Ok(_) => {
+                    is_read = true;
+                    if !self.read_named(named, known).await? {
+                        return Ok(Ended::TableGone);
+                    }
+                }
                 Err(Err(fault)) => return Err(Trouble::Fault(fault)),
                 Err(Ok((index, error))) if is_read => return Ok(Ended::Refused(index, error)),
                 // Whether an earlier mutation would be refused depends on what there is.
@@ -237,7 +254,14 @@ impl<C: Clock> PostgresState<C> {
         let mut known = Known::default();
         let rows = read(&lease, statements::LOCK_RECORDS, &[&named.partition, &named.rows]).await?;
         known.read(named, &rows).map_err(Trouble::Fault)?;
-        let stamp = self.stamp(known.latest.unwrap_or(DateTime::MIN)).await?;
+        let above = known.latest.unwrap_or(DateTime::MIN);
+        // Not while this has a connection and locks: stamps are reserved over another connection.
+        let Some(stamp) = self.reserved_stamp(above) else {
+            control(&lease, "ROLLBACK").await?;
+            lease.give_back();
+            self.stamp(above).await?;
+            return Ok(Ended::Changed);
+        };
         let ended = match apply(named, transaction, &known, stamp) {
             Ok(changes) => call(&lease, named, transaction, &changes, &mut known).await?,
             Err(Ok((index, error))) => Ended::Refused(index, error),

@@ -13,11 +13,11 @@
 
 use super::attempt::{Trouble, jittered};
 use super::catalog::{column, no_answer, read};
-use super::counts::Retry;
 use super::state::PostgresState;
 use super::statements;
 use crate::engine::Fault;
 use model::{Clock, DateTime};
+use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,9 +36,22 @@ const RENEWAL: Duration = Duration::from_secs(3);
 const LEASE_TIME_MAX: Duration = Duration::from_secs(2);
 /// How many leases are tried that cannot be taken because the database fails.
 const FAILURES_MAX: usize = 4;
-/// Why a server has no slot.
-pub(super) const NO_SLOT: &str =
-    "64 servers use this database already, and a server that ends without notice counts for half a minute";
+/// How long a request waits for stamps to be reserved.
+const RESERVING_TIME_MAX: Duration = Duration::from_secs(4);
+
+/// Other servers have all slots.
+#[derive(Debug)]
+pub(super) struct NoSlot;
+
+impl fmt::Display for NoSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "64 servers use this database already, and a server that ends without notice counts for half a minute",
+        )
+    }
+}
+
+impl std::error::Error for NoSlot {}
 
 /// The stamps of this server.
 #[derive(Debug)]
@@ -98,16 +111,26 @@ impl<C: Clock> PostgresState<C> {
     /// A stamp later than `above`.
     pub(super) async fn stamp(&self, above: DateTime) -> Result<DateTime, Trouble> {
         loop {
-            if let Some(stamp) = self.slot().next(above.ticks()) {
+            if let Some(stamp) = self.reserved_stamp(above) {
                 return Ok(stamp);
             }
             self.reserve(Some(above.ticks())).await?;
         }
     }
 
+    /// The same, if it is reserved already.
+    pub(super) fn reserved_stamp(&self, above: DateTime) -> Option<DateTime> {
+        self.slot().next(above.ticks())
+    }
+
     /// Reserves stamps later than `above`, in the slot that is held or in another one. Without it, renews what is reserved.
     pub(super) async fn reserve(&self, above: Option<i64>) -> Result<(), Trouble> {
+        timeout(RESERVING_TIME_MAX, self.try_reserve(above)).await.map_err(|_| no_answer())?
+    }
+
+    async fn try_reserve(&self, above: Option<i64>) -> Result<(), Trouble> {
         let _one_at_a_time = self.reserving.lock().await;
+        self.check_open().map_err(Trouble::Fault)?;
         let (number, earliest, reserved) = {
             let slot = self.slot();
             (slot.number, slot.earliest(above.unwrap_or(0)), slot.reserved)
@@ -128,7 +151,7 @@ impl<C: Clock> PostgresState<C> {
             Err(_) => "it cannot be renewed",
         };
         tracing::warn!(number, lost, "this server takes another slot for its Timestamps");
-        self.slot().number = None;
+        // Until it has one, it gives out what is reserved in this one.
         self.take_slot(earliest).await
     }
 
@@ -138,6 +161,9 @@ impl<C: Clock> PostgresState<C> {
         let mut failures = Vec::new();
         for reserved_before in [earliest, i64::MAX] {
             for number in (0..SLOTS).map(|n| (first + n) % SLOTS) {
+                if failures.len() >= FAILURES_MAX {
+                    break;
+                }
                 match self.take_lease(number, RESERVED_TICKS, earliest, reserved_before).await {
                     Ok(Some(reserved)) => {
                         let mut slot = self.slot();
@@ -150,12 +176,9 @@ impl<C: Clock> PostgresState<C> {
                     // The node that has this row may be gone; others are not.
                     Err(trouble) => failures.push(trouble),
                 }
-                if failures.len() == FAILURES_MAX {
-                    break;
-                }
             }
         }
-        Err(failures.pop().unwrap_or_else(|| Trouble::again(Retry::Conflict, NO_SLOT)))
+        Err(failures.pop().unwrap_or_else(|| Trouble::Again(Box::new(NoSlot))))
     }
 
     /// Takes a lease if nobody holds it. Returns the end of what is reserved then: so many ticks after `earliest`, or after what

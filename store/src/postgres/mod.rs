@@ -6,7 +6,7 @@
 //! 1. **A transaction is one call** of a function in the database, which makes its changes if every entity is as expected, and
 //!    none otherwise (`function`). What a mutation does is decided here; what it needs to find is said in the call. On Citus the
 //!    call runs on the one node that has the partition.
-//! 2. **A page is one snapshot**: a read-only transaction at REPEATABLE READ. On Citus that holds within a partition.
+//! 2. **A page is one snapshot**: a read-only transaction at REPEATABLE READ. On Citus it is one of each node.
 //! 3. **No stamp comes twice.** Each server gives out stamps of its own, which no other gives out, whatever the clocks say
 //!    (`leases`). The Timestamp of an entity that exists grows, whichever server writes.
 //! 4. **No write goes into a table that is gone.** The catalog is read with each commit, and not locked; a table is purged to the
@@ -101,7 +101,7 @@ impl<C: Clock> Postgres<C> {
         shared.pool.explore().await;
         shared.refresh_properties().await.map_err(failed)?;
         shared.persist(async || shared.reserve(None).await).await.map_err(|error| match &error {
-            Fault::Unavailable(reason) if reason.to_string() == leases::NO_SLOT => {
+            Fault::Unavailable(reason) if reason.is::<leases::NoSlot>() => {
                 StoreError::NoSlot { place: settings.place.clone() }
             }
             _ => failed(error),

@@ -287,7 +287,7 @@ impl Drop for Lease {
 /// The settings of every session.
 fn session(dialect: Dialect) -> String {
     let mut text = format!(
-        "SET lock_timeout = '{}s'; SET statement_timeout = '{}s'; SET idle_in_transaction_session_timeout = '{}s';",
+        "SET default_transaction_isolation = 'read committed'; SET lock_timeout = '{}s'; SET statement_timeout = '{}s'; SET idle_in_transaction_session_timeout = '{}s';",
         limits::STORE_LOCK_SECONDS_MAX,
         STATEMENT_TIME_MAX.as_secs(),
         limits::STORE_IDLE_TRANSACTION_SECONDS_MAX

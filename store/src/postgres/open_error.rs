@@ -3,7 +3,7 @@
 //! No text holds a password: an address is named by its hosts, ports and database only.
 
 use super::attempt::describe;
-use super::leases::NO_SLOT;
+use super::leases::NoSlot;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tokio_postgres::error::SqlState;
@@ -161,7 +161,7 @@ impl fmt::Display for StoreError {
                 "--distribute was given, and the database {place} has no Citus; install it and run CREATE EXTENSION \
                  citus in the database, or omit --distribute: PostgreSQL and YugabyteDB do not need it"
             ),
-            Self::NoSlot { place } => write!(f, "the database {place} takes no further server: {NO_SLOT}"),
+            Self::NoSlot { place } => write!(f, "the database {place} takes no further server: {NoSlot}"),
             Self::NoWorkers { place } => write!(
                 f,
                 "a node of the database {place} knows no workers, so that the tables cannot be distributed over them; run \

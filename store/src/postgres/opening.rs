@@ -95,9 +95,9 @@ async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &
             return Err(StoreError::NoWorkers { place: place.clone() });
         }
     }
-    if dialect == Dialect::Citus {
-        // Until the end of the session. Servers that start together take turns on the coordinator; the locks of Citus alone would
-        // have them wait for each other.
+    if dialect != Dialect::YugabyteDb {
+        // Until the end of the session: servers that start together take turns. The locks of tables alone would have them wait for
+        // each other on Citus, or look for what another has just removed.
         client.execute(TAKE_TURNS, &[]).await.map_err(error)?;
     }
     schema::migrate(client, dialect, place).await?;

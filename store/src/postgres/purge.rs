@@ -4,9 +4,10 @@
 //!
 //! 1. One server purges at a time, the holder of a lease. If it dies, another takes the lease and continues; and if both work
 //!    for a moment, no harm is done.
-//! 2. A table is purged to the end only after every transaction has ended that ran when it was seen to be deleted, on every
-//!    node. A commit reads the catalog when it has a transaction id already (`function`), so one that found the table is
-//!    among them, and nothing is written after it.
+//! 2. A table is purged to the end only when no commit that found it can still run. A commit reads the catalog when it has a
+//!    transaction id already (`function`). So one that found the table is among the transactions that ran on its node when the
+//!    node showed that the table is deleted. Which it does, on every node, once all transactions have ended that ran when the first
+//!    one did: the deletion is among those where it is not completed yet. So the purge waits twice.
 //! 3. The row of the table is deleted after the last entity.
 
 use super::attempt::{Trouble, jittered};
@@ -33,6 +34,15 @@ const BUSY_WAITS_MAX: u32 = 10;
 /// The transactions of each node at one instant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Transactions(BTreeMap<i64, Node>);
+
+/// What is known of a deleted table.
+#[derive(Debug)]
+struct Seen {
+    /// Whether every node shows that the table is deleted.
+    is_everywhere: bool,
+    /// The transactions that ran when it was first seen to be deleted, or when every node had shown it.
+    then: Transactions,
+}
 
 /// The transactions of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,20 +105,21 @@ impl<C: Clock> PostgresState<C> {
         ids.collect()
     }
 
-    /// Removes the entities of deleted tables, and those tables to which nothing more can be written. `seen` has the transactions
-    /// that ran when each table was first seen to be deleted.
-    async fn purge_tables(
-        &self,
-        deleted: &[DatabaseTableId],
-        seen: &mut BTreeMap<i64, Transactions>,
-    ) -> Result<(), Fault> {
+    /// Removes the entities of deleted tables, and those tables to which nothing more can be written. `seen` has what is known of each.
+    async fn purge_tables(&self, deleted: &[DatabaseTableId], seen: &mut BTreeMap<i64, Seen>) -> Result<(), Fault> {
         if !self.persist(async || self.may_purge().await).await? {
             return Ok(());
         }
         let now = self.persist(async || self.transactions().await).await?;
         seen.retain(|id, _| deleted.iter().any(|deleted| deleted.0 == *id));
         for id in deleted {
-            let is_last = seen.get(&id.0).is_some_and(|then| now.have_ended(then));
+            // Read after the table was seen to be deleted.
+            let known = seen.entry(id.0).or_insert_with(|| Seen { is_everywhere: false, then: now.clone() });
+            let has_ended = now.have_ended(&known.then);
+            let is_last = has_ended && known.is_everywhere;
+            if has_ended {
+                *known = Seen { is_everywhere: true, then: now.clone() };
+            }
             while self.persist(async || self.remove_entities(*id).await).await? {
                 if !self.persist(async || self.may_purge().await).await? {
                     return Ok(());
@@ -116,9 +127,6 @@ impl<C: Clock> PostgresState<C> {
             }
             if is_last {
                 self.persist(async || self.execute(statements::END_PURGE, &[&id.0]).await).await?;
-            } else {
-                // Read after the table was seen to be deleted.
-                seen.entry(id.0).or_insert_with(|| now.clone());
             }
         }
         Ok(())

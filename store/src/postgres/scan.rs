@@ -72,7 +72,10 @@ impl<C: Clock> PostgresState<C> {
             match self.begin(id, &bounds, &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
                 Ok(Begun::Requested(parts)) => break (parts, bounds),
                 // Deleted, and perhaps created again under another id.
-                Ok(Begun::Gone) => self.forget(table),
+                Ok(Begun::Gone) => {
+                    self.forget(table);
+                    attempts.next(Trouble::table_deleted()).await.map_err(ReadError::Fault)?;
+                }
                 Ok(Begun::ShardsMoved) => {
                     shard_attempts += 1;
                     if let Err(trouble) = self.pool.refresh_shards().await {

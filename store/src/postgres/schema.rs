@@ -69,10 +69,11 @@ fn second(dialect: Dialect) -> Vec<String> {
 
 /// The third version: the leases of servers take the place of what kept stamps apart before. Every slot begins after all stamps
 /// of the versions before.
-fn third(_: Dialect) -> Vec<String> {
+fn third(dialect: Dialect) -> Vec<String> {
+    // What an older server has begun ends first, and one that still runs cannot write any more. YugabyteDB has no such lock.
+    let lock = "LOCK TABLE rowhouse_tables, rowhouse_graves, rowhouse_floors IN ACCESS EXCLUSIVE MODE";
     vec![
-        // What an older server has begun ends first, and one that still runs cannot write any more.
-        "LOCK TABLE rowhouse_tables, rowhouse_graves, rowhouse_floors IN ACCESS EXCLUSIVE MODE".to_owned(),
+        if dialect == Dialect::YugabyteDb { String::new() } else { lock.to_owned() },
         "CREATE TABLE IF NOT EXISTS rowhouse_leases (number smallint PRIMARY KEY, holder bigint, \
          renewed timestamptz, reserved bigint NOT NULL)"
             .to_owned(),
@@ -82,8 +83,9 @@ fn third(_: Dialect) -> Vec<String> {
              (SELECT max(stamp) + 1 FROM rowhouse_graves)) FROM generate_series(0, {PURGE_LEASE}) AS n \
              ON CONFLICT DO NOTHING"
         ),
-        "DROP TABLE rowhouse_graves, rowhouse_floors".to_owned(),
-        "ALTER TABLE rowhouse_tables DROP COLUMN created, DROP COLUMN stamp_floor, DROP COLUMN stamp_ceiling"
+        "DROP TABLE IF EXISTS rowhouse_graves, rowhouse_floors".to_owned(),
+        "ALTER TABLE rowhouse_tables DROP COLUMN IF EXISTS created, DROP COLUMN IF EXISTS stamp_floor, \
+         DROP COLUMN IF EXISTS stamp_ceiling"
             .to_owned(),
         "DELETE FROM rowhouse_meta WHERE name = 'last-sweep'".to_owned(),
     ]

@@ -28,11 +28,11 @@ pub(super) const LOCK_RECORDS: &str =
 /// Makes the changes of a transaction, or says what is in their way; see `function`.
 pub(super) const COMMIT: &str = "SELECT rowhouse_commit($1, $2, $3, $4, $5)";
 
-/// Takes the lease `$1` for `$2` if nobody holds it and no stamp beyond `$5` was reserved, and reserves `$3` ticks from `$4` on, or
+/// Takes the lease `$1` for `$2` if nobody else holds it and no stamp beyond `$5` was reserved, and reserves `$3` ticks from `$4` on, or
 /// from the end of what was reserved. A holder that did not renew a lease for half a minute is believed dead.
 pub(super) const TAKE_LEASE: &str = "UPDATE rowhouse_leases SET holder = $2, renewed = now(), \
      reserved = GREATEST(reserved, $4::bigint) + $3::bigint \
-     WHERE number = $1 AND reserved <= $5 AND (holder IS NULL OR renewed < now() - interval '30 s') RETURNING reserved";
+     WHERE number = $1 AND reserved <= $5 AND (holder IS NULL OR holder = $2 OR renewed < now() - interval '30 s') RETURNING reserved";
 /// Renews a lease, and reserves its stamps before `$3`.
 pub(super) const RENEW_LEASE: &str = "UPDATE rowhouse_leases SET renewed = now(), reserved = GREATEST(reserved, $3::bigint) \
      WHERE number = $1 AND holder = $2 RETURNING reserved";

@@ -1,4 +1,5 @@
-//! The plans that the database makes for the statements: they must go by the primary key, whatever the size of a table.
+//! What needs to look inside the engine: slots, the upgrade of the schema, connections, and the plans of the statements, which must go
+//! by the primary key, whatever the size of a table.
 
 use super::statements as sql;
 use super::{PostgresOptions, Settings, StoreError};

@@ -3,7 +3,8 @@
 
 use crate::support::*;
 use model::{
-    AccountName, Condition, DateTime, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy, Transaction,
+    AccountName, Condition, DateTime, ETag, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy,
+    Transaction,
 };
 use model::{ServiceProperties, Written};
 use rowhouse_store::postgres::PROPERTIES_VISIBLE_WITHIN;
@@ -121,6 +122,34 @@ async fn stamps_of_an_entity_grow_whoever_writes_and_differ_whoever_deletes_it()
         assert!(all.insert(now), "write {n}: {now:?} was given out before");
         last = Some(now);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_condition_that_names_a_stamp_of_another_server_is_followed_by_one_of_the_own_slot() {
+    let Some((_, _, servers)) = three().await else { return };
+    let table = table("Conditions");
+    servers[0].create_table(&table).await.unwrap();
+    // The clock of the last server is ahead of the others.
+    let mut last = stamp(commit_one(&*servers[2], &table, insert("p", "r", 1)).await.unwrap());
+    let mut slots = [None; 3];
+    for round in 0..9 {
+        let condition = Condition::parse(&ETag::of(last).to_string()).unwrap();
+        let (key, properties) = (key("p", "r"), properties(&[("value", 2)]));
+        let replace = Mutation::Replace { key, properties, condition };
+        let now = stamp(commit_one(&*servers[round % 3], &table, replace).await.unwrap());
+        assert!(now > last);
+        let slot = now.ticks() % 64;
+        assert_eq!(*slots[round % 3].get_or_insert(slot), slot, "round {round}");
+        last = now;
+    }
+    assert_eq!(BTreeSet::from(slots).len(), 3, "{slots:?}");
+    // One that no entity has does not move the stamps of the server.
+    let condition = Condition::parse(&ETag::of(DateTime::parse("9000-01-01T00:00:00Z").unwrap()).to_string()).unwrap();
+    let replace = Mutation::Replace { key: key("p", "r"), properties: properties(&[]), condition };
+    let refused = commit_one(&*servers[0], &table, replace).await;
+    assert!(matches!(refused, Err(CommitError::Refused(0, MutationError::ConditionNotMet))), "{refused:?}");
+    let next = stamp(commit_one(&*servers[0], &table, upsert("p", "r", 3)).await.unwrap());
+    assert!(next.ticks() < last.ticks() + SECOND, "{next:?} after {last:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -359,7 +388,7 @@ async fn nodes_that_are_no_cluster_yet_get_no_tables_of_their_own() {
     cluster.sql(0, &database, "SELECT citus_remove_node(nodename, nodeport) FROM pg_dist_node WHERE groupid <> 0");
     let options = PostgresOptions { url: cluster.all(&database), password: None, connections_max: 2, distribute: true };
     let refused = Postgres::open(&options, ManualClock::at(START_TICKS)).await;
-    let refused = refused.err().expect("the tables cannot be distributed").to_string();
+    let refused = refused.expect_err("the tables cannot be distributed").to_string();
     assert!(refused.contains("citus_add_node"), "{refused}");
     for node in 0..3 {
         assert_eq!(cluster.sql(node, &database, "SELECT to_regclass('rowhouse_meta') IS NULL").trim(), "t");
