@@ -42,6 +42,9 @@ const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(5);
 /// The value for a group that is not known. Those of Citus are not negative.
 const NO_GROUP: i32 = -1;
 
+/// Why a node that answers gets no requests.
+const STRANGER: &str = "it does not belong to the cluster of Citus (pg_dist_node)";
+
 /// A node and the connections to it: a bounded number, each taken for one piece of work and given back.
 pub(super) struct Node {
     settings: NodeSettings,
@@ -182,7 +185,8 @@ impl Node {
         let checked = match timeout(self.settings.connect_time_max, self.connect()).await {
             Ok(Ok(group)) => {
                 self.group.store(group, Ordering::Relaxed);
-                Ok(())
+                let is_stranger = group == NO_GROUP && self.dialect == Dialect::Citus;
+                if is_stranger { Err(STRANGER.to_owned()) } else { Ok(()) }
             }
             // That is an answer; the connections of requests are among those.
             Ok(Err(error)) if error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS) => Ok(()),

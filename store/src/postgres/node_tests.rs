@@ -70,6 +70,18 @@ async fn partitions_are_known_to_be_where_citus_has_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_does_not_belong_to_the_cluster_gets_no_requests_although_it_answers() {
+    let Some(cluster) = CitusCluster::shared() else { return };
+    let database = cluster.database();
+    cluster.sql(0, &database, &format!("SELECT citus_remove_node('127.0.0.1', {})", cluster.port(2)));
+    cluster.sql(2, &database, "DROP EXTENSION citus; CREATE EXTENSION citus");
+    open(cluster.coordinator(&database), true).await;
+    let engine = open(cluster.workers(&database), false).await;
+    let is_up: Vec<_> = engine.shared.pool.nodes().iter().map(|node| node.is_up()).collect();
+    assert_eq!(is_up, [true, false]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_does_not_answer_is_left_out_until_it_does() {
     let Some(cluster) = CitusCluster::start(2) else { return };
     let database = distributed(&cluster).await;

@@ -58,14 +58,7 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
         Dialect::PostgreSql | Dialect::YugabyteDb => 0,
     };
     if group == 0 {
-        // A worker that was not added yet takes itself for a coordinator, and would get tables of its own.
-        if is_to_be_distributed && settings.nodes.len() > 1 {
-            let others: i64 = client.query_one(OTHERS, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?;
-            if others == 0 {
-                return Err(StoreError::NoWorkers { place: place.clone() });
-            }
-        }
-        change(client, dialect, is_to_be_distributed, place).await?;
+        change(client, dialect, is_to_be_distributed, settings).await?;
     } else if is_to_be_distributed || !schema::is_current(client).await.map_err(error)? {
         if !is_to_be_distributed && !schema::exists(client).await.map_err(error)? {
             return Err(StoreError::Worker { place: place.clone() });
@@ -76,7 +69,7 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
         let coordinator = settings.at(host, u16::try_from(port).unwrap_or_default());
         tracing::info!(host, port, "the tables are created or upgraded on the coordinator of Citus");
         let session = Session::open(settings, &coordinator).await?;
-        change(&session.client, dialect, is_to_be_distributed, place).await?;
+        change(&session.client, dialect, is_to_be_distributed, settings).await?;
         session.close().await;
     }
     let names = Names::of(client, dialect).await.map_err(error)?;
@@ -92,8 +85,16 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
 }
 
 /// Creates, upgrades and distributes the tables, as far as they are not.
-async fn change(client: &Client, dialect: Dialect, distribute: bool, place: &str) -> Result<(), StoreError> {
+async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &Settings) -> Result<(), StoreError> {
+    let place = &settings.place;
     let error = |error| StoreError::of(place, &error);
+    // A worker that was not added yet takes itself for a coordinator, and would get tables of its own.
+    if distribute && settings.nodes.len() > 1 {
+        let others: i64 = client.query_one(OTHERS, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?;
+        if others == 0 {
+            return Err(StoreError::NoWorkers { place: place.clone() });
+        }
+    }
     if dialect == Dialect::Citus {
         // Until the end of the session. Servers that start together take turns on the coordinator; the locks of Citus alone would
         // have them wait for each other.

@@ -20,7 +20,10 @@ pub(super) const OWN_SHARDS: &str = "SELECT array_agg(s.shardid ORDER BY s.shard
      WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1 \
      AND p.groupid = (SELECT groupid FROM pg_dist_local_group)";
 /// The group of the node that is asked.
-pub(super) const OWN_GROUP: &str = "SELECT groupid FROM pg_dist_local_group";
+///
+/// There is none if the node was never made a part of a cluster.
+pub(super) const OWN_GROUP: &str = "SELECT groupid FROM pg_dist_local_group \
+     WHERE EXISTS (SELECT FROM pg_dist_node WHERE pg_dist_node.groupid = pg_dist_local_group.groupid)";
 
 /// A part of the entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
