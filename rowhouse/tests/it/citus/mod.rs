@@ -75,8 +75,8 @@ fn entities_are_served_without_the_coordinator() {
         watch.wait_for_everybody();
         let server = start(&store);
         let mut client = server.client();
-        let table = client.request("GET", "/Tables", &[], b"");
-        assert_eq!((table.status, table.json()["value"].as_array().unwrap().len()), (200, 2));
+        let table = client.request("GET", "/Tables('still')", &[], b"");
+        assert_eq!(table.status, 200, "{table:?}");
         assert_eq!(change_catalog(&mut client, "POST", "/Tables"), 503);
         // Whether the node that the request went to did it on the coordinator is not known to the server.
         assert!(matches!(change_catalog(&mut client, "DELETE", "/Tables('still')"), 500 | 503));
