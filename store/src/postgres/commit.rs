@@ -224,16 +224,10 @@ impl<C: Clock> PostgresState<C> {
             match apply(named, transaction, known, stamp) {
                 // A client may have named any Timestamp, and only one that exists moves those of this server.
                 Ok(changes) if is_read || changes.have_stamp(stamp) => break changes,
-                Ok(_) => {
-                    is_read = true;
-                    if !self.read_named(named, known).await? {
-                        return Ok(Ended::TableGone);
-                    }
-                }
-                Err(Err(fault)) => return Err(Trouble::Fault(fault)),
                 Err(Ok((index, error))) if is_read => return Ok(Ended::Refused(index, error)),
-                // Whether an earlier mutation would be refused depends on what there is.
-                Err(Ok(_)) => {
+                Err(Err(fault)) => return Err(Trouble::Fault(fault)),
+                // Whether there is such a Timestamp, or an earlier mutation would be refused, depends on what there is.
+                Ok(_) | Err(Ok(_)) => {
                     is_read = true;
                     if !self.read_named(named, known).await? {
                         return Ok(Ended::TableGone);
