@@ -225,41 +225,41 @@ impl<C: Clock> PostgresState<C> {
     async fn try_get(&self, id: DatabaseTableId, key: &EntityKey) -> Result<Option<Option<Record>>, Trouble> {
         let (partition, row) = columns(id, key);
         let lease = self.pool.take_for(&partition).await?;
-        let (lives, record) = if self.names.is_distributed {
-            self.get_distributed(&lease, id, &partition, &row).await?
+        let (lives, rows) = if self.names.is_distributed {
+            // Citus plans two simple statements faster than one that joins.
+            self.read_of_table(&lease, id, statements::RECORD, &[&partition, &row]).await?
         } else {
             let rows = read(&lease, statements::RECORD_OF_TABLE, &[&partition, &row, &id.0]).await?;
-            (!rows.is_empty(), rows.into_iter().next())
+            (!rows.is_empty(), rows)
         };
         lease.give_back();
         if !lives {
             return Ok(None);
         }
-        let record = record.map(|record| column(&record, 0)).transpose().map_err(Trouble::Fault)?.flatten();
+        let record = rows.first().map(|row| column(row, 0)).transpose().map_err(Trouble::Fault)?.flatten();
         Ok(Some(record.map(Record::from_bytes)))
     }
 
-    /// Whether the table exists, and an entity of it. Citus plans two simple statements faster than one that joins. The table is read
-    /// last: if it exists, it did when the entity was read, and its purge had not begun.
-    async fn get_distributed(
+    /// The rows of a statement about entities, and whether their table exists. The table is read last: if it exists, it did when the
+    /// entities were read, and its purge had not begun.
+    pub(super) async fn read_of_table(
         &self,
         lease: &Lease,
         id: DatabaseTableId,
-        partition: &Vec<u8>,
-        row: &Vec<u8>,
-    ) -> Result<(bool, Option<Row>), Trouble> {
+        sql: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<(bool, Vec<Row>), Trouble> {
         let answers = timeout(ATTEMPT_TIME_MAX, async {
-            let record = lease.prepare_cached(statements::RECORD).await?;
+            let entities = lease.prepare_cached(sql).await?;
             let lives = lease.prepare_cached(&self.names.table_lives).await?;
             let began = monotonic::now();
-            let entity: &[&(dyn ToSql + Sync)] = &[partition, row];
-            let (record, lives) = tokio::join!(
+            let (entities, lives) = tokio::join!(
                 biased;
-                lease.query_opt(&record, entity),
+                lease.query(&entities, values),
                 async { lease.query_opt(&lives, &[&id.0]).await },
             );
             lease.note_step(began);
-            Ok((lives?.is_some(), record?))
+            Ok((lives?.is_some(), entities?))
         });
         answers.await.map_err(|_| no_answer())?.map_err(|error| Trouble::before_commit(&error))
     }

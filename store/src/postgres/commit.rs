@@ -112,13 +112,15 @@ impl Known {
 struct Changes {
     expectations: Vec<Expectation>,
     effects: Vec<Effect>,
+    /// The effects as the caller is told.
+    written: Vec<Written>,
 }
 
 impl Changes {
     /// Whether everything that is stored has this stamp. What is expected to be later would have the next one after that.
     fn have_stamp(&self, stamp: DateTime) -> bool {
-        self.effects.iter().all(|effect| match effect.written() {
-            Written::Stored(stored) => stored == stamp,
+        self.written.iter().all(|written| match written {
+            Written::Stored(stored) => *stored == stamp,
             Written::Deleted => true,
         })
     }
@@ -173,7 +175,10 @@ fn apply(
         existing.push(record);
     }
     match transaction.apply(stamp, existing) {
-        Ok(effects) => Ok(Changes { expectations, effects }),
+        Ok(effects) => {
+            let written = effects.iter().map(Effect::written).collect();
+            Ok(Changes { expectations, effects, written })
+        }
         Err((index, MutationError::DamagedRecord)) => Err(Err(named.damaged(index))),
         Err(refused) => Err(Ok(refused)),
     }
@@ -236,7 +241,7 @@ impl<C: Clock> PostgresState<C> {
             }
         };
         let lease = self.pool.take_for(&named.partition).await?;
-        let ended = call(&lease, named, transaction, &changes, known).await?;
+        let ended = call(&lease, named, transaction, changes, known).await?;
         lease.give_back();
         Ok(ended)
     }
@@ -257,7 +262,7 @@ impl<C: Clock> PostgresState<C> {
             return Ok(Ended::Changed);
         };
         let ended = match apply(named, transaction, &known, stamp) {
-            Ok(changes) => call(&lease, named, transaction, &changes, &mut known).await?,
+            Ok(changes) => call(&lease, named, transaction, changes, &mut known).await?,
             Err(Ok((index, error))) => Ended::Refused(index, error),
             Err(Err(fault)) => return Err(Trouble::Fault(fault)),
         };
@@ -273,20 +278,11 @@ impl<C: Clock> PostgresState<C> {
     /// Reads the entities of a transaction; returns whether the table exists.
     async fn read_named(&self, named: &Named, known: &mut Known) -> Result<bool, Trouble> {
         let lease = self.pool.take_for(&named.partition).await?;
-        let began = monotonic::now();
-        let answers = timeout(ATTEMPT_TIME_MAX, async {
-            let records = lease.prepare_cached(statements::RECORDS).await?;
-            let lives = lease.prepare_cached(&self.names.table_lives).await?;
-            let entities: &[&(dyn ToSql + Sync)] = &[&named.partition, &named.rows];
-            let (records, lives) = tokio::join!(biased; lease.query(&records, entities), async { lease.query_opt(&lives, &[&named.table.0]).await });
-            Ok((records?, lives?))
-        });
-        let answers = answers.await.map_err(|_| no_answer())?;
-        lease.note_step(began);
-        let (records, lives) = answers.map_err(|error| Trouble::before_commit(&error))?;
+        let values: &[&(dyn ToSql + Sync)] = &[&named.partition, &named.rows];
+        let (lives, rows) = self.read_of_table(&lease, named.table, statements::RECORDS, values).await?;
         lease.give_back();
-        known.read(named, &records).map_err(Trouble::Fault)?;
-        Ok(lives.is_some())
+        known.read(named, &rows).map_err(Trouble::Fault)?;
+        Ok(lives)
     }
 }
 
@@ -295,7 +291,7 @@ async fn call(
     lease: &Lease,
     named: &Named,
     transaction: &Transaction,
-    changes: &Changes,
+    changes: Changes,
     known: &mut Known,
 ) -> Result<Ended, Trouble> {
     let statement =
@@ -326,7 +322,7 @@ async fn call(
         Err(_) => return Err(Trouble::no_answer_to("a commit")),
     };
     let Some(found) = column::<Option<&[u8]>>(&answer, 0).map_err(Trouble::Fault)? else {
-        return Ok(Ended::Committed(changes.effects.iter().map(Effect::written).collect()));
+        return Ok(Ended::Committed(changes.written));
     };
     let damaged_answer = || Trouble::Fault(Fault::Damaged("the answer to a commit cannot be read".to_owned()));
     let (index, record) = found.split_first_chunk().ok_or_else(damaged_answer)?;

@@ -11,14 +11,13 @@
 //! 2. A stamp below `reserved` of a slot is given out only by the server that reserved it.
 //! 3. Whether a server is believed dead decides only how soon its slot is taken over, by the clock of the database.
 
-use super::attempt::{Trouble, jittered};
+use super::attempt::{Trouble, jittered, random_below};
 use super::catalog::{column, no_answer, read};
 use super::state::PostgresState;
 use super::statements;
 use crate::engine::Fault;
 use model::{Clock, DateTime};
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -157,7 +156,7 @@ impl<C: Clock> PostgresState<C> {
 
     /// Takes a slot: one whose stamps lie before the clock, if there is one, so that its next ones are not ahead of it.
     async fn take_slot(&self, earliest: i64) -> Result<(), Trouble> {
-        let first = i16::try_from(RandomState::new().build_hasher().finish() % 64).unwrap_or(0);
+        let first = i16::try_from(random_below(SLOTS.unsigned_abs().into())).unwrap_or(0);
         let mut failures = Vec::new();
         for reserved_before in [earliest, i64::MAX] {
             for number in (0..SLOTS).map(|n| (first + n) % SLOTS) {
