@@ -7,6 +7,7 @@ use crate::authorization::oauth::OAuth;
 use crate::authorization::{authenticate, authorize, web_page};
 use crate::clock;
 use crate::limits::admission::Admission;
+use crate::limits::connections::RequestInProgress;
 use crate::limits::quota::Quotas;
 use crate::limits::throttle::Throttle;
 use crate::operations;
@@ -110,6 +111,7 @@ impl<E: Engine> Service<E> {
         request: http::Request<Incoming>,
         connection: ConnectionInfo,
         started: Instant,
+        in_progress: &RequestInProgress,
     ) -> Result<Response<Segments>, RequestAborted> {
         let in_flight = self.metrics.as_deref().map(Metrics::begin);
         let (parts, mut body) = request.into_parts();
@@ -122,6 +124,9 @@ impl<E: Engine> Service<E> {
             let work = pin!(self.process(&mut context, &mut body, &accounts));
             Trace::follow(trace.as_ref(), work).await
         };
+        if context.is_authenticated {
+            in_progress.authenticate();
+        }
         let is_last = match &result {
             Err(BodyFailure::FailedForGood(_)) => true,
             Err(BodyFailure::Failed(_)) => {

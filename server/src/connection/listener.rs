@@ -147,15 +147,11 @@ fn serve_one<S, E>(
     // Boxed, because the HTTP library keeps room for the whole future in every connection, idle or not.
     let handler = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let started = clock::instant();
-        let is_preflight = request.method() == http::Method::OPTIONS;
         let in_progress = state.begin_request(started);
         let service = Arc::clone(&service);
         Box::pin(async move {
             let in_progress = in_progress.ok_or(RequestAborted)?;
-            let mut response = service.handle(request, info, started).await?;
-            if response.status().is_success() && !is_preflight {
-                in_progress.succeed();
-            }
+            let mut response = service.handle(request, info, started, &in_progress).await?;
             response.body_mut().hold(in_progress);
             Ok::<_, RequestAborted>(response)
         })

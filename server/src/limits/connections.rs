@@ -1,9 +1,11 @@
 //! The open connections of a listener: how many there may be, how much memory the heads of their requests may take, and which
 //! connection is closed when either is short.
 //!
-//! That is, of those without a request in progress, one on which no request has succeeded, or else one on which some have; of
+//! That is, of those without a request in progress, one on which no valid credential came, or else one on which some did; of
 //! these the one that has waited longest. So clients that only hold connections cannot keep others out, those without a
-//! credential take no connection from those with one, and a request is never cut off for another connection.
+//! credential take no connection from those with one, and a request is never cut off for another connection. Every connection
+//! has a quarter of a second for its first request before it is closed for the place of another one, so clients that connect
+//! again as fast as they can do not drive out one that has only just come.
 //!
 //! This module must not know HTTP.
 
@@ -21,6 +23,8 @@ use tracing::debug;
 
 /// How long to wait for a place before a connection is closed for it.
 const PLACE_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a connection that has had no request keeps its place, whoever else waits for one.
+const FIRST_REQUEST_TIME: Duration = Duration::from_millis(250);
 /// The mark of a connection that is being closed, among the requests in progress.
 const CLOSING: u32 = 1 << 31;
 
@@ -55,8 +59,8 @@ pub(crate) struct ConnectionState {
     since: AtomicU64,
     /// Whether the connection has had a request.
     is_used: AtomicBool,
-    /// Whether a request has succeeded.
-    is_served: AtomicBool,
+    /// Whether a request had a valid credential.
+    is_authenticated: AtomicBool,
     /// Bytes of the head that is being received, or whose request is in progress.
     head_bytes: AtomicUsize,
     task: Mutex<Option<AbortHandle>>,
@@ -106,7 +110,7 @@ impl ConnectionRegistry {
                 break permit;
             }
             // Again after each interval: requests that were in progress may have ended, and their connections wait now.
-            self.close_longest_waiting(|_| true);
+            self.close_longest_waiting(FIRST_REQUEST_TIME, |_| true);
             if let Ok(permit) = timeout(PLACE_INTERVAL, Arc::clone(&self.permits).acquire_owned()).await {
                 break permit.expect("the semaphore is never closed");
             }
@@ -117,7 +121,7 @@ impl ConnectionRegistry {
             requests: AtomicU32::new(0),
             since: AtomicU64::new(self.milliseconds(clock::instant())),
             is_used: AtomicBool::new(false),
-            is_served: AtomicBool::new(false),
+            is_authenticated: AtomicBool::new(false),
             head_bytes: AtomicUsize::new(0),
             task: Mutex::default(),
         });
@@ -130,15 +134,18 @@ impl ConnectionRegistry {
         Some(OpenConnection { state, number, address, _permit: permit })
     }
 
-    /// Closes the connection that has waited longest without a request in progress, among those that are meant.
-    fn close_longest_waiting(&self, is_meant: impl Fn(&ConnectionState) -> bool) -> bool {
+    /// Closes the connection that has waited longest without a request in progress, among those that are meant; none, if that
+    /// one has had less than this time for its first request.
+    fn close_longest_waiting(&self, first_request_time: Duration, is_meant: impl Fn(&ConnectionState) -> bool) -> bool {
         loop {
+            let now = clock::instant();
+            let new_since = now.checked_sub(first_request_time).map_or(0, |instant| self.milliseconds(instant));
             let waiting = {
                 let open = self.lock();
                 let waiting = open.states.values().filter(|state| state.is_waiting() && is_meant(state));
-                waiting.min_by_key(|state| state.rank()).cloned()
+                waiting.min_by_key(|state| state.rank(new_since)).cloned()
             };
-            let Some(state) = waiting else { return false };
+            let Some(state) = waiting.filter(|state| !state.is_new(new_since)) else { return false };
             // Otherwise a request has just begun on it.
             if state.requests.compare_exchange(0, CLOSING, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 if let Some(task) = &*lock(&state.task) {
@@ -164,7 +171,7 @@ impl ConnectionRegistry {
             let is_other = |state: &ConnectionState| {
                 !std::ptr::eq(state, own) && counted(state.head_bytes.load(Ordering::Relaxed)) > 0
             };
-            if !self.close_longest_waiting(is_other) {
+            if !self.close_longest_waiting(Duration::ZERO, is_other) {
                 return false;
             }
         }
@@ -192,9 +199,14 @@ impl ConnectionState {
         self.requests.load(Ordering::Relaxed) == 0
     }
 
+    /// Whether the connection was opened after this instant and has had no request.
+    fn is_new(&self, since: u64) -> bool {
+        self.since.load(Ordering::Relaxed) > since && !self.is_used.load(Ordering::Relaxed)
+    }
+
     /// The least is closed first.
-    fn rank(&self) -> (bool, u64) {
-        (self.is_served.load(Ordering::Relaxed), self.since.load(Ordering::Relaxed))
+    fn rank(&self, new_since: u64) -> (bool, bool, u64) {
+        (self.is_authenticated.load(Ordering::Relaxed), self.is_new(new_since), self.since.load(Ordering::Relaxed))
     }
 
     /// If the connection waits for the head of its first request, or for the rest of one: since when.
@@ -230,10 +242,10 @@ impl ConnectionState {
 }
 
 impl RequestInProgress {
-    /// Notes that the request succeeded, which takes a credential.
-    pub(crate) fn succeed(&self) {
-        if !self.0.is_served.load(Ordering::Relaxed) {
-            self.0.is_served.store(true, Ordering::Relaxed);
+    /// Notes that the request has a valid credential, whatever becomes of it.
+    pub(crate) fn authenticate(&self) {
+        if !self.0.is_authenticated.load(Ordering::Relaxed) {
+            self.0.is_authenticated.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -373,6 +385,21 @@ mod tests {
         assert_eq!((is_closed(&first), is_closed(&third)), (true, false));
         assert_eq!(registry.counters.displaced.load(Ordering::Relaxed), 2);
         assert_eq!(registry.counters.open.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_has_time_for_its_first_request_before_it_gives_its_place() {
+        let registry = registry(2, None);
+        let known = open(&registry).await;
+        known.begin_request(clock::instant()).unwrap().authenticate();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let new = open(&registry).await;
+        let (_third, ()) = tokio::join!(open(&registry), async {
+            tokio::time::sleep(FIRST_REQUEST_TIME - PLACE_INTERVAL / 2).await;
+            assert_eq!((is_closed(&known), is_closed(&new)), (false, false), "the third one waits");
+            tokio::time::sleep(2 * PLACE_INTERVAL).await;
+        });
+        assert_eq!((is_closed(&known), is_closed(&new)), (false, true));
     }
 
     #[tokio::test(start_paused = true)]
