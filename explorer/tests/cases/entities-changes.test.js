@@ -299,10 +299,10 @@ test("one property of many is set, removed, and put back", async (t) => {
   await page.getByLabel("What to do").selectOption("remove");
   await button(page, "Write").click();
   await page.getByRole("dialog").first().waitFor({ state: "detached" });
-  await page.waitForFunction(() => document.querySelectorAll(".missing").length > 10);
+  await page.waitForFunction(() => document.querySelectorAll("[data-type='']").length > 10);
   assert.equal(await countOf(table, { queryOptions: { filter: "old eq 'x'" } }), 0);
   await undoButton(page).click();
-  await page.waitForFunction(() => document.querySelectorAll(".missing").length === 0);
+  await page.waitForFunction(() => document.querySelectorAll("[data-type='']").length === 0);
   assert.equal(await countOf(table, { queryOptions: { filter: "old eq 'x' and state eq 12L" } }), 120);
 });
 
