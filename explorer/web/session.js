@@ -38,7 +38,7 @@ export async function serviceOf(settings, { kind, account, secret }) {
     return service(settings, parts.account, credential);
   }
   if (kind === "sas") {
-    const address = addressOf(secret);
+    const address = addressOf(secret, settings);
     return service(settings, address?.account || account, new SasCredential(address?.token ?? secret));
   }
   const credential = kind === "key" ? await KeyCredential.of(account.trim(), secret) : new BearerCredential(secret);
@@ -69,14 +69,18 @@ function service({ hostAccount }, name, credential) {
 /**
  * The account and the token of an address with a signature, as programs print it.
  * @param {string} text
+ * @param {Settings} settings
  */
-function addressOf(text) {
+function addressOf(text, { hostAccount }) {
   const address = text.trim();
   if (!/^https?:\/\//i.test(address) || !URL.canParse(address)) {
     return null;
   }
   const url = new URL(address);
-  return { account: url.pathname.split("/").length > 2 ? url.pathname.split("/")[1] : "", token: url.search };
+  const [, first = "", ...rest] = url.pathname.split("/");
+  // Where the host names the account, a path has a table alone.
+  const isOfPath = rest.length > 0 || (url.host === location.host && hostAccount === null);
+  return { account: isOfPath ? first : "", token: url.search };
 }
 
 /** @returns {SignIn | null} */
