@@ -36,6 +36,10 @@ export class KeyCredential {
     if (bytes.length === 0) {
       throw new ValueError("The account key is empty.");
     }
+    if (!crypto.subtle) {
+      const other = "Open the explorer by HTTPS, or sign in with a shared access signature or a bearer token.";
+      throw new ValueError(`A browser signs requests only where the page came by HTTPS or from this machine. ${other}`);
+    }
     const algorithm = { name: "HMAC", hash: "SHA-256" };
     return new KeyCredential(account, await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]));
   }
