@@ -2,7 +2,7 @@
 
 import { BearerCredential, DEVELOPMENT_ACCOUNT, KeyCredential, SasCredential, parseConnectionString } from "./core/credential.js";
 import { TableService } from "./core/client.js";
-import { ValueError } from "./core/errors.js";
+import { ValueError, describe } from "./core/errors.js";
 
 /** @typedef {import("./core/credential.js").Credential} Credential */
 /** @typedef {{version: string, development: boolean, hostAccount: string | null}} Settings */
@@ -81,6 +81,16 @@ function addressOf(text, { hostAccount }) {
   // Where the host names the account, a path has a table alone.
   const isOfPath = rest.length > 0 || (url.host === location.host && hostAccount === null);
   return { account: isOfPath ? first : "", token: url.search };
+}
+
+/**
+ * Why a credential is refused, in words.
+ * @param {Credential} credential
+ * @param {unknown} error
+ */
+export function describeRefusal(credential, error) {
+  const fault = credential instanceof SasCredential ? credential.faultAt(new Date()) : "";
+  return fault ? `${fault} ${describe(error)}` : describe(error);
 }
 
 /** @returns {SignIn | null} */
