@@ -4,9 +4,11 @@
 
 pub(crate) mod cors;
 mod operation_response;
+mod query_cost;
 mod segments;
 
 pub(crate) use operation_response::OperationResponse;
+pub(crate) use query_cost::QueryCost;
 pub(crate) use segments::Segments;
 
 use crate::request::memory::MemoryPermit;
