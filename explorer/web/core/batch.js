@@ -1,5 +1,6 @@
 // Entity group transactions: the body of a batch, and what became of its operations.
 
+import { toHex } from "./edm.js";
 import { ServiceError } from "./errors.js";
 import { writeEntity } from "./json.js";
 
@@ -64,7 +65,7 @@ export function entityUrl(endpoint, table, partitionKey, rowKey) {
  * @param {Operation[]} operations
  */
 export function writeBatch(endpoint, table, operations) {
-  const [batch, changeset] = [`batch_${crypto.randomUUID()}`, `changeset_${crypto.randomUUID()}`];
+  const [batch, changeset] = [`batch_${randomName()}`, `changeset_${randomName()}`];
   const lines = [`--${batch}`, `Content-Type: multipart/mixed; boundary=${changeset}`, ""];
   operations.forEach((operation, index) => {
     const { method, url, headers, body } = requestOf(endpoint, table, operation);
@@ -74,6 +75,11 @@ export function writeBatch(endpoint, table, operations) {
   });
   lines.push(`--${changeset}--`, `--${batch}--`, "");
   return { type: `multipart/mixed; boundary=${batch}`, body: lines.join("\r\n") };
+}
+
+/** A name that no text contains by chance. `crypto.randomUUID` is missing where the page came by HTTP over a network. */
+function randomName() {
+  return toHex(crypto.getRandomValues(new Uint8Array(16)));
 }
 
 /**

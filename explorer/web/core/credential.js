@@ -36,6 +36,10 @@ export class KeyCredential {
     if (bytes.length === 0) {
       throw new ValueError("The account key is empty.");
     }
+    if (!crypto.subtle) {
+      const other = "Open the explorer by HTTPS, or sign in with a shared access signature or a bearer token.";
+      throw new ValueError(`A browser signs requests only where the page came by HTTPS or from this machine. ${other}`);
+    }
     const algorithm = { name: "HMAC", hash: "SHA-256" };
     return new KeyCredential(account, await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]));
   }
@@ -96,6 +100,18 @@ export class SasCredential {
     const isUnknown = permissions === "" && this.parameters.has("si");
     const isOfType = this.table !== null || (this.parameters.get("srt") ?? "").includes(resourceType);
     return isOfType && (isUnknown || [...letters].every((letter) => permissions.includes(letter)));
+  }
+
+  /**
+   * Why it is not valid at a time, as far as it shows itself; "" if nothing shows. The service only says that it refuses it.
+   * @param {Date} time
+   */
+  faultAt(time) {
+    const [start, expiry] = [this.parameters.get("st") ?? "", this.parameters.get("se") ?? ""];
+    if (Date.parse(expiry) <= time.getTime()) {
+      return `The signature expired at ${expiry}.`;
+    }
+    return Date.parse(start) > time.getTime() ? `The signature is not valid before ${start}.` : "";
   }
 
   async headers() {
