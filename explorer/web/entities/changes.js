@@ -8,7 +8,10 @@ import { timestampOfEtag } from "./display.js";
 /** @typedef {import("../core/edm.js").Entity} Entity */
 /** @typedef {import("../core/client.js").TableService} TableService */
 /** @typedef {{kind: "insert" | "replace" | "merge" | "delete", entity: Entity, etag?: string}} Operation */
-/** What one operation turns into what: null before an insert and after a delete. @typedef {{before: Entity | null, after: Entity | null}} Pair */
+/**
+ * What one operation turns into what: null before an insert and after a delete.
+ * @typedef {{before: Entity | null, after: Entity | null}} Pair
+ */
 /** @typedef {{operation: Operation, pair: Pair}} Step */
 /** @typedef {{pairs: Pair[], failed: {step: Step, error: unknown}[], left: number}} Outcome */
 /** @typedef {{verb: "add" | "edit" | "delete", pairs: Pair[], projected: boolean}} Change */
@@ -20,7 +23,12 @@ const TRANSACTION_CHARACTERS_MAX = 1_000_000;
 /** Requests under way at once; a browser keeps six connections to a host, and pages are loaded meanwhile. */
 const REQUESTS_AT_ONCE = 4;
 
-/** An entity after it was written: the values, the new ETag and the time in it. @param {Entity} entity @param {string} etag @returns {Entity} */
+/**
+ * An entity after it was written: the values, the new ETag and the time in it.
+ * @param {Entity} entity
+ * @param {string} etag
+ * @returns {Entity}
+ */
 export function written(entity, etag) {
   return { ...entity, etag, timestamp: timestampOfEtag(etag) || entity.timestamp };
 }
@@ -89,7 +97,10 @@ export async function writeMany(service, table, steps, { signal, progress }) {
   const write = async (group) => {
     if (group.length > 1) {
       try {
-        const etags = await service.transaction(table, group.map((step) => step.operation));
+        const etags = await service.transaction(
+          table,
+          group.map((step) => step.operation),
+        );
         group.forEach((step, place) => outcome.pairs.push(finished(step, etags[place] ?? null)));
         return count();
       } catch (error) {
@@ -131,13 +142,22 @@ export function stepFor(pair, merge) {
  * @returns {Step[] | null}
  */
 export function undoSteps(change) {
-  const possible = change.pairs.length > 0 && (!change.projected || change.pairs.every(({ before, after }) =>
-    before === null || (after !== null && [...after.properties.keys()].every((name) => before.properties.has(name)))));
+  const possible =
+    change.pairs.length > 0 &&
+    (!change.projected ||
+      change.pairs.every(
+        ({ before, after }) =>
+          before === null || (after !== null && [...after.properties.keys()].every((name) => before.properties.has(name))),
+      ));
   if (!possible) return null;
   return change.pairs.map(({ before, after }) => stepFor({ before: after, after: before }, change.projected));
 }
 
-/** Why a change could not be written, where its ETag or key tells what happened. @param {unknown} error @returns {string | null} */
+/**
+ * Why a change could not be written, where its ETag or key tells what happened.
+ * @param {unknown} error
+ * @returns {string | null}
+ */
 export function refusalReason(error) {
   if (!(error instanceof ServiceError)) return null;
   if (error.status === 412) return "somebody changed it since";
@@ -224,10 +244,19 @@ export function sameValue(a, b) {
  * @returns {Difference[]}
  */
 export function differences(loaded, mine, theirs, projected) {
-  const names = new Set([...loaded.properties.keys(), ...mine.properties.keys(), ...(projected ? [] : theirs.properties.keys())]);
+  const names = new Set([
+    ...loaded.properties.keys(),
+    ...mine.properties.keys(),
+    ...(projected ? [] : theirs.properties.keys()),
+  ]);
   return [...names].map((name) => {
     const [was, my, their] = [loaded, mine, theirs].map((entity) => entity.properties.get(name) ?? null);
     const sides = { loaded: was ?? null, mine: my ?? null, theirs: their ?? null };
-    return { name, ...sides, mineChanged: !sameValue(sides.loaded, sides.mine), theirsChanged: !sameValue(sides.loaded, sides.theirs) };
+    return {
+      name,
+      ...sides,
+      mineChanged: !sameValue(sides.loaded, sides.mine),
+      theirsChanged: !sameValue(sides.loaded, sides.theirs),
+    };
   });
 }

@@ -25,20 +25,29 @@ export function emptyLayout() {
   return { order: [], hidden: [], widths: [], local: false };
 }
 
-/** A layout from text that may be anything: what is not as expected is left out. @param {string | null} text @returns {Layout} */
+/**
+ * A layout from text that may be anything: what is not as expected is left out.
+ * @param {string | null} text
+ * @returns {Layout}
+ */
 export function readLayout(text) {
   const layout = emptyLayout();
   /** @type {any} */
   let raw = null;
-  try { raw = JSON.parse(text ?? "null"); } catch { return layout; }
+  try {
+    raw = JSON.parse(text ?? "null");
+  } catch {
+    return layout;
+  }
   if (typeof raw !== "object" || raw === null) return layout;
   /** @param {unknown} list @returns {string[]} */
-  const names = (list) => Array.isArray(list) ? list.filter((name) => typeof name === "string") : [];
+  const names = (list) => (Array.isArray(list) ? list.filter((name) => typeof name === "string") : []);
   layout.order = names(raw.order);
   layout.hidden = names(raw.hidden);
   if (Array.isArray(raw.widths)) {
-    layout.widths = raw.widths.filter((/** @type {any} */ pair) =>
-      Array.isArray(pair) && typeof pair[0] === "string" && Number.isFinite(pair[1]));
+    layout.widths = raw.widths.filter(
+      (/** @type {any} */ pair) => Array.isArray(pair) && typeof pair[0] === "string" && Number.isFinite(pair[1]),
+    );
   }
   layout.local = raw.local === true;
   return layout;
@@ -74,7 +83,9 @@ export class Columns {
   /** @param {string} name @param {Column["kind"]} kind @param {number} width */
   #create(name, kind, width) {
     const column = {
-      name, kind, types: new Set(),
+      name,
+      kind,
+      types: new Set(),
       width: Math.min(WIDTH_MAX, Math.max(WIDTH_MIN, this.#widths.get(name) ?? width)),
       hidden: this.#hidden.has(name),
     };
@@ -86,8 +97,11 @@ export class Columns {
   /** Names without a saved place follow the others in order of appearance (the sort is stable). */
   #sort() {
     const place = (/** @type {Column} */ column) =>
-      column.kind === "partitionKey" ? -2 : column.kind === "rowKey" ? -1
-        : this.#rank.get(column.name) ?? (column.kind === "timestamp" ? -0.5 : Number.MAX_SAFE_INTEGER);
+      column.kind === "partitionKey"
+        ? -2
+        : column.kind === "rowKey"
+          ? -1
+          : (this.#rank.get(column.name) ?? (column.kind === "timestamp" ? -0.5 : Number.MAX_SAFE_INTEGER));
     this.#ordered.sort((a, b) => place(a) - place(b));
   }
 
@@ -117,10 +131,14 @@ export class Columns {
   }
 
   /** All columns in order. */
-  get all() { return this.#ordered; }
+  get all() {
+    return this.#ordered;
+  }
 
   /** The columns that are shown, in order. */
-  get shown() { return this.#ordered.filter((column) => !column.hidden); }
+  get shown() {
+    return this.#ordered.filter((column) => !column.hidden);
+  }
 
   /** The number of leading shown columns that stay in place: the keys. @param {Column[]} shown */
   static pinned(shown) {
@@ -139,7 +157,9 @@ export class Columns {
   }
 
   /** @param {string} name */
-  get(name) { return this.#byName.get(name); }
+  get(name) {
+    return this.#byName.get(name);
+  }
 
   /** @param {string} name @param {boolean} hidden */
   hide(name, hidden) {
@@ -183,9 +203,11 @@ export class Columns {
     const hidden = new Set(this.#hidden);
     const widths = new Map(this.#widths);
     for (const column of this.#ordered) {
-      if (column.hidden) hidden.add(column.name); else hidden.delete(column.name);
+      if (column.hidden) hidden.add(column.name);
+      else hidden.delete(column.name);
       const preset = column.kind === "timestamp" ? TIMESTAMP_WIDTH_NEW : column.kind === "property" ? WIDTH_NEW : KEY_WIDTH_NEW;
-      if (column.width !== preset) widths.set(column.name, column.width); else widths.delete(column.name);
+      if (column.width !== preset) widths.set(column.name, column.width);
+      else widths.delete(column.name);
     }
     const order = [...this.#rank].sort((a, b) => a[1] - b[1]).map(([name]) => name);
     return { order, hidden: [...hidden], widths: [...widths], local: this.local };

@@ -11,7 +11,11 @@ export const TITLE_CHARACTERS_MAX = 1000;
 const PREVIEW_BYTES = 16;
 
 /** Control characters, line separators, and the characters that change the direction of what follows or are invisible. */
-const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const UNSAFE = new RegExp(
+  "[\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]" +
+    "|[\\ud800-\\udbff](?![\\udc00-\\udfff])|(?<![\\ud800-\\udbff])[\\udc00-\\udfff]",
+  "g",
+);
 
 /** A sign for the end of a line and for a tab, or the number of the character. @param {string} character */
 function picture(character) {
@@ -68,8 +72,10 @@ export function localTime(text) {
   const fraction = /\.\d+/.exec(text)?.[0] ?? "";
   const offset = -date.getTimezoneOffset();
   const zone = `${offset < 0 ? "-" : "+"}${digits(Math.floor(Math.abs(offset) / 60))}:${digits(Math.abs(offset) % 60)}`;
-  return `${digits(date.getFullYear(), 4)}-${digits(date.getMonth() + 1)}-${digits(date.getDate())} ` +
-    `${digits(date.getHours())}:${digits(date.getMinutes())}:${digits(date.getSeconds())}${fraction} ${zone}`;
+  return (
+    `${digits(date.getFullYear(), 4)}-${digits(date.getMonth() + 1)}-${digits(date.getDate())} ` +
+    `${digits(date.getHours())}:${digits(date.getMinutes())}:${digits(date.getSeconds())}${fraction} ${zone}`
+  );
 }
 
 /** @param {string} text @param {boolean} local */
@@ -85,10 +91,14 @@ export function timeText(text, local) {
  */
 export function showValue(value, local) {
   switch (value.type) {
-    case "Edm.Binary": return { text: hexPreview(value.text), mark: sizeText(binarySize(value.text)) };
-    case "Edm.DateTime": return { text: timeText(value.text, local), mark: "" };
-    case "Edm.String": return value.text === "" ? { text: "", mark: "empty" } : { text: visibleText(value.text), mark: "" };
-    default: return { text: value.text, mark: "" };
+    case "Edm.Binary":
+      return { text: hexPreview(value.text), mark: sizeText(binarySize(value.text)) };
+    case "Edm.DateTime":
+      return { text: timeText(value.text, local), mark: "" };
+    case "Edm.String":
+      return value.text === "" ? { text: "", mark: "empty" } : { text: visibleText(value.text), mark: "" };
+    default:
+      return { text: value.text, mark: "" };
   }
 }
 
@@ -115,7 +125,11 @@ export function entityName(entity) {
 export function timestampOfEtag(etag) {
   const inside = /^W\/"datetime'(.+)'"$/.exec(etag)?.[1];
   if (!inside) return "";
-  try { return decodeURIComponent(inside); } catch { return ""; }
+  try {
+    return decodeURIComponent(inside);
+  } catch {
+    return "";
+  }
 }
 
 /** "1 entity", "12,000 entities". @param {number} count */

@@ -1,7 +1,7 @@
 // One line of the grid: an element that shows whichever entity it is bound to, so that scrolling makes no elements.
 // Knows how a cell is written, not which lines are in view.
 
-import { shortType, showValue, timeText, visibleText } from "./display.js";
+import { writeCell } from "./grid-cell.js";
 
 /** @typedef {import("../core/edm.js").Entity} Entity */
 /** @typedef {import("./columns.js").Column} Column */
@@ -21,7 +21,11 @@ import { shortType, showValue, timeText, visibleText } from "./display.js";
 /** The width of the cell that selects. */
 export const SELECT_WIDTH = 40;
 
-/** The column of the cell at a place among the drawn ones; place 0 is the cell that selects. @param {Frame} frame @param {number} place */
+/**
+ * The column of the cell at a place among the drawn ones; place 0 is the cell that selects.
+ * @param {Frame} frame
+ * @param {number} place
+ */
 export function columnAt(frame, place) {
   return place <= frame.pinned ? place : frame.from + place - frame.pinned;
 }
@@ -48,7 +52,13 @@ export function layOut(cell, frame, place) {
   cell.style.marginLeft = place === frame.pinned + 1 ? `${start - before}px` : "";
 }
 
-/** Fits the number of cells in a line. @param {HTMLElement} line @param {HTMLElement[]} cells @param {number} count @param {() => HTMLElement} make */
+/**
+ * Fits the number of cells in a line.
+ * @param {HTMLElement} line
+ * @param {HTMLElement[]} cells
+ * @param {number} count
+ * @param {() => HTMLElement} make
+ */
 export function fitCells(line, cells, count, make) {
   while (cells.length < count) {
     const cell = make();
@@ -56,49 +66,6 @@ export function fitCells(line, cells, count, make) {
     line.append(cell);
   }
   while (cells.length > count) cells.pop()?.remove();
-}
-
-/** @param {string} className @param {string} text */
-function span(className, text) {
-  const element = document.createElement("span");
-  element.className = className;
-  element.textContent = text;
-  return element;
-}
-
-/** @param {HTMLElement} cell @param {string} text @param {string} [tag] @param {string} [mark] */
-function write(cell, text, tag, mark) {
-  if (!tag && !mark) {
-    const only = cell.childNodes.length === 1 ? cell.firstChild : null;
-    if (!(only instanceof Text)) cell.textContent = text;
-    else if (only.data !== text) only.data = text;
-    return;
-  }
-  const parts = [];
-  if (tag) parts.push(span("type-tag", tag), " ");
-  if (text) parts.push(text);
-  if (mark) parts.push(text ? " " : "", span("value-mark", mark));
-  cell.replaceChildren(...parts);
-}
-
-/** Marks a cell with the type of its value, "" where there is none; most stay as they are. @param {HTMLElement} cell @param {string} type */
-function kind(cell, type) {
-  if (cell.dataset["type"] !== type) cell.dataset["type"] = type;
-}
-
-/** @param {HTMLElement} cell @param {Entity} entity @param {Column} column @param {boolean} local */
-function writeCell(cell, entity, column, local) {
-  if (column.kind === "property") {
-    const value = entity.properties.get(column.name);
-    kind(cell, value ? shortType(value.type) : "");
-    if (!value) return write(cell, "");
-    const shown = showValue(value, local);
-    return write(cell, shown.text, column.types.size > 1 ? shortType(value.type) : "", shown.mark);
-  }
-  kind(cell, column.kind === "timestamp" ? "DateTime" : "String");
-  if (column.kind === "timestamp") return write(cell, entity.timestamp && timeText(entity.timestamp, local));
-  const key = column.kind === "partitionKey" ? entity.partitionKey : entity.rowKey;
-  write(cell, visibleText(key), "", key === "" ? "empty" : "");
 }
 
 export class Line {

@@ -2,10 +2,12 @@
 // are used again while scrolling, and nothing here is proportional to what is loaded. Tells by events what the user wants;
 // knows neither the service nor how entities are changed.
 
+import { cellText, cellTitle } from "./grid-cell.js";
 import { Header } from "./grid-header.js";
 import { command } from "./grid-keys.js";
 import { Line, SELECT_WIDTH } from "./grid-line.js";
-import { valueTitle, visibleText, timeText, TITLE_CHARACTERS_MAX } from "./display.js";
+import { LINE_HEIGHT, columnsInView, linesInView } from "./grid-view.js";
+import { visibleText } from "./display.js";
 import { Columns } from "./columns.js";
 import { Selection } from "./selection.js";
 
@@ -14,14 +16,8 @@ import { Selection } from "./selection.js";
 /** @typedef {import("./grid-line.js").Frame} Frame */
 /** @typedef {import("./grid-keys.js").Command} Command */
 
-export const LINE_HEIGHT = 30;
 /** Lines drawn above and below what is in view. */
 const OVERSCAN_LINES = 6;
-/** Columns are drawn only where they are in view if there are more of them than this; then in steps, to redraw seldom. */
-const ALL_COLUMNS_MAX = 40;
-const COLUMN_STEP = 8;
-/** Browsers stop placing elements somewhere after this height; longer lists scroll in proportion. */
-const BODY_PIXELS_MAX = 12_000_000;
 /** The next page is asked for when fewer lines than this follow. */
 const NEAR_END_LINES = 300;
 
@@ -45,8 +41,17 @@ export class EntityGrid extends HTMLElement {
   #body = document.createElement("div");
   #tail = document.createElement("div");
   #header = new Header({
-    resize: (name, width) => { this.#columns.resize(name, width); this.columnsChanged(); this.#tell("layout-change"); },
-    moveTo: (name, target) => { if (this.#columns.moveTo(name, target)) { this.columnsChanged(); this.#tell("layout-change"); } },
+    resize: (name, width) => {
+      this.#columns.resize(name, width);
+      this.columnsChanged();
+      this.#tell("layout-change");
+    },
+    moveTo: (name, target) => {
+      if (this.#columns.moveTo(name, target)) {
+        this.columnsChanged();
+        this.#tell("layout-change");
+      }
+    },
     menu: (name, opener) => this.#tell("column-menu", { name, opener }),
     selectAll: () => this.#run({ kind: "toggleAll" }),
   });
@@ -68,7 +73,9 @@ export class EntityGrid extends HTMLElement {
     this.addEventListener("scroll", () => this.#schedule(), { passive: true });
     this.#canvas.addEventListener("keydown", (event) => this.#keydown(event));
     this.#canvas.addEventListener("click", (event) => this.#click(event));
-    this.#canvas.addEventListener("mousedown", (event) => { if (event.shiftKey) event.preventDefault(); });
+    this.#canvas.addEventListener("mousedown", (event) => {
+      if (event.shiftKey) event.preventDefault();
+    });
     this.#canvas.addEventListener("dblclick", (event) => this.#doubleClick(event));
     this.#canvas.addEventListener("copy", (event) => this.#copy(event));
     this.#canvas.addEventListener("focusin", (event) => this.#focusIn(event));
@@ -82,7 +89,9 @@ export class EntityGrid extends HTMLElement {
     this.#schedule();
   }
 
-  disconnectedCallback() { this.#observer.disconnect(); }
+  disconnectedCallback() {
+    this.#observer.disconnect();
+  }
 
   /** The accessible name of the grid. */
   label = "Entities";
@@ -107,7 +116,11 @@ export class EntityGrid extends HTMLElement {
     this.columnsChanged();
   }
 
-  /** The same query with another list, after a change. @param {Entity[]} entities @param {number} active  the line to go to, or -1 */
+  /**
+   * The same query with another list, after a change.
+   * @param {Entity[]} entities
+   * @param {number} active  the line to go to, or -1
+   */
   replaceList(entities, active) {
     this.#entities = entities;
     this.#active.line = active >= 0 ? active : Math.max(0, Math.min(this.#active.line, entities.length - 1));
@@ -134,13 +147,19 @@ export class EntityGrid extends HTMLElement {
   }
 
   /** The node after the last line: a page that is loading, or could not be. */
-  get tail() { return this.#tail; }
+  get tail() {
+    return this.#tail;
+  }
 
   /** The active line, -1 for the header. */
-  get activeLine() { return this.#active.line; }
+  get activeLine() {
+    return this.#active.line;
+  }
 
   /** @param {string} kind @param {unknown} [detail] */
-  #tell(kind, detail) { this.dispatchEvent(new CustomEvent(kind, { detail })); }
+  #tell(kind, detail) {
+    this.dispatchEvent(new CustomEvent(kind, { detail }));
+  }
 
   #schedule() {
     if (this.#scheduled) return;
@@ -151,15 +170,9 @@ export class EntityGrid extends HTMLElement {
     });
   }
 
-  /** The part of the list that is in view; in a list too long for the browser, scrolling is scaled. */
   #view() {
-    const headerHeight = this.#header.element.offsetHeight;
-    const height = Math.max(LINE_HEIGHT, this.clientHeight - headerHeight);
-    const full = this.#entities.length * LINE_HEIGHT;
-    const body = Math.min(full, BODY_PIXELS_MAX);
-    const scale = full > body ? (full - height) / (body - height) : 1;
-    const top = Math.min(this.scrollTop, Math.max(0, body - height)) * scale;
-    return { height, body, scale, top, lines: Math.ceil(height / LINE_HEIGHT) };
+    const height = this.clientHeight - this.#header.element.offsetHeight;
+    return linesInView(this.#entities.length, height, this.scrollTop);
   }
 
   #draw() {
@@ -189,26 +202,19 @@ export class EntityGrid extends HTMLElement {
       }
       line.moveTo(index * LINE_HEIGHT - (scale === 1 ? 0 : top - this.scrollTop));
     }
-    for (const line of this.#lines) if (line.index < first || line.index >= last) { this.#park(line); line.hide(); }
+    for (const line of this.#lines)
+      if (line.index < first || line.index >= last) {
+        this.#park(line);
+        line.hide();
+      }
     this.#markActive();
     if (last + NEAR_END_LINES >= this.#entities.length && !this.#complete) this.#tell("near-end");
   }
 
-  /** Chooses which columns to draw. All, unless they are many. */
+  /** Chooses which columns to draw. */
   #chooseColumns() {
     const frame = this.#frame;
-    const count = frame.columns.length;
-    let from = frame.pinned;
-    let to = count;
-    if (count > ALL_COLUMNS_MAX) {
-      const left = this.scrollLeft;
-      const right = left + this.clientWidth;
-      while (from < count && /** @type {number} */ (frame.offsets[from + 1]) < left) from += 1;
-      to = from;
-      while (to < count && /** @type {number} */ (frame.offsets[to]) < right) to += 1;
-      from = Math.max(frame.pinned, (Math.floor(from / COLUMN_STEP) - 1) * COLUMN_STEP);
-      to = Math.min(count, (Math.ceil(to / COLUMN_STEP) + 1) * COLUMN_STEP);
-    }
+    const { from, to } = columnsInView(frame, this.scrollLeft, this.clientWidth);
     if (from === frame.from && to === frame.to) return;
     if (this.#canvas.contains(document.activeElement)) this.#hold();
     this.#frame = { ...frame, from, to, structure: frame.structure + 1 };
@@ -267,7 +273,8 @@ export class EntityGrid extends HTMLElement {
     if (column <= this.#frame.pinned) return;
     const { offsets, pinned } = this.#frame;
     const pinnedCell = this.#header.cells[0];
-    const covered = pinnedCell && getComputedStyle(pinnedCell).position === "sticky" ? /** @type {number} */ (offsets[pinned]) : 0;
+    const covered =
+      pinnedCell && getComputedStyle(pinnedCell).position === "sticky" ? /** @type {number} */ (offsets[pinned]) : 0;
     const left = /** @type {number} */ (offsets[column - 1]);
     const right = /** @type {number} */ (offsets[column]);
     let start = this.scrollLeft;
@@ -276,7 +283,9 @@ export class EntityGrid extends HTMLElement {
     if (start !== this.scrollLeft) this.scrollTo({ left: start });
   }
 
-  focus() { this.focusCell(this.#active.line, this.#active.column); }
+  focus() {
+    this.focusCell(this.#active.line, this.#active.column);
+  }
 
   /** @param {EventTarget | null} target @returns {{line: number, column: number, cell: HTMLElement} | null} */
   #at(target) {
@@ -333,23 +342,34 @@ export class EntityGrid extends HTMLElement {
     const entity = this.#entities[line];
     const name = this.#frame.columns[column - 1]?.name;
     switch (found.kind) {
-      case "go": return this.#go(found);
+      case "go":
+        return this.#go(found);
       case "toggle":
         if (entity) this.#selection.toggle(entity);
         this.#selection.anchor = line;
         return this.#selectionChanged();
-      case "all": this.#selection.all(this.#entities); return this.#selectionChanged();
-      case "toggleAll":
-        if (this.#selection.size === this.#entities.length) this.#selection.clear(); else this.#selection.all(this.#entities);
+      case "all":
+        this.#selection.all(this.#entities);
         return this.#selectionChanged();
-      case "clear": this.#selection.clear(); return this.#selectionChanged();
-      case "open": return entity && this.#tell("entity-open", line);
-      case "delete": return this.#tell("entities-delete");
+      case "toggleAll":
+        if (this.#selection.size === this.#entities.length) this.#selection.clear();
+        else this.#selection.all(this.#entities);
+        return this.#selectionChanged();
+      case "clear":
+        this.#selection.clear();
+        return this.#selectionChanged();
+      case "open":
+        return entity && this.#tell("entity-open", line);
+      case "delete":
+        return this.#tell("entities-delete");
       case "menu":
-        if (name) this.#tell("column-menu", { name, opener: this.#cell(-1, column) }); else this.#run({ kind: "toggleAll" });
+        if (name) this.#tell("column-menu", { name, opener: this.#cell(-1, column) });
+        else this.#run({ kind: "toggleAll" });
         return;
-      case "move": return name ? this.moveColumn(name, found.by) : undefined;
-      case "widen": return name ? this.widenColumn(name, found.by) : undefined;
+      case "move":
+        return name ? this.moveColumn(name, found.by) : undefined;
+      case "widen":
+        return name ? this.widenColumn(name, found.by) : undefined;
     }
   }
 
@@ -388,24 +408,13 @@ export class EntityGrid extends HTMLElement {
     this.#tell("selection-change");
   }
 
-  /** The whole text of a cell, as it is stored. @param {number} line @param {number} column */
-  #text(line, column) {
-    const entity = this.#entities[line];
-    const shown = this.#frame.columns[column - 1];
-    if (!shown) return null;
-    if (!entity) return line < 0 ? shown.name : null;
-    if (shown.kind === "partitionKey") return entity.partitionKey;
-    if (shown.kind === "rowKey") return entity.rowKey;
-    if (shown.kind === "timestamp") return entity.timestamp;
-    return entity.properties.get(shown.name)?.text ?? "";
-  }
-
   /** @param {ClipboardEvent} event */
   #copy(event) {
     if (getSelection()?.toString()) return;
-    const text = this.#text(this.#active.line, this.#active.column);
-    if (text === null) return;
-    event.clipboardData?.setData("text/plain", text);
+    const { line, column } = this.#active;
+    const [entity, shown] = [this.#entities[line], this.#frame.columns[column - 1]];
+    if (!shown || (line >= 0 && !entity)) return;
+    event.clipboardData?.setData("text/plain", entity ? cellText(entity, shown) : shown.name);
     event.preventDefault();
     this.#tell("copied");
   }
@@ -415,11 +424,7 @@ export class EntityGrid extends HTMLElement {
     const hit = this.#at(target);
     const entity = hit && this.#entities[hit.line];
     const column = hit && this.#frame.columns[hit.column - 1];
-    if (!hit || !entity || !column) return;
-    const value = entity.properties.get(column.name);
-    if (column.kind === "property") hit.cell.title = value ? valueTitle(value, this.#columns.local) : "This entity has no such property";
-    else if (column.kind === "timestamp") hit.cell.title = entity.timestamp && timeText(entity.timestamp, !this.#columns.local);
-    else hit.cell.title = visibleText(/** @type {string} */ (this.#text(hit.line, hit.column)), TITLE_CHARACTERS_MAX) || "empty";
+    if (hit && entity && column) hit.cell.title = cellTitle(entity, column, this.#columns.local);
   }
 }
 

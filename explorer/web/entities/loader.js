@@ -5,7 +5,7 @@
 /** @typedef {import("../core/client.js").TableService} TableService */
 /** @typedef {import("../core/client.js").Continuation} Continuation */
 /** @typedef {import("../core/client.js").PageReport} PageReport */
-/** @typedef {{filter: string, select: string[] | null, top: number | null}} Query */
+/** @typedef {import("../query/query.js").Query} Query */
 /** @typedef {"idle" | "loading" | "failed" | "complete"} LoaderState */
 /** @typedef {{page: (entities: Entity[], report: PageReport) => void, state: () => void}} LoaderListener */
 
@@ -37,7 +37,9 @@ export class EntityLoader {
   }
 
   /** Whether only some properties of each entity are loaded. */
-  get projected() { return this.query.select !== null; }
+  get projected() {
+    return this.query.select !== null;
+  }
 
   /**
    * Loads the next page that holds entities; a page without any but with a continuation is followed by the next one.
@@ -47,7 +49,9 @@ export class EntityLoader {
   more() {
     if (this.#running) return this.#running;
     if (this.state === "complete" || this.#abort.signal.aborted) return Promise.resolve();
-    this.#running = this.#load().finally(() => { this.#running = null; });
+    this.#running = this.#load().finally(() => {
+      this.#running = null;
+    });
     return this.#running;
   }
 
@@ -73,8 +77,14 @@ export class EntityLoader {
     const { filter, select, top } = this.query;
     const { signal } = this.#abort;
     const left = top === null ? null : Math.min(PAGE_ENTITIES_MAX, top - this.#returned);
-    const page = await this.service.queryEntities(this.table,
-      { filter, select, top: left, next: this.#next, explain: true, signal });
+    const page = await this.service.queryEntities(this.table, {
+      filter,
+      select,
+      top: left,
+      next: this.#next,
+      explain: true,
+      signal,
+    });
     if (signal.aborted) throw signal.reason;
     this.#started = true;
     this.#next = page.next;
@@ -103,5 +113,7 @@ export class EntityLoader {
   }
 
   /** Ends the request under way; nothing is reported any more. */
-  stop() { this.#abort.abort(new DOMException("The query changed", "AbortError")); }
+  stop() {
+    this.#abort.abort(new DOMException("The query changed", "AbortError"));
+  }
 }
