@@ -14,8 +14,7 @@ const ELEMENTS_MAX = 2500;
  * order of magnitude: a frame whose work grows with what is loaded takes seconds here, and entities that are kept twice, or as
  * elements, take more than this memory. What is measured is printed.
  */
-const SLOW_FRAME_MS = 250;
-const SLOW_FRAMES_MAX = 3;
+const MEDIAN_FRAME_MS_MAX = 250;
 const HEAP_BYTES_MAX = 400_000_000;
 
 let server;
@@ -83,9 +82,8 @@ test("100,000 entities are loaded and scrolled through", { timeout: 300_000 }, a
     "from end to end": { from: 0, to: height, frames: 120 },
   })) {
     const times = (await grid.evaluate(scrollThrough, way)).sort((a, b) => a - b);
-    const slow = times.filter((time) => time > SLOW_FRAME_MS).length;
     results[name] = { median: times[times.length >> 1], "95 %": times[Math.floor(times.length * 0.95)], longest: times.at(-1) };
-    assert.ok(slow <= SLOW_FRAMES_MAX, `${slow} frames of ${name} took more than ${SLOW_FRAME_MS} ms`);
+    assert.ok(results[name].median <= MEDIAN_FRAME_MS_MAX, `half of the frames of ${name} took ${results[name].median} ms`);
   }
   const session = await page.context().newCDPSession(page);
   await session.send("HeapProfiler.collectGarbage");

@@ -4,11 +4,11 @@ import { openDialog } from "../ui/dialog.js";
 import { checkbox, h, replaceChildren } from "../ui/dom.js";
 import { openMenu } from "../ui/menu.js";
 import { announce } from "../ui/notify.js";
+import { isKey } from "./columns.js";
 import { visibleText } from "./display.js";
 
-/** @typedef {import("./columns.js").Columns} Columns */
-/** @typedef {import("./columns.js").Column} Column */
-/** @typedef {import("./grid.js").EntityGrid} EntityGrid */
+/** @import { Column, Columns } from "./columns.js" */
+/** @import { EntityGrid } from "./grid.js" */
 
 /**
  * @param {Columns} columns
@@ -27,7 +27,7 @@ export function openColumns(columns, { changed, reset }) {
         "aria-label": `Move ${name(column)} ${by < 0 ? "up" : "down"}`,
         "data-column": column.name,
         "data-by": by,
-        disabled: column.kind === "partitionKey" || column.kind === "rowKey",
+        disabled: isKey(column.kind),
         onclick: () => move(column, by),
       },
       by < 0 ? "\u2191" : "\u2193",
@@ -103,7 +103,7 @@ export function openColumns(columns, { changed, reset }) {
 export function openColumnMenu(grid, columns, name, opener, { changed, all }) {
   const column = columns.get(name);
   if (!column) return;
-  const pinned = column.kind === "partitionKey" || column.kind === "rowKey";
+  const pinned = isKey(column.kind);
   const hide = () => {
     columns.hide(name, true);
     changed();

@@ -7,8 +7,8 @@ import { differences } from "./changes.js";
 import { entityName, visibleText } from "./display.js";
 import { valueText } from "./value-field.js";
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("./changes.js").Difference} Difference */
+/** @import { Entity } from "../core/edm.js" */
+/** @import { Difference } from "./changes.js" */
 /** @typedef {"mine" | "theirs"} Choice */
 
 /**

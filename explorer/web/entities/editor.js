@@ -6,8 +6,7 @@ import { h, uniqueId } from "../ui/dom.js";
 import { timeText, visibleText } from "./display.js";
 import { TypedField, textArea } from "./value-field.js";
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/edm.js").Value} Value */
+/** @import { Entity, Value } from "../core/edm.js" */
 /** @typedef {{element: HTMLElement, name: () => string, field: TypedField}} PropertyRow */
 /**
  * @typedef {object} EditorOptions

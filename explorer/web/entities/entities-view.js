@@ -11,18 +11,17 @@ import { announce, notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { applyPairs } from "./changes.js";
 import { openColumnMenu, openColumns } from "./columns-dialog.js";
-import { Columns, emptyLayout } from "./columns.js";
+import { Columns, LayoutStore, emptyLayout } from "./columns.js";
 import { countText } from "./display.js";
 import { EntityActions } from "./entity-actions.js";
 import { EntityGrid } from "./grid.js";
-import { LayoutStore } from "./layout-store.js";
 import { EntityLoader } from "./loader.js";
 import { Selection } from "./selection.js";
 
-/** @typedef {import("../session.js").Session} Session */
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../query/query.js").Query} Query */
-/** @typedef {import("./changes.js").Pair} Pair */
+/** @import { Session } from "../session.js" */
+/** @import { Entity } from "../core/edm.js" */
+/** @import { Query } from "../query/query.js" */
+/** @import { Pair } from "./changes.js" */
 
 export class EntitiesView extends HTMLElement {
   #session;
@@ -58,7 +57,8 @@ export class EntitiesView extends HTMLElement {
       apply: (pairs) => this.#apply(pairs),
       undoChanged: () => this.#showState(),
       refocus: () => {
-        if (!document.querySelector("dialog[open]")) this.#grid.focus();
+        const focused = document.activeElement;
+        if (focused === document.body || this.#grid.contains(focused)) this.#grid.focus();
       },
     });
     this.#grid.label = `Entities of ${table}`;
@@ -128,65 +128,55 @@ export class EntitiesView extends HTMLElement {
 
   /** The buttons that the credential allows. @returns {Record<string, HTMLButtonElement>} */
   #makeButtons() {
-    const button = (/** @type {string} */ label, /** @type {() => unknown} */ run) =>
-      h("button", { type: "button", onclick: () => this.#try(run) }, label);
-    const one = () => this.#targets()[0];
+    const actions = this.#actions;
     const [canAdd, canUpdate, canDelete] = [this.#may("add"), this.#may("update"), this.#may("delete")];
-    return {
-      ...(canAdd ? { add: button("Add", () => this.#actions.add()) } : {}),
-      edit: button(canUpdate ? "Edit" : "View", () => {
-        const entity = one();
-        if (entity) this.#actions.open(entity);
-      }),
-      ...(canAdd
-        ? {
-            duplicate: button("Duplicate", () => {
-              const entity = one();
-              return entity && this.#actions.duplicate(entity);
-            }),
-          }
-        : {}),
-      ...(canDelete ? { remove: button("Delete", () => this.#remove()) } : {}),
-      ...(canUpdate
-        ? { property: button("Edit property of selected", () => this.#actions.editProperty(this.#targets())) }
-        : {}),
-      columns: button("Columns", () => this.#openColumns()),
-      refresh: button("Refresh", () => this.#run(this.#loader.query)),
-      undo: button("Undo", () => this.#actions.undo()),
-    };
+    /** @type {[string, boolean, string, () => unknown][]} */
+    const buttons = [
+      ["add", canAdd, "Add", () => actions.add()],
+      ["edit", true, canUpdate ? "Edit" : "View", () => this.#targets().forEach((entity) => actions.open(entity))],
+      ["duplicate", canAdd, "Duplicate", () => Promise.all(this.#targets().map((entity) => actions.duplicate(entity)))],
+      ["remove", canDelete, "Delete", () => this.#remove()],
+      ["property", canUpdate, "Edit property of selected", () => actions.editProperty(this.#targets())],
+      ["columns", true, "Columns", () => this.#openColumns()],
+      ["refresh", true, "Refresh", () => this.#run(this.#loader.query)],
+      ["undo", true, "Undo", () => actions.undo()],
+    ];
+    return Object.fromEntries(
+      buttons
+        .filter(([, allowed]) => allowed)
+        .map(([name, , label, run]) => [name, h("button", { type: "button", onclick: () => this.#try(run) }, label)]),
+    );
   }
 
   #listen() {
-    const { service } = this.#session;
     this.#query.addEventListener("run", () => this.#run(this.#query.query));
-    this.#grid.addEventListener("near-end", () => {
-      if (this.#loader.state === "idle") void this.#loader.more();
-    });
-    this.#grid.addEventListener("entity-open", (event) => {
-      const entity = this.#loader.entities[/** @type {CustomEvent} */ (event).detail];
-      if (entity) this.#actions.open(entity);
-    });
-    this.#grid.addEventListener("entities-delete", () => {
-      if (service.may("delete", this.#table)) this.#try(() => this.#remove());
-    });
-    this.#grid.addEventListener("selection-change", () => {
-      this.#showState();
-      announce(`${countText(this.#selection.size)} selected`);
-    });
-    this.#grid.addEventListener("active-change", () => this.#showState());
-    this.#grid.addEventListener("copied", () => announce("Copied"));
-    this.#grid.addEventListener("layout-change", (event) => {
-      this.#layoutChanged();
-      const { detail } = /** @type {CustomEvent} */ (event);
-      if (detail) announce(detail);
-    });
-    this.#grid.addEventListener("column-menu", (event) => {
-      const { name, opener } = /** @type {CustomEvent} */ (event).detail;
-      openColumnMenu(this.#grid, this.#columns, name, opener, {
-        changed: () => this.#columnsChanged(),
-        all: () => this.#openColumns(),
-      });
-    });
+    /** @type {Record<string, (detail: any) => void>} */
+    const handlers = {
+      "near-end": () => this.#loader.state === "idle" && void this.#loader.more(),
+      "entity-open": (line) => {
+        const entity = this.#loader.entities[line];
+        if (entity) this.#actions.open(entity);
+      },
+      "entities-delete": () => this.#may("delete") && this.#try(() => this.#remove()),
+      "selection-change": () => {
+        this.#showState();
+        announce(`${countText(this.#selection.size)} selected`);
+      },
+      "active-change": () => this.#showState(),
+      copied: () => announce("Copied"),
+      "layout-change": (words) => {
+        this.#layoutChanged();
+        if (words) announce(words);
+      },
+      "column-menu": ({ name, opener }) =>
+        openColumnMenu(this.#grid, this.#columns, name, opener, {
+          changed: () => this.#columnsChanged(),
+          all: () => this.#openColumns(),
+        }),
+    };
+    for (const [kind, handle] of Object.entries(handlers)) {
+      this.#grid.addEventListener(kind, (event) => handle(/** @type {CustomEvent} */ (event).detail));
+    }
     if (this.#may("add")) acceptFiles(this, (files) => void this.#import(files));
   }
 
@@ -240,7 +230,7 @@ export class EntitiesView extends HTMLElement {
 
   /** Shows a change in the list that is loaded. @param {Pair[]} pairs */
   #apply(pairs) {
-    const { list, replaced, later } = applyPairs(this.#loader.entities, pairs, this.#loader.state === "complete");
+    const { list, replaced, later } = applyPairs(this.#loader.entities, pairs, (entity) => this.#loader.covers(entity));
     this.#loader.entities = list;
     this.#selection.follow(replaced);
     const changed = [...replaced.values(), ...pairs.map((pair) => pair.after)].filter((entity) => entity !== null);
@@ -299,8 +289,9 @@ export class EntitiesView extends HTMLElement {
   /** @param {import("./loader.js").LoaderState} state @param {unknown} error */
   #showTail(state, error) {
     const { tail } = this.#grid;
-    if (tail.dataset["state"] === state && state !== "failed") return;
-    tail.dataset["state"] = state;
+    const text = state === "loading" ? "Loading\u2026" : state === "complete" ? `End: ${this.#countText()}` : state;
+    if (tail.dataset["shown"] === text) return;
+    tail.dataset["shown"] = text;
     const again = () => {
       void this.#loader.more();
       this.#grid.focus();
@@ -311,8 +302,7 @@ export class EntitiesView extends HTMLElement {
         h("p", { class: "problem", role: "alert" }, describe(error)),
         h("button", { type: "button", onclick: again }, "Try again"),
       );
-    } else
-      replaceChildren(tail, state === "loading" ? "Loading\u2026" : state === "complete" ? `End: ${this.#countText()}` : "");
+    } else replaceChildren(tail, state === "idle" ? "" : text);
   }
 
   async #loadAll() {

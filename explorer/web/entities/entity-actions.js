@@ -12,12 +12,9 @@ import { countText, entityName } from "./display.js";
 import { openEditor } from "./editor.js";
 import { askPropertyEdit, showReport, withProperty } from "./many.js";
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/client.js").TableService} TableService */
-/** @typedef {import("./changes.js").Pair} Pair */
-/** @typedef {import("./changes.js").Step} Step */
-/** @typedef {import("./changes.js").Change} Change */
-/** @typedef {import("./changes.js").Outcome} Outcome */
+/** @import { Entity } from "../core/edm.js" */
+/** @import { TableService } from "../core/client.js" */
+/** @import { Change, Outcome, Pair, Step } from "./changes.js" */
 /**
  * Where changes are shown.
  * @typedef {object} Host

@@ -2,10 +2,11 @@
 // Knows columns and pointers, not entities.
 
 import { shortType, visibleText } from "./display.js";
-import { cellCount, columnAt, fitCells, layOut } from "./grid-line.js";
+import { cellCount, columnAt, layOut } from "./grid-frame.js";
+import { fitCells } from "./grid-line.js";
 
-/** @typedef {import("./columns.js").Column} Column */
-/** @typedef {import("./grid-line.js").Frame} Frame */
+/** @import { Column } from "./columns.js" */
+/** @import { Frame } from "./grid-frame.js" */
 /**
  * @typedef {object} HeaderActions
  * @property {(name: string, width: number) => void} resize

@@ -64,3 +64,14 @@ export function command(event, header) {
       return null;
   }
 }
+
+/**
+ * The line that a movement leads to; -1 is the header, into which only one line at a time leads.
+ * @param {Command & {kind: "go"}} movement
+ * @param {number} from
+ * @param {number} page  lines of a page
+ */
+export function lineAfter({ lines, pages, extend }, from, page) {
+  const to = pages === 0 ? from + lines : from + pages * Math.max(1, page);
+  return Math.max(extend || pages !== 0 || lines < -1 ? 0 : -1, to);
+}

@@ -2,19 +2,19 @@
 // are used again while scrolling, and nothing here is proportional to what is loaded. Tells by events what the user wants;
 // knows neither the service nor how entities are changed.
 
-import { cellText, cellTitle } from "./grid-cell.js";
+import { h } from "../ui/dom.js";
 import { Header } from "./grid-header.js";
-import { command } from "./grid-keys.js";
-import { Line, SELECT_WIDTH } from "./grid-line.js";
-import { LINE_HEIGHT, columnsInView, linesInView } from "./grid-view.js";
+import { command, lineAfter } from "./grid-keys.js";
+import { LINE_HEIGHT, SELECT_WIDTH, columnsInView, linesInView } from "./grid-frame.js";
+import { Line, cellText, cellTitle } from "./grid-line.js";
 import { visibleText } from "./display.js";
 import { Columns } from "./columns.js";
 import { Selection } from "./selection.js";
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("./columns.js").Column} Column */
-/** @typedef {import("./grid-line.js").Frame} Frame */
-/** @typedef {import("./grid-keys.js").Command} Command */
+/** @import { Entity } from "../core/edm.js" */
+/** @import { Column } from "./columns.js" */
+/** @import { Frame } from "./grid-frame.js" */
+/** @import { Command } from "./grid-keys.js" */
 
 /** Lines drawn above and below what is in view. */
 const OVERSCAN_LINES = 6;
@@ -37,9 +37,8 @@ export class EntityGrid extends HTMLElement {
   #parked = false;
   #scheduled = false;
   #observer = new ResizeObserver(() => this.#schedule());
-  #canvas = document.createElement("div");
-  #body = document.createElement("div");
-  #tail = document.createElement("div");
+  #body = h("div", { class: "grid-body", role: "rowgroup" });
+  #tail = h("div", { class: "grid-tail" });
   #header = new Header({
     resize: (name, width) => {
       this.#columns.resize(name, width);
@@ -56,30 +55,29 @@ export class EntityGrid extends HTMLElement {
     selectAll: () => this.#run({ kind: "toggleAll" }),
   });
 
+  #canvas = h(
+    "div",
+    {
+      class: "grid-canvas",
+      role: "grid",
+      "aria-multiselectable": "true",
+      tabindex: "-1",
+      onkeydown: (/** @type {KeyboardEvent} */ event) => this.#keydown(event),
+      onclick: (/** @type {MouseEvent} */ event) => this.#click(event),
+      // A range of lines is selected, and no text.
+      onmousedown: (/** @type {MouseEvent} */ event) => event.shiftKey && event.preventDefault(),
+      ondblclick: (/** @type {MouseEvent} */ event) => this.#doubleClick(event),
+      oncopy: (/** @type {ClipboardEvent} */ event) => this.#copy(event),
+      onfocusin: (/** @type {FocusEvent} */ event) => this.#focusIn(event),
+      onmouseover: (/** @type {Event} */ event) => this.#titleOf(event.target),
+    },
+    h("div", { class: "grid-header", role: "rowgroup" }, this.#header.element),
+    this.#body,
+  );
+
   constructor() {
     super();
-    this.#canvas.className = "grid-canvas";
-    this.#canvas.setAttribute("role", "grid");
-    this.#canvas.setAttribute("aria-multiselectable", "true");
-    this.#canvas.tabIndex = -1;
-    const head = document.createElement("div");
-    head.className = "grid-header";
-    head.setAttribute("role", "rowgroup");
-    head.append(this.#header.element);
-    this.#body.className = "grid-body";
-    this.#body.setAttribute("role", "rowgroup");
-    this.#tail.className = "grid-tail";
-    this.#canvas.append(head, this.#body);
     this.addEventListener("scroll", () => this.#schedule(), { passive: true });
-    this.#canvas.addEventListener("keydown", (event) => this.#keydown(event));
-    this.#canvas.addEventListener("click", (event) => this.#click(event));
-    this.#canvas.addEventListener("mousedown", (event) => {
-      if (event.shiftKey) event.preventDefault();
-    });
-    this.#canvas.addEventListener("dblclick", (event) => this.#doubleClick(event));
-    this.#canvas.addEventListener("copy", (event) => this.#copy(event));
-    this.#canvas.addEventListener("focusin", (event) => this.#focusIn(event));
-    this.#canvas.addEventListener("mouseover", (event) => this.#titleOf(event.target));
   }
 
   connectedCallback() {
@@ -125,7 +123,11 @@ export class EntityGrid extends HTMLElement {
     this.#entities = entities;
     this.#active.line = active >= 0 ? active : Math.max(0, Math.min(this.#active.line, entities.length - 1));
     this.#frame.version += 1;
-    this.#schedule();
+    this.#draw();
+    if (active >= 0) {
+      this.#reveal();
+      this.#schedule();
+    }
   }
 
   /** Entities were added at the end: lines that are drawn stay as they are. @param {boolean} complete  no more follow */
@@ -313,13 +315,12 @@ export class EntityGrid extends HTMLElement {
     const hit = this.#at(event.target);
     const entity = hit && this.#entities[hit.line];
     if (!entity) return;
+    const toggled = event.ctrlKey || event.metaKey || hit.column === 0;
     if (event.shiftKey) this.#selection.range(this.#entities, hit.line);
-    else {
-      this.#selection.anchor = hit.line;
-      if (event.ctrlKey || event.metaKey || hit.column === 0) this.#selection.toggle(entity);
-    }
+    else this.#selection.anchor = hit.line;
+    if (toggled && !event.shiftKey) this.#selection.toggle(entity);
     this.focusCell(hit.line, hit.column);
-    this.#selectionChanged();
+    if (toggled || event.shiftKey) this.#selectionChanged();
   }
 
   /** @param {MouseEvent} event */
@@ -341,22 +342,20 @@ export class EntityGrid extends HTMLElement {
     const { line, column } = this.#active;
     const entity = this.#entities[line];
     const name = this.#frame.columns[column - 1]?.name;
+    const selection = this.#selection;
     switch (found.kind) {
       case "go":
         return this.#go(found);
       case "toggle":
-        if (entity) this.#selection.toggle(entity);
-        this.#selection.anchor = line;
+        if (entity) selection.toggle(entity);
+        selection.anchor = line;
         return this.#selectionChanged();
       case "all":
-        this.#selection.all(this.#entities);
-        return this.#selectionChanged();
-      case "toggleAll":
-        if (this.#selection.size === this.#entities.length) this.#selection.clear();
-        else this.#selection.all(this.#entities);
-        return this.#selectionChanged();
       case "clear":
-        this.#selection.clear();
+      case "toggleAll":
+        if (found.kind === "clear" || (found.kind === "toggleAll" && selection.size === this.#entities.length))
+          selection.clear();
+        else selection.all(this.#entities);
         return this.#selectionChanged();
       case "open":
         return entity && this.#tell("entity-open", line);
@@ -389,12 +388,10 @@ export class EntityGrid extends HTMLElement {
   }
 
   /** @param {Command & {kind: "go"}} to */
-  #go({ lines, pages, columns, extend }) {
-    const page = Math.max(1, this.#view().lines - 2);
-    const { line: from, column } = this.#active;
-    // Only one line at a time leads into the header.
-    const to = pages !== 0 ? Math.max(0, from + pages * page) : lines < -1 ? 0 : from + lines;
-    this.focusCell(Math.max(extend ? 0 : -1, to), column + columns);
+  #go(to) {
+    const { columns, extend } = to;
+    const { line, column } = this.#active;
+    this.focusCell(lineAfter(to, line, this.#view().lines - 2), column + columns);
     if (!extend) this.#selection.anchor = Math.max(0, this.#active.line);
     if (extend) {
       this.#selection.range(this.#entities, this.#active.line);

@@ -1,11 +1,11 @@
 // Loads the pages of one query: one request at a time, and none proportional to what is loaded. Knows the service by its
 // contract only; knows nothing of the document.
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/client.js").TableService} TableService */
-/** @typedef {import("../core/client.js").Continuation} Continuation */
-/** @typedef {import("../core/client.js").PageReport} PageReport */
-/** @typedef {import("../query/query.js").Query} Query */
+import { order } from "./changes.js";
+
+/** @import { Entity } from "../core/edm.js" */
+/** @import { Continuation, PageReport, TableService } from "../core/client.js" */
+/** @import { Query } from "../query/query.js" */
 /** @typedef {"idle" | "loading" | "failed" | "complete"} LoaderState */
 /** @typedef {{page: (entities: Entity[], report: PageReport) => void, state: () => void}} LoaderListener */
 
@@ -23,6 +23,8 @@ export class EntityLoader {
   #returned = 0;
   /** @type {Continuation | null} */
   #next = null;
+  /** The last one that the service returned, whether or not it is still there. @type {Entity | undefined} */
+  #last;
   #started = false;
   #abort = new AbortController();
   /** @type {Promise<void> | null} */
@@ -39,6 +41,11 @@ export class EntityLoader {
   /** Whether only some properties of each entity are loaded. */
   get projected() {
     return this.query.select !== null;
+  }
+
+  /** Whether the page that an entity belongs to is loaded. @param {Entity} entity */
+  covers(entity) {
+    return this.state === "complete" || (this.#last !== undefined && order(entity, this.#last) <= 0);
   }
 
   /**
@@ -90,6 +97,7 @@ export class EntityLoader {
     this.#next = page.next;
     this.#returned += page.entities.length;
     for (const entity of page.entities) this.entities.push(entity);
+    this.#last = page.entities.at(-1) ?? this.#last;
     this.listener.page(page.entities, page.report);
     return page.entities.length;
   }

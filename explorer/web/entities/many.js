@@ -8,9 +8,8 @@ import { refusalReason, sameValue } from "./changes.js";
 import { countText, entityName } from "./display.js";
 import { TypedField } from "./value-field.js";
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/edm.js").Value} Value */
-/** @typedef {import("./changes.js").Outcome} Outcome */
+/** @import { Entity, Value } from "../core/edm.js" */
+/** @import { Outcome } from "./changes.js" */
 /** A value, or null to remove the property. @typedef {{name: string, value: Value | null}} PropertyEdit */
 
 /** Failures that a report lists one by one. */

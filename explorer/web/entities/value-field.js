@@ -1,12 +1,12 @@
 // A field for a value of each type, and the select that changes the type. Reads into exact values; knows no entity.
 
 import { EDM_TYPES, asType, fromBytes, fromHex, readValue, toBytes, toHex } from "../core/edm.js";
+import { describe } from "../core/errors.js";
 import { h, replaceChildren, uniqueId } from "../ui/dom.js";
 import { convert, restoreLineEndings } from "./convert.js";
 import { binarySize, localTime, shortType, visibleText } from "./display.js";
 
-/** @typedef {import("../core/edm.js").Value} Value */
-/** @typedef {import("../core/edm.js").EdmType} EdmType */
+/** @import { EdmType, Value } from "../core/edm.js" */
 /** @typedef {{parts: HTMLElement[], input: HTMLElement, read: () => Value}} Field */
 
 /** Lines that a text area grows to. */
@@ -224,7 +224,7 @@ export class TypedField {
       this.#say("");
     } catch (error) {
       this.select.value = this.#type;
-      this.#say(error instanceof Error ? error.message : String(error));
+      this.#say(describe(error));
     }
     this.relabel();
   }
@@ -247,7 +247,7 @@ export class TypedField {
       this.#say("");
       return true;
     } catch (error) {
-      this.#say(error instanceof Error ? error.message : String(error));
+      this.#say(describe(error));
       return false;
     }
   }
