@@ -93,12 +93,17 @@ test("how far a filter narrows the keys", () => {
 test("key ranges in words", () => {
   const words = (plan, from, to, rangeCount = 1) => rangeWords({ plan, ranges: [{ from, to }], rangeCount }).map(plain);
   assert.deepEqual(words("table scan", null, null), ["every key"]);
-  assert.deepEqual(words("point", ["a", "b"], ["a", "b"]), ["PartitionKey = 'a', RowKey = 'b'"]);
-  assert.deepEqual(words("row range", ["a"], ["a"]), ["PartitionKey = 'a', every RowKey"]);
-  assert.deepEqual(words("row range", ["a", "1"], ["a", "2"]), ["PartitionKey = 'a', RowKey from '1' up to '2'"]);
-  assert.deepEqual(words("row range", ["a", "1"], ["a"]), ["PartitionKey = 'a', RowKey from '1'"]);
-  assert.deepEqual(words("partition range", ["a"], ["c", "2"]), ["PartitionKey from 'a' up to 'c' (RowKey '2')"]);
-  assert.deepEqual(words("partition range", null, ["c"]), ["PartitionKey from the first up to 'c'"]);
+  const rows = (from, to) => words("row range", from, to)[0].replace("PartitionKey = 'a', ", "");
+  assert.deepEqual(words("point", ["a", "b"], ["a", "b\0"]), ["PartitionKey = 'a', RowKey = 'b'"]);
+  assert.deepEqual(words("ranges", ["a", ""], ["a", "\0"]), ["PartitionKey = 'a', RowKey = ''"]);
+  assert.equal(rows(["a"], ["a\u0001"]), "every RowKey");
+  assert.equal(rows(["a", "1"], ["a", "2"]), "RowKey from '1' before '2'");
+  assert.equal(rows(["a", "1\0"], ["a", "2\0"]), "RowKey after '1' up to '2'");
+  assert.equal(rows(["a", "1"], ["a\u0001"]), "RowKey from '1'");
+  assert.equal(rows(["a"], ["a", "2"]), "RowKey before '2'");
+  assert.deepEqual(words("partition range", ["a"], ["c", "2"]), ["PartitionKey from 'a' before 'c' (RowKey '2')"]);
+  assert.deepEqual(words("partition range", ["a\u0001"], ["c\u0001"]), ["PartitionKey after 'a' up to 'c'"]);
+  assert.deepEqual(words("partition range", null, ["c"]), ["PartitionKey from the first before 'c'"]);
   assert.deepEqual(words("ranges", ["a"], null, 9), ["PartitionKey from 'a' to the last", "… and 8 more"]);
 });
 

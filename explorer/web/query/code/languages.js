@@ -32,4 +32,3 @@ export function taskOf({ endpoint, account }, table, { filter, select, top }, sa
   const names = select && [...new Set([...KEYS, ...select])];
   return { endpoint, account, table, query: { filter: filter.trim(), select: names, top }, sas };
 }
-
