@@ -1,7 +1,7 @@
 // The frame around the views: who is signed in, which view the address names, and whether the server is there.
 
 import { describe } from "./core/errors.js";
-import { developmentService, readSettings, serviceOf, storeSignIn, storedSignIn } from "./session.js";
+import { describeRefusal, developmentService, readSettings, serviceOf, storeSignIn, storedSignIn } from "./session.js";
 import { SignInForm } from "./sign-in.js";
 import { openDialog } from "./ui/dialog.js";
 import { h, replaceChildren } from "./ui/dom.js";
@@ -150,7 +150,7 @@ export class App extends HTMLElement {
       return;
     }
     const signIn = h("button", { type: "button", onclick: () => this.#renew(service) }, "Sign in again");
-    replaceChildren(this.banner, `The server refuses the credential: ${describe(error)} `, signIn);
+    replaceChildren(this.banner, `The server refuses the credential. ${describeRefusal(service.credential, error)} `, signIn);
     this.banner.hidden = false;
   }
 

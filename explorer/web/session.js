@@ -2,7 +2,7 @@
 
 import { BearerCredential, DEVELOPMENT_ACCOUNT, KeyCredential, SasCredential, parseConnectionString } from "./core/credential.js";
 import { TableService } from "./core/client.js";
-import { ValueError } from "./core/errors.js";
+import { ValueError, describe } from "./core/errors.js";
 
 /** @typedef {import("./core/credential.js").Credential} Credential */
 /** @typedef {{version: string, development: boolean, hostAccount: string | null}} Settings */
@@ -38,7 +38,7 @@ export async function serviceOf(settings, { kind, account, secret }) {
     return service(settings, parts.account, credential);
   }
   if (kind === "sas") {
-    const address = addressOf(secret);
+    const address = addressOf(secret, settings);
     return service(settings, address?.account || account, new SasCredential(address?.token ?? secret));
   }
   const credential = kind === "key" ? await KeyCredential.of(account.trim(), secret) : new BearerCredential(secret);
@@ -69,14 +69,28 @@ function service({ hostAccount }, name, credential) {
 /**
  * The account and the token of an address with a signature, as programs print it.
  * @param {string} text
+ * @param {Settings} settings
  */
-function addressOf(text) {
+function addressOf(text, { hostAccount }) {
   const address = text.trim();
   if (!/^https?:\/\//i.test(address) || !URL.canParse(address)) {
     return null;
   }
   const url = new URL(address);
-  return { account: url.pathname.split("/").length > 2 ? url.pathname.split("/")[1] : "", token: url.search };
+  const [, first = "", ...rest] = url.pathname.split("/");
+  // Where the host names the account, a path has a table alone.
+  const isOfPath = rest.length > 0 || (url.host === location.host && hostAccount === null);
+  return { account: isOfPath ? first : "", token: url.search };
+}
+
+/**
+ * Why a credential is refused, in words.
+ * @param {Credential} credential
+ * @param {unknown} error
+ */
+export function describeRefusal(credential, error) {
+  const fault = credential instanceof SasCredential ? credential.faultAt(new Date()) : "";
+  return fault ? `${fault} ${describe(error)}` : describe(error);
 }
 
 /** @returns {SignIn | null} */

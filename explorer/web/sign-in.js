@@ -1,7 +1,7 @@
 // The form for signing in. Whether the credential is good shows with a request of the kind that it allows.
 
 import { describe } from "./core/errors.js";
-import { serviceOf, storeSignIn } from "./session.js";
+import { describeRefusal, serviceOf, storeSignIn } from "./session.js";
 import { checkbox, field, h, replaceChildren } from "./ui/dom.js";
 
 /** @typedef {import("./core/client.js").TableService} TableService */
@@ -84,7 +84,9 @@ export class SignInForm extends HTMLElement {
     const signIn = { kind: this.#kind, account: this.account.value, secret: this.secret.value };
     try {
       const service = await serviceOf(this.settings, signIn);
-      await tryOut(service);
+      await tryOut(service).catch((error) => {
+        throw new Error(describeRefusal(service.credential, error));
+      });
       storeSignIn(this.isKept.input.checked ? signIn : null);
       this.onService(service);
     } catch (error) {

@@ -102,6 +102,18 @@ export class SasCredential {
     return isOfType && (isUnknown || [...letters].every((letter) => permissions.includes(letter)));
   }
 
+  /**
+   * Why it is not valid at a time, as far as it shows itself; "" if nothing shows. The service only says that it refuses it.
+   * @param {Date} time
+   */
+  faultAt(time) {
+    const [start, expiry] = [this.parameters.get("st") ?? "", this.parameters.get("se") ?? ""];
+    if (Date.parse(expiry) <= time.getTime()) {
+      return `The signature expired at ${expiry}.`;
+    }
+    return Date.parse(start) > time.getTime() ? `The signature is not valid before ${start}.` : "";
+  }
+
   async headers() {
     return {};
   }

@@ -1,6 +1,7 @@
 // Dialogs: the browser's own, which keep the focus inside and give it back.
 
 import { h, replaceChildren, uniqueId } from "./dom.js";
+import { keepNotices } from "./notify.js";
 
 /** @typedef {{label: string, kind?: "primary" | "danger", run: () => Promise<boolean | void> | boolean | void}} DialogAction */
 /** @typedef {{element: HTMLDialogElement, close: () => void, closed: Promise<void>}} Dialog */
@@ -39,6 +40,7 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
   replaceChildren(element, form);
   const closed = /** @type {Promise<void>} */ (new Promise((resolve) => {
     element.addEventListener("close", () => {
+      keepNotices(element);
       element.remove();
       if (opener instanceof HTMLElement && opener.isConnected) {
         opener.focus();

@@ -42,3 +42,11 @@ export function notify(text, { kind = "info", action } = {}) {
     setTimeout(close, SHOWN_MS);
   }
 }
+
+/**
+ * Takes the notices out of a dialog that closes.
+ * @param {HTMLElement} dialog
+ */
+export function keepNotices(dialog) {
+  notices.append(...dialog.querySelectorAll(".notice"));
+}
