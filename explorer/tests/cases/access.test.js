@@ -39,14 +39,20 @@ async function keysOf(client) {
 }
 
 test("a signature of a table allows what its words say, inside its key range", async (t) => {
-  await server.createTable("Cars", ["a", "b", "c", "d"].map((partitionKey) => ({ partitionKey, rowKey: "1", size: 4 })));
+  await server.createTable(
+    "Cars",
+    ["a", "b", "c", "d"].map((partitionKey) => ({ partitionKey, rowKey: "1", size: 4 })),
+  );
   const page = await openExplorer(t, server, { hash: "#/t/Cars/access" });
   const form = part(page, "Shared access signature");
   await form.getByRole("checkbox", { name: "Add" }).check();
   await form.getByLabel("From PartitionKey").fill("b");
   await form.getByLabel("To PartitionKey").fill("c");
   const { words, token, result } = await makeSignature(form);
-  assert.match(words, /^Anyone who has this address can read and add entities of the table Cars with PartitionKey from 'b' to 'c' until /);
+  assert.match(
+    words,
+    /^Anyone who has this address can read and add entities of the table Cars with PartitionKey from 'b' to 'c' until /,
+  );
   assert.match(words, / It cannot be withdrawn before then, except by changing the account key\.$/);
 
   const client = clientOf(token, "Cars");
@@ -190,15 +196,18 @@ test("CORS rules and metrics come back from other clients, and rules of others a
   await saved.waitFor();
 
   const read = await server.service.getProperties();
-  assert.deepEqual(read.cors.map((rule) => ({ ...rule })), [
-    {
-      allowedOrigins: "https://a.example,https://*.b.example",
-      allowedMethods: "GET,PUT",
-      allowedHeaders: "content-type,x-ms-*",
-      exposedHeaders: "",
-      maxAgeInSeconds: 60,
-    },
-  ]);
+  assert.deepEqual(
+    read.cors.map((rule) => ({ ...rule })),
+    [
+      {
+        allowedOrigins: "https://a.example,https://*.b.example",
+        allowedMethods: "GET,PUT",
+        allowedHeaders: "content-type,x-ms-*",
+        exposedHeaders: "",
+        maxAgeInSeconds: 60,
+      },
+    ],
+  );
   assert.deepEqual([read.minuteMetrics.enabled, read.minuteMetrics.retentionPolicy.days], [true, 3]);
 
   await server.service.setProperties({ cors: [{ ...read.cors[0], allowedOrigins: "*", exposedHeaders: "etag" }] });
@@ -225,7 +234,10 @@ test("replication is shown, and that a server does not count requests", async (t
 test("requests are shown by operation where the server counts them", async (t) => {
   const counting = await startServer({ onDisk: true, options: ["--analytics"] });
   t.after(() => counting.stop());
-  const table = await counting.createTable("Counted", ["1", "2", "3"].map((rowKey) => ({ partitionKey: "p", rowKey })));
+  const table = await counting.createTable(
+    "Counted",
+    ["1", "2", "3"].map((rowKey) => ({ partitionKey: "p", rowKey })),
+  );
   await assert.rejects(table.getEntity("p", "4"));
   // A server writes the rows of an hour when it stops.
   await counting.pause();
