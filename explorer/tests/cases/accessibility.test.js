@@ -23,38 +23,51 @@ async function serverWith(test, settings) {
 
 // What is shown, and how to get there from a page that has just been opened. Each begins at its own address.
 const VIEWS = {
-  tables: { async show(page) {
-    await page.getByText("2 tables").waitFor();
-  } },
-  "create table": { async show(page) {
-    await page.getByRole("button", { name: "Create table" }).click();
-    await page.getByRole("dialog").waitFor();
-  } },
-  "delete table": { async show(page) {
-    await page.getByRole("button", { name: `Delete ${LONG_NAME}` }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Delete the table" }).click();
-    await page.getByRole("dialog").getByRole("alert").filter({ hasText: "exactly" }).waitFor();
-  } },
-  "tables with a notice": { async show(page) {
-    await page.getByRole("button", { name: "Create table" }).click();
-    await page.getByLabel("Name").fill("orders");
-    await page.getByLabel("Name").press("Enter");
-    await page.getByText("The table orders was created.").waitFor();
-  } },
-  "sign in": { async show(page) {
-    await page.getByRole("button", { name: "Sign out" }).click();
-    await page.getByRole("heading", { name: "Sign in" }).waitFor();
-    await page.getByLabel("Sign in with").selectOption("Account and key");
-    await page.getByLabel("Account key").fill("?");
-    await page.getByRole("button", { name: "Sign in", exact: true }).click();
-    await page.getByRole("alert").filter({ hasText: /./ }).waitFor();
-  } },
+  tables: {
+    async show(page) {
+      await page.getByText("2 tables").waitFor();
+    },
+  },
+  "create table": {
+    async show(page) {
+      await page.getByRole("button", { name: "Create table" }).click();
+      await page.getByRole("dialog").waitFor();
+    },
+  },
+  "delete table": {
+    async show(page) {
+      await page.getByRole("button", { name: `Delete ${LONG_NAME}` }).click();
+      await page.getByRole("dialog").getByRole("button", { name: "Delete the table" }).click();
+      await page.getByRole("dialog").getByRole("alert").filter({ hasText: "exactly" }).waitFor();
+    },
+  },
+  "tables with a notice": {
+    async show(page) {
+      await page.getByRole("button", { name: "Create table" }).click();
+      await page.getByLabel("Name").fill("orders");
+      await page.getByLabel("Name").press("Enter");
+      await page.getByText("The table orders was created.").waitFor();
+    },
+  },
+  "sign in": {
+    async show(page) {
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await page.getByRole("heading", { name: "Sign in" }).waitFor();
+      await page.getByLabel("Sign in with").selectOption("Account and key");
+      await page.getByLabel("Account key").fill("?");
+      await page.getByRole("button", { name: "Sign in", exact: true }).click();
+      await page.getByRole("alert").filter({ hasText: /./ }).waitFor();
+    },
+  },
 };
 
 for (const [name, { hash = "", show }] of Object.entries(VIEWS)) {
   test(`axe, and a narrow screen: ${name}`, async (test) => {
     const server = await serverWith(test);
-    const page = await openExplorer(test, server, { hash, context: { viewport: WIDE, colorScheme: "light", reducedMotion: "reduce" } });
+    const page = await openExplorer(test, server, {
+      hash,
+      context: { viewport: WIDE, colorScheme: "light", reducedMotion: "reduce" },
+    });
     await show(page);
     await assertAccessible(page, "light");
     await page.emulateMedia({ colorScheme: "dark" });
