@@ -241,7 +241,7 @@ begin "packages of the client library and of the server for tests"
 # the crates of the server are built from the same files in other steps.
 client_packages=(rowhouse-client rowhouse-client-derive rowhouse-model rowhouse-wire)
 cargo package --quiet --locked --allow-dirty "${client_packages[@]/#/--package=}"
-server_packages=(rowhouse-testing rowhouse-server rowhouse-store)
+server_packages=(rowhouse-testing rowhouse-server rowhouse-explorer rowhouse-store)
 cargo package --quiet --locked --allow-dirty --no-verify "${client_packages[@]/#/--package=}" "${server_packages[@]/#/--package=}"
 passed=$((passed + 2))
 

@@ -54,6 +54,12 @@ pub const FILTER_TEXT_BYTES_MAX: usize = 32 * 1024;
 pub const FILTER_DEPTH_MAX: usize = 256;
 /// Most separate key ranges that a query plan uses before it falls back to one covering range.
 pub const PLAN_RANGES_MAX: usize = 16;
+/// Most key ranges of a query that the header about its cost shows.
+pub const EXPLAIN_RANGES_MAX: usize = 8;
+/// Most characters of a key that the header about the cost of a query shows.
+pub const EXPLAIN_KEY_CHARS_MAX: usize = 64;
+/// Longest header about the cost of a query, in bytes. Proxies take heads of 8 KiB, and there are other headers.
+pub const EXPLAIN_HEADER_BYTES_MAX: usize = 4 * 1024;
 /// How far a signed request's date may be from the server's clock, in seconds: 15 minutes (07 §5).
 pub const CLOCK_SKEW_SECONDS_MAX: u64 = 15 * 60;
 /// Longest `x-ms-client-request-id` that is echoed, in characters (01 §10).

@@ -34,7 +34,7 @@ pub struct Plan {
     pub kind: PlanKind,
 }
 
-/// The kind of a plan, for logs.
+/// The kind of a plan, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanKind {
     /// No entity can match.
@@ -49,6 +49,19 @@ pub enum PlanKind {
     Ranges,
     /// Every entity of the table.
     TableScan,
+}
+
+impl PlanKind {
+    /// The kind of a plan that reads these ranges, which are disjoint and not empty.
+    pub fn of(ranges: &[KeyRange]) -> Self {
+        match ranges {
+            [] => Self::Nothing,
+            [KeyRange { start, end: None }] if start.is_empty() => Self::TableScan,
+            [KeyRange { start, end: Some(end) }] => single_range_kind(start, end),
+            [_] => Self::PartitionRange,
+            _ => Self::Ranges,
+        }
+    }
 }
 
 impl fmt::Display for PlanKind {
@@ -70,7 +83,7 @@ pub fn plan(filter: Option<&Filter>) -> Plan {
         None => vec![KeyRange::all()],
         Some(filter) => disjoint(areas(filter, true, entity_bound).iter().map(Area::range).collect()),
     };
-    Plan { kind: kind(&ranges), ranges }
+    Plan { kind: PlanKind::of(&ranges), ranges }
 }
 
 /// A range of lower-case table names.
@@ -369,16 +382,6 @@ fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
         }
     }
     merged
-}
-
-fn kind(ranges: &[KeyRange]) -> PlanKind {
-    match ranges {
-        [] => PlanKind::Nothing,
-        [KeyRange { start, end: None }] if start.is_empty() => PlanKind::TableScan,
-        [KeyRange { start, end: Some(end) }] => single_range_kind(start, end),
-        [_] => PlanKind::PartitionRange,
-        _ => PlanKind::Ranges,
-    }
 }
 
 fn single_range_kind(start: &[u8], end: &[u8]) -> PlanKind {

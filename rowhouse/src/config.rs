@@ -50,6 +50,8 @@ pub struct Config {
     pub secondary: Secondary,
     /// Whether the primary endpoint serves statistics too, in path style.
     pub stats_on_primary: bool,
+    /// Whether the explorer is served.
+    pub explorer: bool,
     /// Most connections at one time.
     pub connections_max: usize,
     /// Most connections of one address; `None` for no limit.
@@ -121,6 +123,8 @@ impl Config {
         };
         exposure.check_accounts(&accounts)?;
         exposure.check_transport()?;
+        // On for development, where it shows nothing that the public key does not show.
+        let explorer = args.explorer.unwrap_or(exposure.listen.ip().is_loopback() && accounts.have_well_known_key());
         let oauth = args.oauth.as_ref().map(OAuthConfig::new).transpose()?;
         let query_seconds = args.query_seconds.unwrap_or(QUERY_EXECUTION_SECONDS_DEFAULT);
         ensure!(
@@ -151,6 +155,7 @@ impl Config {
             // Both endpoints are served by default, for development; the secondary shows nothing that the primary hides.
             secondary: args.secondary.unwrap_or(SecondaryArg::Mirror).into(),
             stats_on_primary: args.stats_on_primary.unwrap_or(false),
+            explorer,
             connections_max,
             connections_per_address_max,
             requests_max,

@@ -94,11 +94,12 @@ async fn serve<E: Engine>(
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let endpoint = format!("{scheme}://{address}");
     let connection_string = config.accounts.connection_string(&endpoint);
+    let explorer = config.explorer.then(|| format!("{endpoint}/_rowhouse/"));
     let admin = observers.admin_address();
     let server = Server::start(settings(config), observers, engine).await?;
     // From here on a signal stops the server in order.
     let stop = stop_signal()?;
-    announce(&endpoint, &connection_string, admin)?;
+    announce(&endpoint, &connection_string, explorer.as_deref(), admin)?;
     notify::ready(&endpoint);
     tokio::spawn(memory::give_back());
     let stop = async {
@@ -122,6 +123,7 @@ fn settings(config: Config) -> Settings {
         query_time: config.query_time,
         secondary: config.secondary,
         stats_on_primary: config.stats_on_primary,
+        explorer: config.explorer,
         connections_max: open_files::room_for_connections(config.connections_max),
         connections_per_address_max: config.connections_per_address_max,
         requests_max: config.requests_max,
@@ -136,9 +138,15 @@ fn settings(config: Config) -> Settings {
 /// Prints how to reach the server, once it is ready.
 ///
 /// The lines are flushed at once. If standard output is closed, the server runs all the same.
-fn announce(endpoint: &str, connection_string: &str, admin: Option<SocketAddr>) -> anyhow::Result<()> {
+fn announce(
+    endpoint: &str,
+    connection_string: &str,
+    explorer: Option<&str>,
+    admin: Option<SocketAddr>,
+) -> anyhow::Result<()> {
+    let explorer = explorer.map_or(String::new(), |address| format!("explorer: {address}\n"));
     let admin = admin.map_or(String::new(), |address| format!("admin on http://{address}\n"));
-    let lines = format!("listening on {endpoint}\nconnection string: {connection_string}\n{admin}");
+    let lines = format!("listening on {endpoint}\nconnection string: {connection_string}\n{explorer}{admin}");
     let mut out = std::io::stdout().lock();
     match out.write_all(lines.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("writing to standard output"),

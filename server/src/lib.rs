@@ -12,6 +12,7 @@ mod admin;
 mod authorization;
 mod clock;
 mod connection;
+mod explorer;
 mod limits;
 mod operations;
 mod reload;

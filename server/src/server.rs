@@ -129,6 +129,7 @@ impl<E: Engine> Server<E> {
             analytics,
             secondary: settings.secondary,
             stats_on_primary: settings.stats_on_primary,
+            has_explorer: settings.explorer,
             failure_log: Arc::default(),
             metrics: observers.metrics.clone(),
             tracer: observers.tracer.clone(),

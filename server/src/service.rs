@@ -6,6 +6,7 @@ use crate::accounts::Accounts;
 use crate::authorization::oauth::OAuth;
 use crate::authorization::{authenticate, authorize, web_page};
 use crate::clock;
+use crate::explorer::{self, PageSettings};
 use crate::limits::admission::Admission;
 use crate::limits::connections::RequestInProgress;
 use crate::limits::quota::Quotas;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Engine;
 use wire::negotiation::{DataServiceVersion, FormatPreferences};
+use wire::signing::DEVELOPMENT_ACCOUNT;
 use wire::target::{Resource, Target};
 use wire::{ErrorCode, Format, MetadataLevel, ServiceError, Version};
 
@@ -72,6 +74,8 @@ pub(crate) struct Service<E> {
     pub(crate) secondary: Secondary,
     /// Whether the primary endpoint serves statistics too, in path style.
     pub(crate) stats_on_primary: bool,
+    /// Whether the explorer is served.
+    pub(crate) has_explorer: bool,
     pub(crate) failure_log: Arc<FailureLog>,
     /// `None` if there is no admin listener.
     pub(crate) metrics: Option<Arc<Metrics>>,
@@ -129,7 +133,8 @@ impl<E: Engine> Service<E> {
         }
         let is_last = match &result {
             Err(BodyFailure::FailedForGood(_)) => true,
-            Err(BodyFailure::Failed(_)) => {
+            Ok(_) if context.operation != OperationKind::Explorer || body.is_end_stream() => false,
+            Ok(_) | Err(BodyFailure::Failed(_)) => {
                 let waiting = clock::instant();
                 // After a refusal, a client that sent `Expect: 100-continue` does not send its body.
                 if !parts.headers.contains_key(http::header::EXPECT) {
@@ -140,7 +145,7 @@ impl<E: Engine> Service<E> {
                 // The HTTP library closes the connection if something of the body is left.
                 !body.is_end_stream()
             }
-            Ok(_) | Err(BodyFailure::Aborted) => false,
+            Err(BodyFailure::Aborted) => false,
         };
         let (response, outcome) = match result {
             Ok((response, memory)) => {
@@ -168,7 +173,9 @@ impl<E: Engine> Service<E> {
             response
         });
         if trace.is_some() || self.records_every_request() {
-            let account = incoming.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
+            // The explorer belongs to no account, also where the host names one.
+            let account = incoming.target.account.as_ref().filter(|_| context.operation != OperationKind::Explorer);
+            let account = account.filter(|account| accounts.keys(account).is_some());
             // A response to `HEAD` is sent without its body.
             let sent = response.as_ref().filter(|_| parts.method != Method::HEAD);
             let sent_bytes = sent.map_or(0, |response| response.body().len());
@@ -209,6 +216,13 @@ impl<E: Engine> Service<E> {
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
         let incoming = context.incoming;
         incoming.check_head()?;
+        if self.has_explorer
+            && let Some(address) = explorer::Address::of(incoming.parts.uri.path())
+        {
+            context.operation = OperationKind::Explorer;
+            let response = explorer::respond(incoming, address, || self.page_settings(incoming, accounts));
+            return Ok((response, MemoryPermit::default()));
+        }
         let account = incoming.target.account.as_ref();
         context.cors = account.and_then(|account| self.properties_with_rules(accounts, account));
         if incoming.parts.method == Method::OPTIONS {
@@ -392,6 +406,22 @@ impl<E: Engine> Service<E> {
             web_page::check_host(context.incoming.host, &self.domains)?;
         }
         web_page::check_origin(context.incoming, context.cors.as_ref().map(|properties| &properties.cors))
+    }
+
+    /// What the explorer has to know of the server, for a page of the host that a request addresses.
+    fn page_settings(&self, incoming: &IncomingRequest<'_>, accounts: &Accounts) -> PageSettings {
+        let is_host_style = incoming.target.base_path.is_empty();
+        let host_account = incoming.target.account.as_ref().filter(|_| is_host_style);
+        let may_use_development_key =
+            self.development_key_for_any_host || web_page::check_host(incoming.host, &self.domains).is_ok();
+        PageSettings {
+            version: env!("CARGO_PKG_VERSION"),
+            development: may_use_development_key
+                && accounts.have_development_account()
+                && host_account.is_none_or(|account| account.as_str() == DEVELOPMENT_ACCOUNT),
+            host_account: host_account.map(ToString::to_string),
+            statistics: self.stats_on_primary && !is_host_style && self.secondary == Secondary::Mirror,
+        }
     }
 
     /// Refuses what the endpoint does not serve: writes, and perhaps reads, on the secondary one (07 §7), and

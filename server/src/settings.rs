@@ -48,6 +48,8 @@ pub struct Settings {
     pub secondary: Secondary,
     /// Whether the primary endpoint serves statistics too, in path style.
     pub stats_on_primary: bool,
+    /// Whether the explorer is served, below `/_rowhouse/`.
+    pub explorer: bool,
     /// Most connections at one time.
     pub connections_max: usize,
     /// Most connections of one address; `None` for no limit.

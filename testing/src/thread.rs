@@ -146,6 +146,7 @@ fn settings(
         secondary: Secondary::Mirror,
         // A client with an address in path style asks the primary endpoint.
         stats_on_primary: true,
+        explorer: false,
         connections_max: CONNECTIONS_MAX,
         connections_per_address_max: None,
         requests_max: REQUESTS_MAX,

@@ -227,6 +227,11 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_STATS_ON_PRIMARY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub stats_on_primary: Option<bool>,
 
+    /// Serve the explorer, a page that shows tables in a browser, at ADDRESS/_rowhouse/ [default: true for a server that listens
+    /// on this machine only and has the development account, else false]. It can do what the credential can that is given to it
+    #[arg(long, env = "ROWHOUSE_EXPLORER", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub explorer: Option<bool>,
+
     /// How long a query may run before it responds with a continuation token, in seconds [default: 5]
     #[arg(long, env = "ROWHOUSE_QUERY_SECONDS", value_name = "SECONDS")]
     pub query_seconds: Option<u64>,
@@ -387,6 +392,7 @@ impl ServeArgs {
             domain: self.domain.or(file.domain),
             secondary: self.secondary.or(file.secondary),
             stats_on_primary: self.stats_on_primary.or(file.stats_on_primary),
+            explorer: self.explorer.or(file.explorer),
             query_seconds: self.query_seconds.or(file.query_seconds),
             max_connections: self.max_connections.or(file.max_connections),
             max_connections_per_address: self.max_connections_per_address.or(file.max_connections_per_address),

@@ -124,6 +124,11 @@ impl Accounts {
         !self.well_known.is_empty()
     }
 
+    /// Whether there is the development account, and its key is the well-known one.
+    pub(crate) fn have_development_account(&self) -> bool {
+        self.well_known.iter().any(|account| account.as_str() == DEVELOPMENT_ACCOUNT)
+    }
+
     /// Whether a key of this account is the well-known one.
     pub(crate) fn has_well_known_key(&self, account: &AccountName) -> bool {
         self.well_known.contains(account)

@@ -43,7 +43,7 @@ macro_rules! define_run {
             }
             match context.kind {
                 $(OperationKind::$kind => $module::run(tables, context).await,)+
-                OperationKind::Unknown | OperationKind::PreflightRequest => {
+                OperationKind::Unknown | OperationKind::PreflightRequest | OperationKind::Explorer => {
                     Err(Failure::service(ErrorCode::NotImplemented))
                 }
             }

@@ -4,10 +4,12 @@
 //! segments of the response body. So a page is in memory once, as the bytes that will be sent, and that memory is acquired before
 //! it is written. When the client goes away, the future of the request is dropped, and the scan with it.
 
+use crate::clock;
 use crate::request::{Failure, OperationContext};
-use crate::response::OperationResponse;
+use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
 use bytes::Bytes;
+use http::{HeaderMap, HeaderName};
 use model::limits::{PAGE_BODY_BYTES_MAX, PAGE_ENTITY_BYTES_MAX};
 use model::plan::plan;
 use model::record::DamagedRecord;
@@ -38,6 +40,7 @@ pub(super) async fn run<E: Engine>(
     let kind = plan.kind;
     let ranges = context.grant.confine(addressed(&context.resource, plan.ranges));
     let range_count = ranges.len();
+    let cost = context.headers.explain.then(|| (QueryCost::of(&ranges), clock::instant()));
     let deadline = context.query_deadline;
     let scan = Scan { ranges, from, filter, limit, byte_budget: PAGE_ENTITY_BYTES_MAX, deadline };
     context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
@@ -46,14 +49,19 @@ pub(super) async fn run<E: Engine>(
         target: "rowhouse::query",
         table, plan = %kind, ranges = range_count, examined = end.examined, answered = writer.entities, complete = end.next.is_none(),
     );
+    let (examined, returned) = (end.examined, writer.entities);
     let segments = writer.finish()?;
+    let cost = cost.map(|(cost, began)| (EXPLAIN, cost.header(examined, returned, clock::elapsed_since(began))));
     // `$top=0` ends the query (04 §5, UNVERIFIED).
     let next = end.next.filter(|_| limit > 0);
     Ok(OperationResponse {
         continuation: next.as_ref().map_or_else(Vec::new, tokens),
+        headers: HeaderMap::from_iter(cost),
         ..OperationResponse::ok(context.content_type(ContentKind::Set), segments)
     })
 }
+
+const EXPLAIN: HeaderName = HeaderName::from_static("x-ms-rowhouse-explain");
 
 /// The parts of ranges that the address names: those in its partition, if it names one (02 §1).
 fn addressed(resource: &Resource<'_>, ranges: Vec<KeyRange>) -> Vec<KeyRange> {

@@ -20,6 +20,8 @@ pub(crate) struct Head<'r> {
     pub(crate) content_type: Option<&'r HeaderValue>,
     pub(crate) data_service_version: Option<&'r HeaderValue>,
     pub(crate) date: Option<&'r HeaderValue>,
+    /// `x-ms-rowhouse-explain`
+    pub(crate) explain: Option<&'r HeaderValue>,
     pub(crate) host: Option<&'r HeaderValue>,
     /// Whether `Host` came in several lines.
     pub(crate) is_host_repeated: bool,
@@ -68,6 +70,7 @@ impl<'r> Head<'r> {
                 "x-http-method" => &mut head.method,
                 "x-ms-client-request-id" => &mut head.client_request_id,
                 "x-ms-date" => &mut head.x_ms_date,
+                "x-ms-rowhouse-explain" => &mut head.explain,
                 "x-ms-version" => &mut head.version,
                 _ => continue,
             };
@@ -87,6 +90,8 @@ pub(crate) struct Headers<'a> {
     pub(crate) prefer: Option<&'a str>,
     pub(crate) data_service_version: Option<&'a str>,
     pub(crate) max_data_service_version: Option<&'a str>,
+    /// Whether the response to a query says what it cost; never for a part of a batch.
+    pub(crate) explain: bool,
 }
 
 impl<'a> Headers<'a> {
@@ -103,6 +108,7 @@ impl<'a> Headers<'a> {
             prefer: text(head.prefer)?,
             data_service_version: text(head.data_service_version)?,
             max_data_service_version: text(head.max_data_service_version)?,
+            explain: head.explain.is_some_and(|value| value == "1"),
         })
     }
 }
@@ -144,6 +150,7 @@ mod tests {
             "Transfer-Encoding",
             "x-ms-version",
             "x-ms-date",
+            "x-ms-rowhouse-explain",
         ];
         let mut headers = HeaderMap::new();
         for line in ["first", "second"] {
@@ -172,6 +179,7 @@ mod tests {
             head.transfer_encoding,
             head.version,
             head.x_ms_date,
+            head.explain,
         ];
         for ((name, value), number) in names.iter().zip(picked).zip(0..) {
             assert_eq!(value.unwrap(), format!("first {number}").as_str(), "{name}");

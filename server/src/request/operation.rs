@@ -78,7 +78,7 @@ pub(crate) struct Route {
 pub(crate) struct OperationInfo {
     /// The name in logs, metrics and analytics, as the service names its operations (10 §8).
     pub(crate) name: &'static str,
-    /// `None` for requests that were refused before routing, and for preflight requests.
+    /// `None` for requests that were refused before routing, for preflight requests and for the explorer.
     pub(crate) route: Option<Route>,
     /// What a credential must allow, by the table of the address; `None` if each part of the body is checked by itself.
     pub(crate) action: for<'t> fn(&'t str) -> Option<Action<'t>>,
@@ -213,18 +213,21 @@ macro_rules! define_operations {
             Unknown,
             /// The question of a browser before it sends a request to another origin (CORS).
             PreflightRequest,
+            /// A file of the explorer, which is no operation of the service.
+            Explorer,
             $(#[doc = concat!("`", $name, "`")] $kind,)+
         }
 
         impl OperationKind {
             /// Every kind, in the order of [`Self::index`].
-            pub(crate) const ALL: &'static [Self] = &[Self::Unknown, Self::PreflightRequest, $(Self::$kind),+];
+            pub(crate) const ALL: &'static [Self] = &[Self::Unknown, Self::PreflightRequest, Self::Explorer, $(Self::$kind),+];
 
             /// The row of the operation.
             pub(crate) fn info(self) -> &'static OperationInfo {
                 match self {
                     Self::Unknown => const { &without_route("Unknown") },
                     Self::PreflightRequest => const { &without_route("TablePreflightRequest") },
+                    Self::Explorer => const { &without_route("Explorer") },
                     $(Self::$kind => const {
                         &OperationInfo {
                             name: $name,

@@ -206,6 +206,7 @@ impl<'a> OperationContext<'a> {
             prefer: part.prefer,
             data_service_version,
             max_data_service_version,
+            explain: false,
         }
     }
 

@@ -4,9 +4,11 @@
 
 pub(crate) mod cors;
 mod operation_response;
+mod query_cost;
 mod segments;
 
 pub(crate) use operation_response::OperationResponse;
+pub(crate) use query_cost::QueryCost;
 pub(crate) use segments::Segments;
 
 use crate::request::memory::MemoryPermit;
@@ -167,11 +169,14 @@ fn insert_bytes(headers: &mut HeaderMap, name: HeaderName, value: &[u8]) {
 }
 
 fn respond(status: u16, mut headers: HeaderMap, body: Segments) -> Response<Segments> {
-    let length = match body.len() {
-        0 => HeaderValue::from_static("0"),
-        length => HeaderValue::from(length),
-    };
-    headers.insert(CONTENT_LENGTH, length);
+    // That of 304 would be that of the content which the client has (RFC 9110, section 8.6).
+    if status != 304 {
+        let length = match body.len() {
+            0 => HeaderValue::from_static("0"),
+            length => HeaderValue::from(length),
+        };
+        headers.insert(CONTENT_LENGTH, length);
+    }
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     *response.headers_mut() = headers;

@@ -44,8 +44,9 @@ const REQUEST_TIME_BOUNDS: &[u64] = &[
 
 const OPERATIONS: usize = OperationKind::ALL.len();
 const CODES: usize = ErrorCode::ALL.len();
-/// The statuses of operations that succeed; any other one counts as the last.
-const SUCCESSES: [u16; 5] = [200, 201, 202, 204, 0];
+/// The statuses of responses without an error code: of operations that succeed, and of the explorer. Any other one counts as the
+/// last.
+const SUCCESSES: [u16; 9] = [200, 201, 202, 204, 304, 308, 404, 405, 0];
 /// The ways in which a request may end: with an error, as a success, as a batch that an error failed, without a response.
 const ENDS: usize = CODES + SUCCESSES.len() + CODES + 1;
 

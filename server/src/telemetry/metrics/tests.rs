@@ -183,7 +183,7 @@ fn every_end_of_a_request_has_a_place_of_its_own() {
         place(failed(*code), (code.status(), code.as_str()));
         place(Outcome::Responded { status: 202, code: Some(*code) }, (202, code.as_str()));
     }
-    for status in [200, 201, 202, 204] {
+    for status in [200, 201, 202, 204, 304, 308, 404, 405] {
         place(Outcome::Responded { status, code: None }, (status, ""));
     }
     place(Outcome::Responded { status: 299, code: None }, (0, ""));

@@ -1,0 +1,199 @@
+//! The explorer: the files of a page that shows tables in a browser, and what the page has to know of this server.
+//!
+//! Invariants:
+//!
+//! - The files are public, and nothing in a response depends on a credential. The page asks for data as every client does.
+//! - No response reveals which accounts there are, except for the development account, which everybody knows, and to a page that
+//!   may use it.
+//! - Every response has the same strict policy: nothing inline, nothing from elsewhere, in no frame.
+//!
+//! This module must not know operations or engines.
+
+use crate::request::IncomingRequest;
+use crate::response::OperationResponse;
+use bytes::Bytes;
+use explorer::File;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, LOCATION, REFERRER_POLICY};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// The address of the explorer without the slash after it. No account can have the name, and no table.
+const ROOT: &str = "/_rowhouse";
+/// The path of the settings below the address of the explorer.
+const SETTINGS: &str = "settings.json";
+const TEXT: &str = "text/plain; charset=utf-8";
+/// Scripts and styles from here, and nothing inline; requests to here alone; in no frame; no text becomes markup or script, except
+/// XML that is parsed by the policy named `xml`.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types xml",
+);
+const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
+const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// What the page has to know of the server before it signs in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PageSettings {
+    /// The version of the server.
+    pub(crate) version: &'static str,
+    /// Whether the page may sign in with the development account and its public key.
+    pub(crate) development: bool,
+    /// The account that the host names, host style. The address of the service is then the origin itself.
+    pub(crate) host_account: Option<String>,
+    /// Whether the endpoint of an account responds with the statistics of the service.
+    pub(crate) statistics: bool,
+}
+
+/// An address of the explorer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Address<'r> {
+    /// The address without the slash after it.
+    Root,
+    /// What follows the slash, as it was sent: no file has a name that must be decoded.
+    Below(&'r str),
+}
+
+impl<'r> Address<'r> {
+    /// The address that a path is; `None` if it is not of the explorer.
+    pub(crate) fn of(path: &'r str) -> Option<Self> {
+        let rest = path.strip_prefix(ROOT)?;
+        if rest.is_empty() { Some(Self::Root) } else { rest.strip_prefix('/').map(Self::Below) }
+    }
+}
+
+/// Responds to a request for the explorer. `settings` makes those for this request.
+pub(crate) fn respond(
+    incoming: &IncomingRequest<'_>,
+    address: Address<'_>,
+    settings: impl FnOnce() -> PageSettings,
+) -> OperationResponse {
+    let content = match address {
+        Address::Root => Content::Redirect,
+        Address::Below(SETTINGS) => Content::Settings,
+        Address::Below(path) => match explorer::file(path) {
+            Some(file) => Content::File(file),
+            None => return text(404, "There is no such file in the explorer.\n"),
+        },
+    };
+    if !matches!(incoming.parts.method, Method::GET | Method::HEAD) {
+        let mut response = text(405, "The explorer is only read: use GET or HEAD.\n");
+        response.headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    match content {
+        Content::Redirect => {
+            let mut response = text(308, "");
+            response.headers.insert(LOCATION, HeaderValue::from_static("/_rowhouse/"));
+            response
+        }
+        Content::Settings => {
+            let json = serde_json::to_vec(&settings()).expect("settings are texts and truth values");
+            response(200, Some(("application/json", Bytes::from(json))))
+        }
+        Content::File(file) => {
+            let tag = HeaderValue::from_static(file.etag);
+            let is_known = incoming.parts.headers.get_all(IF_NONE_MATCH).iter().any(|list| names(list, file.etag));
+            let content = (file.media_type, Bytes::from_static(file.content));
+            let mut response = if is_known { response(304, None) } else { response(200, Some(content)) };
+            response.headers.insert(ETAG, tag);
+            response
+        }
+    }
+}
+
+/// What there is at an address.
+enum Content {
+    Redirect,
+    Settings,
+    File(&'static File),
+}
+
+/// Whether a list of entity tags names this one, weakly compared (RFC 9110, section 13.1.2).
+fn names(list: &HeaderValue, tag: &str) -> bool {
+    let list = list.as_bytes().split(|b| *b == b',').map(<[u8]>::trim_ascii);
+    list.map(|one| one.strip_prefix(b"W/").unwrap_or(one)).any(|one| one == b"*" || one == tag.as_bytes())
+}
+
+fn text(status: u16, text: &'static str) -> OperationResponse {
+    response(status, (!text.is_empty()).then_some((TEXT, Bytes::from_static(text.as_bytes()))))
+}
+
+/// A response with the headers that all have. The rest of them is that of every response, `nosniff` included.
+fn response(status: u16, content: Option<(&'static str, Bytes)>) -> OperationResponse {
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
+    headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, SAME_ORIGIN);
+    let content = content.map(|(media_type, body)| (Cow::Borrowed(media_type), vec![body]));
+    OperationResponse { status, headers, content, ..OperationResponse::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_the_explorer() {
+        for (path, expected) in [
+            ("/_rowhouse", Some(Address::Root)),
+            ("/_rowhouse/", Some(Address::Below(""))),
+            ("/_rowhouse/styles/base.css", Some(Address::Below("styles/base.css"))),
+            ("/_rowhouse/../etc", Some(Address::Below("../etc"))),
+            ("/_rowhouse//", Some(Address::Below("/"))),
+            ("/_rowhouses", None),
+            ("/_rowhouse-secondary/", None),
+            ("/_Rowhouse/", None),
+            ("/%5Frowhouse/", None),
+            ("//_rowhouse/", None),
+            ("/devstoreaccount1/_rowhouse/", None),
+            ("/", None),
+            ("*", None),
+            ("", None),
+        ] {
+            assert_eq!(Address::of(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn no_account_can_have_the_name_of_the_explorer() {
+        assert_eq!(model::AccountName::new(ROOT.trim_start_matches('/')), None);
+        assert!(model::TableName::new(ROOT.trim_start_matches('/')).is_err());
+    }
+
+    #[test]
+    fn entity_tags_in_lists() {
+        let tag = "\"0123456789abcdef\"";
+        for (list, expected) in [
+            (tag, true),
+            ("W/\"0123456789abcdef\"", true),
+            ("\"other\", \"0123456789abcdef\"", true),
+            ("*", true),
+            ("", false),
+            ("\"other\"", false),
+            ("0123456789abcdef", false),
+            ("\"0123456789ABCDEF\"", false),
+        ] {
+            assert_eq!(names(&HeaderValue::from_str(list).unwrap(), tag), expected, "{list}");
+        }
+        assert!(!names(&HeaderValue::from_bytes(b"\xFF").unwrap(), tag));
+    }
+
+    #[test]
+    fn settings_as_the_page_reads_them() {
+        let settings = PageSettings {
+            version: "1.2.3",
+            development: true,
+            host_account: Some("orchard".to_owned()),
+            statistics: false,
+        };
+        let json = serde_json::to_string(&settings).unwrap();
+        assert_eq!(json, r#"{"version":"1.2.3","development":true,"hostAccount":"orchard","statistics":false}"#);
+        let json = serde_json::to_string(&PageSettings { host_account: None, ..settings }).unwrap();
+        assert!(json.contains(r#""hostAccount":null"#), "{json}");
+    }
+}
