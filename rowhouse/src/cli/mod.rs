@@ -227,8 +227,8 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_STATS_ON_PRIMARY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub stats_on_primary: Option<bool>,
 
-    /// Serve the explorer, a page that shows tables in a browser, at ADDRESS/_rowhouse/ [default: true for a server that listens
-    /// on this machine only and has the development account, else false]. It can do what the credential can that is given to it
+    /// Serve the explorer, which shows tables in a browser, at /_rowhouse/. Without this option it is on for a server that listens
+    /// on this machine only and has the development account. It can do what the credential allows that one signs in with
     #[arg(long, env = "ROWHOUSE_EXPLORER", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub explorer: Option<bool>,
 
