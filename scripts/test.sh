@@ -362,10 +362,10 @@ done
 
 # ---- JavaScript ------------------------------------------------------------------------------------------------------
 
-# Runs a folder of JavaScript cases against a fresh server with these options.
-javascript_cases() {
-    local status=0 log=$scratch/javascript.log folder=$1
-    shift
+# Installs the packages of a folder of JavaScript cases, if they are not there yet, and sets `installed` if they are then.
+javascript_packages() {
+    local folder=$1
+    installed=
     if ! has node || ! has npm; then
         skip "node and npm, for the cases of $folder"
         return
@@ -374,15 +374,32 @@ javascript_cases() {
         (cd "$folder" && npm ci --no-audit --no-fund --loglevel=error)
         cp "$folder/package-lock.json" "$folder/node_modules/installed-lock.json"
     fi
-    start_server "$@"
-    (cd "$folder" && ROWHOUSE_BINARY=$server TABLES_ENDPOINT=$endpoint node --test --test-reporter=tap) >"$log" 2>&1 || status=$?
+    installed=true
+}
+
+# Runs the JavaScript cases of a folder, whose packages are installed, with these options of the runner.
+run_javascript() {
+    local status=0 log=$scratch/javascript.log folder=$1
+    shift
+    (cd "$folder" && ROWHOUSE_BINARY=$server TABLES_ENDPOINT=${endpoint:-} node --test --test-reporter=tap "$@") >"$log" 2>&1 || status=$?
     passed=$((passed + $(count "$log" '^# pass ([0-9]+)$')))
     failed=$((failed + $(count "$log" '^# fail ([0-9]+)$') + $(count "$log" '^# cancelled ([0-9]+)$')))
     skipped=$((skipped + $(count "$log" '^# skipped ([0-9]+)$') + $(count "$log" '^# todo ([0-9]+)$')))
     if [ "$status" -ne 0 ]; then sed -n '/^not ok/,/^  \.\.\.$/p' "$log" | head -n 200; fi
     echo "$(count "$log" '^# pass ([0-9]+)$') cases passed"
     [ "$status" -eq 0 ]
-    end_server
+}
+
+# Runs a folder of JavaScript cases against a fresh server with these options.
+javascript_cases() {
+    local folder=$1
+    shift
+    javascript_packages "$folder"
+    if [ -n "$installed" ]; then
+        start_server "$@"
+        run_javascript "$folder"
+        end_server
+    fi
 }
 
 begin "JavaScript client, embedded engine"
@@ -396,11 +413,26 @@ if [ -n "$store" ]; then javascript_cases conformance/javascript --store "$store
 begin "legacy JavaScript clients, embedded engine"
 javascript_cases conformance/legacy_javascript --data "$scratch/data-legacy-javascript"
 
+# Sets `chromium` if there is a browser, and skips the current step if not.
+find_chromium() {
+    chromium=
+    if has chromium || has chromium-browser || has google-chrome; then
+        chromium=true
+    else
+        skip "Chromium (on Debian the package chromium), for the cases in a browser"
+    fi
+}
+
 begin "JavaScript client on a page in Chromium, embedded engine"
-if has chromium || has chromium-browser || has google-chrome; then
-    javascript_cases conformance/browser --data "$scratch/data-browser"
-else
-    skip "Chromium (on Debian the package chromium), for the cases in a browser"
+find_chromium
+if [ -n "$chromium" ]; then javascript_cases conformance/browser --data "$scratch/data-browser"; fi
+
+begin "the explorer: types, units, and cases in Chromium"
+find_chromium
+if [ -n "$chromium" ]; then
+    javascript_packages explorer/tests
+    # Each case starts its own server. Two files at a time: each has a browser.
+    if [ -n "$installed" ]; then run_javascript explorer/tests --test-concurrency=2; fi
 fi
 
 begin "programs that keep their state in tables, embedded engine"

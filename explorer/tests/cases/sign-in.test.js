@@ -1,0 +1,193 @@
+// Signing in, and that a credential stays where it was typed.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { openExplorer } from "../support/browser.js";
+import { createIssuer } from "../support/issuer.js";
+import { signIn } from "../support/pages.js";
+import { startServer } from "../support/server.js";
+
+async function serverWith(test, settings) {
+  const server = await startServer(settings);
+  test.after(() => server.stop());
+  await server.createTable("harvest");
+  return server;
+}
+
+// Everything that leaves a page: addresses, headers, and bodies.
+function recordRequests(page) {
+  const sent = [];
+  page.on("request", async (request) => {
+    const entry = { url: request.url(), body: request.postData() ?? "", headers: {} };
+    sent.push(entry);
+    entry.headers = await request.allHeaders().catch(() => request.headers());
+  });
+  return sent;
+}
+
+// What the page keeps in the browser.
+async function kept(page) {
+  const stores = await page.evaluate(async () => ({
+    local: { ...localStorage },
+    session: { ...sessionStorage },
+    databases: (await indexedDB.databases()).length,
+    caches: (await caches.keys()).length,
+  }));
+  return { ...stores, cookies: await page.context().cookies() };
+}
+
+const NOTHING = { local: {}, session: {}, databases: 0, caches: 0, cookies: [] };
+
+const tableLink = (page) => page.getByRole("link", { name: "harvest", exact: true });
+
+test("a server for development signs in by itself", async (test) => {
+  const server = await serverWith(test);
+  const page = await openExplorer(test, server);
+  await tableLink(page).waitFor();
+  await page.getByText("devstoreaccount1").waitFor();
+  assert.deepEqual(await kept(page), NOTHING);
+});
+
+test("after signing out of a server for development, one button signs in again", async (test) => {
+  const server = await serverWith(test);
+  const page = await openExplorer(test, server);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await page.getByRole("button", { name: "Use the development account" }).click();
+  await tableLink(page).waitFor();
+});
+
+test("every kind of credential signs in, and is kept nowhere", async (test) => {
+  const { options, issue } = await createIssuer(test, "orchard");
+  const server = await serverWith(test, { ownAccount: true, options });
+  const { account, key } = server;
+  const sas = server.accountSas(["query", "list"]);
+  const kinds = [
+    { kind: "Connection string", secret: server.connectionString },
+    { kind: "Connection string", secret: `TableEndpoint=${server.endpoint};SharedAccessSignature=${sas}` },
+    { kind: "Account and key", account, secret: key },
+    { kind: "Shared access signature", account, secret: sas },
+    { kind: "Shared access signature", account, secret: `?${sas}` },
+    { kind: "Shared access signature", account: "", secret: `${server.endpoint}?${sas}` },
+    { kind: "Bearer token", account, secret: issue("owner") },
+  ];
+  for (const credential of kinds) {
+    const page = await openExplorer(test, server);
+    await signIn(page, credential);
+    await tableLink(page).waitFor();
+    assert.deepEqual(await kept(page), NOTHING, credential.kind);
+    assert.equal(page.url(), `${server.origin}/_rowhouse/`);
+    await page.reload();
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    await page.close();
+  }
+});
+
+test("a signature of one table opens that table", async (test) => {
+  const server = await serverWith(test, { ownAccount: true });
+  const page = await openExplorer(test, server);
+  await signIn(page, { kind: "Shared access signature", account: server.account, secret: server.tableSas("harvest") });
+  await page.getByText("cannot list the tables").waitFor();
+  assert.equal(await page.getByLabel("Table", { exact: true }).inputValue(), "harvest");
+  await page.getByRole("button", { name: "Open" }).click();
+  await page.waitForURL("**/#/t/harvest");
+});
+
+test("a bearer token is sent as it is, and its role is the server's matter", async (test) => {
+  const { options, issue } = await createIssuer(test, "orchard");
+  const server = await serverWith(test, { ownAccount: true, options });
+  const page = await openExplorer(test, server, { statuses: [403] });
+  const token = issue("reader");
+  const sent = page.waitForRequest(/\/Tables\?/);
+  await signIn(page, { kind: "Bearer token", account: server.account, secret: token });
+  assert.equal(await (await sent).headerValue("authorization"), `Bearer ${token}`);
+  await page.getByRole("button", { name: "Create table" }).click();
+  await page.getByLabel("Name").fill("another");
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  await page.getByRole("dialog").getByText("AuthorizationPermissionMismatch").waitFor();
+});
+
+test("what is wrong with a credential is said, and can be mended", async (test) => {
+  const server = await serverWith(test, { ownAccount: true });
+  const { account, key } = server;
+  const page = await openExplorer(test, server, { statuses: [403] });
+  const other = Buffer.from("another key").toString("base64");
+  const wrong = [
+    [{ kind: "Account and key", account, secret: other }, "AuthenticationFailed"],
+    [{ kind: "Account and key", account, secret: "no base64!" }, "The account key is not Base64."],
+    [{ kind: "Account and key", account: "no account!", secret: key }, "The name of an account has"],
+    [{ kind: "Account and key", account: "nobody", secret: key }, "403"],
+    [{ kind: "Connection string", secret: "AccountName=orchard" }, "neither AccountKey nor SharedAccessSignature"],
+    [{ kind: "Connection string", secret: "nonsense" }, "A connection string has parts such as"],
+    [{ kind: "Shared access signature", account, secret: "sv=2019-02-02" }, "not a shared access signature"],
+    [{ kind: "Shared access signature", account, secret: `${server.accountSas(["query", "list"])}AAAA` }, "AuthenticationFailed"],
+    [{ kind: "Bearer token", account, secret: "two words" }, "This is not a bearer token."],
+  ];
+  for (const [credential, message] of wrong) {
+    await signIn(page, credential);
+    await page.getByRole("alert").getByText(message).waitFor();
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  }
+  await signIn(page, { kind: "Account and key", account, secret: key });
+  await tableLink(page).waitFor();
+});
+
+test("if the user wants, a credential is kept in this tab until signing out", async (test) => {
+  const server = await serverWith(test, { ownAccount: true });
+  const page = await openExplorer(test, server);
+  await signIn(page, { kind: "Account and key", account: server.account, secret: server.key, isKept: true });
+  await tableLink(page).waitFor();
+  const { session, ...others } = await kept(page);
+  assert.deepEqual(Object.keys(session), ["rowhouse-sign-in"]);
+  assert.deepEqual({ session: {}, ...others }, NOTHING, "in no other place");
+  await page.reload();
+  await tableLink(page).waitFor();
+
+  const another = await page.context().newPage();
+  await another.goto(page.url());
+  await another.getByRole("heading", { name: "Sign in" }).waitFor();
+
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  assert.deepEqual(await kept(page), NOTHING);
+  assert.equal(await page.getByLabel("Connection string", { exact: true }).inputValue(), "");
+  await page.reload();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+});
+
+test("signing out ends what was open", async (test) => {
+  const server = await serverWith(test, { ownAccount: true });
+  const page = await openExplorer(test, server);
+  await signIn(page, { kind: "Account and key", account: server.account, secret: server.key });
+  await tableLink(page).waitFor();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  const sent = recordRequests(page);
+  await page.goto(`${server.origin}/_rowhouse/#/t/harvest`);
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  assert.deepEqual(sent.filter(({ url }) => url.includes("orchard")), []);
+});
+
+test("the key is in no request and in no address", async (test) => {
+  const server = await serverWith(test, { ownAccount: true });
+  const page = await openExplorer(test, server);
+  const sent = recordRequests(page);
+  await signIn(page, { kind: "Connection string", secret: server.connectionString, isKept: true });
+  await tableLink(page).waitFor();
+  await page.getByRole("button", { name: "Create table" }).click();
+  await page.getByLabel("Name").fill("orders");
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  await page.getByRole("link", { name: "orders", exact: true }).waitFor();
+  await page.reload();
+  await tableLink(page).click();
+  await page.waitForURL("**/#/t/harvest");
+  await page.waitForLoadState("networkidle");
+
+  assert.ok(sent.some(({ headers }) => headers.authorization?.startsWith("SharedKeyLite orchard:")), "requests are recorded");
+  const text = JSON.stringify(sent);
+  for (const form of [server.key, server.key.slice(0, 40), encodeURIComponent(server.key)]) {
+    assert.ok(!text.includes(form), "the key was sent");
+    assert.ok(!(await page.content()).includes(form), "the key is on the page");
+    assert.ok(!page.url().includes(form), "the key is in the address");
+  }
+});

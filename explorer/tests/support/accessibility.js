@@ -1,0 +1,65 @@
+// What axe finds wrong on a page, and what it does not look at: horizontal scrolling, and where the focus is.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+
+// Run by the browser's own protocol, which the Content-Security-Policy of the page does not limit.
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+// Asserts that axe finds nothing in what is shown now.
+export async function assertAccessible(page, what) {
+  await settle(page);
+  if (!(await page.evaluate("typeof axe === 'object'"))) {
+    await page.evaluate(`${axe}; undefined`);
+  }
+  const found = await page.evaluate(async () => {
+    const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+    const { violations } = await globalThis.axe.run(document, { runOnly: tags, resultTypes: ["violations"] });
+    return violations.flatMap(({ id, nodes }) =>
+      nodes.slice(0, 3).map((node) => `${id}: ${node.html.slice(0, 160)} ${node.failureSummary?.split("\n")[1] ?? ""}`),
+    );
+  });
+  assert.deepEqual(found, [], what);
+}
+
+// Waits until no transition changes colours and places any more.
+export function settle(page) {
+  return page.evaluate(async () => {
+    const finite = document.getAnimations().filter((animation) => animation.effect?.getComputedTiming().iterations !== Infinity);
+    await Promise.allSettled(finite.map((animation) => animation.finished));
+  });
+}
+
+// Asserts that the page itself does not scroll sideways. A part of it, such as a grid, may.
+export async function assertNoSidewaysScroll(page, what) {
+  const { width, content, widest } = await page.evaluate(() => {
+    const width = document.documentElement.clientWidth;
+    const isClipped = (element) => {
+      for (let parent = element.parentElement; parent && parent !== document.body; parent = parent.parentElement) {
+        if (getComputedStyle(parent).overflowX !== "visible") {
+          return true;
+        }
+      }
+      return false;
+    };
+    const widest = [...document.body.querySelectorAll("*")]
+      .filter((element) => element.getBoundingClientRect().right > width + 1 && !isClipped(element))
+      .map((element) => `${element.tagName.toLowerCase()}.${element.className}`);
+    return { width, content: document.documentElement.scrollWidth, widest: widest.slice(0, 5) };
+  });
+  assert.ok(content <= width, `${what}: ${content} px in ${width} px (${widest.join(", ")})`);
+}
+
+// The element that has the focus, as a name for people; "" for the page itself.
+export function focusedName(page) {
+  return page.evaluate(() => {
+    const element = document.activeElement;
+    if (!element || element === document.body) {
+      return "";
+    }
+    const labels = "labels" in element ? [...(element.labels ?? [])].map((label) => label.textContent) : [];
+    const name = element.getAttribute("aria-label") || labels.join(" ") || element.textContent;
+    return `${element.getAttribute("role") ?? element.tagName.toLowerCase()} ${name?.trim().replace(/\s+/g, " ") ?? ""}`.slice(0, 80);
+  });
+}

@@ -1,0 +1,92 @@
+// Chromium, and pages of the explorer in it. A page that does what the explorer must never do fails the case that opened it.
+
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { after } from "node:test";
+import { chromium } from "playwright-core";
+
+const PROGRAMS = ["chromium", "chromium-browser", "google-chrome"];
+const WAIT_MS = 20_000;
+
+// The browser of this file of cases, from the first page on.
+let launch;
+
+after(async () => {
+  const browser = await launch?.catch(() => undefined);
+  await browser?.close();
+});
+
+function findChromium() {
+  const folders = (process.env.PATH ?? "").split(delimiter);
+  const paths = PROGRAMS.flatMap((program) => folders.map((folder) => join(folder, program)));
+  const found = paths.find(existsSync);
+  assert.ok(found, `none of ${PROGRAMS.join(", ")} is installed (on Debian the package chromium)`);
+  return found;
+}
+
+// The browser itself, for cases that need more than a page of the explorer.
+export function openBrowser() {
+  launch ??= chromium.launch({
+    executablePath: findChromium(),
+    // The sandbox of Chromium refuses to run as root, which is who runs everything in a container.
+    chromiumSandbox: process.getuid?.() !== 0,
+  });
+  return launch;
+}
+
+// Opens the explorer of a server for one case, in a browser context of its own, and returns the page. `test` is the context
+// that node:test gives to a case. The case fails when the page logs an error, has an uncaught exception, violates its
+// Content-Security-Policy, opens a dialog of the browser, or sends a request to another origin.
+//   hash         where to begin, such as "#/t/people"
+//   statuses     the statuses of responses with errors that the case expects; Chromium logs each of them
+//   unreachable  whether the case stops the server, and requests fail because of it
+//   context      further options of the browser context, such as colorScheme and viewport
+export async function openExplorer(test, server, { hash = "", statuses = [], unreachable = false, context = {} } = {}) {
+  const browser = await openBrowser();
+  const browserContext = await browser.newContext({
+    locale: "en-US",
+    // Not UTC, so that local times differ from those that are stored.
+    timezoneId: "Asia/Kolkata",
+    permissions: ["clipboard-read", "clipboard-write"],
+    ...context,
+  });
+  browserContext.setDefaultTimeout(WAIT_MS);
+  const page = await browserContext.newPage();
+  const faults = watch(page, server.origin, { statuses, unreachable });
+  test.after(async () => {
+    await browserContext.close();
+    assert.deepEqual(faults, [], "what the page did beside the case");
+  });
+  await page.goto(`${server.origin}/_rowhouse/${hash}`);
+  return page;
+}
+
+// Collects what a page must not do.
+function watch(page, origin, { statuses, unreachable }) {
+  const faults = [];
+  const isExpected = (text) =>
+    statuses.some((status) => text.startsWith(`Failed to load resource: the server responded with a status of ${status} `)) ||
+    (unreachable && text.startsWith("Failed to load resource: net::ERR_"));
+  page.on("console", (message) => {
+    if (message.type() === "error" && !isExpected(message.text())) {
+      faults.push(`console: ${message.text()} (${message.location().url})`);
+    }
+  });
+  page.on("pageerror", (error) => faults.push(`exception: ${error.stack ?? error}`));
+  page.on("request", (request) => {
+    const url = new URL(request.url());
+    if (url.protocol.startsWith("http") && url.origin !== origin) {
+      faults.push(`request to another origin: ${request.url()}`);
+    }
+  });
+  page.on("dialog", async (dialog) => {
+    if (dialog.type() === "beforeunload") {
+      await dialog.accept();
+      return;
+    }
+    faults.push(`dialog: ${dialog.type()} ${dialog.message()}`);
+    await dialog.dismiss();
+  });
+  return faults;
+}

@@ -1,0 +1,158 @@
+// Servers of Rowhouse for the cases: each with an account in which nothing is, and clients of that account in Node.js.
+
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import {
+  AzureNamedKeyCredential,
+  TableClient,
+  TableServiceClient,
+  generateAccountSas,
+  generateTableSas,
+} from "@azure/data-tables";
+
+const HOUR_MS = 60 * 60 * 1000;
+const LOG_CHARACTERS_MAX = 4000;
+
+export const DEVELOPMENT_ACCOUNT = {
+  account: "devstoreaccount1",
+  key: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+};
+
+// Servers that a case did not stop end with this process.
+const running = new Set();
+process.on("exit", () => running.forEach((child) => child.kill()));
+
+// Starts a server on a free port. Without options it keeps everything in memory and has the development account alone, so its
+// explorer signs in by itself.
+//   ownAccount  whether there is an account with a key of its own, in place of the development account
+//   onDisk      whether the data is in a folder, and outlives `pause`
+//   options     further options of `rowhouse serve`
+export async function startServer({ ownAccount = false, onDisk = false, options = [] } = {}) {
+  const server = new Server({ ownAccount, onDisk, options });
+  await server.start();
+  return server;
+}
+
+export class Server {
+  #child;
+  #folder;
+  #arguments;
+  #port = 0;
+  #settings;
+
+  constructor(settings) {
+    this.#settings = settings;
+    const own = { account: "orchard", key: randomBytes(64).toString("base64") };
+    ({ account: this.account, key: this.key } = settings.ownAccount ? own : DEVELOPMENT_ACCOUNT);
+    this.credential = new AzureNamedKeyCredential(this.account, this.key);
+    this.clientOptions = { allowInsecureConnection: true, retryOptions: { maxRetries: 0 } };
+  }
+
+  // Starts it, after `pause` on the same port and with the same accounts. What was in memory is gone.
+  async start() {
+    this.#arguments ??= await this.#prepare();
+    const child = spawn(binary(), [...this.#arguments, "--listen", `127.0.0.1:${this.#port}`], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    running.add(child);
+    this.#child = child;
+    this.origin = await readAddress(child);
+    this.#port = Number(new URL(this.origin).port);
+    this.endpoint = `${this.origin}/${this.account}`;
+    this.connectionString =
+      `DefaultEndpointsProtocol=http;AccountName=${this.account};AccountKey=${this.key};TableEndpoint=${this.endpoint};`;
+    this.service = new TableServiceClient(this.endpoint, this.credential, this.clientOptions);
+  }
+
+  async #prepare() {
+    const { ownAccount, onDisk, options } = this.#settings;
+    this.#folder = await mkdtemp(join(tmpdir(), "explorer-"));
+    const storage = onDisk ? ["--data", join(this.#folder, "data")] : ["--in-memory"];
+    if (!ownAccount) {
+      return ["serve", ...storage, ...options];
+    }
+    const accounts = join(this.#folder, "accounts.toml");
+    await writeFile(accounts, `[[account]]\nname = "${this.account}"\nkey1 = "${this.key}"\n`, { mode: 0o600 });
+    return ["serve", ...storage, "--accounts", accounts, "--explorer", ...options];
+  }
+
+  // Stops it; `start` starts it again.
+  async pause() {
+    const child = this.#child;
+    if (child && child.exitCode === null && child.signalCode === null) {
+      const exit = once(child, "exit");
+      child.kill();
+      await exit;
+    }
+    running.delete(child);
+  }
+
+  // Stops it for good, and removes its data.
+  async stop() {
+    await this.pause();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  table(name) {
+    return new TableClient(this.endpoint, name, this.credential, this.clientOptions);
+  }
+
+  // Creates a table with these entities.
+  async createTable(name, entities = []) {
+    const table = this.table(name);
+    await table.createTable();
+    for (const entity of entities) {
+      await table.createEntity(entity);
+    }
+    return table;
+  }
+
+  // A signature for the account, without "?". `permissions` is a list such as ["query", "add", "list"].
+  accountSas(permissions, { resourceTypes = "sco", ...more } = {}) {
+    return generateAccountSas(this.credential, { permissions: granted(permissions), resourceTypes, expiresOn: inAnHour(), ...more });
+  }
+
+  // A signature for one table, without "?". `more` may have a range of keys, and another time at which it expires.
+  tableSas(name, permissions = ["query", "add", "update", "delete"], more = {}) {
+    return generateTableSas(name, this.credential, { permissions: granted(permissions), expiresOn: inAnHour(), ...more });
+  }
+}
+
+function binary() {
+  const path = process.env.ROWHOUSE_BINARY;
+  if (!path) {
+    throw new Error("ROWHOUSE_BINARY does not say which server to start");
+  }
+  return path;
+}
+
+// Waits for the line that a server prints once it is ready, and returns its address.
+async function readAddress(child) {
+  let log = "";
+  child.stderr.setEncoding("utf8").on("data", (text) => {
+    log = (log + text).slice(-LOG_CHARACTERS_MAX);
+  });
+  const lines = createInterface({ input: child.stdout });
+  const line = once(lines, "line").then(([line]) => line);
+  const exit = once(child, "exit").then(() => "");
+  const first = await Promise.race([line, exit]);
+  const address = /^listening on (http:\S+)$/.exec(first)?.[1];
+  if (!address) {
+    child.kill();
+    throw new Error(`the server did not start: ${first} ${log}`);
+  }
+  return address;
+}
+
+function granted(permissions) {
+  return Object.fromEntries(permissions.map((permission) => [permission, true]));
+}
+
+function inAnHour() {
+  return new Date(Date.now() + HOUR_MS);
+}

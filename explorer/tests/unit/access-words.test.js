@@ -1,0 +1,117 @@
+// What signatures allow, in words, for each of the ways in which they differ.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { accountSasInWords, problemOfAccountSas, problemOfTableSas, tableSasInWords } from "../../web/access/words.js";
+
+const NOW = new Date("2031-04-01T12:00:00Z");
+const LATER = "2031-04-02T12:00:00Z";
+const UNTIL = " until 2031-04-02 12:00:00 UTC";
+const BY_KEY = " It cannot be withdrawn before then, except by changing the account key.";
+
+test("signatures of tables", () => {
+  for (const [sas, expected] of [
+    [{ permissions: "r" }, `can read entities of the table cars${UNTIL}.${BY_KEY}`],
+    [{ permissions: "ra" }, `can read and add entities of the table cars${UNTIL}.${BY_KEY}`],
+    [{ permissions: "raud" }, `can read, add, update and delete entities of the table cars${UNTIL}.${BY_KEY}`],
+    [{ startPk: "a", endPk: "c" }, `can read entities of the table cars with PartitionKey from 'a' to 'c'${UNTIL}.${BY_KEY}`],
+    [{ startPk: "a" }, `can read entities of the table cars with PartitionKey from 'a' on${UNTIL}.${BY_KEY}`],
+    [{ endPk: "c" }, `can read entities of the table cars with PartitionKey up to 'c'${UNTIL}.${BY_KEY}`],
+    [{ startPk: "a", endPk: "a" }, `can read entities of the table cars with the PartitionKey 'a'${UNTIL}.${BY_KEY}`],
+    [
+      { startPk: "a", endPk: "a", startRk: "1", endRk: "5" },
+      `can read entities of the table cars with the PartitionKey 'a' and RowKey from '1' to '5'${UNTIL}.${BY_KEY}`,
+    ],
+    [
+      { startPk: "a", endPk: "a", startRk: "1", endRk: "1" },
+      `can read entities of the table cars with the PartitionKey 'a' and the RowKey '1'${UNTIL}.${BY_KEY}`,
+    ],
+    [
+      { startPk: "a", startRk: "5", endPk: "c", endRk: "7" },
+      `can read entities of the table cars in the order of keys from PartitionKey 'a' and RowKey '5' up to PartitionKey 'c' and RowKey '7'${UNTIL}.${BY_KEY}`,
+    ],
+    [
+      { startPk: "a", startRk: "5" },
+      `can read entities of the table cars in the order of keys from PartitionKey 'a' and RowKey '5' to the end${UNTIL}.${BY_KEY}`,
+    ],
+    [{ startPk: "c", endPk: "a" }, `can read no entity: the key range ends before it begins${UNTIL}.${BY_KEY}`],
+    [{ start: "2031-04-01T13:00:00Z" }, `can read entities of the table cars from 2031-04-01 13:00:00 UTC${UNTIL}.${BY_KEY}`],
+    [{ start: "2031-04-01T11:00:00Z" }, `can read entities of the table cars${UNTIL}.${BY_KEY}`],
+    [{ expiry: "2031-03-31T12:00:00Z" }, "can read entities of the table cars; but it expired on 2031-03-31 12:00:00 UTC."],
+    [{ protocol: "https" }, `can read entities of the table cars${UNTIL}, over HTTPS only.${BY_KEY}`],
+    [{ protocol: "https,http" }, `can read entities of the table cars${UNTIL}.${BY_KEY}`],
+    [{ ipRange: "10.0.0.1" }, `can read entities of the table cars${UNTIL}, from the address 10.0.0.1 only.${BY_KEY}`],
+    [
+      { protocol: "https", ipRange: "10.0.0.1-10.0.0.9" },
+      `can read entities of the table cars${UNTIL}, over HTTPS only, from the addresses 10.0.0.1 to 10.0.0.9 only.${BY_KEY}`,
+    ],
+  ]) {
+    const words = tableSasInWords({ table: "cars", permissions: "r", expiry: LATER, ...sas }, null, NOW);
+    assert.equal(words, `Anyone who has this address ${expected}`);
+  }
+});
+
+test("signatures by a stored access policy have from it what they lack", () => {
+  const policy = { id: "<b>x'", start: "", expiry: "2031-04-02T12:00:00.0000000Z", permissions: "rd" };
+  const byPolicy =
+    " It can be withdrawn before then by removing the stored access policy '<b>x'', or by changing the account key.";
+  const words = (sas, more) => tableSasInWords({ table: "cars", policy: policy.id, ...sas }, { ...policy, ...more }, NOW);
+  assert.equal(words({}, {}), `Anyone who has this address can read and delete entities of the table cars${UNTIL}.${byPolicy}`);
+  assert.equal(
+    words({ permissions: "a" }, { permissions: "" }),
+    `Anyone who has this address can add entities of the table cars${UNTIL}.${byPolicy}`,
+  );
+  assert.equal(
+    words({ expiry: LATER, startPk: "a" }, { expiry: "" }),
+    `Anyone who has this address can read and delete entities of the table cars with PartitionKey from 'a' on${UNTIL}.${byPolicy}`,
+  );
+});
+
+test("signatures of accounts allow what permissions and resource types allow together", () => {
+  const words = (permissions, resourceTypes, more = {}) =>
+    accountSasInWords({ permissions, resourceTypes, expiry: LATER, ...more }, "orchard", NOW);
+  const allowed = (what) => `Anyone who has this address can ${what} in the account orchard${UNTIL}.${BY_KEY}`;
+  for (const [permissions, resourceTypes, what] of [
+    ["r", "o", "read entities of every table"],
+    ["rau", "o", "read entities of every table, add entities to every table and update entities of every table"],
+    ["d", "co", "delete entities of every table and delete tables"],
+    ["lc", "c", "list tables and create tables"],
+    ["w", "c", "create tables"],
+    ["rw", "s", "read the properties and the statistics of the service and change the properties of the service"],
+  ]) {
+    assert.equal(words(permissions, resourceTypes), allowed(what));
+  }
+  const nothing = "This allows nothing: none of the permissions belongs to one of the resource types.";
+  assert.equal(words("l", "so"), nothing);
+  assert.equal(words("au", "sc"), nothing);
+});
+
+test("signatures that would not work say why", () => {
+  const empty = { id: "x", start: "", expiry: "", permissions: "" };
+  const permission = "Choose at least one permission.";
+  const expiry = "Choose when it expires.";
+  const rowKey = "A RowKey limits the range only together with a PartitionKey.";
+  const address = "Write an address as 10.0.0.1, and a range as 10.0.0.1-10.0.0.255.";
+  const good = { table: "cars", permissions: "r", expiry: LATER };
+  for (const [sas, policy, expected] of [
+    [good, null, ""],
+    [{ ...good, permissions: "" }, null, permission],
+    [{ ...good, permissions: "" }, empty, permission],
+    [{ ...good, permissions: "" }, { ...empty, permissions: "r" }, ""],
+    [{ ...good, expiry: "" }, null, expiry],
+    [{ ...good, expiry: "" }, { ...empty, expiry: LATER }, ""],
+    [{ ...good, startRk: "1" }, null, rowKey],
+    [{ ...good, endRk: "1", startPk: "a" }, null, rowKey],
+    [{ ...good, ipRange: "10.0.0.1" }, null, ""],
+    [{ ...good, ipRange: "10.0.0.256" }, null, address],
+    [{ ...good, ipRange: "10.0.0.1-10.0.0.2-10.0.0.3" }, null, address],
+    [{ ...good, ipRange: "localhost" }, null, address],
+  ]) {
+    assert.equal(problemOfTableSas(sas, policy), expected);
+  }
+  const account = { permissions: "r", resourceTypes: "o", expiry: LATER };
+  assert.equal(problemOfAccountSas(account), "");
+  assert.equal(problemOfAccountSas({ ...account, permissions: "" }), permission);
+  assert.equal(problemOfAccountSas({ ...account, resourceTypes: "" }), "Choose at least one resource type.");
+  assert.equal(problemOfAccountSas({ ...account, expiry: "" }), expiry);
+});

@@ -1,0 +1,113 @@
+// The files of the explorer as they are sent: how large they are, that none is left over, and that nothing in them needs another
+// origin or a looser Content-Security-Policy.
+
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
+import { posix, relative } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+
+const COMPRESSED_BYTES_MAX = 150 * 1024;
+const LINE_CHARACTERS_MAX = 130;
+const FILE_LINES_MAX = 420;
+
+const folder = fileURLToPath(new URL("../../web/", import.meta.url));
+const names = readdirSync(folder, { recursive: true, withFileTypes: true })
+  .filter((entry) => entry.isFile())
+  .map((entry) => relative(folder, `${entry.parentPath ?? entry.path}/${entry.name}`));
+const files = new Map(names.map((name) => [name, readFileSync(`${folder}${name}`)]));
+const texts = new Map([...files].map(([name, bytes]) => [name, bytes.toString()]));
+const ofType = (ending) => [...texts].filter(([name]) => name.endsWith(ending));
+
+// The modules that a module imports, as names below the folder.
+function importsOf(name) {
+  const found = texts.get(name).matchAll(/^(?:import|export)\s[^"';]*?from\s*"([^"]+)"|^import\s*"([^"]+)"|\bimport\(\s*"([^"]+)"\s*\)(?!\.)/gm);
+  return [...found].map((match) => posix.join(posix.dirname(name), match[1] ?? match[2] ?? match[3]));
+}
+
+// The files that a page of HTML or CSS names.
+function referencesOf(name) {
+  const found = texts.get(name).matchAll(/\b(?:src|href)="([^"#:]+)"|url\("?([^")#:]+)"?\)/g);
+  return [...found].map((match) => posix.join(posix.dirname(name), match[1] ?? match[2]));
+}
+
+test("all files together are small", () => {
+  const sizes = [...files].map(([name, bytes]) => [gzipSync(bytes, { level: 9 }).length, name]).sort(([a], [b]) => b - a);
+  const total = sizes.reduce((sum, [size]) => sum + size, 0);
+  assert.ok(total <= COMPRESSED_BYTES_MAX, `${total} bytes; the largest are ${sizes.slice(0, 8).join(", ")}`);
+});
+
+test("every file is needed", () => {
+  const reached = new Set();
+  const visit = (name) => {
+    if (reached.has(name)) {
+      return;
+    }
+    assert.ok(texts.has(name), `${name} is named, and is not there`);
+    reached.add(name);
+    (name.endsWith(".js") ? importsOf(name) : referencesOf(name)).forEach(visit);
+  };
+  visit("index.html");
+  assert.deepEqual([...files.keys()].filter((name) => !reached.has(name)), []);
+});
+
+test("no module imports one that imports it", () => {
+  const done = new Set();
+  const visit = (name, path) => {
+    assert.ok(!path.includes(name), [...path, name].join(" → "));
+    if (!done.has(name)) {
+      importsOf(name).forEach((next) => visit(next, [...path, name]));
+      done.add(name);
+    }
+  };
+  ofType(".js").forEach(([name]) => visit(name, []));
+});
+
+test("a part imports what it may", () => {
+  const allowed = { core: ["core"], ui: ["ui"] };
+  for (const [name] of ofType(".js")) {
+    const parts = allowed[posix.dirname(name)];
+    for (const imported of parts ? importsOf(name) : []) {
+      assert.ok(parts.includes(posix.dirname(imported)), `${name} imports ${imported}`);
+    }
+  }
+});
+
+test("no script and no style is inline", () => {
+  for (const [name, text] of ofType(".html")) {
+    assert.doesNotMatch(text, /<style|\sstyle=|\son[a-z]+=|javascript:/i, name);
+    assert.doesNotMatch(text, /<script(?![^>]*\ssrc=)/i, name);
+  }
+});
+
+test("no text becomes markup or code", () => {
+  for (const [name, text] of ofType(".js")) {
+    const found = /\b(innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|eval\(|new Function)/.exec(text);
+    assert.equal(found, null, `${name}: ${found?.[0]}`);
+  }
+});
+
+// Names of XML, and addresses that are shown to people or put into code, are no requests.
+test("nothing is loaded from another origin", () => {
+  for (const [name, text] of ofType(".html")) {
+    assert.doesNotMatch(text, /(?:src|href)="(?:https?:)?\/\//, name);
+  }
+  for (const [name, text] of ofType(".css")) {
+    assert.doesNotMatch(text, /url\(["']?(?:https?:)?\/\/|@import/, name);
+  }
+  for (const [name, text] of ofType(".js")) {
+    assert.doesNotMatch(text, /(?:fetch|import|WebSocket|EventSource|Worker|sendBeacon)\(\s*["'`](?:https?:|wss?:)?\/\//, name);
+  }
+});
+
+test("every file says what it is for, and no line is too long", () => {
+  for (const [name, text] of [...ofType(".js"), ...ofType(".css")]) {
+    const lines = text.split("\n");
+    assert.match(lines[0], /^(?:\/\/|\/\*) /, name);
+    assert.ok(lines.length <= FILE_LINES_MAX, `${name} has ${lines.length} lines`);
+    const long = lines.findIndex((line) => line.length > LINE_CHARACTERS_MAX);
+    assert.equal(long, -1, `${name}:${long + 1} is too long`);
+    assert.doesNotMatch(text, /[ \t]$/m, name);
+  }
+});

@@ -1,0 +1,217 @@
+// The language of filters as the page knows it: the grammar and its errors, fields, and completion.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { complete } from "../../web/query/completion.js";
+import { readConditions, successor, writeConditions } from "../../web/query/filter-fields.js";
+import { isFilterName, parseFilter, writeLiteral } from "../../web/query/filter-text.js";
+
+const compare = (property, operator, type, text) => ({ kind: "compare", property, operator, literal: { type: `Edm.${type}`, text } });
+
+test("filters of the specification become trees", () => {
+  const a = compare("A", "eq", "Int32", "3");
+  const cases = [
+    ["A eq 3", a],
+    ["  A  eq\t3  ", a],
+    ["3 lt A", compare("A", "gt", "Int32", "3")],
+    ["not (A eq 3)", { kind: "not", operand: a }],
+    ["not A eq 3", { kind: "not", operand: a }],
+    ["A eq 3 or B and C", { kind: "or", operands: [a, { kind: "and", operands: [prop("B"), prop("C")] }] }],
+    ["(A eq 3)and(B)", { kind: "and", operands: [a, prop("B")] }],
+    ["true", { kind: "constant", value: true }],
+    ["A eq 'O''Neil'", compare("A", "eq", "String", "O'Neil")],
+    ["A eq ''", compare("A", "eq", "String", "")],
+    ["A eq X'0aFf'", compare("A", "eq", "Binary", "0aFf")],
+    ["A eq binary''", compare("A", "eq", "Binary", "")],
+    ["A eq 42L", compare("A", "eq", "Int64", "42")],
+    ["A eq -1.5e3", compare("A", "eq", "Double", "-1.5e3")],
+    ["A eq 3D", compare("A", "eq", "Double", "3")],
+    ["A eq -INF", compare("A", "eq", "Double", "-Infinity")],
+    ["A eq True", compare("A", "eq", "Boolean", "true")],
+    ["A ge datetime'2024-01-02'", compare("A", "ge", "DateTime", "2024-01-02")],
+    ["eq eq 1", compare("eq", "eq", "Int32", "1")],
+    ["Größe gt 1", compare("Größe", "gt", "Int32", "1")],
+  ];
+  for (const [text, tree] of cases) {
+    const { filter, errors } = parseFilter(text);
+    assert.deepEqual(errors, [], text);
+    assert.deepEqual(withoutGroups(filter), tree, text);
+  }
+  assert.deepEqual(parseFilter("   ").filter, null);
+  assert.deepEqual(parseFilter("   ").errors, []);
+});
+
+function prop(property) {
+  return { kind: "property", property };
+}
+
+function withoutGroups(node) {
+  if (typeof node !== "object" || node === null) return node;
+  if (Array.isArray(node)) return node.map(withoutGroups);
+  return Object.fromEntries(Object.entries(node).filter(([name]) => name !== "group").map(([name, value]) => [name, withoutGroups(value)]));
+}
+
+// Each has the piece of the text that is wrong; ^ stands for its end.
+test("mistakes are found where they are", () => {
+  const cases = [
+    ["A EQ 1", ["EQ"], /lower case: eq/],
+    ["A = 1 AND B == 2", ["=", "AND", "=="], /eq instead of =/],
+    ['A eq "x"', ['"x"'], /single quotes/],
+    ["A eq ‘x y’", ["‘x y’"], /single quotes/],
+    ["A eq 'x", ["'x"], /closing quote/],
+    ["A eq 5454161346626", ["5454161346626"], /5454161346626L/],
+    ["A eq 99999999999999999999L", ["99999999999999999999L"], /Int64/],
+    ["A eq 1e999", ["1e999"], /Double/],
+    ["A eq guid'12'", ["guid'12'"], /Guid/],
+    ["A eq X'0'", ["X'0'"], /hex/],
+    ["A eq datetime'2024-02-30T00:00:00Z'", ["datetime'2024-02-30T00:00:00Z'"], /time/],
+    ["A eq datetime'1500-01-01T00:00:00Z'", ["datetime'1500-01-01T00:00:00Z'"], /time/],
+    ["A eq 3m", ["3m"], /suffix/],
+    ["A eq null", ["A eq null"], /no null/],
+    ["A eq B", ["B"], /quotes: 'B'/],
+    ["1 eq 2", ["1 eq 2"], /property on one side/],
+    ["PartitionKey eq 12", ["12"], /text/],
+    ["Timestamp gt '2024'", ["'2024'"], /datetime/],
+    ["PartitionKey and A", ["PartitionKey"], /alone/],
+    ["startswith(A, 'x') and B eq 'y", ["startswith", "'y"], /no functions.*Name ge/],
+    ["A/B eq 1", ["A/B"], /paths/],
+    ["A eq 1 B", ["B"], /operator is missing/],
+    ["A eq 1)", [")"], /not opened/],
+    ["(A eq 1", ["("], /closing parenthesis/],
+    ["A eq", ["^"], /too early/],
+    ["A and", ["^"], /too early/],
+    ["and eq 1 and", ["^"], /too early/],
+    ["A eq not B", ["not"], /value here/],
+    ["A eq 1 eq 2", ["eq"], /chained/],
+    ["$A eq 1", ["$"], /no meaning/],
+    ["A eq - 1", ["-"], /minus/],
+    ["1", ["1"], /alone/],
+  ];
+  for (const [text, pieces, message] of cases) {
+    const { filter, errors } = parseFilter(text);
+    assert.equal(filter, null, text);
+    const found = errors.map(({ start, end }) => text.slice(start, end) || "^");
+    for (const piece of pieces) assert.ok(found.includes(piece), `${text}: ${JSON.stringify(found)}`);
+    assert.match(errors.find(({ start, end }) => (text.slice(start, end) || "^") === pieces[0]).message, message, text);
+  }
+});
+
+test("only what typing on may complete is called incomplete", () => {
+  for (const text of ["A eq", "A eq 'x", "(A eq 1", "A and ", "PartitionKey"]) {
+    assert.ok(parseFilter(text).errors.every((error) => error.incomplete), text);
+  }
+  for (const text of ["A EQ 1", "A eq 1)", "PartitionKey eq 1", "A eq B"]) {
+    assert.ok(parseFilter(text).errors.some((error) => !error.incomplete), text);
+  }
+});
+
+test("no text makes the parser fail or take long", () => {
+  const pieces = ["(", ")", "'", "not ", "A", " eq ", "1", "-", "and ", ",", "/", "\u0000", "😀", "\ud800", '"', "datetime'", "X'", " or ", "null", "."];
+  let seed = 7;
+  const next = (count) => (seed = (seed * 48271) % 2147483647) % count;
+  for (let round = 0; round < 3000; round++) {
+    const text = Array.from({ length: next(12) }, () => pieces[next(pieces.length)]).join("");
+    const { filter, errors, tokens } = parseFilter(text);
+    assert.ok(filter !== null || errors.length > 0 || tokens.length === 1, text);
+    for (const { start, end } of errors) assert.ok(0 <= start && start <= end && end <= text.length, text);
+  }
+  assert.match(parseFilter("(".repeat(20_000)).errors[0].message, /nested/);
+  assert.equal(parseFilter(`${"not ".repeat(255)}A`).errors.length, 0);
+});
+
+test("literals are written so that they are read again", () => {
+  const values = [
+    ["String", "O'Neil ' "], ["Int32", "-7"], ["Int64", "9007199254740993"], ["Double", "5"], ["Double", "1e+21"], ["Double", "NaN"],
+    ["Double", "-Infinity"], ["Boolean", "false"], ["DateTime", "2026-01-02T03:04:05.1234567Z"],
+    ["Guid", "00000000-0000-0000-0000-000000000001"], ["Binary", "00ff"],
+  ];
+  for (const [type, text] of values) {
+    const { filter, errors } = parseFilter(`A eq ${writeLiteral({ type: `Edm.${type}`, text })}`);
+    assert.deepEqual(errors, [], text);
+    assert.equal(filter.literal.type, `Edm.${type}`);
+    assert.equal(filter.literal.text.replace(/\.0$/, ""), text);
+  }
+});
+
+test("names that a filter can have", () => {
+  for (const name of ["A", "_a1", "Größe", "и", "and", "eq"]) assert.ok(isFilterName(name), name);
+  for (const name of ["", "not", "null", "true", "a b", "a-b", "1a", "<img onerror=alert(1)>", "a'b", " a"]) assert.ok(!isFilterName(name), name);
+});
+
+test("a filter of conditions is shown as fields, and written again", () => {
+  const text = "PartitionKey eq 'it''s' and RowKey ge 'ab' and RowKey lt 'ac' and N ge 3L and B eq X'00ff'";
+  const { conditions } = readConditions(text);
+  assert.deepEqual(conditions.map(({ property, operator, text }) => [property, operator, text]), [
+    ["PartitionKey", "eq", "it's"], ["RowKey", "startsWith", "ab"], ["N", "ge", "3"], ["B", "eq", "00ff"],
+  ]);
+  assert.equal(writeConditions(conditions), text);
+  assert.equal(writeConditions(readConditions("Ready and (3 lt Age)").conditions), "Ready eq true and Age gt 3");
+  // Not the end of "ab".
+  assert.equal(readConditions("A ge 'ab' and A lt 'ad'").conditions.length, 2);
+  assert.deepEqual(readConditions(" "), { conditions: [] });
+});
+
+test("a filter that is more than fields says why", () => {
+  assert.match(readConditions("A eq 1 or B eq 2").reason, /“or”/);
+  assert.match(readConditions("not (A eq 1)").reason, /“not”/);
+  assert.match(readConditions("A eq 1 and true").reason, /true/);
+  assert.match(readConditions("A eq").reason, /mistakes/);
+});
+
+test("the end of a prefix follows every text that begins with it", () => {
+  for (const [prefix, end] of [["ab", "ac"], ["a\uffff", "b"], ["\ud7ff", "\u{10000}"], ["\u{10ffff}", "\ue000"], ["😀", "😁"]]) {
+    assert.equal(successor(prefix), end);
+    assert.ok(`${prefix}\uffff\uffff` < end);
+  }
+  assert.equal(successor(""), null);
+  assert.equal(successor("\uffff\uffff"), null);
+  assert.equal(writeConditions([{ property: "A", operator: "startsWith", type: "Edm.String", text: "" }]), "A ge ''");
+});
+
+const PROPERTIES = new Map([["Age", "Edm.Int32"], ["Active", "Edm.Boolean"], ["At", "Edm.DateTime"], ["<img>", "Edm.String"], ["Big", "Edm.Int64"]]);
+
+// A bar stands for the caret.
+function labels(text) {
+  const caret = text.indexOf("|");
+  const { options } = complete(text.replace("|", ""), caret, PROPERTIES, new Date("2026-05-05T05:05:05.678Z"));
+  return options.map(({ label }) => label);
+}
+
+test("completion offers what fits at the caret", () => {
+  const comparisons = ["eq", "ne", "gt", "ge", "lt", "le"];
+  const names = ["PartitionKey", "RowKey", "Timestamp", "Active", "Age", "At", "Big", "not"];
+  const cases = [
+    ["|", names],
+    ["not |", names],
+    ["(|", names],
+    ["Age eq 1 and |", names],
+    ["ag|", ["Age"]],
+    ["Partition|", ["PartitionKey"]],
+    ["key|", ["PartitionKey", "RowKey"]],
+    ["PartitionKey |", comparisons],
+    ["PartitionKey g|", ["gt", "ge"]],
+    ["Active |", ["and", "or", ...comparisons]],
+    ["PartitionKey eq |", ["'…'"]],
+    ["Active eq |", ["true", "false"]],
+    ["Active eq f|", ["false"]],
+    ["Big eq |", ["…L"]],
+    ["Age eq |", []],
+    ["At ge |", ["datetime'2026-05-05T00:00:00Z'", "datetime'2026-05-05T04:05:05Z'"]],
+    ["Other eq g|", ["guid'…'"]],
+    ["Age eq 1|", []],
+    ["Age eq 1 |", ["and", "or"]],
+    ["(Age eq 1) |", ["and", "or"]],
+    ["PartitionKey eq 'a|", []],
+    ["PartitionKey eq 'a b|'", []],
+    ["PartitionKey eq 'a'|", []],
+    ["Ag| eq 1", ["Age"]],
+  ];
+  for (const [text, expected] of cases) assert.deepEqual(labels(text), expected, text);
+});
+
+test("completion replaces the word at the caret, and puts the caret into quotes", () => {
+  const name = complete("Agx eq 1", 2, PROPERTIES, new Date());
+  assert.deepEqual([name.start, name.end, name.typed], [0, 3, "Ag"]);
+  const value = complete("RowKey eq ", 10, PROPERTIES, new Date()).options[0];
+  assert.deepEqual([value.insert, value.back], ["''", 1]);
+});

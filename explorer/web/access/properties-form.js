@@ -1,0 +1,132 @@
+// The properties of the service: CORS, and what it records about requests.
+
+import { SasCredential } from "../core/credential.js";
+import { describe } from "../core/errors.js";
+import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
+import { notify } from "../ui/notify.js";
+import { corsEditor } from "./cors-editor.js";
+
+/** @typedef {import("../core/client.js").TableService} TableService */
+/** @typedef {import("../core/xml.js").Metrics} Metrics */
+/** @typedef {import("../core/xml.js").Logging} Logging */
+/** @typedef {import("../core/xml.js").Retention} Retention */
+/** @typedef {import("../core/xml.js").ServiceProperties} ServiceProperties */
+
+/**
+ * @param {TableService} service
+ * @returns {HTMLElement}
+ */
+export function propertiesForm(service) {
+  const place = h("div", null, h("p", { role: "status" }, "Loading…"));
+  const load = async () => {
+    try {
+      replaceChildren(place, form(service, await service.getProperties(), load));
+    } catch (error) {
+      replaceChildren(
+        place,
+        h("p", { class: "problem", role: "alert" }, describe(error)),
+        h("button", { type: "button", onclick: () => load() }, "Try again"),
+      );
+    }
+  };
+  void load();
+  return place;
+}
+
+/**
+ * @param {TableService} service
+ * @param {ServiceProperties} properties
+ * @param {() => Promise<void>} reload
+ */
+function form(service, properties, reload) {
+  const mayChange = !(service.credential instanceof SasCredential) || service.credential.has("w", "s");
+  const cors = corsEditor(properties.cors);
+  const hours = metricsFields("Metrics of each hour", properties.hourMetrics);
+  const minutes = metricsFields("Metrics of each minute", properties.minuteMetrics);
+  const logging = loggingFields(properties.logging);
+  const problem = h("p", { class: "problem", role: "alert" });
+  const button = h("button", { type: "submit", class: "primary", hidden: !mayChange }, "Save properties");
+  const save = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    problem.textContent = "";
+    button.disabled = true;
+    try {
+      await service.setProperties({
+        cors: cors.value(),
+        hourMetrics: hours.value(),
+        minuteMetrics: minutes.value(),
+        logging: logging.value(),
+      });
+      await reload();
+      notify("The properties of the service were saved.", { kind: "success" });
+    } catch (error) {
+      problem.textContent = describe(error);
+    } finally {
+      button.disabled = false;
+    }
+  };
+  return h(
+    "form",
+    { onsubmit: save, novalidate: true },
+    h(
+      "fieldset",
+      { class: "plain", disabled: !mayChange },
+      h("h3", null, "CORS"),
+      cors.element,
+      h("h3", null, "Analytics"),
+      hours.element,
+      minutes.element,
+      logging.element,
+    ),
+    problem,
+    button,
+    h("p", { class: "note" }, "A change is in effect at once; in the cloud it takes up to 30 seconds."),
+  );
+}
+
+/** @param {Retention} retention */
+function retentionFields(retention) {
+  const box = checkbox("Delete after a number of days", { checked: retention.enabled });
+  const days = h("input", { type: "number", min: "1", max: "365", value: retention.days, "aria-label": "Days" });
+  const value = () => ({ enabled: box.input.checked, days: Number(days.value) });
+  return { element: h("div", { class: "toolbar" }, box, field("Days", days)), value };
+}
+
+/**
+ * @param {string} title
+ * @param {Metrics} metrics
+ */
+function metricsFields(title, metrics) {
+  const enabled = checkbox("Record", { checked: metrics.enabled });
+  const includeApis = checkbox("For each operation, too", { checked: metrics.includeApis });
+  const retention = retentionFields(metrics.retention);
+  const element = h("fieldset", null, h("legend", null, title), enabled, includeApis, retention.element);
+  /** @returns {Metrics} */
+  const value = () => ({ enabled: enabled.input.checked, includeApis: includeApis.input.checked, retention: retention.value() });
+  return { element, value };
+}
+
+/** @param {Logging} logging */
+function loggingFields(logging) {
+  const read = checkbox("Reads", { checked: logging.read });
+  const write = checkbox("Writes", { checked: logging.write });
+  const drop = checkbox("Deletions", { checked: logging.delete });
+  const retention = retentionFields(logging.retention);
+  const element = h(
+    "fieldset",
+    null,
+    h("legend", null, "Logging"),
+    read,
+    write,
+    drop,
+    retention.element,
+    h("p", { class: "note" }, "Logs are blobs, which a server of Rowhouse does not write; it keeps the setting."),
+  );
+  const value = () => ({
+    read: read.input.checked,
+    write: write.input.checked,
+    delete: drop.input.checked,
+    retention: retention.value(),
+  });
+  return { element, value };
+}

@@ -1,0 +1,149 @@
+// The form for a shared access signature of a table. It is signed in this page, with the account key.
+
+import { KeyCredential } from "../core/credential.js";
+import { describe } from "../core/errors.js";
+import { makeTableSas } from "../core/sas.js";
+import { field, h, replaceChildren } from "../ui/dom.js";
+import { inFuture, letterField, originFields, signatureResult, timeField } from "./fields.js";
+import { ENTITY_PERMISSIONS, problemOfTableSas, tableSasInWords } from "./words.js";
+
+/** @typedef {import("../core/client.js").TableService} TableService */
+/** @typedef {import("../core/sas.js").TableSas} TableSas */
+/** @typedef {import("../core/xml.js").StoredPolicy} StoredPolicy */
+
+const HOUR_MS = 3_600_000;
+
+export class TableSasForm extends HTMLElement {
+  /** @type {StoredPolicy[]} */
+  #policies = [];
+
+  /**
+   * @param {TableService} service
+   * @param {string} table
+   */
+  constructor(service, table) {
+    super();
+    this.service = service;
+    this.table = table;
+    this.policy = h("select", { onchange: () => this.#showNeeded() });
+    this.permissions = letterField("Permissions", ENTITY_PERMISSIONS, "r");
+    this.start = timeField("Start");
+    this.expiry = timeField("Expiry", { text: inFuture(HOUR_MS), hasDurations: true });
+    this.origin = originFields();
+    const key = () => h("input", { type: "text", placeholder: "no limit", spellcheck: "false", autocomplete: "off" });
+    this.keys = { startPk: key(), startRk: key(), endPk: key(), endRk: key() };
+    this.byPolicy = h("p", { class: "note", role: "status" });
+    this.problem = h("p", { class: "problem", role: "alert" });
+    this.result = h("div", null);
+  }
+
+  connectedCallback() {
+    const onSubmit = (/** @type {Event} */ event) => {
+      event.preventDefault();
+      void this.#make();
+    };
+    const { startPk, startRk, endPk, endRk } = this.keys;
+    this.policyField = field("Stored access policy", this.policy);
+    replaceChildren(
+      this,
+      h(
+        "form",
+        { onsubmit: onSubmit, oninput: () => this.result.replaceChildren() },
+        this.policyField,
+        this.byPolicy,
+        this.permissions.element,
+        h("p", { class: "note" }, "Insert or replace and insert or merge need both Add and Update."),
+        h("div", { class: "fields" }, this.start.element, this.expiry.element),
+        h(
+          "fieldset",
+          null,
+          h("legend", null, "Key range"),
+          h("div", { class: "fields" }, field("From PartitionKey", startPk), field("From RowKey", startRk)),
+          h("div", { class: "fields" }, field("To PartitionKey", endPk), field("To RowKey", endRk)),
+          h(
+            "p",
+            { class: "note" },
+            "Both ends are part of the range, which follows the order of keys: a RowKey limits the partition beside it only.",
+          ),
+        ),
+        this.origin.element,
+        this.problem,
+        h("button", { type: "submit", class: "primary" }, "Make signature"),
+      ),
+      this.result,
+    );
+    this.#showPolicies();
+  }
+
+  /** @param {StoredPolicy[]} policies those of the table */
+  setPolicies(policies) {
+    this.#policies = policies;
+    this.result.replaceChildren();
+    this.#showPolicies();
+  }
+
+  #showPolicies() {
+    const chosen = this.policy.value;
+    const options = this.#policies.map(({ id }, at) => h("option", { value: at }, id));
+    replaceChildren(this.policy, h("option", { value: "" }, "none"), options);
+    this.policy.value = this.#policies[Number(chosen)] ? chosen : "";
+    this.policyField?.toggleAttribute("hidden", this.#policies.length === 0);
+    this.#showNeeded();
+  }
+
+  /** The policy that the signature names. */
+  get chosenPolicy() {
+    return this.policy.value === "" ? null : (this.#policies[Number(this.policy.value)] ?? null);
+  }
+
+  /** Offers only what the policy lacks: the service refuses a signature that has what its policy has. */
+  #showNeeded() {
+    const policy = this.chosenPolicy;
+    const has = { permissions: Boolean(policy?.permissions), start: Boolean(policy?.start), expiry: Boolean(policy?.expiry) };
+    this.permissions.element.hidden = has.permissions;
+    this.start.element.hidden = has.start;
+    this.expiry.element.hidden = has.expiry;
+    const given = Object.entries(has)
+      .filter(([, isGiven]) => isGiven)
+      .map(([name]) => name);
+    this.byPolicy.textContent = policy ? `The policy gives ${given.length > 0 ? given.join(", ") : "nothing yet"}.` : "";
+  }
+
+  /** @returns {TableSas} */
+  #read() {
+    const policy = this.chosenPolicy;
+    const { startPk, startRk, endPk, endRk } = this.keys;
+    return {
+      table: this.table,
+      permissions: policy?.permissions ? "" : this.permissions.value(),
+      start: policy?.start ? "" : this.start.value(),
+      expiry: policy?.expiry ? "" : this.expiry.value(),
+      policy: policy?.id ?? "",
+      startPk: startPk.value,
+      startRk: startRk.value,
+      endPk: endPk.value,
+      endRk: endRk.value,
+      ...this.origin.value(),
+    };
+  }
+
+  async #make() {
+    const { service, table } = this;
+    const [sas, policy] = [this.#read(), this.chosenPolicy];
+    this.result.replaceChildren();
+    this.problem.textContent = problemOfTableSas(sas, policy);
+    if (this.problem.textContent !== "" || !(service.credential instanceof KeyCredential)) {
+      return;
+    }
+    try {
+      const token = await makeTableSas(service.credential, sas);
+      const words = tableSasInWords(sas, policy, new Date());
+      const url = `${service.endpoint}/${encodeURIComponent(table)}?${token}`;
+      replaceChildren(this.result, signatureResult({ words, url, token, endpoint: service.endpoint }));
+    } catch (error) {
+      this.problem.textContent = describe(error);
+    }
+  }
+}
+
+customElements.define("table-sas-form", TableSasForm);

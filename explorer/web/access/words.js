@@ -1,0 +1,190 @@
+// What a shared access signature allows, in words, and what is wrong with one that would not work (docs/spec/08-sas.md).
+//
+// Pure: knows no page, no service and no key.
+
+/** @typedef {import("../core/sas.js").TableSas} TableSas */
+/** @typedef {import("../core/sas.js").AccountSas} AccountSas */
+/** @typedef {import("../core/xml.js").StoredPolicy} StoredPolicy */
+
+/** The permissions on entities, in the order in which the protocol writes them. */
+export const ENTITY_PERMISSIONS = [
+  { letter: "r", label: "Read", verb: "read" },
+  { letter: "a", label: "Add", verb: "add" },
+  { letter: "u", label: "Update", verb: "update" },
+  { letter: "d", label: "Delete", verb: "delete" },
+];
+
+/** What an account signature allows: one of the permissions together with the resource type. */
+const ACCOUNT_RIGHTS = [
+  { type: "o", letters: "r", words: "read entities of every table" },
+  { type: "o", letters: "a", words: "add entities to every table" },
+  { type: "o", letters: "u", words: "update entities of every table" },
+  { type: "o", letters: "d", words: "delete entities of every table" },
+  { type: "c", letters: "l", words: "list tables" },
+  { type: "c", letters: "cw", words: "create tables" },
+  { type: "c", letters: "d", words: "delete tables" },
+  { type: "s", letters: "r", words: "read the properties and the statistics of the service" },
+  { type: "s", letters: "w", words: "change the properties of the service" },
+];
+
+/**
+ * A list in a sentence.
+ * @param {string[]} items
+ */
+export function listed(items) {
+  return items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`;
+}
+
+/**
+ * A time as a person reads it.
+ * @param {string} text such as 2026-01-31T12:00:00Z
+ */
+export function timeInWords(text) {
+  const time = new Date(text);
+  return Number.isNaN(time.getTime()) ? text : `${time.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+/**
+ * What the holder of a signature of a table can do.
+ * @param {TableSas} sas
+ * @param {StoredPolicy | null} policy the stored access policy that it names
+ * @param {Date} now
+ */
+export function tableSasInWords(sas, policy, now) {
+  const letters = sas.permissions || policy?.permissions || "";
+  const verbs = ENTITY_PERMISSIONS.filter(({ letter }) => letters.includes(letter)).map(({ verb }) => verb);
+  const range = rangeInWords(sas);
+  const what = range === null ? "no entity: the key range ends before it begins" : `entities of the table ${sas.table}${range}`;
+  const [start, expiry] = [sas.start || policy?.start || "", sas.expiry || policy?.expiry || ""];
+  const when = timesInWords(start, expiry, now);
+  const allowed = `Anyone who has this address can ${listed(verbs)} ${what}${when}${circumstances(sas)}.`;
+  const end = new Date(expiry) <= now ? [] : [policy ? revocableByPolicy(policy) : revocableByKey()];
+  return [allowed, ...end].join(" ");
+}
+
+/**
+ * What the holder of a signature of an account can do.
+ * @param {AccountSas} sas
+ * @param {string} account
+ * @param {Date} now
+ */
+export function accountSasInWords(sas, account, now) {
+  const rights = ACCOUNT_RIGHTS.filter(
+    ({ type, letters }) => sas.resourceTypes.includes(type) && [...letters].some((letter) => sas.permissions.includes(letter)),
+  );
+  if (rights.length === 0) {
+    return "This allows nothing: none of the permissions belongs to one of the resource types.";
+  }
+  const when = timesInWords(sas.start ?? "", sas.expiry, now);
+  const what = listed(rights.map(({ words }) => words));
+  const allowed = `Anyone who has this address can ${what} in the account ${account}${when}${circumstances(sas)}.`;
+  return new Date(sas.expiry) <= now ? allowed : `${allowed} ${revocableByKey()}`;
+}
+
+/**
+ * The key range; empty for the whole table, null if no key is in it.
+ * @param {TableSas} sas
+ */
+function rangeInWords({ startPk, startRk, endPk, endRk }) {
+  if (startPk && endPk && (startPk > endPk || (startPk === endPk && startRk && endRk && startRk > endRk))) {
+    return null;
+  }
+  if (startPk && startPk === endPk) {
+    return ` with the PartitionKey '${startPk}'${bounds("RowKey", startRk, endRk, " and ")}`;
+  }
+  if (startRk || endRk) {
+    const from = startPk ? ` from PartitionKey '${startPk}'${startRk ? ` and RowKey '${startRk}'` : ""}` : "";
+    const to = endPk ? ` up to PartitionKey '${endPk}'${endRk ? ` and RowKey '${endRk}'` : ""}` : " to the end";
+    return ` in the order of keys${from}${to}`;
+  }
+  return bounds("PartitionKey", startPk, endPk, " with ");
+}
+
+/**
+ * @param {string} name
+ * @param {string | null | undefined} start
+ * @param {string | null | undefined} end
+ * @param {string} prefix
+ */
+function bounds(name, start, end, prefix) {
+  if (start && start === end) {
+    return `${prefix}the ${name} '${start}'`;
+  }
+  const from = start ? ` from '${start}'` : "";
+  const to = end ? `${start ? " to" : " up to"} '${end}'` : start ? " on" : "";
+  return from || to ? `${prefix}${name}${from}${to}` : "";
+}
+
+/**
+ * @param {string} start
+ * @param {string} expiry
+ * @param {Date} now
+ */
+function timesInWords(start, expiry, now) {
+  if (new Date(start) > new Date(expiry)) {
+    return " at no time: it ends before it begins";
+  }
+  if (new Date(expiry) <= now) {
+    return `; but it expired on ${timeInWords(expiry)}`;
+  }
+  const from = start && new Date(start) > now ? ` from ${timeInWords(start)}` : "";
+  return `${from} until ${timeInWords(expiry)}`;
+}
+
+/** @param {{protocol?: string, ipRange?: string}} sas */
+function circumstances({ protocol, ipRange }) {
+  const addresses = ipRange?.split("-") ?? [];
+  const from =
+    addresses.length > 1 ? `, from the addresses ${addresses.join(" to ")} only` : `, from the address ${ipRange} only`;
+  return `${protocol === "https" ? ", over HTTPS only" : ""}${ipRange ? from : ""}`;
+}
+
+function revocableByKey() {
+  return "It cannot be withdrawn before then, except by changing the account key.";
+}
+
+/** @param {StoredPolicy} policy */
+function revocableByPolicy({ id }) {
+  return `It can be withdrawn before then by removing the stored access policy '${id}', or by changing the account key.`;
+}
+
+/**
+ * Why a signature of a table would not work; empty if it would.
+ * @param {TableSas} sas
+ * @param {StoredPolicy | null} policy
+ */
+export function problemOfTableSas(sas, policy) {
+  if (!sas.permissions && !policy?.permissions) {
+    return "Choose at least one permission.";
+  }
+  if (!sas.expiry && !policy?.expiry) {
+    return "Choose when it expires.";
+  }
+  if ((sas.startRk && !sas.startPk) || (sas.endRk && !sas.endPk)) {
+    return "A RowKey limits the range only together with a PartitionKey.";
+  }
+  return problemOfIpRange(sas.ipRange ?? "");
+}
+
+/**
+ * Why a signature of an account would not work; empty if it would.
+ * @param {AccountSas} sas
+ */
+export function problemOfAccountSas({ permissions, resourceTypes, expiry, ipRange = "" }) {
+  if (!permissions) {
+    return "Choose at least one permission.";
+  }
+  if (!resourceTypes) {
+    return "Choose at least one resource type.";
+  }
+  return expiry ? problemOfIpRange(ipRange) : "Choose when it expires.";
+}
+
+/** @param {string} range */
+function problemOfIpRange(range) {
+  const isAddress = (/** @type {string} */ text) =>
+    text.split(".").length === 4 && text.split(".").every((part) => /^\d{1,3}$/.test(part) && Number(part) < 256);
+  const addresses = range.split("-");
+  const isGood = range === "" || (addresses.length <= 2 && addresses.every(isAddress));
+  return isGood ? "" : "Write an address as 10.0.0.1, and a range as 10.0.0.1-10.0.0.255.";
+}

@@ -1,0 +1,221 @@
+// The frame around the views: who is signed in, which view the address names, and whether the server is there.
+
+import { describe } from "./core/errors.js";
+import { describeRefusal, developmentService, readSettings, serviceOf, storeSignIn, storedSignIn } from "./session.js";
+import { SignInForm } from "./sign-in.js";
+import { openDialog } from "./ui/dialog.js";
+import { h, replaceChildren } from "./ui/dom.js";
+import { announce, notify } from "./ui/notify.js";
+import { toggleTheme } from "./ui/theme.js";
+
+/** @typedef {import("./core/client.js").TableService} TableService */
+/** @typedef {import("./session.js").Session} Session */
+/** @typedef {import("./session.js").Settings} Settings */
+
+/** How often a server that is gone is looked for. */
+const LOOK_MS = 2000;
+
+export class App extends HTMLElement {
+  /** @type {Settings} */
+  settings = { version: "", development: false, hostAccount: null };
+  /** @type {Session | null} */
+  session = null;
+
+  constructor() {
+    super();
+    this.header = h("header", { class: "top" });
+    this.banner = h("div", { class: "banner", role: "alert", hidden: true });
+    this.main = h("main", { id: "main", tabindex: "-1" });
+  }
+
+  connectedCallback() {
+    const skip = (/** @type {Event} */ event) => {
+      event.preventDefault();
+      this.main.focus();
+    };
+    this.append(h("a", { class: "skip", href: "#main", onclick: skip }, "Skip to the content"), this.header, this.banner, this.main);
+    addEventListener("hashchange", () => void this.#show());
+    void this.#start();
+  }
+
+  async #start() {
+    try {
+      this.settings = await readSettings();
+      const stored = storedSignIn();
+      if (stored) {
+        this.#enter(await serviceOf(this.settings, stored));
+      } else if (this.settings.development) {
+        this.#enter(await developmentService(this.settings));
+      } else {
+        this.#leave();
+      }
+    } catch (error) {
+      const retry = h("button", { type: "button", onclick: () => location.reload() }, "Try again");
+      replaceChildren(this.main, h("p", { class: "problem", role: "alert" }, describe(error)), retry);
+    }
+  }
+
+  /** @param {TableService} service */
+  #enter(service) {
+    service.addEventListener("unreachable", () => this.#onUnreachable(service));
+    service.addEventListener("refused", (event) => this.#onRefused(service, /** @type {CustomEvent} */ (event).detail));
+    this.session = {
+      service,
+      settings: this.settings,
+      signOut: () => this.#leave(),
+      navigate: (hash) => location.assign(hash),
+    };
+    this.#showHeader();
+    void this.#show();
+  }
+
+  #leave() {
+    storeSignIn(null);
+    this.session = null;
+    this.banner.hidden = true;
+    this.#showHeader();
+    const form = new SignInForm(this.settings, {
+      onService: (service) => this.#enter(service),
+      onDevelopment: async () => this.#enter(await developmentService(this.settings)),
+    });
+    document.title = "Sign in – Rowhouse explorer";
+    replaceChildren(this.main, h("section", { class: "card" }, h("h1", null, "Sign in"), form));
+  }
+
+  #showHeader() {
+    const service = this.session?.service;
+    const hasAccount = service && (service.may("properties") || service.may("sign"));
+    replaceChildren(this.header,
+      h("a", { class: "brand", href: "#/" }, "Rowhouse explorer"),
+      service ? h("span", { class: "account" }, service.account) : null,
+      h("nav", { "aria-label": "Explorer" },
+        service ? h("a", { href: "#/" }, "Tables") : null,
+        hasAccount ? h("a", { href: "#/account" }, "Account") : null,
+        h("button", { type: "button", class: "quiet", onclick: toggleTheme }, "Light or dark"),
+        service ? h("button", { type: "button", class: "quiet", onclick: () => this.#leave() }, "Sign out") : null));
+  }
+
+  async #show() {
+    const { session } = this;
+    if (!session) {
+      return;
+    }
+    const address = location.hash.replace(/^#/, "");
+    const at = address.indexOf("?");
+    const [path, query] = at < 0 ? [address, ""] : [address.slice(0, at), address.slice(at + 1)];
+    try {
+      const { view, title } = await viewOf(session, path, new URLSearchParams(query));
+      // Another address may have been opened while the view was loaded.
+      if (this.session === session && address === location.hash.replace(/^#/, "")) {
+        document.title = `${title} – Rowhouse explorer`;
+        replaceChildren(this.main, view);
+        scrollTo(0, 0);
+      }
+    } catch (error) {
+      const retry = h("button", { type: "button", onclick: () => location.reload() }, "Try again");
+      replaceChildren(this.main, h("p", { class: "problem", role: "alert" }, describe(error)), retry);
+    }
+  }
+
+  /** @param {TableService} service */
+  #onUnreachable(service) {
+    replaceChildren(this.banner, "The server cannot be reached. Trying again…");
+    this.banner.hidden = false;
+    const look = async () => {
+      if (this.session?.service !== service || service.isReachable) {
+        return;
+      }
+      try {
+        await readSettings();
+        service.reach(true);
+      } catch {
+        setTimeout(look, LOOK_MS);
+      }
+    };
+    const back = () => {
+      this.banner.hidden = true;
+      announce("The server is back.");
+    };
+    service.addEventListener("reachable", back, { once: true });
+    setTimeout(look, LOOK_MS);
+  }
+
+  /**
+   * The credential is refused, perhaps because it has expired: another one is asked for, and the view stays as it is.
+   * @param {TableService} service
+   * @param {unknown} error
+   */
+  #onRefused(service, error) {
+    if (this.session?.service !== service || !this.banner.hidden) {
+      return;
+    }
+    const signIn = h("button", { type: "button", onclick: () => this.#renew(service) }, "Sign in again");
+    replaceChildren(this.banner, `The server refuses the credential. ${describeRefusal(service.credential, error)} `, signIn);
+    this.banner.hidden = false;
+  }
+
+  /** @param {TableService} service */
+  #renew(service) {
+    const onService = (/** @type {TableService} */ renewed) => {
+      dialog.close();
+      this.banner.hidden = true;
+      if (renewed.account === service.account) {
+        service.credential = renewed.credential;
+        this.#showHeader();
+        service.dispatchEvent(new CustomEvent("reachable"));
+        notify("Signed in again.", { kind: "success" });
+      } else {
+        this.#enter(renewed);
+      }
+    };
+    const form = new SignInForm(this.settings, { account: service.account, onService });
+    const dialog = openDialog({ title: "Sign in again", body: form, actions: [] });
+  }
+}
+
+customElements.define("rowhouse-explorer", App);
+
+/**
+ * The view that an address names. Each is loaded when it is first opened.
+ * @param {Session} session
+ * @param {string} path
+ * @param {URLSearchParams} query
+ * @returns {Promise<{view: HTMLElement, title: string}>}
+ */
+async function viewOf(session, path, query) {
+  const [, kind = "", name = "", part = ""] = path.split("/");
+  const table = decode(name);
+  if (kind === "t" && part === "access") {
+    const { TableAccessView } = await import("./access/table-access-view.js");
+    return { view: new TableAccessView(session, { table }), title: `Access to ${table}` };
+  }
+  if (kind === "t") {
+    const { EntitiesView } = await import("./entities/entities-view.js");
+    return { view: new EntitiesView(session, { table, query: queryOf(query) }), title: table };
+  }
+  if (kind === "account") {
+    const { AccountView } = await import("./access/account-view.js");
+    return { view: new AccountView(session), title: "Account" };
+  }
+  const { TablesView } = await import("./tables/tables-view.js");
+  return { view: new TablesView(session), title: "Tables" };
+}
+
+/**
+ * The query of an address.
+ * @param {URLSearchParams} query
+ */
+function queryOf(query) {
+  const top = Number(query.get("top"));
+  const select = query.get("select")?.split(",").filter(Boolean) ?? null;
+  return { filter: query.get("filter") ?? "", select, top: Number.isInteger(top) && top > 0 ? top : null };
+}
+
+/** @param {string} text */
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,363 @@
+// The Table service, as any other client speaks to it: one account at one endpoint, with one credential.
+//
+// There is no second way to the data, so this page can do what its credential can and no more.
+
+import { readBatch, refusalOf, entityUrl, requestOf, writeBatch } from "./batch.js";
+import { BearerCredential, KeyCredential, SasCredential } from "./credential.js";
+import { ServiceError, Unreachable } from "./errors.js";
+import { parseEntities } from "./json.js";
+import { readPolicies, readProperties, readStatistics, writePolicies, writeProperties } from "./xml.js";
+
+/** @typedef {import("./batch.js").Operation} Operation */
+/** @typedef {import("./batch.js").OperationKind} OperationKind */
+/** @typedef {import("./credential.js").Credential} Credential */
+/** @typedef {import("./edm.js").Entity} Entity */
+/** @typedef {import("./xml.js").ServiceProperties} ServiceProperties */
+/** @typedef {import("./xml.js").StoredPolicy} StoredPolicy */
+/** @typedef {{partitionKey: string, rowKey: string}} Continuation */
+/** @typedef {[string] | [string, string] | null} Bound */
+/**
+ * What the server says about a page: which key ranges it read, and how many entities it examined for those it returned.
+ * @typedef {{plan: string, ranges: {from: Bound, to: Bound}[], rangeCount: number, examined: number, returned: number,
+ *   microseconds: number}} Explain
+ */
+/** @typedef {{explain: Explain | null, milliseconds: number, bytes: number, entities: number, requestId: string}} PageReport */
+/**
+ * A query of a table; `select` null means every property.
+ * @typedef {{filter?: string, select?: string[] | null, top?: number | null, next?: Continuation | null, explain?: boolean,
+ *   signal?: AbortSignal | undefined}} EntityQuery
+ */
+/** @typedef {"list" | "create" | "drop" | "query" | "add" | "update" | "delete" | "policies" | "properties" | "sign"} Action */
+
+const VERSION = "2019-02-02";
+const JSON_TYPE = "application/json;odata=minimalmetadata";
+const EXPLAIN = "x-ms-rowhouse-explain";
+/** How often a request is repeated that the server was too busy for. */
+const REPEATS_MAX = 5;
+const PAUSE_MS = 250;
+
+/** Dispatches "reachable" and "unreachable" when the server comes and goes, and "refused" when it refuses the credential. */
+export class TableService extends EventTarget {
+  /**
+   * @param {string} account
+   * @param {string} endpoint the address of the account, without a slash at its end
+   * @param {Credential} credential
+   */
+  constructor(account, endpoint, credential) {
+    super();
+    this.account = account;
+    this.endpoint = endpoint;
+    this.credential = credential;
+    this.isReachable = true;
+  }
+
+  /**
+   * @param {{next?: string | null, filter?: string, top?: number, signal?: AbortSignal}} [options]
+   * @returns {Promise<{tables: string[], next: string | null}>}
+   */
+  async listTables({ next = null, filter, top, signal } = {}) {
+    const url = this.#url("/Tables", { $filter: filter, $top: top, NextTableName: next });
+    const { response, text } = await this.#send(url, { headers: { Accept: JSON_TYPE }, signal });
+    const tables = JSON.parse(text).value.map((/** @type {{TableName: string}} */ table) => table.TableName);
+    return { tables, next: response.headers.get("x-ms-continuation-NextTableName") };
+  }
+
+  /** @param {string} name */
+  async createTable(name) {
+    const headers = { Accept: JSON_TYPE, "Content-Type": "application/json", Prefer: "return-no-content" };
+    await this.#send(this.#url("/Tables"), { method: "POST", headers, body: JSON.stringify({ TableName: name }) });
+  }
+
+  /** @param {string} name */
+  async deleteTable(name) {
+    const url = this.#url(`/Tables('${encodeURIComponent(name)}')`);
+    await this.#send(url, { method: "DELETE", headers: { Accept: JSON_TYPE } });
+  }
+
+  /**
+   * A page of the entities that match.
+   * @param {string} table
+   * @param {EntityQuery} [query]
+   * @returns {Promise<{entities: Entity[], next: Continuation | null, report: PageReport}>}
+   */
+  async queryEntities(table, { filter, select, top, next, explain = false, signal } = {}) {
+    // Without keys and Timestamp an entity could not be told from others, nor be changed.
+    const names = select ? [...new Set(["PartitionKey", "RowKey", "Timestamp", ...select])].join(",") : undefined;
+    const url = this.#url(`/${encodeURIComponent(table)}()`, {
+      $filter: filter || undefined,
+      $select: names,
+      $top: top,
+      NextPartitionKey: next?.partitionKey,
+      NextRowKey: next?.rowKey || undefined,
+    });
+    /** @type {Record<string, string>} */
+    const headers = explain ? { Accept: JSON_TYPE, [EXPLAIN]: "1" } : { Accept: JSON_TYPE };
+    const began = performance.now();
+    const { response, text } = await this.#send(url, { headers, signal });
+    const milliseconds = performance.now() - began;
+    const entities = parseEntities(text);
+    const partitionKey = response.headers.get("x-ms-continuation-NextPartitionKey");
+    const rowKey = response.headers.get("x-ms-continuation-NextRowKey") ?? "";
+    const explained = response.headers.get(EXPLAIN);
+    return {
+      entities,
+      next: partitionKey === null ? null : { partitionKey, rowKey },
+      report: {
+        explain: explained === null ? null : JSON.parse(explained),
+        milliseconds,
+        bytes: text.length,
+        entities: entities.length,
+        requestId: requestIdOf(response),
+      },
+    };
+  }
+
+  /**
+   * @param {string} table
+   * @param {string} partitionKey
+   * @param {string} rowKey
+   * @returns {Promise<Entity>}
+   */
+  async getEntity(table, partitionKey, rowKey) {
+    const url = this.#withToken(entityUrl(this.endpoint, table, partitionKey, rowKey));
+    const { response, text } = await this.#send(url, { headers: { Accept: JSON_TYPE } });
+    const [entity] = parseEntities(text);
+    if (!entity) {
+      throw new ServiceError(404, "ResourceNotFound", "The entity does not exist.");
+    }
+    return { ...entity, etag: response.headers.get("ETag") ?? entity.etag };
+  }
+
+  /**
+   * Carries out one operation; returns the new ETag.
+   * @param {string} table
+   * @param {Operation} operation
+   * @param {AbortSignal} [signal]
+   */
+  async change(table, operation, signal) {
+    const { method, url, headers, body } = requestOf(this.endpoint, encodeURIComponent(table), operation);
+    const { response } = await this.#send(this.#withToken(url), { method, headers, body, signal });
+    return response.headers.get("ETag") ?? "";
+  }
+
+  /** @param {string} table @param {Entity} entity */
+  insertEntity(table, entity) {
+    return this.change(table, { kind: "insert", entity });
+  }
+
+  /** @param {string} table @param {Entity} entity @param {string} etag */
+  replaceEntity(table, entity, etag) {
+    return this.change(table, { kind: "replace", entity, etag });
+  }
+
+  /** @param {string} table @param {Entity} entity @param {string} etag */
+  mergeEntity(table, entity, etag) {
+    return this.change(table, { kind: "merge", entity, etag });
+  }
+
+  /** @param {string} table @param {Entity} entity */
+  insertOrReplaceEntity(table, entity) {
+    return this.change(table, { kind: "insertOrReplace", entity });
+  }
+
+  /** @param {string} table @param {Entity} entity */
+  insertOrMergeEntity(table, entity) {
+    return this.change(table, { kind: "insertOrMerge", entity });
+  }
+
+  /** @param {string} table @param {string} partitionKey @param {string} rowKey @param {string} etag */
+  deleteEntity(table, partitionKey, rowKey, etag) {
+    return this.change(table, { kind: "delete", entity: { partitionKey, rowKey, properties: new Map() }, etag });
+  }
+
+  /**
+   * Carries out operations on entities of one partition, all or none; returns their ETags, null for deletions.
+   * @param {string} table
+   * @param {Operation[]} operations
+   * @param {AbortSignal} [signal]
+   */
+  async transaction(table, operations, signal) {
+    const { type, body } = writeBatch(this.endpoint, encodeURIComponent(table), operations);
+    const headers = { Accept: JSON_TYPE, "Content-Type": type };
+    const { response, text } = await this.#send(this.#url("/$batch"), { method: "POST", headers, body, signal });
+    return readBatch(response.headers.get("Content-Type") ?? "", text, requestIdOf(response));
+  }
+
+  /** @param {string} table */
+  async getPolicies(table) {
+    const { text } = await this.#send(this.#url(`/${encodeURIComponent(table)}`, { comp: "acl" }), {});
+    return readPolicies(text);
+  }
+
+  /**
+   * @param {string} table
+   * @param {StoredPolicy[]} policies
+   */
+  async setPolicies(table, policies) {
+    await this.#putXml(this.#url(`/${encodeURIComponent(table)}`, { comp: "acl" }), writePolicies(policies));
+  }
+
+  /** @returns {Promise<ServiceProperties>} */
+  async getProperties() {
+    const { text } = await this.#send(this.#url("/", { restype: "service", comp: "properties" }), {});
+    return readProperties(text);
+  }
+
+  /** @param {ServiceProperties} properties */
+  async setProperties(properties) {
+    await this.#putXml(this.#url("/", { restype: "service", comp: "properties" }), writeProperties(properties));
+  }
+
+  /** The statistics of the service, which the secondary endpoint has: in path style on the same origin, so that this page may ask. */
+  async getStatistics() {
+    const url = this.#withToken(`${this.endpoint}-secondary/?restype=service&comp=stats`);
+    const { text } = await this.#send(url, {});
+    return readStatistics(text);
+  }
+
+  /**
+   * Whether the credential may do something, as far as that can be known here. What a bearer token may do only the server
+   * knows, so all of it is offered.
+   * @param {Action} action
+   * @param {string} [table]
+   * @returns {boolean}
+   */
+  may(action, table) {
+    const { credential } = this;
+    if (credential instanceof BearerCredential) {
+      return action !== "sign";
+    }
+    if (credential instanceof KeyCredential) {
+      return true;
+    }
+    if (credential.table !== null && table !== undefined && credential.table.toLowerCase() !== table.toLowerCase()) {
+      return false;
+    }
+    return SAS_RULES[action](credential);
+  }
+
+  /**
+   * An address below the endpoint.
+   * @param {string} path
+   * @param {Record<string, string | number | null | undefined>} [options]
+   */
+  #url(path, options = {}) {
+    const given = Object.entries(options).filter(([, value]) => value !== undefined && value !== null);
+    const query = given.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join("&");
+    return this.#withToken(`${this.endpoint}${path}${query && `?${query}`}`);
+  }
+
+  /** @param {string} address */
+  #withToken(address) {
+    const { credential } = this;
+    const url = new URL(address);
+    if (credential instanceof SasCredential) {
+      // As it is: encoding it again could change what was signed.
+      url.search = [url.search.slice(1), credential.token].filter(Boolean).join("&");
+    }
+    return url;
+  }
+
+  /**
+   * @param {URL} url
+   * @param {string} body
+   */
+  async #putXml(url, body) {
+    await this.#send(url, { method: "PUT", headers: { "Content-Type": "application/xml" }, body });
+  }
+
+  /**
+   * Sends a request, again if the server was too busy for it.
+   * @param {URL} url
+   * @param {{method?: string, headers?: Record<string, string>, body?: string | undefined, signal?: AbortSignal | undefined}} request
+   * @returns {Promise<{response: Response, text: string}>}
+   */
+  async #send(url, request) {
+    for (let repeats = 0; ; repeats += 1) {
+      const { response, text } = await this.#exchange(url, request);
+      if (response.ok) {
+        return { response, text };
+      }
+      if (response.status !== 503 || repeats === REPEATS_MAX) {
+        const refusal = refusalOf(response.status, text, requestIdOf(response));
+        if (refusal.isOfCredential) {
+          this.dispatchEvent(new CustomEvent("refused", { detail: refusal }));
+        }
+        throw refusal;
+      }
+      const seconds = Number(response.headers.get("Retry-After"));
+      await pause(seconds > 0 ? seconds * 1000 : PAUSE_MS * 2 ** repeats, request.signal);
+    }
+  }
+
+  /**
+   * @param {URL} url
+   * @param {{method?: string, headers?: Record<string, string>, body?: string | undefined, signal?: AbortSignal | undefined}} request
+   */
+  async #exchange(url, { method = "GET", headers = {}, body, signal }) {
+    const signed = await this.credential.headers(url);
+    // `no-store`, because a browser would answer again from its cache what was asked before.
+    /** @type {RequestInit} */
+    const settings = { method, cache: "no-store", credentials: "omit", redirect: "error" };
+    settings.headers = { "x-ms-version": VERSION, DataServiceVersion: "3.0", MaxDataServiceVersion: "3.0", ...headers, ...signed };
+    try {
+      const response = await fetch(url, { ...settings, body: body ?? null, signal: signal ?? null });
+      const text = await response.text();
+      this.reach(true);
+      return { response, text };
+    } catch (error) {
+      if (signal?.aborted) {
+        throw new DOMException("The request was given up.", "AbortError");
+      }
+      this.reach(false);
+      throw error instanceof TypeError ? new Unreachable() : error;
+    }
+  }
+
+  /**
+   * Notes whether the server was there.
+   * @param {boolean} isReachable
+   */
+  reach(isReachable) {
+    if (isReachable !== this.isReachable) {
+      this.isReachable = isReachable;
+      this.dispatchEvent(new CustomEvent(isReachable ? "reachable" : "unreachable"));
+    }
+  }
+}
+
+/**
+ * What a shared access signature may do (specification 08 §3).
+ * @type {Record<Action, (sas: SasCredential) => boolean>}
+ */
+const SAS_RULES = {
+  list: (sas) => sas.table === null && sas.has("l", "c"),
+  create: (sas) => sas.table === null && (sas.has("c", "c") || sas.has("w", "c")),
+  drop: (sas) => sas.table === null && sas.has("d", "c"),
+  query: (sas) => sas.has("r", "o"),
+  add: (sas) => sas.has("a", "o"),
+  update: (sas) => sas.has("u", "o"),
+  delete: (sas) => sas.has("d", "o"),
+  policies: () => false,
+  properties: (sas) => sas.table === null && sas.has("r", "s"),
+  sign: () => false,
+};
+
+/** @param {Response} response */
+function requestIdOf(response) {
+  return response.headers.get("x-ms-request-id") ?? "";
+}
+
+/**
+ * @param {number} milliseconds
+ * @param {AbortSignal | undefined} signal
+ */
+function pause(milliseconds, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(new DOMException("The request was given up.", "AbortError"));
+    });
+  });
+}

@@ -1,0 +1,238 @@
+// Writing one or many entities, and taking the last change back. Works on the contract of the service; knows nothing of the
+// document. A change is a list of pairs (before, after); undoing it writes the pairs the other way round, with the ETags that
+// the change got, so that it never overwrites what somebody else wrote since.
+
+import { ServiceError } from "../core/errors.js";
+import { timestampOfEtag } from "./display.js";
+
+/** @typedef {import("../core/edm.js").Entity} Entity */
+/** @typedef {import("../core/client.js").TableService} TableService */
+/** @typedef {{kind: "insert" | "replace" | "merge" | "delete", entity: Entity, etag?: string}} Operation */
+/** What one operation turns into what: null before an insert and after a delete. @typedef {{before: Entity | null, after: Entity | null}} Pair */
+/** @typedef {{operation: Operation, pair: Pair}} Step */
+/** @typedef {{pairs: Pair[], failed: {step: Step, error: unknown}[], left: number}} Outcome */
+/** @typedef {{verb: "add" | "edit" | "delete", pairs: Pair[], projected: boolean}} Change */
+
+/** Operations in one transaction. */
+export const TRANSACTION_OPERATIONS_MAX = 100;
+/** Characters of values in one transaction: well below the service's 4 MiB, since encoding makes them longer. */
+const TRANSACTION_CHARACTERS_MAX = 1_000_000;
+/** Requests under way at once; a browser keeps six connections to a host, and pages are loaded meanwhile. */
+const REQUESTS_AT_ONCE = 4;
+
+/** An entity after it was written: the values, the new ETag and the time in it. @param {Entity} entity @param {string} etag @returns {Entity} */
+export function written(entity, etag) {
+  return { ...entity, etag, timestamp: timestampOfEtag(etag) || entity.timestamp };
+}
+
+/** @param {Entity} entity */
+function characters(entity) {
+  let sum = entity.partitionKey.length + entity.rowKey.length + 400;
+  for (const [name, value] of entity.properties) sum += name.length + value.text.length + 20;
+  return sum;
+}
+
+/** Steps grouped by partition into what fits a transaction, in their order. @param {Step[]} steps @returns {Step[][]} */
+export function groupByPartition(steps) {
+  /** @type {Map<string, {steps: Step[], size: number}>} */
+  const open = new Map();
+  /** @type {Step[][]} */
+  const groups = [];
+  for (const step of steps) {
+    const key = step.operation.entity.partitionKey;
+    const size = step.operation.kind === "delete" ? 0 : characters(step.operation.entity);
+    let group = open.get(key);
+    if (!group || group.steps.length >= TRANSACTION_OPERATIONS_MAX || group.size + size > TRANSACTION_CHARACTERS_MAX) {
+      group = { steps: [], size: 0 };
+      open.set(key, group);
+      groups.push(group.steps);
+    }
+    group.steps.push(step);
+    group.size += size;
+  }
+  return groups;
+}
+
+/** The pair with the ETag that the operation got. @param {Step} step @param {string | null} etag @returns {Pair} */
+export function finished({ pair }, etag) {
+  return { before: pair.before, after: pair.after && written(pair.after, etag || pair.after.etag) };
+}
+
+/**
+ * Writes many entities: transactions of one partition each, and single operations where a transaction is refused, so that
+ * one conflict does not stop the rest. A server that cannot be reached ends it, and so does the signal; requests under way
+ * are waited for, so that what was written is known, and what was not tried is counted.
+ * @param {TableService} service
+ * @param {string} table
+ * @param {Step[]} steps
+ * @param {{signal: AbortSignal, progress: (done: number) => void}} control
+ * @returns {Promise<Outcome>}
+ */
+export async function writeMany(service, table, steps, { signal, progress }) {
+  /** @type {Outcome} */
+  const outcome = { pairs: [], failed: [], left: 0 };
+  const groups = groupByPartition(steps);
+  let unreachable = false;
+  const count = () => progress(outcome.pairs.length + outcome.failed.length);
+
+  /** @param {Step} step */
+  const single = async (step) => {
+    try {
+      outcome.pairs.push(finished(step, await service.change(table, step.operation)));
+    } catch (error) {
+      if (!(error instanceof ServiceError)) unreachable = true;
+      outcome.failed.push({ step, error });
+    }
+    count();
+  };
+  /** @param {Step[]} group */
+  const write = async (group) => {
+    if (group.length > 1) {
+      try {
+        const etags = await service.transaction(table, group.map((step) => step.operation));
+        group.forEach((step, place) => outcome.pairs.push(finished(step, etags[place] ?? null)));
+        return count();
+      } catch (error) {
+        if (!(error instanceof ServiceError)) {
+          unreachable = true;
+          for (const step of group) outcome.failed.push({ step, error });
+          return count();
+        }
+      }
+    }
+    for (const step of group) {
+      if (signal.aborted || unreachable) break;
+      await single(step);
+    }
+  };
+  const worker = async () => {
+    for (let group = groups.shift(); group && !signal.aborted && !unreachable; group = groups.shift()) await write(group);
+  };
+  await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, worker));
+  outcome.left = steps.length - outcome.pairs.length - outcome.failed.length;
+  return outcome;
+}
+
+/** The step that writes the new state of an entity. @param {Pair} pair @param {boolean} merge @returns {Step} */
+export function stepFor(pair, merge) {
+  const { before, after } = pair;
+  if (after === null) {
+    const entity = /** @type {Entity} */ (before);
+    return { operation: { kind: "delete", entity, etag: entity.etag }, pair };
+  }
+  if (before === null) return { operation: { kind: "insert", entity: after }, pair };
+  return { operation: { kind: merge ? "merge" : "replace", entity: after, etag: before.etag }, pair };
+}
+
+/**
+ * The steps that take a change back, or null if it cannot be: with a projection, an entity that was deleted is not known as
+ * a whole, and a property that was added cannot be removed by a merge.
+ * @param {Change} change
+ * @returns {Step[] | null}
+ */
+export function undoSteps(change) {
+  const possible = change.pairs.length > 0 && (!change.projected || change.pairs.every(({ before, after }) =>
+    before === null || (after !== null && [...after.properties.keys()].every((name) => before.properties.has(name)))));
+  if (!possible) return null;
+  return change.pairs.map(({ before, after }) => stepFor({ before: after, after: before }, change.projected));
+}
+
+/** Why a change could not be written, where its ETag or key tells what happened. @param {unknown} error @returns {string | null} */
+export function refusalReason(error) {
+  if (!(error instanceof ServiceError)) return null;
+  if (error.status === 412) return "somebody changed it since";
+  if (error.status === 409) return "somebody inserted it again meanwhile";
+  if (error.status === 404) return "somebody deleted it meanwhile";
+  return null;
+}
+
+/** @param {{partitionKey: string, rowKey: string}} entity */
+const keyOf = (entity) => JSON.stringify([entity.partitionKey, entity.rowKey]);
+
+/** @param {Entity} a @param {Entity} b */
+function order(a, b) {
+  if (a.partitionKey !== b.partitionKey) return a.partitionKey < b.partitionKey ? -1 : 1;
+  return a.rowKey === b.rowKey ? 0 : a.rowKey < b.rowKey ? -1 : 1;
+}
+
+/**
+ * The list of loaded entities after a change. An entity that is new is put where its keys belong, unless that is after the
+ * last one while more follow: then its page brings it.
+ * @param {Entity[]} list
+ * @param {Pair[]} pairs
+ * @param {boolean} complete
+ * @returns {{list: Entity[], replaced: Map<Entity, Entity | null>, later: number}}  later: how many a later page brings
+ */
+export function applyPairs(list, pairs, complete) {
+  /** @type {Map<string, Entity | null>} */
+  const changes = new Map();
+  for (const { before, after } of pairs) changes.set(keyOf(/** @type {Entity} */ (after ?? before)), after);
+  /** @type {Map<Entity, Entity | null>} */
+  const replaced = new Map();
+  /** @type {Entity[]} */
+  const next = [];
+  for (const entity of list) {
+    const key = keyOf(entity);
+    const after = changes.get(key);
+    if (after === undefined) {
+      next.push(entity);
+      continue;
+    }
+    replaced.set(entity, after);
+    changes.delete(key);
+    if (after) next.push(after);
+  }
+  const added = [...changes.values()].filter((entity) => entity !== null).sort(order);
+  const last = next.at(-1);
+  const fits = added.filter((entity) => complete || (last !== undefined && order(entity, last) < 0));
+  return { list: fits.length === 0 ? next : inserted(next, fits), replaced, later: added.length - fits.length };
+}
+
+/** @param {Entity[]} list @param {Entity[]} added  in order @returns {Entity[]} */
+function inserted(list, added) {
+  /** @type {Entity[]} */
+  const result = [];
+  let place = 0;
+  for (const entity of list) {
+    for (; place < added.length; place += 1) {
+      const candidate = /** @type {Entity} */ (added[place]);
+      if (order(candidate, entity) >= 0) break;
+      result.push(candidate);
+    }
+    result.push(entity);
+  }
+  return result.concat(added.slice(place));
+}
+
+/**
+ * Three states of one property in a conflict, and whether they differ.
+ * @typedef {import("../core/edm.js").Value | null} Side
+ * @typedef {{name: string, loaded: Side, mine: Side, theirs: Side, mineChanged: boolean, theirsChanged: boolean}} Difference
+ */
+
+/** @param {Side} a @param {Side} b */
+export function sameValue(a, b) {
+  return a === b || (a !== null && b !== null && a.type === b.type && a.text === b.text);
+}
+
+/**
+ * What both sides did to each property since it was loaded. With a projection, only what was loaded or written counts.
+ * @param {Entity} loaded
+ * @param {Entity} mine
+ * @param {Entity} theirs
+ * @param {boolean} projected
+ * @returns {Difference[]}
+ */
+export function differences(loaded, mine, theirs, projected) {
+  const names = new Set([...loaded.properties.keys(), ...mine.properties.keys(), ...(projected ? [] : theirs.properties.keys())]);
+  return [...names].map((name) => {
+    const [was, my, their] = [loaded, mine, theirs].map((entity) => entity.properties.get(name) ?? null);
+    const sides = { loaded: was ?? null, mine: my ?? null, theirs: their ?? null };
+    return { name, ...sides, mineChanged: !sameValue(sides.loaded, sides.mine), theirsChanged: !sameValue(sides.loaded, sides.theirs) };
+  });
+}
+
+/** Whether both sides ended up with the same properties. @param {Difference[]} list */
+export function sameOutcome(list) {
+  return list.every(({ mine, theirs }) => sameValue(mine, theirs));
+}

@@ -1,0 +1,135 @@
+// The header of the grid: the names and types of the columns, widened at their edge and moved by dragging or by keys.
+// Knows columns and pointers, not entities.
+
+import { shortType, visibleText } from "./display.js";
+import { cellCount, columnAt, fitCells, layOut } from "./grid-line.js";
+
+/** @typedef {import("./columns.js").Column} Column */
+/** @typedef {import("./grid-line.js").Frame} Frame */
+/**
+ * @typedef {object} HeaderActions
+ * @property {(name: string, width: number) => void} resize
+ * @property {(name: string, target: string) => void} moveTo
+ * @property {(name: string, opener: HTMLElement) => void} menu
+ * @property {() => void} selectAll
+ */
+
+/** Pointer travel after which a press on a header is a drag and no click. */
+const DRAG_PIXELS = 6;
+
+export class Header {
+  /** @type {HTMLElement[]} */
+  cells = [];
+  #structure = -1;
+  #types = "";
+  /** @type {Frame | null} */
+  #frame = null;
+  #dragged = false;
+
+  /** @param {HeaderActions} actions */
+  constructor(actions) {
+    this.actions = actions;
+    this.element = document.createElement("div");
+    this.element.className = "grid-header-line";
+    this.element.setAttribute("role", "row");
+    this.element.setAttribute("aria-rowindex", "1");
+    this.element.addEventListener("pointerdown", (event) => this.#press(event));
+    this.element.addEventListener("click", (event) => this.#click(event));
+  }
+
+  /** @param {Frame} frame */
+  bind(frame) {
+    this.#frame = frame;
+    const types = frame.columns.map((column) => column.types.size === 1 ? [...column.types][0] : column.types.size).join();
+    if (this.#structure === frame.structure && this.#types === types) return;
+    this.#structure = frame.structure;
+    this.#types = types;
+    fitCells(this.element, this.cells, cellCount(frame), () => {
+      const cell = document.createElement("div");
+      cell.className = "grid-cell header-cell";
+      cell.setAttribute("role", "columnheader");
+      cell.tabIndex = -1;
+      return cell;
+    });
+    this.cells.forEach((cell, place) => {
+      layOut(cell, frame, place);
+      const column = frame.columns[columnAt(frame, place) - 1];
+      if (column) writeHeader(cell, column); else writeSelectAll(cell);
+    });
+  }
+
+  /** @param {EventTarget | null} target @returns {{cell: HTMLElement, column: Column} | null} */
+  #at(target) {
+    const cell = target instanceof Element ? target.closest(".header-cell") : null;
+    if (!(cell instanceof HTMLElement) || !this.#frame) return null;
+    const column = this.#frame.columns[Number(cell.getAttribute("aria-colindex")) - 2];
+    return column ? { cell, column } : null;
+  }
+
+  /** @param {MouseEvent} event */
+  #click(event) {
+    if (this.#dragged) return;
+    const hit = this.#at(event.target);
+    if (hit && !(event.target instanceof Element && event.target.closest(".resizer"))) {
+      this.actions.menu(hit.column.name, hit.cell);
+    } else if (!hit) this.actions.selectAll();
+  }
+
+  /** @param {PointerEvent} event */
+  #press(event) {
+    this.#dragged = false;
+    const hit = this.#at(event.target);
+    if (!hit || event.button !== 0) return;
+    const widen = event.target instanceof Element && event.target.closest(".resizer") !== null;
+    if (widen) event.preventDefault();
+    const { name, width } = hit.column;
+    const start = event.clientX;
+    const over = (/** @type {PointerEvent} */ move) => this.#at(document.elementFromPoint(move.clientX, move.clientY))?.cell;
+    /** @type {HTMLElement | undefined} */
+    let marked;
+    const move = (/** @type {PointerEvent} */ now) => {
+      if (widen) return this.actions.resize(name, width + now.clientX - start);
+      if (Math.abs(now.clientX - start) > DRAG_PIXELS) this.#dragged = true;
+      marked?.classList.remove("drop-target");
+      marked = this.#dragged ? over(now) : undefined;
+      marked?.classList.add("drop-target");
+    };
+    const end = (/** @type {PointerEvent} */ now) => {
+      for (const kind of /** @type {const} */ (["pointerup", "pointercancel"])) removeEventListener(kind, end);
+      removeEventListener("pointermove", move);
+      marked?.classList.remove("drop-target");
+      const target = now.type === "pointerup" && this.#dragged ? this.#at(marked ?? null) : null;
+      if (target) this.actions.moveTo(name, target.column.name);
+    };
+    addEventListener("pointermove", move);
+    addEventListener("pointerup", end);
+    addEventListener("pointercancel", end);
+  }
+}
+
+/** @param {HTMLElement} cell @param {Column} column */
+function writeHeader(cell, column) {
+  const name = document.createElement("span");
+  name.className = "header-name";
+  name.dir = "auto";
+  name.textContent = visibleText(column.name);
+  const tag = document.createElement("span");
+  tag.className = "type-tag";
+  const [type] = column.types;
+  tag.textContent = column.kind === "timestamp" ? "DateTime" : column.kind !== "property" ? "" // Keys are always strings.
+    : column.types.size === 1 && type ? shortType(type) : "several types";
+  const edge = document.createElement("span");
+  edge.className = "resizer";
+  cell.title = `${name.textContent}. Enter: menu; Alt+arrow: move; Shift+arrow: widen or narrow.`;
+  cell.removeAttribute("aria-label");
+  cell.classList.remove("select-cell");
+  cell.replaceChildren(name, " ", ...(tag.textContent ? [tag] : []), edge);
+}
+
+/** @param {HTMLElement} cell */
+function writeSelectAll(cell) {
+  cell.classList.add("select-cell");
+  cell.setAttribute("aria-label", "Select all that are loaded");
+  cell.title = "Select all that are loaded";
+  cell.replaceChildren();
+}

@@ -1,0 +1,426 @@
+// <entity-grid>: shows any number of entities with as many elements as fit on the screen. Lines have one height, elements
+// are used again while scrolling, and nothing here is proportional to what is loaded. Tells by events what the user wants;
+// knows neither the service nor how entities are changed.
+
+import { Header } from "./grid-header.js";
+import { command } from "./grid-keys.js";
+import { Line, SELECT_WIDTH } from "./grid-line.js";
+import { valueTitle, visibleText, timeText, TITLE_CHARACTERS_MAX } from "./display.js";
+import { Columns } from "./columns.js";
+import { Selection } from "./selection.js";
+
+/** @typedef {import("../core/edm.js").Entity} Entity */
+/** @typedef {import("./columns.js").Column} Column */
+/** @typedef {import("./grid-line.js").Frame} Frame */
+/** @typedef {import("./grid-keys.js").Command} Command */
+
+export const LINE_HEIGHT = 30;
+/** Lines drawn above and below what is in view. */
+const OVERSCAN_LINES = 6;
+/** Columns are drawn only where they are in view if there are more of them than this; then in steps, to redraw seldom. */
+const ALL_COLUMNS_MAX = 40;
+const COLUMN_STEP = 8;
+/** Browsers stop placing elements somewhere after this height; longer lists scroll in proportion. */
+const BODY_PIXELS_MAX = 12_000_000;
+/** The next page is asked for when fewer lines than this follow. */
+const NEAR_END_LINES = 300;
+
+export class EntityGrid extends HTMLElement {
+  /** @type {Entity[]} */
+  #entities = [];
+  #columns = new Columns();
+  /** @type {Selection<Entity>} */
+  #selection = new Selection();
+  #complete = false;
+  /** @type {Frame} */
+  #frame = { columns: [], pinned: 0, from: 0, to: 0, offsets: [SELECT_WIDTH], local: false, structure: 0, version: 0 };
+  /** @type {Line[]} */
+  #lines = [];
+  #active = { line: 0, column: 1 };
+  /** Whether the active cell is out of view and the grid itself holds the focus for it. */
+  #parked = false;
+  #scheduled = false;
+  #observer = new ResizeObserver(() => this.#schedule());
+  #canvas = document.createElement("div");
+  #body = document.createElement("div");
+  #tail = document.createElement("div");
+  #header = new Header({
+    resize: (name, width) => { this.#columns.resize(name, width); this.columnsChanged(); this.#tell("layout-change"); },
+    moveTo: (name, target) => { if (this.#columns.moveTo(name, target)) { this.columnsChanged(); this.#tell("layout-change"); } },
+    menu: (name, opener) => this.#tell("column-menu", { name, opener }),
+    selectAll: () => this.#run({ kind: "toggleAll" }),
+  });
+
+  constructor() {
+    super();
+    this.#canvas.className = "grid-canvas";
+    this.#canvas.setAttribute("role", "grid");
+    this.#canvas.setAttribute("aria-multiselectable", "true");
+    this.#canvas.tabIndex = -1;
+    const head = document.createElement("div");
+    head.className = "grid-header";
+    head.setAttribute("role", "rowgroup");
+    head.append(this.#header.element);
+    this.#body.className = "grid-body";
+    this.#body.setAttribute("role", "rowgroup");
+    this.#tail.className = "grid-tail";
+    this.#canvas.append(head, this.#body);
+    this.addEventListener("scroll", () => this.#schedule(), { passive: true });
+    this.#canvas.addEventListener("keydown", (event) => this.#keydown(event));
+    this.#canvas.addEventListener("click", (event) => this.#click(event));
+    this.#canvas.addEventListener("mousedown", (event) => { if (event.shiftKey) event.preventDefault(); });
+    this.#canvas.addEventListener("dblclick", (event) => this.#doubleClick(event));
+    this.#canvas.addEventListener("copy", (event) => this.#copy(event));
+    this.#canvas.addEventListener("focusin", (event) => this.#focusIn(event));
+    this.#canvas.addEventListener("mouseover", (event) => this.#titleOf(event.target));
+  }
+
+  connectedCallback() {
+    if (!this.#canvas.parentElement) this.append(this.#canvas, this.#tail);
+    this.#canvas.setAttribute("aria-label", this.label);
+    this.#observer.observe(this);
+    this.#schedule();
+  }
+
+  disconnectedCallback() { this.#observer.disconnect(); }
+
+  /** The accessible name of the grid. */
+  label = "Entities";
+
+  /**
+   * What is shown; the list may grow in place, followed by grown().
+   * @param {Entity[]} entities @param {Columns} columns @param {Selection<Entity>} selection
+   */
+  show(entities, columns, selection) {
+    this.#entities = entities;
+    this.#columns = columns;
+    this.#selection = selection;
+    this.#complete = false;
+    this.#active = { line: 0, column: 1 };
+    this.scrollTo(0, 0);
+    this.columnsChanged();
+  }
+
+  /** @param {Columns} columns */
+  useColumns(columns) {
+    this.#columns = columns;
+    this.columnsChanged();
+  }
+
+  /** The same query with another list, after a change. @param {Entity[]} entities @param {number} active  the line to go to, or -1 */
+  replaceList(entities, active) {
+    this.#entities = entities;
+    this.#active.line = active >= 0 ? active : Math.max(0, Math.min(this.#active.line, entities.length - 1));
+    this.#frame.version += 1;
+    this.#schedule();
+  }
+
+  /** Entities were added at the end: lines that are drawn stay as they are. @param {boolean} complete  no more follow */
+  grown(complete) {
+    this.#complete = complete;
+    this.#schedule();
+  }
+
+  columnsChanged() {
+    const columns = this.#columns.shown;
+    const offsets = [SELECT_WIDTH];
+    for (const column of columns) offsets.push(/** @type {number} */ (offsets.at(-1)) + column.width);
+    const pinned = Columns.pinned(columns);
+    this.#frame = { ...this.#frame, columns, pinned, from: pinned, to: pinned, offsets, local: this.#columns.local };
+    this.#frame.structure += 1;
+    this.#frame.version += 1;
+    this.#active.column = Math.min(this.#active.column, columns.length);
+    this.#schedule();
+  }
+
+  /** The node after the last line: a page that is loading, or could not be. */
+  get tail() { return this.#tail; }
+
+  /** The active line, -1 for the header. */
+  get activeLine() { return this.#active.line; }
+
+  /** @param {string} kind @param {unknown} [detail] */
+  #tell(kind, detail) { this.dispatchEvent(new CustomEvent(kind, { detail })); }
+
+  #schedule() {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    requestAnimationFrame(() => {
+      this.#scheduled = false;
+      if (this.isConnected) this.#draw();
+    });
+  }
+
+  /** The part of the list that is in view; in a list too long for the browser, scrolling is scaled. */
+  #view() {
+    const headerHeight = this.#header.element.offsetHeight;
+    const height = Math.max(LINE_HEIGHT, this.clientHeight - headerHeight);
+    const full = this.#entities.length * LINE_HEIGHT;
+    const body = Math.min(full, BODY_PIXELS_MAX);
+    const scale = full > body ? (full - height) / (body - height) : 1;
+    const top = Math.min(this.scrollTop, Math.max(0, body - height)) * scale;
+    return { height, body, scale, top, lines: Math.ceil(height / LINE_HEIGHT) };
+  }
+
+  #draw() {
+    const { height, body, scale, top } = this.#view();
+    this.#chooseColumns();
+    const frame = this.#frame;
+    this.#canvas.setAttribute("aria-rowcount", String(this.#complete ? this.#entities.length + 1 : -1));
+    this.#canvas.setAttribute("aria-colcount", String(frame.columns.length + 1));
+    this.#canvas.style.width = `${frame.offsets.at(-1)}px`;
+    this.#body.style.height = `${body}px`;
+    this.#header.bind(frame);
+    const first = Math.max(0, Math.floor(top / LINE_HEIGHT) - OVERSCAN_LINES);
+    const last = Math.min(this.#entities.length, Math.ceil((top + height) / LINE_HEIGHT) + OVERSCAN_LINES);
+    const wanted = Math.ceil(height / LINE_HEIGHT) + 2 * OVERSCAN_LINES + 1;
+    while (this.#lines.length < wanted) {
+      const line = new Line();
+      this.#lines.push(line);
+      this.#body.append(line.element);
+    }
+    const count = this.#lines.length;
+    for (let index = first; index < last; index += 1) {
+      const line = /** @type {Line} */ (this.#lines[index % count]);
+      const entity = /** @type {Entity} */ (this.#entities[index]);
+      if (!line.fresh(index, frame)) {
+        if (line.index !== index) this.#park(line);
+        line.bind(index, entity, frame, this.#selection.has(entity));
+      }
+      line.moveTo(index * LINE_HEIGHT - (scale === 1 ? 0 : top - this.scrollTop));
+    }
+    for (const line of this.#lines) if (line.index < first || line.index >= last) { this.#park(line); line.hide(); }
+    this.#markActive();
+    if (last + NEAR_END_LINES >= this.#entities.length && !this.#complete) this.#tell("near-end");
+  }
+
+  /** Chooses which columns to draw. All, unless they are many. */
+  #chooseColumns() {
+    const frame = this.#frame;
+    const count = frame.columns.length;
+    let from = frame.pinned;
+    let to = count;
+    if (count > ALL_COLUMNS_MAX) {
+      const left = this.scrollLeft;
+      const right = left + this.clientWidth;
+      while (from < count && /** @type {number} */ (frame.offsets[from + 1]) < left) from += 1;
+      to = from;
+      while (to < count && /** @type {number} */ (frame.offsets[to]) < right) to += 1;
+      from = Math.max(frame.pinned, (Math.floor(from / COLUMN_STEP) - 1) * COLUMN_STEP);
+      to = Math.min(count, (Math.ceil(to / COLUMN_STEP) + 1) * COLUMN_STEP);
+    }
+    if (from === frame.from && to === frame.to) return;
+    if (this.#canvas.contains(document.activeElement)) this.#hold();
+    this.#frame = { ...frame, from, to, structure: frame.structure + 1 };
+  }
+
+  /** Keeps the focus inside the grid when the line that has it is about to show another entity. @param {Line} line */
+  #park(line) {
+    if (line.element.contains(document.activeElement)) this.#hold();
+  }
+
+  #hold() {
+    this.#parked = true;
+    this.#canvas.focus({ preventScroll: true });
+  }
+
+  /** The element of a cell if it is drawn. @param {number} line @param {number} column @returns {HTMLElement | undefined} */
+  #cell(line, column) {
+    const { pinned, from, to } = this.#frame;
+    const place = column <= pinned ? column : column - 1 >= from && column - 1 < to ? column - from + pinned : -1;
+    if (line < 0) return this.#header.cells[place];
+    const drawn = this.#lines[line % this.#lines.length];
+    return drawn?.index === line ? drawn.cells[place] : undefined;
+  }
+
+  /** Exactly one element of the grid can be reached by Tab: the active cell, or the grid while that is out of view. */
+  #markActive() {
+    const cell = this.#cell(this.#active.line, this.#active.column);
+    const marked = this.#canvas.querySelector("[tabindex='0'][role]");
+    if (marked instanceof HTMLElement && marked !== cell) marked.tabIndex = -1;
+    if (cell) cell.tabIndex = 0;
+    this.#canvas.tabIndex = cell ? -1 : 0;
+    if (cell && this.#parked && document.activeElement === this.#canvas) cell.focus({ preventScroll: true });
+    if (document.activeElement !== this.#canvas) this.#parked = false;
+  }
+
+  /** Makes a cell active, brings it into view and focuses it. @param {number} line @param {number} column */
+  focusCell(line, column) {
+    this.#active.line = Math.max(-1, Math.min(line, this.#entities.length - 1));
+    this.#active.column = Math.max(0, Math.min(column, this.#frame.columns.length));
+    this.#reveal();
+    this.#draw();
+    const cell = this.#cell(this.#active.line, this.#active.column);
+    cell?.focus({ preventScroll: true });
+    this.#titleOf(cell ?? null);
+    this.#tell("active-change");
+  }
+
+  #reveal() {
+    const { height, scale, top } = this.#view();
+    const { line, column } = this.#active;
+    if (line >= 0) {
+      const start = line * LINE_HEIGHT;
+      if (start < top) this.scrollTop = Math.floor(start / scale);
+      else if (start + LINE_HEIGHT > top + height) this.scrollTop = Math.ceil((start + LINE_HEIGHT - height) / scale);
+    }
+    if (column <= this.#frame.pinned) return;
+    const { offsets, pinned } = this.#frame;
+    const pinnedCell = this.#header.cells[0];
+    const covered = pinnedCell && getComputedStyle(pinnedCell).position === "sticky" ? /** @type {number} */ (offsets[pinned]) : 0;
+    const left = /** @type {number} */ (offsets[column - 1]);
+    const right = /** @type {number} */ (offsets[column]);
+    let start = this.scrollLeft;
+    if (right > start + this.clientWidth) start = right - this.clientWidth;
+    if (left < start + covered) start = left - covered;
+    if (start !== this.scrollLeft) this.scrollTo({ left: start });
+  }
+
+  focus() { this.focusCell(this.#active.line, this.#active.column); }
+
+  /** @param {EventTarget | null} target @returns {{line: number, column: number, cell: HTMLElement} | null} */
+  #at(target) {
+    const cell = target instanceof Element ? target.closest(".grid-cell") : null;
+    if (!(cell instanceof HTMLElement) || !cell.parentElement) return null;
+    return {
+      cell,
+      line: Number(cell.parentElement.getAttribute("aria-rowindex")) - 2,
+      column: Number(cell.getAttribute("aria-colindex")) - 1,
+    };
+  }
+
+  /** @param {FocusEvent} event */
+  #focusIn(event) {
+    const hit = this.#at(event.target);
+    if (event.target === this.#canvas && !this.#parked) return this.focus();
+    if (!hit || (hit.line === this.#active.line && hit.column === this.#active.column)) return;
+    this.#active = { line: hit.line, column: hit.column };
+    this.#markActive();
+    this.#tell("active-change");
+  }
+
+  /** @param {MouseEvent} event */
+  #click(event) {
+    const hit = this.#at(event.target);
+    const entity = hit && this.#entities[hit.line];
+    if (!entity) return;
+    if (event.shiftKey) this.#selection.range(this.#entities, hit.line);
+    else {
+      this.#selection.anchor = hit.line;
+      if (event.ctrlKey || event.metaKey || hit.column === 0) this.#selection.toggle(entity);
+    }
+    this.focusCell(hit.line, hit.column);
+    this.#selectionChanged();
+  }
+
+  /** @param {MouseEvent} event */
+  #doubleClick(event) {
+    const hit = this.#at(event.target);
+    if (hit && hit.line >= 0 && hit.column > 0) this.#tell("entity-open", hit.line);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #keydown(event) {
+    const found = command(event, this.#active.line < 0);
+    if (!found) return;
+    event.preventDefault();
+    this.#run(found);
+  }
+
+  /** @param {Command} found */
+  #run(found) {
+    const { line, column } = this.#active;
+    const entity = this.#entities[line];
+    const name = this.#frame.columns[column - 1]?.name;
+    switch (found.kind) {
+      case "go": return this.#go(found);
+      case "toggle":
+        if (entity) this.#selection.toggle(entity);
+        this.#selection.anchor = line;
+        return this.#selectionChanged();
+      case "all": this.#selection.all(this.#entities); return this.#selectionChanged();
+      case "toggleAll":
+        if (this.#selection.size === this.#entities.length) this.#selection.clear(); else this.#selection.all(this.#entities);
+        return this.#selectionChanged();
+      case "clear": this.#selection.clear(); return this.#selectionChanged();
+      case "open": return entity && this.#tell("entity-open", line);
+      case "delete": return this.#tell("entities-delete");
+      case "menu":
+        if (name) this.#tell("column-menu", { name, opener: this.#cell(-1, column) }); else this.#run({ kind: "toggleAll" });
+        return;
+      case "move": return name ? this.moveColumn(name, found.by) : undefined;
+      case "widen": return name ? this.widenColumn(name, found.by) : undefined;
+    }
+  }
+
+  /** @param {string} name @param {-1 | 1} by */
+  moveColumn(name, by) {
+    if (!this.#columns.move(name, by)) return;
+    this.columnsChanged();
+    this.focusCell(-1, 1 + this.#frame.columns.findIndex((column) => column.name === name));
+    this.#tell("layout-change", `${visibleText(name, 60)} is column ${this.#active.column} now`);
+  }
+
+  /** @param {string} name @param {number} by */
+  widenColumn(name, by) {
+    this.#columns.resize(name, (this.#columns.get(name)?.width ?? 0) + by);
+    this.columnsChanged();
+    this.#tell("layout-change", `${this.#columns.get(name)?.width} pixels wide`);
+  }
+
+  /** @param {Command & {kind: "go"}} to */
+  #go({ lines, pages, columns, extend }) {
+    const page = Math.max(1, this.#view().lines - 2);
+    const { line: from, column } = this.#active;
+    // Only one line at a time leads into the header.
+    const to = pages !== 0 ? Math.max(0, from + pages * page) : lines < -1 ? 0 : from + lines;
+    this.focusCell(Math.max(extend ? 0 : -1, to), column + columns);
+    if (!extend) this.#selection.anchor = Math.max(0, this.#active.line);
+    if (extend) {
+      this.#selection.range(this.#entities, this.#active.line);
+      this.#selectionChanged();
+    }
+  }
+
+  #selectionChanged() {
+    this.#frame.version += 1;
+    this.#schedule();
+    this.#tell("selection-change");
+  }
+
+  /** The whole text of a cell, as it is stored. @param {number} line @param {number} column */
+  #text(line, column) {
+    const entity = this.#entities[line];
+    const shown = this.#frame.columns[column - 1];
+    if (!shown) return null;
+    if (!entity) return line < 0 ? shown.name : null;
+    if (shown.kind === "partitionKey") return entity.partitionKey;
+    if (shown.kind === "rowKey") return entity.rowKey;
+    if (shown.kind === "timestamp") return entity.timestamp;
+    return entity.properties.get(shown.name)?.text ?? "";
+  }
+
+  /** @param {ClipboardEvent} event */
+  #copy(event) {
+    if (getSelection()?.toString()) return;
+    const text = this.#text(this.#active.line, this.#active.column);
+    if (text === null) return;
+    event.clipboardData?.setData("text/plain", text);
+    event.preventDefault();
+    this.#tell("copied");
+  }
+
+  /** Tooltips are written when they are wanted, since most never are. @param {EventTarget | null} target */
+  #titleOf(target) {
+    const hit = this.#at(target);
+    const entity = hit && this.#entities[hit.line];
+    const column = hit && this.#frame.columns[hit.column - 1];
+    if (!hit || !entity || !column) return;
+    const value = entity.properties.get(column.name);
+    if (column.kind === "property") hit.cell.title = value ? valueTitle(value, this.#columns.local) : "This entity has no such property";
+    else if (column.kind === "timestamp") hit.cell.title = entity.timestamp && timeText(entity.timestamp, !this.#columns.local);
+    else hit.cell.title = visibleText(/** @type {string} */ (this.#text(hit.line, hit.column)), TITLE_CHARACTERS_MAX) || "empty";
+  }
+}
+
+customElements.define("entity-grid", EntityGrid);

@@ -1,0 +1,107 @@
+// Loads the pages of one query: one request at a time, and none proportional to what is loaded. Knows the service by its
+// contract only; knows nothing of the document.
+
+/** @typedef {import("../core/edm.js").Entity} Entity */
+/** @typedef {import("../core/client.js").TableService} TableService */
+/** @typedef {import("../core/client.js").Continuation} Continuation */
+/** @typedef {import("../core/client.js").PageReport} PageReport */
+/** @typedef {{filter: string, select: string[] | null, top: number | null}} Query */
+/** @typedef {"idle" | "loading" | "failed" | "complete"} LoaderState */
+/** @typedef {{page: (entities: Entity[], report: PageReport) => void, state: () => void}} LoaderListener */
+
+/** Entities of a page; the service never returns more. */
+const PAGE_ENTITIES_MAX = 1000;
+
+export class EntityLoader {
+  /** @type {Entity[]} */
+  entities = [];
+  /** @type {LoaderState} */
+  state = "idle";
+  /** @type {unknown} */
+  error = null;
+  /** Entities that the service returned; changes made here do not count. */
+  #returned = 0;
+  /** @type {Continuation | null} */
+  #next = null;
+  #started = false;
+  #abort = new AbortController();
+  /** @type {Promise<void> | null} */
+  #running = null;
+
+  /** @param {TableService} service @param {string} table @param {Query} query @param {LoaderListener} listener */
+  constructor(service, table, query, listener) {
+    this.service = service;
+    this.table = table;
+    this.query = query;
+    this.listener = listener;
+  }
+
+  /** Whether only some properties of each entity are loaded. */
+  get projected() { return this.query.select !== null; }
+
+  /**
+   * Loads the next page that holds entities; a page without any but with a continuation is followed by the next one.
+   * Returns the request under way if there is one.
+   * @returns {Promise<void>}
+   */
+  more() {
+    if (this.#running) return this.#running;
+    if (this.state === "complete" || this.#abort.signal.aborted) return Promise.resolve();
+    this.#running = this.#load().finally(() => { this.#running = null; });
+    return this.#running;
+  }
+
+  async #load() {
+    this.#enter("loading");
+    try {
+      let received = 0;
+      while (received === 0 && !this.#ended()) received = await this.#page();
+      this.#enter(this.#ended() ? "complete" : "idle");
+    } catch (error) {
+      if (this.#abort.signal.aborted) return;
+      this.error = error;
+      this.#enter("failed");
+    }
+  }
+
+  #ended() {
+    const { top } = this.query;
+    return (this.#started && this.#next === null) || (top !== null && this.#returned >= top);
+  }
+
+  async #page() {
+    const { filter, select, top } = this.query;
+    const { signal } = this.#abort;
+    const left = top === null ? null : Math.min(PAGE_ENTITIES_MAX, top - this.#returned);
+    const page = await this.service.queryEntities(this.table,
+      { filter, select, top: left, next: this.#next, explain: true, signal });
+    if (signal.aborted) throw signal.reason;
+    this.#started = true;
+    this.#next = page.next;
+    this.#returned += page.entities.length;
+    for (const entity of page.entities) this.entities.push(entity);
+    this.listener.page(page.entities, page.report);
+    return page.entities.length;
+  }
+
+  /** Loads until the end, a failure, or the signal. @param {AbortSignal} signal @param {(loaded: number) => void} progress */
+  async all(signal, progress) {
+    while (!signal.aborted && this.state !== "complete") {
+      await this.more();
+      if (this.state === "failed") throw this.error;
+      if (this.#abort.signal.aborted) return;
+      progress(this.entities.length);
+    }
+  }
+
+  /** @param {LoaderState} state */
+  #enter(state) {
+    if (this.#abort.signal.aborted) return;
+    if (state !== "failed") this.error = null;
+    this.state = state;
+    this.listener.state();
+  }
+
+  /** Ends the request under way; nothing is reported any more. */
+  stop() { this.#abort.abort(new DOMException("The query changed", "AbortError")); }
+}

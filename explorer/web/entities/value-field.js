@@ -1,0 +1,228 @@
+// A field for a value of each type, and the select that changes the type. Reads into exact values; knows no entity.
+
+import { EDM_TYPES, asType, fromBytes, fromHex, readValue, toBytes, toHex } from "../core/edm.js";
+import { h, replaceChildren, uniqueId } from "../ui/dom.js";
+import { convert, restoreLineEndings } from "./convert.js";
+import { binarySize, localTime, shortType, visibleText } from "./display.js";
+
+/** @typedef {import("../core/edm.js").Value} Value */
+/** @typedef {import("../core/edm.js").EdmType} EdmType */
+/** @typedef {{parts: HTMLElement[], input: HTMLElement, read: () => Value}} Field */
+
+/** Lines that a text area grows to. */
+const TEXT_LINES_MAX = 8;
+
+/** @param {string} text */
+function linesOf(text) {
+  return String(Math.min(TEXT_LINES_MAX, 1 + (text.match(/\n/g)?.length ?? 0) + Math.floor(text.length / 60)));
+}
+
+/**
+ * A text area for a text of any characters.
+ * @param {string} text
+ * @param {Record<string, unknown>} attributes
+ */
+export function textArea(text, attributes) {
+  const area = h("textarea", { rows: linesOf(text), spellcheck: "false", autocomplete: "off", dir: "auto", value: text, ...attributes });
+  return { area, read: () => restoreLineEndings(area.value, text) };
+}
+
+/** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field} */
+function stringField(value, attributes) {
+  const { area, read } = textArea(value.text, attributes);
+  const marked = visibleText(value.text, 2000);
+  const isMarked = marked !== value.text && marked.replace(/\u21b5/g, "\n") !== value.text && value.text.length <= 2000;
+  const note = isMarked ? h("small", null, `With what is invisible: ${marked}`) : null;
+  return { parts: note ? [area, note] : [area], input: area, read: () => ({ type: "Edm.String", text: read() }) };
+}
+
+/** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field} */
+function booleanField(value, attributes) {
+  const select = h("select", { ...attributes, disabled: attributes["readonly"] === true, value: value.text || "false" },
+    h("option", { value: "true" }, "true"), h("option", { value: "false" }, "false"));
+  return { parts: [select], input: select, read: () => readValue("Edm.Boolean", select.value) };
+}
+
+/** A field of one line, whose text stays as it is until it is edited. @param {Value} value @param {Record<string, unknown>} attributes @returns {Field & {input: HTMLInputElement}} */
+function lineField(value, attributes) {
+  const input = h("input", { type: "text", autocomplete: "off", spellcheck: "false", ...attributes, value: value.text });
+  const read = () => input.value === value.text && value.text !== "" ? value : readValue(value.type, input.value);
+  return { parts: [input], input, read };
+}
+
+/** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field} */
+function guidField(value, attributes) {
+  const field = lineField(value, attributes);
+  // Only secure contexts have randomUUID.
+  const make = () => {
+    const bytes = crypto.getRandomValues(new Uint8Array(16));
+    bytes[6] = (bytes[6] ?? 0) & 0x0f | 0x40;
+    bytes[8] = (bytes[8] ?? 0) & 0x3f | 0x80;
+    setText(field.input, toHex(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-"));
+  };
+  const button = h("button", { type: "button", onclick: make }, "New Guid");
+  return attributes["readonly"] ? field : { ...field, parts: [field.input, button] };
+}
+
+/** @param {HTMLInputElement | HTMLTextAreaElement} input @param {string} text */
+function setText(input, text) {
+  input.value = text;
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+/** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field} */
+function timeField(value, attributes) {
+  const field = lineField(value, attributes);
+  const local = h("small");
+  const picker = h("input", { type: "datetime-local", step: "1", "aria-label": "Choose a time in UTC" });
+  const follow = () => {
+    try {
+      const { text } = field.read();
+      local.textContent = `Local: ${localTime(text)}`;
+      picker.value = text.slice(0, 19);
+    } catch {
+      local.textContent = "UTC, for example 2026-01-31T12:00:00.1234567Z";
+    }
+  };
+  field.input.addEventListener("input", follow);
+  picker.addEventListener("change", () => { if (picker.value) setText(field.input, `${picker.value}${picker.value.length === 16 ? ":00" : ""}Z`); });
+  follow();
+  return { ...field, parts: attributes["readonly"] ? [field.input, local] : [field.input, picker, local] };
+}
+
+/** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field} */
+function binaryField(value, attributes) {
+  const size = h("small");
+  const format = h("select", { "aria-label": "Written in" },
+    h("option", { value: "hex" }, "Hexadecimal"), h("option", { value: "base64" }, "Base64"));
+  const area = h("textarea", { rows: "3", spellcheck: "false", autocomplete: "off", class: "binary", ...attributes });
+  let written = "hex";
+  const bytes = () => written === "hex" ? fromHex(area.value) : toBytes(area.value.replace(/\s+/g, ""));
+  const show = (/** @type {Uint8Array} */ content) => {
+    area.value = format.value === "hex" ? toHex(content).replace(/(..)(?=.)/g, "$1 ") : fromBytes(content);
+    written = format.value;
+    size.textContent = `${content.length} bytes`;
+  };
+  const ifValid = (/** @type {(content: Uint8Array<ArrayBuffer>) => void} */ use) => {
+    try { use(bytes()); } catch { format.value = written; area.focus(); }
+  };
+  format.addEventListener("change", () => ifValid(show));
+  area.addEventListener("input", () => { try { size.textContent = `${bytes().length} bytes`; } catch { size.textContent = ""; } });
+  const download = h("button", { type: "button", onclick: () => ifValid(saveFile) }, "Download");
+  const chooser = h("input", { type: "file", hidden: true, "aria-label": "File with the bytes" });
+  chooser.addEventListener("change", async () => {
+    const [file] = chooser.files ?? [];
+    if (!file) return;
+    show(new Uint8Array(await file.arrayBuffer()));
+    area.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  const load = h("button", { type: "button", onclick: () => chooser.click() }, "Load file");
+  show(toBytes(value.text));
+  const parts = [area, h("div", { class: "binary-tools" }, format, download, attributes["readonly"] ? null : [load, chooser], size)];
+  return { parts, input: area, read: () => ({ type: "Edm.Binary", text: fromBytes(bytes()) }) };
+}
+
+/** @param {Uint8Array<ArrayBuffer>} content */
+function saveFile(content) {
+  const address = URL.createObjectURL(new Blob([content], { type: "application/octet-stream" }));
+  h("a", { href: address, download: "value.bin" }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+/** @type {Record<EdmType, (value: Value, attributes: Record<string, unknown>) => Field>} */
+const FIELDS = {
+  "Edm.String": stringField,
+  "Edm.Boolean": booleanField,
+  "Edm.Int32": lineField,
+  "Edm.Int64": lineField,
+  "Edm.Double": lineField,
+  "Edm.DateTime": timeField,
+  "Edm.Guid": guidField,
+  "Edm.Binary": binaryField,
+};
+
+/** A type and a value of it. The type may be changed while the text fits; if not, it stays and the message says why. */
+export class TypedField {
+  #type;
+  /** @type {Field} */
+  #field;
+  #holder = h("div", { class: "value-parts" });
+  #message = h("p", { class: "problem", id: uniqueId("value"), "aria-live": "polite" });
+
+  /** @param {Value} value @param {{label: () => string, readOnly?: boolean}} options */
+  constructor(value, { label, readOnly = false }) {
+    this.label = label;
+    this.readOnly = readOnly;
+    this.#type = value.type;
+    this.select = h("select", { value: value.type, disabled: readOnly, onchange: () => this.#changeType() },
+      EDM_TYPES.map((type) => h("option", { value: type }, shortType(type))));
+    this.element = h("div", { class: "value-field" }, this.#holder, this.#message);
+    this.#holder.addEventListener("input", () => this.check());
+    this.#field = this.#show(value);
+    this.relabel();
+  }
+
+  /** @param {Value} value */
+  #show(value) {
+    const field = FIELDS[value.type](value, { readonly: this.readOnly, "aria-describedby": this.#message.id });
+    replaceChildren(this.#holder, field.parts);
+    return field;
+  }
+
+  /** The accessible names follow the name of the property. */
+  relabel() {
+    this.select.setAttribute("aria-label", `Type of ${this.label()}`);
+    this.#field.input.setAttribute("aria-label", `Value of ${this.label()}`);
+  }
+
+  #changeType() {
+    const type = asType(this.select.value);
+    try {
+      const empty = this.#text() === "" && type !== "Edm.String" && type !== "Edm.Binary";
+      const value = empty ? null : convert(this.#field.read(), type);
+      this.#type = type;
+      this.#field = this.#show(value ?? { type, text: type === "Edm.Boolean" ? "false" : "" });
+      this.#say("");
+    } catch (error) {
+      this.select.value = this.#type;
+      this.#say(error instanceof Error ? error.message : String(error));
+    }
+    this.relabel();
+  }
+
+  #text() {
+    const { input } = this.#field;
+    return input instanceof HTMLInputElement || input instanceof HTMLTextAreaElement ? input.value : null;
+  }
+
+  /** @param {string} message */
+  #say(message) {
+    this.#message.textContent = message;
+    this.#field.input.setAttribute("aria-invalid", String(message !== ""));
+  }
+
+  /** Whether the value is one of its type; if not, the field says why. */
+  check() {
+    try {
+      this.#field.read();
+      this.#say("");
+      return true;
+    } catch (error) {
+      this.#say(error instanceof Error ? error.message : String(error));
+      return false;
+    }
+  }
+
+  /** @returns {Value} */
+  read() { return this.#field.read(); }
+
+  focus() { this.#field.input.focus(); }
+}
+
+/** A value as text for dialogs: the type and what can be read of it. @param {Value | null} value */
+export function valueText(value) {
+  if (value === null) return "(no such property)";
+  const text = value.type === "Edm.Binary" ? `${binarySize(value.text)} bytes, Base64 ${visibleText(value.text, 400)}`
+    : value.text === "" ? "(empty)" : visibleText(value.text, 1000);
+  return `${shortType(value.type)}: ${text}`;
+}

@@ -1,0 +1,156 @@
+// Exports entities to a file, as JSON lines or CSV: those that are loaded, or everything that a query finds, page by page.
+//
+// The formats are in lines.js and csv.js. Must not know how entities are shown.
+
+import { describe } from "../core/errors.js";
+import { openDialog } from "../ui/dialog.js";
+import { checkbox, h, uniqueId } from "../ui/dom.js";
+import { notify } from "../ui/notify.js";
+import { progressDialog } from "../ui/progress.js";
+import { CsvWriter } from "./csv.js";
+import { CSV, JSON_LINES, download } from "./download.js";
+import { writeLine } from "./lines.js";
+
+/** @typedef {import("../core/edm.js").Entity} Entity */
+/** @typedef {import("../core/client.js").TableService} TableService */
+/** @typedef {{filter: string, select: string[] | null, top: number | null}} Query */
+/** @typedef {{table: string, query: Query, entities: Entity[], visible: string[]}} Shown */
+/** @typedef {{format: "jsonl" | "csv", isEverything: boolean, names: string[] | null, withTimestamps: boolean}} Options */
+/** @typedef {{add: (entities: Entity[]) => void, finish: () => string[]}} FileWriter */
+
+const SYSTEM_PROPERTIES = ["PartitionKey", "RowKey", "Timestamp"];
+/** Longer lists of properties are not sent with the query, since addresses have a limit. */
+const SELECT_LENGTH_MAX = 1500;
+
+/**
+ * @param {{service: TableService}} session
+ * @param {Shown} shown
+ */
+export async function openExport({ service }, shown) {
+  const names = shown.visible.filter((name) => !SYSTEM_PROPERTIES.includes(name));
+  const count = shown.entities.length;
+  const what = choice("Entities", [
+    ["everything", "Everything that the query finds"],
+    ["loaded", count === 1 ? "The entity that is loaded" : `The ${count.toLocaleString("en")} entities that are loaded`],
+  ]);
+  const format = choice("Format", [
+    ["jsonl", "JSON lines"],
+    ["csv", "CSV"],
+  ]);
+  const properties = choice("Properties", [
+    ["all", "All"],
+    ["shown", `The ${names.length.toLocaleString("en")} that are shown, in their order`],
+  ]);
+  const timestamps = checkbox("With Timestamp and ETag, which an import ignores");
+  const note = h(
+    "p",
+    { class: "note" },
+    "CSV has a column for each property and one for its type. Texts are written as they are, so that an import " +
+      "gives them back. A spreadsheet may take one that begins with =, +, - or @ for a formula.",
+  );
+  const body = h("div", { class: "moving" }, what.element, format.element, properties.element, timestamps, note);
+  /** @type {Options | null} */
+  let options = null;
+  const choose = () => {
+    options = {
+      format: format.value() === "csv" ? "csv" : "jsonl",
+      isEverything: what.value() === "everything",
+      names: properties.value() === "shown" ? names : null,
+      withTimestamps: timestamps.input.checked,
+    };
+  };
+  await openDialog({ title: `Export ${shown.table}`, body, actions: [{ label: "Export", kind: "primary", run: choose }] }).closed;
+  if (options) {
+    await run(service, shown, options);
+  }
+}
+
+/**
+ * Radio buttons of which the first is on.
+ * @param {string} title
+ * @param {[string, string][]} options values and labels
+ */
+export function choice(title, options) {
+  const name = uniqueId("choice");
+  const inputs = options.map(([value], at) => h("input", { type: "radio", name, value, checked: at === 0 }));
+  const labels = options.map(([, label], at) => h("label", { class: "check" }, inputs[at], label));
+  const value = () => inputs.find((input) => input.checked)?.value ?? "";
+  return { element: h("fieldset", null, h("legend", null, title), labels), value };
+}
+
+/**
+ * @param {TableService} service
+ * @param {Shown} shown
+ * @param {Options} options
+ */
+async function run(service, { table, query, entities }, options) {
+  const writer = options.format === "csv" ? csvWriter(options) : lineWriter(options);
+  let count = 0;
+  const work = async (/** @type {import("../ui/progress.js").Progress} */ { report, signal }) => {
+    const pages = options.isEverything ? pagesOf(service, table, query, options, signal) : [entities];
+    for await (const page of pages) {
+      writer.add(page);
+      count += page.length;
+      report(count, query.top, `${count.toLocaleString("en")} entities read`);
+    }
+    return writer.finish();
+  };
+  try {
+    const parts = await progressDialog({ title: `Exporting ${table}`, run: work });
+    if (!parts) {
+      notify("The export was stopped. No file was written.");
+      return;
+    }
+    const name = `${table}.${options.format}`;
+    download(name, options.format === "csv" ? CSV : JSON_LINES, parts);
+    notify(`${count.toLocaleString("en")} entities exported to ${name}.`, { kind: "success" });
+  } catch (error) {
+    notify(`The export failed: ${describe(error)}`, { kind: "error" });
+  }
+}
+
+/**
+ * @param {Options} options
+ * @returns {FileWriter}
+ */
+function lineWriter(options) {
+  /** @type {string[]} */
+  const parts = [];
+  return {
+    add: (entities) => parts.push(entities.map((entity) => writeLine(entity, options)).join("")),
+    finish: () => parts,
+  };
+}
+
+/**
+ * @param {Options} options
+ * @returns {FileWriter}
+ */
+function csvWriter(options) {
+  const writer = new CsvWriter(options);
+  return { add: (entities) => entities.forEach((entity) => writer.add(entity)), finish: () => writer.finish() };
+}
+
+/**
+ * The pages of a query, at most as many entities as it takes.
+ * @param {TableService} service
+ * @param {string} table
+ * @param {Query} query
+ * @param {Options} options
+ * @param {AbortSignal} signal
+ * @returns {AsyncGenerator<Entity[], void, void>}
+ */
+async function* pagesOf(service, table, { filter, select, top }, { names }, signal) {
+  const needed = select ?? (names && names.join().length <= SELECT_LENGTH_MAX ? names : null);
+  let rest = top ?? Infinity;
+  /** @type {import("../core/client.js").Continuation | null} */
+  let next = null;
+  do {
+    const limit = rest < 1000 ? rest : null;
+    /** @type {Awaited<ReturnType<TableService["queryEntities"]>>} */
+    const page = await service.queryEntities(table, { filter, select: needed, top: limit, next, signal });
+    yield page.entities.slice(0, rest);
+    rest -= page.entities.length;
+    next = page.next;
+  } while (next && rest > 0);
+}

@@ -1,0 +1,300 @@
+// Imports files of entities: asks for the target and what happens to entities that exist, shows what would be read, and writes it.
+//
+// Reading is in source.js, writing in writer.js, what failed in report.js. Must not know the views that open it.
+
+import { ServiceError, describe } from "../core/errors.js";
+import { openDialog } from "../ui/dialog.js";
+import { field, h } from "../ui/dom.js";
+import { notify } from "../ui/notify.js";
+import { progressDialog } from "../ui/progress.js";
+import { choice } from "./export.js";
+import { showPreview } from "./preview.js";
+import { resultText, showReport } from "./report.js";
+import { EntitySource } from "./source.js";
+import { EntityWriter } from "./writer.js";
+
+/** @typedef {import("../core/client.js").TableService} TableService */
+/** @typedef {import("./writer.js").ImportKind} ImportKind */
+/** @typedef {import("./writer.js").Outcome} Outcome */
+/** @typedef {import("./records.js").FileFormat} FileFormat */
+/** A file and the table that it goes to. @typedef {{source: EntitySource, table: string}} Import */
+/** @typedef {{import: Import, outcome: Outcome}} ImportResult */
+
+/** @type {[FileFormat, string][]} */
+const FORMATS = [
+  ["jsonl", "JSON lines"],
+  ["csv", "CSV"],
+  ["json", "JSON array"],
+];
+const TABLE_NAME = /^[A-Za-z][A-Za-z0-9]{2,62}$/;
+
+/**
+ * Returns the tables that were written to.
+ * @param {{service: TableService}} session
+ * @param {string | null} table the target; null for tables with the names of the files
+ * @param {File[]} [files] the user is asked for them if there are none
+ * @returns {Promise<string[]>}
+ */
+export async function openImport({ service }, table, files = []) {
+  const kinds = kindsOf(service, table ?? undefined);
+  if (kinds.length === 0) {
+    notify("The credential does not allow to add entities.", { kind: "error" });
+    return [];
+  }
+  // The manifest of an export names its files, and is none of them.
+  const chosen = (files.length > 0 ? files : await pickFiles()).filter((file) => file.name !== "export.json");
+  if (chosen.length === 0) {
+    return [];
+  }
+  const imports = await Promise.all(
+    chosen.map(async (file) => {
+      const source = new EntitySource(file, await EntitySource.formatOf(file), new Map());
+      return { source, table: table ?? tableOf(file.name) };
+    }),
+  );
+  const kind = await ask(service, imports, kinds);
+  return kind === null ? [] : run(service, imports, kind);
+}
+
+/**
+ * Lets files be dropped onto an element.
+ * @param {HTMLElement} element
+ * @param {(files: File[]) => void} onFiles
+ */
+export function acceptFiles(element, onFiles) {
+  const hasFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files") ?? false;
+  element.addEventListener("dragover", (event) => {
+    if (hasFiles(event)) {
+      event.preventDefault();
+      element.classList.add("drop-target");
+    }
+  });
+  element.addEventListener("dragleave", (event) => {
+    if (!(event.relatedTarget instanceof Node) || !element.contains(event.relatedTarget)) {
+      element.classList.remove("drop-target");
+    }
+  });
+  element.addEventListener("drop", (event) => {
+    element.classList.remove("drop-target");
+    if (hasFiles(event)) {
+      event.preventDefault();
+      onFiles([...(event.dataTransfer?.files ?? [])]);
+    }
+  });
+}
+
+/** @returns {Promise<File[]>} */
+function pickFiles() {
+  const input = h("input", { type: "file", multiple: true, accept: ".jsonl,.ndjson,.csv,.json,.txt" });
+  return new Promise((resolve) => {
+    input.addEventListener("change", () => resolve([...(input.files ?? [])]));
+    input.addEventListener("cancel", () => resolve([]));
+    input.click();
+  });
+}
+
+/**
+ * What the credential allows to do with entities that exist.
+ * @param {TableService} service
+ * @param {string | undefined} table
+ * @returns {[ImportKind, string][]}
+ */
+function kindsOf(service, table) {
+  if (!service.may("add", table)) {
+    return [];
+  }
+  /** @type {[ImportKind, string][]} */
+  const kinds = [["insert", "Stays as it is; the line is reported unless it is equal"]];
+  if (service.may("update", table)) {
+    kinds.push(
+      ["insertOrReplace", "Is replaced"],
+      ["insertOrMerge", "Is merged: it keeps the properties that the line does not have"],
+    );
+  }
+  return kinds;
+}
+
+/**
+ * The table that a file is named after.
+ * @param {string} name
+ */
+function tableOf(name) {
+  const table = name.replace(/\.[^.]*$/, "").replace(/[^A-Za-z0-9]/g, "");
+  return TABLE_NAME.test(table) ? table : "";
+}
+
+/**
+ * Shows what would be imported; null if the user does not want it.
+ * @param {TableService} service
+ * @param {Import[]} imports
+ * @param {[ImportKind, string][]} kinds
+ * @returns {Promise<ImportKind | null>}
+ */
+async function ask(service, imports, kinds) {
+  const known = h("datalist", { id: "import-tables" });
+  /** @type {Set<string>} */
+  const tables = new Set();
+  const existing = choice("An entity that already exists", kinds);
+  const panels = imports.map((one) => panelOf(one, tables));
+  panels.forEach(({ element }, at) => (element.hidden = at > 0));
+  const select = h(
+    "select",
+    null,
+    imports.map(({ source }, at) => h("option", { value: at }, source.file.name)),
+  );
+  const show = () => panels.forEach(({ element }, at) => (element.hidden = at !== Number(select.value)));
+  select.addEventListener("change", show);
+  const body = h(
+    "div",
+    { class: "moving" },
+    known,
+    imports.length > 1 ? field(`File (${imports.length})`, select) : null,
+    panels.map(({ element }) => element),
+    existing.element,
+  );
+  /** @type {ImportKind | null} */
+  let kind = null;
+  const choose = () => {
+    const wrong = panels.findIndex(({ input }) => !TABLE_NAME.test(input.value));
+    if (wrong >= 0) {
+      select.value = String(wrong);
+      show();
+      panels[wrong]?.input.focus();
+      throw new Error("The name of a table has 3 to 63 letters and digits and begins with a letter.");
+    }
+    kind = /** @type {ImportKind} */ (existing.value());
+  };
+  const title = imports.length === 1 ? `Import ${imports[0]?.source.file.name}` : `Import ${imports.length} files`;
+  const dialog = openDialog({ title, body, wide: true, actions: [{ label: "Import", kind: "primary", run: choose }] });
+  void knownTables(service).then((names) => {
+    names.forEach((name) => tables.add(name));
+    known.append(...names.map((name) => h("option", { value: name })));
+    panels.forEach(({ update }) => update());
+  });
+  await dialog.closed;
+  return kind;
+}
+
+/**
+ * The part of the dialog that belongs to a file.
+ * @param {Import} one
+ * @param {Set<string>} tables
+ */
+function panelOf(one, tables) {
+  const { source } = one;
+  const input = h("input", { type: "text", value: one.table, list: "import-tables", autocomplete: "off", spellcheck: "false" });
+  const note = h("p", { class: "note", role: "status" });
+  const preview = h("div", null);
+  const update = () => {
+    one.table = input.value;
+    const isNew =
+      tables.size > 0 &&
+      TABLE_NAME.test(one.table) &&
+      ![...tables].some((name) => name.toLowerCase() === one.table.toLowerCase());
+    note.textContent = isNew ? `The table ${one.table} is created.` : "";
+  };
+  input.addEventListener("input", update);
+  const format = h(
+    "select",
+    { value: source.format },
+    FORMATS.map(([value, label]) => h("option", { value }, label)),
+  );
+  format.addEventListener("change", () => {
+    source.format = /** @type {FileFormat} */ (format.value);
+    void showPreview(preview, source);
+  });
+  void showPreview(preview, source);
+  const fields = h("div", { class: "fields" }, field("Into the table", input), field("Format", format));
+  return { element: h("section", { "aria-label": source.file.name }, fields, note, preview), input, update };
+}
+
+/**
+ * The tables that can be chosen; none if the credential cannot list them.
+ * @param {TableService} service
+ * @returns {Promise<string[]>}
+ */
+async function knownTables(service) {
+  try {
+    return service.may("list") ? (await service.listTables()).tables : [];
+  } catch {
+    return [];
+  }
+}
+
+/**
+ * @param {TableService} service
+ * @param {Import[]} imports
+ * @param {ImportKind} kind
+ */
+async function run(service, imports, kind) {
+  const total = imports.reduce((sum, { source }) => sum + source.file.size, 0);
+  const began = performance.now();
+  /** @type {ImportResult[]} */
+  const results = [];
+  let stop = "The import was stopped. What was written stays.";
+  const work = async (/** @type {import("../ui/progress.js").Progress} */ { report, signal }) => {
+    for (const one of imports) {
+      const onProgress = () =>
+        report(
+          imports.reduce((sum, { source }) => sum + source.bytesRead, 0),
+          total,
+          progressText(results, began),
+        );
+      const writer = new EntityWriter(service, one.table, kind, { signal, onProgress });
+      results.push({ import: one, outcome: writer.outcome });
+      await createIfMissing(service, one.table);
+      for await (const records of one.source.read()) {
+        await writer.add(records);
+        signal.throwIfAborted();
+      }
+      await writer.flush();
+    }
+    return true;
+  };
+  try {
+    const isComplete = await progressDialog({ title: `Importing ${total.toLocaleString("en")} bytes`, run: work });
+    stop = isComplete ? "" : stop;
+  } catch (error) {
+    stop = `The import ended at ${results.at(-1)?.import.source.file.name}: ${describe(error)} What was written stays.`;
+  }
+  if (stop || results.some(({ outcome }) => outcome.failures.length > 0)) {
+    void showReport(results, stop);
+  } else {
+    notify(results.map((result) => resultText(result)).join(" "), { kind: "success" });
+  }
+  return [...new Set(results.map((result) => result.import.table))];
+}
+
+/**
+ * @param {ImportResult[]} results
+ * @param {number} began
+ */
+function progressText(results, began) {
+  const sum = (/** @type {(outcome: Outcome) => number} */ of) => results.reduce((total, { outcome }) => total + of(outcome), 0);
+  const [written, unchanged, failed] = [sum((o) => o.written), sum((o) => o.unchanged), sum((o) => o.failures.length)];
+  const rate = Math.round((written + unchanged + failed) / Math.max((performance.now() - began) / 1000, 0.1));
+  const rest = [
+    unchanged ? `${unchanged.toLocaleString("en")} already there` : "",
+    failed ? `${failed.toLocaleString("en")} failed` : "",
+  ];
+  return [`${written.toLocaleString("en")} entities written`, ...rest, `${rate.toLocaleString("en")} a second`]
+    .filter(Boolean)
+    .join(", ");
+}
+
+/**
+ * @param {TableService} service
+ * @param {string} table
+ */
+async function createIfMissing(service, table) {
+  if (!service.may("create")) {
+    return;
+  }
+  try {
+    await service.createTable(table);
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== "TableAlreadyExists") {
+      throw error;
+    }
+  }
+}

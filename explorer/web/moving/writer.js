@@ -1,0 +1,268 @@
+// Writes entities to a table: grouped by partition into transactions, several at a time, and one by one where a transaction is
+// refused, so that each entity that fails is known with its reason.
+//
+// Holds a window of entities. Of two with the same keys the second is written after the first. Must not know files and pages.
+
+import { ServiceError, Unreachable, describe, isAborted } from "../core/errors.js";
+
+/** @typedef {import("../core/edm.js").Entity} Entity */
+/** @typedef {import("../core/client.js").TableService} TableService */
+/** @typedef {import("./source.js").SourceRecord} SourceRecord */
+/** @typedef {"insert" | "insertOrReplace" | "insertOrMerge"} ImportKind */
+/** @typedef {SourceRecord & {entity: Entity}} Item */
+/** @typedef {{line: number, text: string, partitionKey: string, rowKey: string, code: string, message: string}} Failure */
+/** @typedef {{written: number, unchanged: number, failures: Failure[], failedLength: number}} Outcome */
+
+const WINDOW_ENTITIES = 4000;
+const WINDOW_LENGTH = 8 * 1024 * 1024;
+const TRANSACTION_ENTITIES = 100;
+const TRANSACTION_LENGTH = 1024 * 1024;
+const PARALLEL = 4;
+/** How much text of lines that failed is kept, for the report. */
+const FAILED_LENGTH_MAX = 64 * 1024 * 1024;
+const PAUSES_MS = [500, 1000, 2000, 4000, 8000];
+/** Refusals that the next entity would get, too. */
+const FINAL_CODES = [
+  "TableNotFound",
+  "AuthorizationPermissionMismatch",
+  "AuthorizationSourceIPMismatch",
+  "AuthorizationProtocolMismatch",
+];
+
+export class EntityWriter {
+  /** @type {Outcome} */
+  outcome = { written: 0, unchanged: 0, failures: [], failedLength: 0 };
+  /** @type {Item[]} */
+  #window = [];
+  #windowLength = 0;
+
+  /**
+   * @param {TableService} service
+   * @param {string} table
+   * @param {ImportKind} kind
+   * @param {{signal: AbortSignal, onProgress: (outcome: Outcome) => void}} options
+   */
+  constructor(service, table, kind, { signal, onProgress }) {
+    this.service = service;
+    this.table = table;
+    this.kind = kind;
+    this.signal = signal;
+    this.onProgress = onProgress;
+  }
+
+  /**
+   * Takes records; returns when there is room for more.
+   * @param {SourceRecord[]} records
+   */
+  async add(records) {
+    for (const record of records) {
+      if (!record.entity) {
+        this.#fail(record, "", record.problem);
+        continue;
+      }
+      this.#window.push({ ...record, entity: record.entity });
+      this.#windowLength += record.text.length;
+      if (this.#window.length >= WINDOW_ENTITIES || this.#windowLength >= WINDOW_LENGTH) {
+        await this.flush();
+      }
+    }
+  }
+
+  /** Writes what was taken. */
+  async flush() {
+    const tasks = tasksOf(this.#window);
+    this.#window = [];
+    this.#windowLength = 0;
+    const work = async () => {
+      for (let task = tasks.shift(); task; task = tasks.shift()) {
+        for (const items of task) {
+          await this.#write(items);
+          this.onProgress(this.outcome);
+        }
+      }
+    };
+    const workers = await Promise.allSettled(
+      Array.from({ length: PARALLEL }, async () => {
+        try {
+          await work();
+        } catch (error) {
+          // The others end as well.
+          tasks.length = 0;
+          throw error;
+        }
+      }),
+    );
+    const failed = workers.find((worker) => worker.status === "rejected");
+    if (failed) {
+      throw failed.reason;
+    }
+  }
+
+  /** @param {Item[]} items of one partition, with different keys */
+  async #write(items) {
+    if (items.length > 1) {
+      try {
+        const operations = items.map(({ entity }) => ({ kind: this.kind, entity }));
+        await this.#repeat(() => this.service.transaction(this.table, operations, this.signal));
+        this.outcome.written += items.length;
+        return;
+      } catch (error) {
+        throwIfFinal(error);
+      }
+    }
+    for (const item of items) {
+      await this.#writeOne(item);
+    }
+  }
+
+  /** @param {Item} item */
+  async #writeOne(item) {
+    try {
+      await this.#repeat(() => this.service.change(this.table, { kind: this.kind, entity: item.entity }, this.signal));
+      this.outcome.written += 1;
+    } catch (error) {
+      throwIfFinal(error);
+      if (error instanceof ServiceError && error.code === "EntityAlreadyExists" && (await this.#isThere(item.entity))) {
+        this.outcome.unchanged += 1;
+      } else {
+        const code = error instanceof ServiceError ? error.code : "";
+        this.#fail(item, code, describe(error));
+      }
+    }
+  }
+
+  /**
+   * Whether the table has an equal entity.
+   * @param {Entity} entity
+   */
+  async #isThere(entity) {
+    try {
+      return areEqual(entity, await this.service.getEntity(this.table, entity.partitionKey, entity.rowKey));
+    } catch {
+      return false;
+    }
+  }
+
+  /**
+   * Sends a request, again after a while if the server cannot be reached. If an insert arrived nevertheless, it is equal then.
+   * @template T
+   * @param {() => Promise<T>} request
+   */
+  async #repeat(request) {
+    for (const pause of PAUSES_MS) {
+      try {
+        return await request();
+      } catch (error) {
+        if (!(error instanceof Unreachable)) {
+          throw error;
+        }
+        await wait(pause, this.signal);
+      }
+    }
+    return request();
+  }
+
+  /**
+   * @param {SourceRecord} record
+   * @param {string} code
+   * @param {string} message
+   */
+  #fail(record, code, message) {
+    const { outcome } = this;
+    const { line, text, entity } = record;
+    outcome.failures.push({ line, text, partitionKey: entity?.partitionKey ?? "", rowKey: entity?.rowKey ?? "", code, message });
+    outcome.failedLength += text.length;
+    this.onProgress(outcome);
+    if (outcome.failedLength > FAILED_LENGTH_MAX) {
+      throw new Error("Too many lines failed to keep them for the report.");
+    }
+  }
+}
+
+/**
+ * Entities in the order in which they must be written: each task can run beside the others, its transactions one after the other.
+ * @param {Item[]} items
+ * @returns {Item[][][]}
+ */
+export function tasksOf(items) {
+  /** @type {Map<string, Item[]>} */
+  const partitions = new Map();
+  for (const item of items) {
+    const partition = partitions.get(item.entity.partitionKey) ?? [];
+    partition.push(item);
+    partitions.set(item.entity.partitionKey, partition);
+  }
+  return [...partitions.values()].flatMap((partition) => {
+    const transactions = transactionsOf(partition);
+    const hasEqualKeys = new Set(partition.map((item) => item.entity.rowKey)).size < partition.length;
+    return hasEqualKeys ? [transactions] : transactions.map((transaction) => [transaction]);
+  });
+}
+
+/** @param {Item[]} items of one partition */
+function transactionsOf(items) {
+  /** @type {Item[][]} */
+  const transactions = [];
+  /** @type {Item[]} */
+  let current = [];
+  let length = 0;
+  const keys = new Set();
+  for (const item of items) {
+    const isFull = current.length === TRANSACTION_ENTITIES || length + item.text.length > TRANSACTION_LENGTH;
+    if (current.length > 0 && (isFull || keys.has(item.entity.rowKey))) {
+      transactions.push(current);
+      current = [];
+      length = 0;
+      keys.clear();
+    }
+    current.push(item);
+    length += item.text.length;
+    keys.add(item.entity.rowKey);
+  }
+  return current.length > 0 ? [...transactions, current] : transactions;
+}
+
+/**
+ * Whether two entities have the same properties.
+ * @param {Entity} one
+ * @param {Entity} other
+ */
+export function areEqual({ properties }, other) {
+  return (
+    properties.size === other.properties.size &&
+    [...properties].every(([name, value]) => {
+      const found = other.properties.get(name);
+      // The same number can be written in several ways.
+      const isSame = (/** @type {string} */ text) =>
+        text === value.text || (value.type === "Edm.Double" && Number(text) === Number(value.text));
+      return found !== undefined && found.type === value.type && isSame(found.text);
+    })
+  );
+}
+
+/** @param {unknown} error */
+function throwIfFinal(error) {
+  const isRefusal =
+    error instanceof ServiceError && !error.isOfCredential && !FINAL_CODES.includes(error.code) && error.status < 500;
+  if (isAborted(error) || !isRefusal) {
+    throw error;
+  }
+}
+
+/**
+ * @param {number} milliseconds
+ * @param {AbortSignal} signal
+ */
+function wait(milliseconds, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal.addEventListener(
+      "abort",
+      () => {
+        clearTimeout(timer);
+        reject(signal.reason);
+      },
+      { once: true },
+    );
+  });
+}

@@ -1,0 +1,122 @@
+// A query as a program, to be copied: in six languages, for curl, and for the command line.
+// The programs read their credential from the environment. This module must not read the session's own secret: a signature
+// is made only when the user asks for it, for queries of one table, for an hour.
+
+import { KeyCredential } from "../core/credential.js";
+import { makeTableSas } from "../core/sas.js";
+import { field, h, replaceChildren } from "../ui/dom.js";
+import { openDialog } from "../ui/dialog.js";
+import { copyText } from "./clipboard.js";
+import { csharp } from "./code/csharp.js";
+import { java } from "./code/java.js";
+import { javascript } from "./code/javascript.js";
+import { python } from "./code/python.js";
+import { rust } from "./code/rust.js";
+import { commandLine, curl } from "./code/shell.js";
+
+/** @import { Session } from "../session.js" */
+/** @import { Task } from "./code/connection.js" */
+/** @import { Query } from "./query.js" */
+
+/** @type {{id: string, label: string, write: (task: Task) => string}[]} */
+export const LANGUAGES = [
+  { id: "python", label: "Python", write: python },
+  { id: "javascript", label: "JavaScript", write: javascript },
+  { id: "csharp", label: "C#", write: csharp },
+  { id: "java", label: "Java", write: java },
+  { id: "rust", label: "Rust", write: rust },
+  { id: "curl", label: "curl", write: curl },
+  { id: "command-line", label: "Command line", write: commandLine },
+];
+
+const STORED = "rowhouse-copy-as";
+const SIGNATURE_MS = 60 * 60 * 1000;
+const KEYS = ["PartitionKey", "RowKey"];
+
+/**
+ * What a program is to do. The keys are always selected, as in the explorer, so that entities can be told from each other.
+ * @param {{endpoint: string, account: string}} service
+ * @param {string} table
+ * @param {Query} query
+ * @param {string | null} [sas]
+ * @returns {Task}
+ */
+export function taskOf({ endpoint, account }, table, { filter, select, top }, sas = null) {
+  const names = select && [...new Set([...KEYS, ...select])];
+  return { endpoint, account, table, query: { filter: filter.trim(), select: names, top }, sas };
+}
+
+/**
+ * @param {Session} session
+ * @param {string} table
+ * @param {Query} query
+ */
+export function openCopyAs({ service }, table, query) {
+  /** @type {string | null} */
+  let sas = null;
+  const language = h(
+    "select",
+    { value: storedLanguage() },
+    LANGUAGES.map(({ id, label }) => h("option", { value: id }, label)),
+  );
+  const code = h("code");
+  const listing = h("pre", { class: "copy-as", tabindex: 0, role: "region", "aria-label": "Program" }, code);
+  const hint = h("p", { class: "status", role: "status" });
+  const sign = h("button", { type: "button" }, "Make a signature");
+  const show = () => {
+    const { id, write } = LANGUAGES.find((each) => each.id === language.value) ?? LANGUAGES[0] ?? { id: "", write: () => "" };
+    code.textContent = write(taskOf(service, table, query, sas));
+    const isCurl = id === "curl";
+    sign.hidden = !isCurl || sas !== null || !service.may("sign", table);
+    hint.textContent =
+      isCurl && sas !== null
+        ? "The signature allows queries of this table for an hour. Whoever has it may read the table."
+        : isCurl
+          ? "curl needs a shared access signature."
+          : "The program reads its credential from the environment.";
+  };
+  language.addEventListener("change", () => {
+    storeLanguage(language.value);
+    show();
+  });
+  sign.addEventListener("click", async () => {
+    const { credential } = service;
+    if (!(credential instanceof KeyCredential)) return;
+    const expiry = `${new Date(Date.now() + SIGNATURE_MS).toISOString().slice(0, 19)}Z`;
+    sas = await makeTableSas(credential, { table, permissions: "r", expiry });
+    show();
+    listing.focus();
+  });
+  const copy = async () => {
+    await copyText(code.textContent ?? "", "The program");
+    return false;
+  };
+  show();
+  const body = h("div");
+  replaceChildren(body, h("div", { class: "toolbar" }, field("Language", language), sign), hint, listing);
+  openDialog({
+    title: "Copy the query as a program",
+    body,
+    wide: true,
+    actions: [{ label: "Copy", kind: "primary", run: copy }],
+    cancel: "Close",
+  });
+}
+
+function storedLanguage() {
+  try {
+    const stored = localStorage.getItem(STORED);
+    return LANGUAGES.some(({ id }) => id === stored) ? stored : "python";
+  } catch {
+    return "python";
+  }
+}
+
+/** @param {string} id */
+function storeLanguage(id) {
+  try {
+    localStorage.setItem(STORED, id);
+  } catch {
+    // The next dialog begins with the first language.
+  }
+}

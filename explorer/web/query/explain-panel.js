@@ -1,0 +1,136 @@
+// What a query cost, and why: a line that is always there, and the key ranges, figures and advice below it.
+// This module must not send requests: it shows the reports of pages that it is given.
+
+import { h, replaceChildren } from "../ui/dom.js";
+import { advise, costOf, count, duration, number, size } from "./advice.js";
+import { EVERYTHING } from "./query.js";
+import { planName, rangeWords } from "./ranges.js";
+
+/** @import { PageReport } from "../core/client.js" */
+/** @import { Advice, Cost, Words } from "./advice.js" */
+/** @import { Query } from "./query.js" */
+
+export class ExplainPanel extends HTMLElement {
+  /** @type {Query} */
+  #query = EVERYTHING;
+  /** @type {PageReport[]} */
+  #reports = [];
+  #complete = false;
+
+  constructor() {
+    super();
+    this.line = h("p", { class: "explain-line", role: "status" });
+    this.content = h("div", { class: "explain-content" });
+    this.details = h(
+      "details",
+      { hidden: true, ontoggle: () => this.#showDetails() },
+      h("summary", null, "What it cost and why"),
+      this.content,
+    );
+  }
+
+  connectedCallback() {
+    replaceChildren(this, h("section", { class: "explain", "aria-label": "What the query cost" }, this.line, this.details));
+  }
+
+  /** A query begins. @param {Query} query */
+  reset(query) {
+    this.#query = query;
+    this.#reports = [];
+    this.#complete = false;
+    this.line.textContent = "";
+    this.details.hidden = true;
+  }
+
+  /** A page has come. @param {PageReport} report */
+  add(report) {
+    this.#reports.push(report);
+    this.#show();
+  }
+
+  /** No page is under way any more. @param {boolean} complete whether nothing follows */
+  finish(complete) {
+    this.#complete = complete;
+    if (this.#reports.length) this.#show();
+  }
+
+  #show() {
+    const cost = costOf(this.#reports, this.#complete);
+    const line = summary(cost);
+    if (this.line.textContent !== line) this.line.textContent = line;
+    this.details.hidden = false;
+    this.#showDetails();
+  }
+
+  #showDetails() {
+    if (!this.details.open || this.#reports.length === 0) return;
+    const cost = costOf(this.#reports, this.#complete);
+    const advice = advise(cost, this.#query);
+    replaceChildren(
+      this.content,
+      advice.length ? h("ul", { class: "explain-advice", "aria-label": "Advice" }, advice.map(adviceItem)) : null,
+      cost.explain ? null : h("p", null, "The server does not say what it examined."),
+      h(
+        "dl",
+        null,
+        facts(cost).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
+      ),
+    );
+  }
+}
+
+customElements.define("explain-panel", ExplainPanel);
+
+/** @param {Cost} cost */
+function summary(cost) {
+  const { explain, examined, returned, pages, microseconds, milliseconds, bytes, complete } = cost;
+  const parts = explain
+    ? [`${planName(explain.plan)}: ${number(examined)} examined, ${number(returned)} returned`]
+    : [`${count(returned, "entity", "entities")} returned`];
+  parts.push(count(pages, "page", "pages"));
+  if (explain) parts.push(`${duration(microseconds / 1000)} in the server`);
+  parts.push(`${duration(milliseconds)} in all`, size(bytes));
+  return `${parts.join(", ")}${complete ? "." : "; more follows."}`;
+}
+
+/** @param {Cost} cost @returns {[string, string | Node][]} */
+function facts(cost) {
+  const { explain } = cost;
+  /** @type {[string, string | Node][]} */
+  const rows = [];
+  if (explain) {
+    const ranges = rangeWords(explain);
+    rows.push(["Plan", planName(explain.plan)]);
+    if (ranges.length)
+      rows.push([
+        "Key ranges read",
+        h(
+          "ul",
+          { class: "plain" },
+          ranges.map((words) => h("li", null, nodes(words))),
+        ),
+      ]);
+    const each = cost.returned ? ` (${number(Math.round((cost.examined / cost.returned) * 10) / 10)} for each)` : "";
+    rows.push(
+      ["Examined", count(cost.examined, "entity", "entities")],
+      ["Returned", `${count(cost.returned, "entity", "entities")}${each}`],
+    );
+    rows.push(["Time in the server", duration(cost.microseconds / 1000)]);
+  } else rows.push(["Returned", count(cost.returned, "entity", "entities")]);
+  rows.push(
+    ["Time until the page had it", duration(cost.milliseconds)],
+    ["Pages", `${number(cost.pages)}${cost.complete ? "" : ", more follow"}`],
+    ["Received", size(cost.bytes)],
+  );
+  return rows;
+}
+
+/** @param {Advice} advice */
+function adviceItem({ words, guide }) {
+  return h("li", null, nodes(words), guide ? h("small", null, `docs/patterns.md: ${guide}`) : null);
+}
+
+/** @param {Words} words */
+function nodes(words) {
+  return words.map((word) => (typeof word === "string" ? word : h("code", null, word.code)));
+}

@@ -1,0 +1,104 @@
+// A filter as a list of conditions that are joined by "and", and such a list as a filter.
+// This module must not know how fields look.
+
+import { parseFilter, writeLiteral, writeString } from "./filter-text.js";
+
+/** @import { EdmType } from "../core/edm.js" */
+/** @import { Node, Operator } from "./filter-text.js" */
+
+/** @typedef {Operator | "startsWith"} FieldOperator */
+/**
+ * `text` is as in a literal: a string, hex, or what stands in quotes.
+ * @typedef {{property: string, operator: FieldOperator, type: EdmType, text: string}} Condition
+ */
+
+/**
+ * The conditions of a filter, or the reason why it is not a list of conditions.
+ * @param {string} text
+ * @returns {{conditions: Condition[]} | {reason: string}}
+ */
+export function readConditions(text) {
+  const { filter, errors } = parseFilter(text);
+  const error = errors[0];
+  if (error) return { reason: `Fields need a filter without mistakes. ${error.message}` };
+  if (!filter) return { conditions: [] };
+  /** @type {Condition[]} */
+  const conditions = [];
+  const reason = collect(filter, conditions);
+  return reason ? { reason } : { conditions: joinPrefixes(conditions) };
+}
+
+/**
+ * Adds the conditions of a filter; returns why it has none.
+ * @param {Node} node
+ * @param {Condition[]} conditions
+ * @returns {string}
+ */
+function collect(node, conditions) {
+  switch (node.kind) {
+    case "and":
+      return node.operands.map((operand) => collect(operand, conditions)).find((reason) => reason) ?? "";
+    case "compare":
+      conditions.push({ property: node.property, operator: node.operator, ...node.literal });
+      return "";
+    case "property":
+      conditions.push({ property: node.property, operator: "eq", type: "Edm.Boolean", text: "true" });
+      return "";
+    case "constant":
+      return `Fields have no place for ${node.value} alone.`;
+    default:
+      return `Fields are joined by “and”, and this filter has “${node.kind}”.`;
+  }
+}
+
+/** Joins `ge 'ab'` and the `lt 'ac'` that follows it to "begins with ab". @param {Condition[]} conditions */
+function joinPrefixes(conditions) {
+  /** @type {Condition[]} */
+  const joined = [];
+  for (const condition of conditions) {
+    const last = joined.at(-1);
+    const isEnd =
+      last?.operator === "ge" &&
+      condition.operator === "lt" &&
+      last.property === condition.property &&
+      last.type === "Edm.String" &&
+      condition.type === "Edm.String" &&
+      successor(last.text) === condition.text;
+    if (isEnd) joined[joined.length - 1] = { ...last, operator: "startsWith" };
+    else joined.push(condition);
+  }
+  return joined;
+}
+
+/** @param {Condition[]} conditions */
+export function writeConditions(conditions) {
+  return conditions.map(writeCondition).join(" and ");
+}
+
+/** @param {Condition} condition */
+function writeCondition({ property, operator, type, text }) {
+  if (operator !== "startsWith") return `${property} ${operator} ${writeLiteral({ type, text })}`;
+  const end = successor(text);
+  const from = `${property} ge ${writeString(text)}`;
+  return end === null ? from : `${from} and ${property} lt ${writeString(end)}`;
+}
+
+/**
+ * The least text after all that begin with a prefix, in the order of UTF-16 code units; null if there is none.
+ * @param {string} prefix
+ */
+export function successor(prefix) {
+  const characters = [...prefix];
+  for (let last = characters.pop(); last !== undefined; last = characters.pop()) {
+    const next = nextCharacter(last.codePointAt(0) ?? 0);
+    if (next !== null) return characters.join("") + String.fromCodePoint(next);
+  }
+  return null;
+}
+
+/** Characters above U+FFFF lie between U+D7FF and U+E000 in the order of code units. @param {number} code */
+function nextCharacter(code) {
+  if (code === 0xffff) return null;
+  if (code === 0x10ffff) return 0xe000;
+  return code === 0xd7ff ? 0x10000 : code + 1;
+}

@@ -1,0 +1,113 @@
+// What a filter says about keys: the reasons why a query reads the ranges that it reads.
+// The server decides what is read; this module must not know what it did.
+
+/** @import { Node, Operator } from "./filter-text.js" */
+
+/** How far a key is narrowed: to single keys, to a range, to all but one, or not at all. @typedef {0 | 1 | 2 | 3} Reach */
+/**
+ * @typedef {object} KeyUse
+ * @property {Reach} partition
+ * @property {Reach} row
+ * @property {string[]} properties  others than keys that are compared
+ * @property {string[]} scanningOr  what stands on the side of an "or" that leaves all keys, if another side narrows them
+ * @property {string[]} negatedKeys  keys of which all but one are wanted
+ * @property {string[]} lookalikes  names that differ from those of keys in letter case
+ * @property {number} keys  how many single keys are listed
+ */
+
+/** @type {Reach} */
+export const POINT = 0;
+/** @type {Reach} */
+export const RANGE = 1;
+/** @type {Reach} */
+const BUT_ONE = 2;
+/** @type {Reach} */
+export const ALL = 3;
+
+/** @type {Record<Operator, Operator>} */
+const NEGATED = { eq: "ne", ne: "eq", gt: "le", le: "gt", ge: "lt", lt: "ge" };
+const KEYS = ["PartitionKey", "RowKey"];
+
+/**
+ * @param {Node} filter
+ * @returns {KeyUse}
+ */
+export function keyUse(filter) {
+  /** @type {KeyUse} */
+  const use = { partition: ALL, row: ALL, properties: [], scanningOr: [], negatedKeys: [], lookalikes: [], keys: 0 };
+  const reach = visit(filter, true, use);
+  return { ...use, ...reach };
+}
+
+/** @typedef {{partition: Reach, row: Reach}} Reaches */
+
+/**
+ * How far a filter narrows the keys of the entities for which it is `wanted`.
+ * @param {Node} node
+ * @param {boolean} wanted
+ * @param {KeyUse} use  takes what is found on the way
+ * @returns {Reaches}
+ */
+function visit(node, wanted, use) {
+  switch (node.kind) {
+    case "not":
+      return visit(node.operand, !wanted, use);
+    case "and":
+    case "or": {
+      const reaches = node.operands.map((operand) => visit(operand, wanted, use));
+      const isAnd = (node.kind === "and") === wanted;
+      if (!isAnd) noteOr(node.operands, reaches, use);
+      const pick = isAnd ? Math.min : Math.max;
+      return {
+        partition: /** @type {Reach} */ (pick(...reaches.map((reach) => reach.partition))),
+        row: /** @type {Reach} */ (pick(...reaches.map((reach) => reach.row))),
+      };
+    }
+    case "compare":
+      return compare(node.property, wanted ? node.operator : NEGATED[node.operator], use);
+    case "property":
+      note(use.properties, node.property);
+      return { partition: ALL, row: ALL };
+    default:
+      return { partition: ALL, row: ALL };
+  }
+}
+
+/** @param {string} property @param {Operator} operator @param {KeyUse} use @returns {Reaches} */
+function compare(property, operator, use) {
+  const reach = operator === "eq" ? POINT : operator === "ne" ? BUT_ONE : RANGE;
+  if (!KEYS.includes(property)) {
+    note(use.properties, property);
+    if (KEYS.some((key) => key.toLowerCase() === property.toLowerCase())) note(use.lookalikes, property);
+    return { partition: ALL, row: ALL };
+  }
+  if (reach === POINT) use.keys++;
+  if (reach === BUT_ONE) note(use.negatedKeys, property);
+  return property === "PartitionKey" ? { partition: reach, row: ALL } : { partition: ALL, row: reach };
+}
+
+/**
+ * Notes the sides of an "or" that make it read everything.
+ * @param {Node[]} operands
+ * @param {Reaches[]} reaches
+ * @param {KeyUse} use
+ */
+function noteOr(operands, reaches, use) {
+  const isOpen = (/** @type {Reaches | undefined} */ reach) => reach?.partition === ALL && reach.row === ALL;
+  if (reaches.every(isOpen)) return;
+  operands
+    .filter((_, at) => isOpen(reaches[at]))
+    .forEach((operand) => names(operand).forEach((name) => note(use.scanningOr, name)));
+}
+
+/** The properties of a filter. @param {Node} node @returns {string[]} */
+function names(node) {
+  if ("operands" in node) return node.operands.flatMap(names);
+  if ("operand" in node) return names(node.operand);
+  return "property" in node ? [node.property] : [];
+}
+
+/** @param {string[]} list @param {string} name */
+function note(list, name) {
+  if (!list.includes(name)) list.push(name);
+}

@@ -1,0 +1,251 @@
+// What is asked of a table: the filter as text or as fields, the projection, how many, and the queries of before.
+// This module must not know what comes back: it dispatches "run", and its owner sends the query.
+
+import { openDialog } from "../ui/dialog.js";
+import { field, h, replaceChildren } from "../ui/dom.js";
+import { openMenu } from "../ui/menu.js";
+import { announce, notify } from "../ui/notify.js";
+import { copyText } from "./clipboard.js";
+import { openCopyAs } from "./copy-as.js";
+import { FieldsEditor } from "./fields-editor.js";
+import { readConditions, writeConditions } from "./filter-fields.js";
+import { FilterInput } from "./filter-input.js";
+import { History } from "./history.js";
+import { queryHash, queryLabel } from "./query.js";
+import { SelectField } from "./select-field.js";
+
+/** @import { EdmType } from "../core/edm.js" */
+/** @import { Session } from "../session.js" */
+/** @import { Query } from "./query.js" */
+
+const LABEL_CHARACTERS_MAX = 80;
+
+/** Dispatches "run" with the query as its detail. Set `session`, `table` and `properties` before or after it is on the page. */
+export class QueryBar extends HTMLElement {
+  /** @type {Session | null} */
+  #session = null;
+  #table = "";
+  /** Shows why fields are not offered. */
+  #reason = h("p", { class: "problem", role: "status" });
+
+  /** @param {Session | null} [session] */
+  constructor(session = null) {
+    super();
+    this.filter = new FilterInput();
+    this.fields = new FieldsEditor();
+    this.projection = new SelectField();
+    this.take = h("input", { type: "number", min: 1, step: 1, inputmode: "numeric", placeholder: "all" });
+    this.asText = this.#button("Text", () => this.#showFields(false));
+    this.asFields = this.#button("Fields", () => this.#showFields(true));
+    this.history = this.#button("History", () => this.#openHistory(), "menu");
+    this.save = this.#button("Save", () => this.#openSaved(), "menu");
+    this.copyAs = this.#button("Copy as…", () => this.#openCopyAs(), "dialog");
+    this.filter.addEventListener("run", () => this.run());
+    this.filter.addEventListener("change", () => (this.#reason.textContent = ""));
+    this.fields.addEventListener("run", () => this.run());
+    this.fields.addEventListener("change", () => (this.filter.value = writeConditions(this.fields.conditions)));
+    this.fields.hidden = true;
+    this.session = session;
+  }
+
+  connectedCallback() {
+    const onsubmit = (/** @type {Event} */ event) => {
+      event.preventDefault();
+      this.run();
+    };
+    const onkeydown = (/** @type {KeyboardEvent} */ event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented) {
+        event.preventDefault();
+        this.run();
+      }
+    };
+    replaceChildren(
+      this,
+      h(
+        "form",
+        { class: "query", role: "search", "aria-label": "Query", novalidate: true, onsubmit, onkeydown },
+        this.filter,
+        this.fields,
+        this.#reason,
+        h(
+          "div",
+          { class: "toolbar" },
+          h("div", { class: "query-mode", role: "group", "aria-label": "Filter as" }, this.asText, this.asFields),
+          this.projection,
+          h("label", { class: "query-take" }, "Take", this.take),
+          h("button", { type: "submit", class: "primary" }, "Run"),
+          h("span", { class: "query-space" }),
+          this.history,
+          this.save,
+          this.copyAs,
+        ),
+      ),
+    );
+    this.#showFields(!this.fields.hidden);
+  }
+
+  /** @param {Session | null} session */
+  set session(session) {
+    this.#session = session;
+    this.copyAs.hidden = session === null;
+  }
+
+  /** @param {string} name */
+  set table(name) {
+    this.#table = name;
+  }
+
+  get table() {
+    return this.#table;
+  }
+
+  /** The properties that are known, for completion. @param {ReadonlyMap<string, EdmType>} properties */
+  set properties(properties) {
+    this.filter.properties = properties;
+    this.fields.properties = properties;
+    this.projection.known = [...properties.keys()];
+  }
+
+  /** @returns {Query} */
+  get query() {
+    const top = Number(this.take.value);
+    return {
+      filter: this.filter.value.trim(),
+      select: this.projection.value,
+      top: Number.isInteger(top) && top > 0 ? top : null,
+    };
+  }
+
+  set query({ filter, select, top }) {
+    this.filter.value = filter;
+    this.projection.value = select;
+    this.take.value = top === null ? "" : String(top);
+    if (!this.fields.hidden) this.#showFields(true);
+  }
+
+  /** Runs the query. A filter with a mistake is run, too, since the service is the judge; a field without its value is not. */
+  run() {
+    if (!this.fields.hidden && !this.fields.check()) return;
+    const query = this.query;
+    this.filter.check(true);
+    this.#queries.add(query);
+    this.dispatchEvent(new CustomEvent("run", { detail: query, bubbles: true }));
+  }
+
+  get #queries() {
+    return new History(localStorage, this.#session?.service.account ?? "", this.#table);
+  }
+
+  /** @param {string} label @param {() => void} onclick @param {string} [popup] */
+  #button(label, onclick, popup) {
+    return h("button", { type: "button", onclick, "aria-haspopup": popup }, label);
+  }
+
+  /** @param {boolean} wanted */
+  #showFields(wanted) {
+    let isFields = wanted;
+    this.#reason.textContent = "";
+    if (wanted) {
+      const read = readConditions(this.filter.value);
+      if ("reason" in read) {
+        this.#reason.textContent = `This filter cannot be shown as fields. ${read.reason}`;
+        isFields = false;
+      } else this.fields.conditions = read.conditions;
+    }
+    this.fields.hidden = !isFields;
+    // What the fields write is shown, and changed in one place at a time.
+    this.filter.text.readOnly = isFields;
+    this.asText.setAttribute("aria-pressed", String(!isFields));
+    this.asFields.setAttribute("aria-pressed", String(isFields));
+  }
+
+  /** @param {Query} query */
+  #use(query) {
+    this.query = query;
+    this.run();
+  }
+
+  #openHistory() {
+    const { queries } = this.#queries;
+    if (queries.length === 0) return openMenu(this.history, [{ label: "No query was run yet", disabled: true }]);
+    openMenu(this.history, [
+      ...queries.map((query) => ({ label: shorten(queryLabel(query)), run: () => this.#use(query) })),
+      { label: "", separator: true },
+      { label: "Forget these queries", run: () => this.#forget() },
+    ]);
+  }
+
+  #forget() {
+    this.#queries.clear();
+    announce("The history of this table is empty.");
+  }
+
+  #openSaved() {
+    const { saved } = this.#queries;
+    openMenu(this.save, [
+      { label: "Copy a link to this query", run: () => void copyText(this.link, "The link") },
+      { label: "Save this query under a name…", run: () => this.#askName() },
+      ...(saved.length ? [{ label: "", separator: true }] : []),
+      ...saved.map(({ name, query }) => ({ label: shorten(name), run: () => this.#use(query) })),
+      ...(saved.length
+        ? [
+            { label: "", separator: true },
+            { label: "Delete saved queries…", run: () => this.#openDelete() },
+          ]
+        : []),
+    ]);
+  }
+
+  /** The address of this query. It has no credential: who opens it signs in with their own. */
+  get link() {
+    return `${location.origin}${location.pathname}${queryHash(this.#table, this.query)}`;
+  }
+
+  #askName() {
+    const input = h("input", { type: "text", required: true, maxlength: 200, autocomplete: "off" });
+    const save = () => {
+      const name = input.value.trim();
+      if (name === "") throw new Error("The query needs a name.");
+      this.#queries.save(name, this.query);
+      notify(`The query was saved as ${name}.`, { kind: "success" });
+    };
+    const body = h(
+      "div",
+      null,
+      h("p", null, h("code", null, shorten(queryLabel(this.query)))),
+      field("Name", input, "It is kept in this browser."),
+    );
+    openDialog({ title: "Save the query", body, actions: [{ label: "Save", kind: "primary", run: save }] });
+    input.focus();
+  }
+
+  #openDelete() {
+    const { saved } = this.#queries;
+    const boxes = saved.map(({ name }) => h("input", { type: "checkbox", value: name }));
+    const lines = saved.map(({ name, query }, at) =>
+      h(
+        "li",
+        null,
+        h("label", { class: "check" }, boxes[at], h("span", null, `${name}: `, h("code", null, shorten(queryLabel(query))))),
+      ),
+    );
+    const remove = () => boxes.filter((box) => box.checked).forEach((box) => this.#queries.remove(box.value));
+    openDialog({
+      title: "Delete saved queries",
+      body: h("ul", { class: "plain" }, lines),
+      actions: [{ label: "Delete", kind: "danger", run: remove }],
+    });
+  }
+
+  #openCopyAs() {
+    if (this.#session) openCopyAs(this.#session, this.#table, this.query);
+  }
+}
+
+customElements.define("query-bar", QueryBar);
+
+/** @param {string} text */
+function shorten(text) {
+  const characters = [...text];
+  return characters.length <= LABEL_CHARACTERS_MAX ? text : `${characters.slice(0, LABEL_CHARACTERS_MAX - 1).join("")}…`;
+}

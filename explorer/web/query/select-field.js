@@ -1,0 +1,125 @@
+// Which properties are asked for: all, or some of those that are known, and others by name.
+// This module must not know the filter.
+
+import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
+import { readNames } from "./query.js";
+
+/** The service sends keys and Timestamp with every selection of the explorer. */
+const SYSTEM = ["PartitionKey", "RowKey", "Timestamp"];
+
+/** Dispatches "change". */
+export class SelectField extends HTMLElement {
+  /** @type {string[]} */
+  #known = [];
+  /** @type {string[]} */
+  #selected = [];
+
+  constructor() {
+    super();
+    this.summary = h("summary", null, "");
+    this.choices = h("fieldset", { class: "select-choices" });
+    this.others = h("input", {
+      type: "text",
+      spellcheck: "false",
+      autocomplete: "off",
+      autocapitalize: "off",
+      oninput: () => this.#collect(),
+    });
+    const all = h("button", { type: "button", onclick: () => this.#all() }, "All properties");
+    const panel = h("div", { class: "select-panel" }, this.choices, field("Others, with commas between them", this.others), all);
+    this.details = h(
+      "details",
+      { class: "select", ontoggle: () => this.#toggled(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event) },
+      this.summary,
+      panel,
+    );
+    this.#label();
+  }
+
+  connectedCallback() {
+    this.append(this.details);
+  }
+
+  /** @param {string[]} names */
+  set known(names) {
+    this.#known = names.filter((name) => !SYSTEM.includes(name)).sort();
+    if (!this.details.open) this.#build();
+  }
+
+  /** null for all. @returns {string[] | null} */
+  get value() {
+    return this.#selected.length ? this.#selected : null;
+  }
+
+  set value(names) {
+    this.#selected = names ?? [];
+    this.#build();
+    this.#label();
+  }
+
+  #toggled() {
+    this.#build();
+    const change = this.details.open ? "addEventListener" : "removeEventListener";
+    document[change]("pointerdown", this.#onPointer);
+  }
+
+  disconnectedCallback() {
+    document.removeEventListener("pointerdown", this.#onPointer);
+  }
+
+  #onPointer = (/** @type {Event} */ event) => {
+    if (event.target instanceof Node && !this.contains(event.target)) this.details.open = false;
+  };
+
+  #build() {
+    // A name with a comma can only be read as several.
+    const known = this.#known.filter((name) => !name.includes(","));
+    const boxes = known.map((name) =>
+      checkbox(name, { value: name, checked: this.#selected.includes(name), onchange: () => this.#collect() }),
+    );
+    replaceChildren(
+      this.choices,
+      h("legend", null, "Properties"),
+      boxes.length ? boxes : h("small", null, "None are known before a query has run."),
+    );
+    this.others.value = this.#selected.filter((name) => !known.includes(name)).join(", ");
+  }
+
+  #collect() {
+    const boxes = [...this.choices.querySelectorAll("input")].filter((box) => box.checked);
+    this.#selected = [...new Set([...boxes.map((box) => box.value), ...readNames(this.others.value)])];
+    this.#changed();
+  }
+
+  #all() {
+    this.value = null;
+    this.#changed();
+  }
+
+  #changed() {
+    this.#label();
+    this.dispatchEvent(new Event("change"));
+  }
+
+  #label() {
+    const names = this.#selected;
+    const text = names.length === 0 ? "all properties" : names.length <= 2 ? names.join(", ") : `${names.length} properties`;
+    this.summary.textContent = `Select: ${text}`;
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    if (event.key === "Escape" && this.details.open) {
+      event.stopPropagation();
+      this.details.open = false;
+      this.summary.focus();
+    } else if (event.key === "Enter" && event.target === this.others) {
+      // Enter would run the query; here it ends the choice.
+      event.preventDefault();
+      this.details.open = false;
+      this.summary.focus();
+    }
+  }
+}
+
+customElements.define("select-field", SelectField);

@@ -1,0 +1,112 @@
+// Who is signed in: the account and its service, kept in this page alone, or in the tab if the user wants that.
+
+import { BearerCredential, DEVELOPMENT_ACCOUNT, KeyCredential, SasCredential, parseConnectionString } from "./core/credential.js";
+import { TableService } from "./core/client.js";
+import { ValueError, describe } from "./core/errors.js";
+
+/** @typedef {import("./core/credential.js").Credential} Credential */
+/** @typedef {{version: string, development: boolean, hostAccount: string | null}} Settings */
+/**
+ * What was typed to sign in.
+ * @typedef {{kind: "connection" | "key" | "sas" | "bearer", account: string, secret: string}} SignIn
+ */
+/**
+ * What views work with.
+ * @typedef {{service: TableService, settings: Settings, signOut: () => void, navigate: (hash: string) => void}} Session
+ */
+
+const STORED = "rowhouse-sign-in";
+
+/** @returns {Promise<Settings>} */
+export async function readSettings() {
+  const response = await fetch("settings.json", { cache: "no-store", credentials: "omit" });
+  if (!response.ok) {
+    throw new Error(`The explorer's settings cannot be read (${response.status}).`);
+  }
+  return response.json();
+}
+
+/**
+ * The service for what was typed.
+ * @param {Settings} settings
+ * @param {SignIn} signIn
+ */
+export async function serviceOf(settings, { kind, account, secret }) {
+  if (kind === "connection") {
+    const parts = parseConnectionString(secret);
+    const credential = parts.key === null ? new SasCredential(parts.sas ?? "") : await KeyCredential.of(parts.account, parts.key);
+    return service(settings, parts.account, credential);
+  }
+  if (kind === "sas") {
+    const address = addressOf(secret, settings);
+    return service(settings, address?.account || account, new SasCredential(address?.token ?? secret));
+  }
+  const credential = kind === "key" ? await KeyCredential.of(account.trim(), secret) : new BearerCredential(secret);
+  return service(settings, account, credential);
+}
+
+/** @param {Settings} settings */
+export async function developmentService(settings) {
+  return service(settings, DEVELOPMENT_ACCOUNT, await KeyCredential.ofDevelopment());
+}
+
+/**
+ * @param {Settings} settings
+ * @param {string} name
+ * @param {Credential} credential
+ */
+function service({ hostAccount }, name, credential) {
+  const account = name.trim();
+  if (!/^[a-z0-9]{3,24}$/.test(account)) {
+    throw new ValueError("The name of an account has 3 to 24 lower-case letters and digits.");
+  }
+  if (hostAccount !== null && hostAccount !== account) {
+    throw new ValueError(`This address is that of the account ${hostAccount}.`);
+  }
+  return new TableService(account, hostAccount === null ? `${location.origin}/${account}` : location.origin, credential);
+}
+
+/**
+ * The account and the token of an address with a signature, as programs print it.
+ * @param {string} text
+ * @param {Settings} settings
+ */
+function addressOf(text, { hostAccount }) {
+  const address = text.trim();
+  if (!/^https?:\/\//i.test(address) || !URL.canParse(address)) {
+    return null;
+  }
+  const url = new URL(address);
+  const [, first = "", ...rest] = url.pathname.split("/");
+  // Where the host names the account, a path has a table alone.
+  const isOfPath = rest.length > 0 || (url.host === location.host && hostAccount === null);
+  return { account: isOfPath ? first : "", token: url.search };
+}
+
+/**
+ * Why a credential is refused, in words.
+ * @param {Credential} credential
+ * @param {unknown} error
+ */
+export function describeRefusal(credential, error) {
+  const fault = credential instanceof SasCredential ? credential.faultAt(new Date()) : "";
+  return fault ? `${fault} ${describe(error)}` : describe(error);
+}
+
+/** @returns {SignIn | null} */
+export function storedSignIn() {
+  try {
+    return JSON.parse(sessionStorage.getItem(STORED) ?? "null");
+  } catch {
+    return null;
+  }
+}
+
+/** @param {SignIn | null} signIn */
+export function storeSignIn(signIn) {
+  if (signIn) {
+    sessionStorage.setItem(STORED, JSON.stringify(signIn));
+  } else {
+    sessionStorage.removeItem(STORED);
+  }
+}

@@ -1,0 +1,112 @@
+// The form for signing in. Whether the credential is good shows with a request of the kind that it allows.
+
+import { describe } from "./core/errors.js";
+import { describeRefusal, serviceOf, storeSignIn } from "./session.js";
+import { checkbox, field, h, replaceChildren } from "./ui/dom.js";
+
+/** @typedef {import("./core/client.js").TableService} TableService */
+/** @typedef {import("./session.js").Settings} Settings */
+/** @typedef {import("./session.js").SignIn} SignIn */
+
+/** @type {Record<SignIn["kind"], {name: string, secret: string, help: string, hasAccount: boolean}>} */
+const KINDS = {
+  connection: {
+    name: "Connection string",
+    secret: "Connection string",
+    help: "Its endpoints are not used: this page reaches the server that it came from.",
+    hasAccount: false,
+  },
+  key: { name: "Account and key", secret: "Account key", help: "Requests are signed in this page; the key is never sent.", hasAccount: true },
+  sas: {
+    name: "Shared access signature",
+    secret: "Signature",
+    help: "The token that begins with sv= or se=, or the whole address with it.",
+    hasAccount: true,
+  },
+  bearer: { name: "Bearer token", secret: "Token", help: "A token of an issuer that the server trusts.", hasAccount: true },
+};
+
+export class SignInForm extends HTMLElement {
+  /**
+   * @param {Settings} settings
+   * @param {{account?: string, onService: (service: TableService) => void, onDevelopment?: () => void}} options
+   */
+  constructor(settings, { account = settings.hostAccount ?? "", onService, onDevelopment }) {
+    super();
+    this.settings = settings;
+    this.onService = onService;
+    this.onDevelopment = settings.development ? onDevelopment : undefined;
+    this.account = h("input", { type: "text", value: account, autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
+    this.secret = h("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true });
+    const options = Object.entries(KINDS).map(([kind, { name }]) => h("option", { value: kind }, name));
+    this.kind = h("select", { onchange: () => this.#show() }, options);
+    this.isKept = checkbox("Stay signed in while this tab is open");
+    this.problem = h("p", { class: "problem", role: "alert" });
+    this.fields = h("div");
+  }
+
+  connectedCallback() {
+    if (this.childElementCount > 0) {
+      return;
+    }
+    const development = this.onDevelopment
+      ? h("button", { type: "button", onclick: () => this.onDevelopment?.() }, "Use the development account")
+      : null;
+    const submit = (/** @type {Event} */ event) => {
+      event.preventDefault();
+      void this.#signIn();
+    };
+    this.append(h("form", { class: "sign-in", onsubmit: submit },
+      field("Sign in with", this.kind),
+      this.fields,
+      this.isKept,
+      h("small", null, "Otherwise a reload of the page forgets the credential. It is never written anywhere else."),
+      this.problem,
+      h("div", { class: "dialog-actions" }, h("button", { class: "primary" }, "Sign in"), development)));
+    this.#show();
+  }
+
+  /** @returns {SignIn["kind"]} */
+  get #kind() {
+    return /** @type {SignIn["kind"]} */ (this.kind.value);
+  }
+
+  #show() {
+    const { secret, help, hasAccount } = KINDS[this.#kind];
+    this.secret.value = "";
+    this.problem.textContent = "";
+    replaceChildren(this.fields, hasAccount ? field("Account", this.account) : null, field(secret, this.secret, help));
+  }
+
+  async #signIn() {
+    this.problem.textContent = "";
+    /** @type {SignIn} */
+    const signIn = { kind: this.#kind, account: this.account.value, secret: this.secret.value };
+    try {
+      const service = await serviceOf(this.settings, signIn);
+      await tryOut(service).catch((error) => {
+        throw new Error(describeRefusal(service.credential, error));
+      });
+      storeSignIn(this.isKept.input.checked ? signIn : null);
+      this.onService(service);
+    } catch (error) {
+      this.problem.textContent = describe(error);
+    }
+  }
+}
+
+customElements.define("sign-in-form", SignInForm);
+
+/**
+ * Makes a request that a good credential is allowed, and which reads next to nothing.
+ * @param {TableService} service
+ */
+async function tryOut(service) {
+  if (service.may("list")) {
+    await service.listTables({ top: 1 });
+  } else if (service.may("properties")) {
+    await service.getProperties();
+  } else if ("table" in service.credential && service.credential.table && service.may("query")) {
+    await service.queryEntities(service.credential.table, { top: 1, select: [] });
+  }
+}

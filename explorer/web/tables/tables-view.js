@@ -1,0 +1,167 @@
+// The tables of the account: found, counted, created and deleted.
+
+import { describe, isAborted } from "../core/errors.js";
+import { countEntities } from "./count.js";
+import { confirmText, openDialog } from "../ui/dialog.js";
+import { field, h, replaceChildren } from "../ui/dom.js";
+import { announce, notify } from "../ui/notify.js";
+import { progressDialog } from "../ui/progress.js";
+
+/** @typedef {import("../session.js").Session} Session */
+
+export class TablesView extends HTMLElement {
+  /** @param {Session} session */
+  constructor(session) {
+    super();
+    this.session = session;
+    /** @type {string[]} */
+    this.tables = [];
+    /** @type {Map<string, string>} what was counted */
+    this.counts = new Map();
+    this.controller = new AbortController();
+    this.search = h("input", { type: "search", "aria-label": "Search tables", placeholder: "Search", oninput: () => this.#showTables() });
+    this.status = h("p", { class: "status", role: "status" });
+    this.list = h("ul", { class: "tables", "aria-label": "Tables" });
+  }
+
+  connectedCallback() {
+    const { service } = this.session;
+    if (!service.may("list")) {
+      this.#showWithoutList();
+      return;
+    }
+    const create = h("button", { type: "button", class: "primary", onclick: () => this.#create() }, "Create table");
+    const refresh = h("button", { type: "button", onclick: () => this.#load() }, "Refresh");
+    replaceChildren(this,
+      h("div", { class: "heading" }, h("h1", null, "Tables"),
+        h("div", { class: "toolbar" }, this.search, refresh, service.may("create") ? create : null)),
+      this.status, this.list);
+    service.addEventListener("reachable", () => this.#load(), { signal: this.controller.signal });
+    void this.#load();
+  }
+
+  disconnectedCallback() {
+    this.controller.abort();
+  }
+
+  /** A signature of one table cannot list tables, and opens its own. */
+  #showWithoutList() {
+    const { service, navigate } = this.session;
+    const own = "table" in service.credential ? service.credential.table : null;
+    const name = h("input", { type: "text", value: own ?? "", spellcheck: "false", autocomplete: "off", required: true });
+    const open = (/** @type {Event} */ event) => {
+      event.preventDefault();
+      navigate(`#/t/${encodeURIComponent(name.value)}`);
+    };
+    replaceChildren(this,
+      h("h1", null, "Tables"),
+      h("p", null, "This credential cannot list the tables of the account."),
+      h("form", { class: "card", onsubmit: open }, field("Table", name), h("button", { class: "primary" }, "Open")));
+  }
+
+  async #load() {
+    const { signal } = this.controller;
+    /** @type {string[]} */
+    const tables = [];
+    /** @type {string | null} */
+    let next = null;
+    try {
+      do {
+        /** @type {{tables: string[], next: string | null}} */
+        const page = await this.session.service.listTables({ next, signal });
+        tables.push(...page.tables);
+        next = page.next;
+        this.tables = tables;
+        this.#showTables(next !== null);
+      } while (next !== null);
+    } catch (error) {
+      if (!isAborted(error)) {
+        const retry = h("button", { type: "button", onclick: () => this.#load() }, "Try again");
+        replaceChildren(this.status, h("span", { class: "problem" }, describe(error)), " ", retry);
+      }
+    }
+  }
+
+  #showTables(isLoading = false) {
+    const wanted = this.search.value.trim().toLowerCase();
+    const shown = this.tables.filter((name) => name.toLowerCase().includes(wanted));
+    const total = this.tables.length;
+    const count = wanted ? `${number(shown.length)} of ${number(total)} tables` : `${number(total)} ${total === 1 ? "table" : "tables"}`;
+    this.status.textContent = total === 0 && !isLoading ? "There is no table yet." : `${count}${isLoading ? ", loading…" : ""}`;
+    replaceChildren(this.list, shown.map((name) => this.#item(name)));
+  }
+
+  /** @param {string} name */
+  #item(name) {
+    const { service } = this.session;
+    const address = `#/t/${encodeURIComponent(name)}`;
+    const count = h("button", { type: "button", class: "quiet", "aria-label": `Count the entities of ${name}`, onclick: () => this.#count(name) }, "Count");
+    const drop = h("button", { type: "button", class: "quiet", "aria-label": `Delete ${name}`, onclick: () => this.#delete(name) }, "Delete");
+    return h("li", null,
+      h("a", { href: address }, name),
+      h("span", { class: "count" }, this.counts.get(name) ?? null),
+      service.may("query", name) ? count : null,
+      service.may("policies", name) ? h("a", { href: `${address}/access`, "aria-label": `Access to ${name}` }, "Access") : null,
+      service.may("drop", name) && !name.startsWith("$") ? drop : null);
+  }
+
+  #create() {
+    const name = h("input", { type: "text", spellcheck: "false", autocomplete: "off", required: true });
+    const run = async () => {
+      try {
+        await this.session.service.createTable(name.value);
+      } catch (error) {
+        throw new Error(describe(error));
+      }
+      notify(`The table ${name.value} was created.`, { kind: "success" });
+      await this.#load();
+    };
+    openDialog({
+      title: "Create table",
+      body: field("Name", name, "3 to 63 letters and digits, beginning with a letter."),
+      actions: [{ label: "Create", kind: "primary", run }],
+    });
+    name.focus();
+  }
+
+  /** @param {string} name */
+  async #delete(name) {
+    const run = async () => {
+      try {
+        await this.session.service.deleteTable(name);
+      } catch (error) {
+        throw new Error(describe(error));
+      }
+    };
+    const text = `The table ${name}, all its entities and its access policies will be deleted. This cannot be undone.`;
+    if (await confirmText({ title: "Delete table", text, expected: name, label: "Delete the table", run })) {
+      this.counts.delete(name);
+      notify(`The table ${name} was deleted.`, { kind: "success" });
+      await this.#load();
+      this.search.focus();
+    }
+  }
+
+  /** @param {string} name */
+  async #count(name) {
+    try {
+      const title = `Counting the entities of ${name}`;
+      const counted = await progressDialog({ title, run: (progress) => countEntities(this.session.service, name, progress) });
+      if (counted) {
+        const words = `${number(counted.entities)} entities in ${number(counted.partitions)} partitions`;
+        this.counts.set(name, words);
+        this.#showTables();
+        announce(`${name}: ${words}`);
+      }
+    } catch (error) {
+      notify(describe(error), { kind: "error" });
+    }
+  }
+}
+
+customElements.define("tables-view", TablesView);
+
+/** @param {number} value */
+function number(value) {
+  return value.toLocaleString("en");
+}

@@ -1,0 +1,74 @@
+// Dialogs: the browser's own, which keep the focus inside and give it back.
+
+import { h, replaceChildren, uniqueId } from "./dom.js";
+import { keepNotices } from "./notify.js";
+
+/** @typedef {{label: string, kind?: "primary" | "danger", run: () => Promise<boolean | void> | boolean | void}} DialogAction */
+/** @typedef {{element: HTMLDialogElement, close: () => void, closed: Promise<void>}} Dialog */
+
+/**
+ * Opens a dialog. It closes when one of its actions has run, unless that returns false; what an action throws is shown.
+ * @param {{title: string, body: Node, actions: DialogAction[], wide?: boolean, cancel?: string}} content
+ * @returns {Dialog}
+ */
+export function openDialog({ title, body, actions, wide = false, cancel = "Cancel" }) {
+  const opener = document.activeElement;
+  const heading = uniqueId("dialog");
+  const problem = h("p", { class: "problem", role: "alert" });
+  const element = h("dialog", { "aria-labelledby": heading, class: wide ? "wide" : null });
+  const buttons = actions.map((action) =>
+    h("button", { type: action.kind === "danger" ? "button" : "submit", class: action.kind ?? null, onclick: () => run(action) }, action.label));
+  const run = async (/** @type {DialogAction} */ action) => {
+    problem.textContent = "";
+    // The buttons are off while the action runs, so that nothing happens twice.
+    buttons.forEach((button) => (button.disabled = true));
+    try {
+      if ((await action.run()) !== false) {
+        element.close();
+      }
+    } catch (error) {
+      problem.textContent = error instanceof Error ? error.message : String(error);
+    } finally {
+      buttons.forEach((button) => (button.disabled = false));
+    }
+  };
+  const form = h("form", { method: "dialog", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
+    h("h2", { id: heading }, title),
+    h("div", { class: "dialog-body" }, body),
+    problem,
+    h("div", { class: "dialog-actions" }, buttons, h("button", { type: "button", onclick: () => element.close() }, cancel)));
+  replaceChildren(element, form);
+  const closed = /** @type {Promise<void>} */ (new Promise((resolve) => {
+    element.addEventListener("close", () => {
+      keepNotices(element);
+      element.remove();
+      if (opener instanceof HTMLElement && opener.isConnected) {
+        opener.focus();
+      }
+      resolve();
+    });
+  }));
+  document.body.append(element);
+  element.showModal();
+  return { element, close: () => element.close(), closed };
+}
+
+/**
+ * Asks for a text to be typed before something is done that cannot be undone; true once it was done.
+ * @param {{title: string, text: string, expected: string, label: string, run: () => Promise<void>}} question
+ */
+export async function confirmText({ title, text, expected, label, run }) {
+  let isDone = false;
+  const input = h("input", { type: "text", autocomplete: "off", spellcheck: "false" });
+  const body = h("div", null, h("p", null, text), h("label", null, `Type ${expected} to confirm`, input));
+  const confirm = async () => {
+    if (input.value !== expected) {
+      input.focus();
+      throw new Error(`Type ${expected} exactly.`);
+    }
+    await run();
+    isDone = true;
+  };
+  await openDialog({ title, body, actions: [{ label, kind: "danger", run: confirm }] }).closed;
+  return isDone;
+}

@@ -1,0 +1,103 @@
+// Elements made without markup: every text is a text node, so that no name and no value can become an element.
+
+/** @typedef {Node | string | null | undefined | false | Child[]} Child */
+
+/** Set as properties, since their attributes are only what they begin with. */
+const PROPERTIES = new Set(["value", "checked", "indeterminate"]);
+let lastId = 0;
+
+/**
+ * An element. Functions become listeners (`onclick`), booleans are there or not, null and undefined are left out.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Record<string, unknown> | null} [attributes]
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function h(tag, attributes = null, ...children) {
+  const element = document.createElement(tag);
+  // The value of a select exists once its options do.
+  append(element, children);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    set(element, name, value);
+  }
+  return element;
+}
+
+/**
+ * @param {HTMLElement} element
+ * @param {string} name
+ * @param {unknown} value
+ */
+function set(element, name, value) {
+  if (value === null || value === undefined) {
+    return;
+  }
+  if (typeof value === "function") {
+    element.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
+  } else if (PROPERTIES.has(name)) {
+    Object.assign(element, { [name]: value });
+  } else if (typeof value === "boolean" && !name.startsWith("aria-")) {
+    element.toggleAttribute(name, value);
+  } else {
+    element.setAttribute(name, String(value));
+  }
+}
+
+/**
+ * @param {Element} element
+ * @param {Child[]} children
+ */
+function append(element, children) {
+  for (const child of children) {
+    if (Array.isArray(child)) {
+      append(element, child);
+    } else if (child !== null && child !== undefined && child !== false) {
+      element.append(child);
+    }
+  }
+}
+
+/**
+ * @param {Element} element
+ * @param {...Child} children
+ */
+export function replaceChildren(element, ...children) {
+  element.replaceChildren();
+  append(element, children);
+}
+
+/**
+ * An id that no other element has.
+ * @param {string} prefix
+ */
+export function uniqueId(prefix) {
+  lastId += 1;
+  return `${prefix}-${lastId}`;
+}
+
+/**
+ * A labelled field of a form.
+ * @param {string} label
+ * @param {HTMLElement} input
+ * @param {string} [help]
+ */
+export function field(label, input, help) {
+  input.id ||= uniqueId("field");
+  const note = help ? h("small", { id: uniqueId("help") }, help) : null;
+  if (note) {
+    input.setAttribute("aria-describedby", note.id);
+  }
+  return h("div", { class: "field" }, h("label", { for: input.id }, label), input, note);
+}
+
+/**
+ * A check box with its label.
+ * @param {string} label
+ * @param {Record<string, unknown>} [attributes]
+ * @returns {HTMLElement & {input: HTMLInputElement}}
+ */
+export function checkbox(label, attributes = {}) {
+  const input = h("input", { type: "checkbox", ...attributes });
+  return Object.assign(h("label", { class: "check" }, input, label), { input });
+}

@@ -1,0 +1,52 @@
+// What happened, shown for a while and read out by screen readers.
+
+import { h } from "./dom.js";
+
+/** @typedef {{label: string, run: () => void}} NoticeAction */
+
+const SHOWN_MS = 8000;
+const status = h("div", { class: "visually-hidden", role: "status", "aria-live": "polite" });
+const notices = h("section", { class: "notices", "aria-label": "Notices" });
+
+/** Puts the places for notices on the page. */
+export function startNotices() {
+  document.body.append(status, notices);
+}
+
+/**
+ * Lets screen readers read a text out.
+ * @param {string} text
+ */
+export function announce(text) {
+  status.textContent = text;
+}
+
+/**
+ * Shows a text until it is dismissed, or for a while if it is no error.
+ * @param {string} text
+ * @param {{kind?: "info" | "error" | "success", action?: NoticeAction}} [options]
+ */
+export function notify(text, { kind = "info", action } = {}) {
+  const close = () => notice.remove();
+  const run = () => {
+    close();
+    action?.run();
+  };
+  const notice = h("div", { class: `notice ${kind}`, role: kind === "error" ? "alert" : "status" },
+    h("span", null, text),
+    action ? h("button", { type: "button", onclick: run }, action.label) : null,
+    h("button", { type: "button", class: "quiet", "aria-label": "Dismiss", onclick: close }, "×"));
+  // A dialog covers everything outside it, so its notices are shown inside.
+  (document.querySelector("dialog[open]:last-of-type") ?? notices).append(notice);
+  if (kind !== "error") {
+    setTimeout(close, SHOWN_MS);
+  }
+}
+
+/**
+ * Takes the notices out of a dialog that closes.
+ * @param {HTMLElement} dialog
+ */
+export function keepNotices(dialog) {
+  notices.append(...dialog.querySelectorAll(".notice"));
+}

@@ -1,0 +1,42 @@
+// Work that takes a while, with its progress and a way to stop it.
+
+import { h } from "./dom.js";
+import { openDialog } from "./dialog.js";
+import { announce } from "./notify.js";
+
+/** @typedef {{report: (done: number, total: number | null, text: string) => void, signal: AbortSignal}} Progress */
+
+/**
+ * Runs work in a dialog. Returns its result; undefined if it was stopped and gave up.
+ * @template T
+ * @param {{title: string, run: (progress: Progress) => Promise<T>}} work
+ * @returns {Promise<T | undefined>}
+ */
+export async function progressDialog({ title, run }) {
+  const controller = new AbortController();
+  const bar = h("progress", { "aria-label": title });
+  const text = h("p", { class: "progress-text" });
+  const dialog = openDialog({ title, body: h("div", null, bar, text), actions: [], cancel: "Stop" });
+  dialog.element.addEventListener("close", () => controller.abort());
+  const report = (/** @type {number} */ done, /** @type {number | null} */ total, /** @type {string} */ words) => {
+    if (total === null) {
+      bar.removeAttribute("value");
+    } else {
+      bar.max = Math.max(total, 1);
+      bar.value = done;
+    }
+    text.textContent = words;
+  };
+  try {
+    return await run({ report, signal: controller.signal });
+  } catch (error) {
+    if (controller.signal.aborted) {
+      return undefined;
+    }
+    throw error;
+  } finally {
+    announce(text.textContent ?? "");
+    dialog.close();
+    await dialog.closed;
+  }
+}
