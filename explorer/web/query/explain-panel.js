@@ -110,7 +110,7 @@ function facts(cost) {
           ranges.map((words) => h("li", null, nodes(words))),
         ),
       ]);
-    const each = cost.returned ? ` (${number(Math.round((cost.examined / cost.returned) * 10) / 10)} for each)` : "";
+    const each = cost.returned ? ` (${number(Math.round((cost.examined / cost.returned) * 10) / 10)} examined for each)` : "";
     rows.push(
       ["Examined", count(cost.examined, "entity", "entities")],
       ["Returned", `${count(cost.returned, "entity", "entities")}${each}`],

@@ -57,7 +57,7 @@ export function openMenu(opener, items) {
     }
   }
 
-  (opener.closest("dialog") ?? document.body).append(menu);
+  (opener.closest("dialog, main") ?? document.body).append(menu);
   place(menu, opener);
   opener.setAttribute("aria-expanded", "true");
   document.addEventListener("pointerdown", onOutside, true);
