@@ -14,14 +14,17 @@ import { openWithSas } from "../support/pages.js";
 import { startServer } from "../support/server.js";
 
 const run = promisify(execFile);
-const MAKE = "it's \"O'Neil\" $HOME `x` \\ % 日本😀\u202e";
-const FILTER = `PartitionKey eq '${MAKE.replaceAll("'", "''")}' and Doors ge 2`;
+const MAKE = "it's \"O'Neil\" $HOME `x` %s 日本😀\u202e";
+const NOTE = "C:\\new\\u0041\\'\n\t${x}";
+const literal = (text) => `'${text.replaceAll("'", "''")}'`;
+const FILTER = `PartitionKey eq ${literal(MAKE)} and Doors ge 2 and Note eq ${literal(NOTE)}`;
 const LANGUAGES = ["Python", "JavaScript", "C#", "Java", "Rust", "curl", "Command line"];
 
 async function serverWithCars(test, settings) {
   const server = await startServer(settings);
   test.after(() => server.stop());
-  const entities = ["0001", "0002", "0003", "0004", "0005"].map((rowKey, at) => ({ partitionKey: MAKE, rowKey, Doors: at, Model: `model ${at}` }));
+  const keys = ["0001", "0002", "0003", "0004", "0005"];
+  const entities = keys.map((rowKey, at) => ({ partitionKey: MAKE, rowKey, Doors: at, Note: NOTE, Model: `model ${at}` }));
   await server.createTable("cars", entities);
   return server;
 }

@@ -86,6 +86,7 @@ for await (const page of ${list}.byPage({ maxPageSize: ${size} })) {
   if (left <= 0) break;
 }`;
   return `// npm install @azure/data-tables
+${'import { TableClient } from "@azure/data-tables";'}
 
 ${connectionComment(task, "//")}
 const connectionString = process.env[${javascriptString(VARIABLE)}];
@@ -139,6 +140,9 @@ export function java(task) {
     .join("");
   const indented = connectionComment(task, "        //");
   return `// com.azure:azure-data-tables
+import com.azure.data.tables.TableClient;
+import com.azure.data.tables.TableClientBuilder;
+import com.azure.data.tables.models.ListEntitiesOptions;
 ${select ? "import java.util.List;\n" : ""}
 public class Query {
     public static void main(String[] arguments) {
