@@ -2,12 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { advise, costOf } from "../../web/query/advice.js";
+import { advise, costOf, rangeWords } from "../../web/query/advice.js";
 import { parseFilter } from "../../web/query/filter-text.js";
-import { History } from "../../web/query/history.js";
 import { keyUse } from "../../web/query/key-use.js";
-import { asQuery, queryHash } from "../../web/query/query.js";
-import { rangeWords } from "../../web/query/ranges.js";
+import { asQuery, History, queryHash } from "../../web/query/query.js";
 
 const plain = (words) => words.map((word) => (typeof word === "string" ? word : word.code)).join("");
 

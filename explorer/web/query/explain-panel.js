@@ -2,9 +2,8 @@
 // This module must not send requests: it shows the reports of pages that it is given.
 
 import { h, replaceChildren } from "../ui/dom.js";
-import { advise, costOf, count, duration, number, size } from "./advice.js";
+import { advise, costOf, count, duration, number, planName, rangeWords, size } from "./advice.js";
 import { EVERYTHING } from "./query.js";
-import { planName, rangeWords } from "./ranges.js";
 
 /** @import { PageReport } from "../core/client.js" */
 /** @import { Advice, Cost, Words } from "./advice.js" */

@@ -1,21 +1,30 @@
-// The query as a program in Python, JavaScript, C#, Java and Rust. Secrets are never part of a program: it reads them from the
-// environment. This module must not know the page.
+// The query as a program: in Python, JavaScript, C#, Java, Rust, for curl and for the command line. Secrets are never part of a
+// program: it reads them from the environment. This module must not know the page.
 
-import { csharpString, javaString, javascriptString, pythonString, rustString } from "./strings.js";
+import {
+  csharpString,
+  isVisible,
+  javaString,
+  javascriptString,
+  pythonString,
+  rustString,
+  shellString,
+  urlText,
+} from "./strings.js";
 
-/** @import { Query } from "../query.js" */
+/** @import { Query } from "./query.js" */
 
 /**
- * What a program is written for. `select` has the keys, too, as every selection of the explorer. `sas` is a signature that
- * was made for this purpose.
- * @typedef {{endpoint: string, account: string, table: string, query: Query, sas: string | null}} Task
+ * What a program is written for. `size` is that of a page, if not all entities are wanted, and `sas` a signature that was made
+ * for this purpose.
+ * @typedef {Query & {endpoint: string, account: string, table: string, size: number | null, sas: string | null}} Task
  */
 
-export const VARIABLE = "AZURE_STORAGE_CONNECTION_STRING";
-export const PAGE_ENTITIES_MAX = 1000;
+const VARIABLE = "AZURE_STORAGE_CONNECTION_STRING";
+const PAGE_ENTITIES_MAX = 1000;
 
 /** A comment that says what the variable holds. @param {Task} task @param {string} mark */
-export function connectionComment({ endpoint, account }, mark) {
+function connectionComment({ endpoint, account }, mark) {
   const protocol = endpoint.startsWith("https:") ? "https" : "http";
   return [
     `${mark} ${VARIABLE} holds`,
@@ -24,23 +33,9 @@ export function connectionComment({ endpoint, account }, mark) {
   ].join("\n");
 }
 
-/** Whether connections are not encrypted, which some libraries refuse unless they are told. @param {Task} task */
-export function isPlain({ endpoint }) {
-  return endpoint.startsWith("http:");
-}
-
-/** The entities of a page, if not all are wanted. @param {Task} task */
-export function pageSize({ query: { top } }) {
-  return top === null ? null : Math.min(top, PAGE_ENTITIES_MAX);
-}
-
 /** @param {Task} task */
-export function python(task) {
-  const {
-    table,
-    query: { filter, select, top },
-  } = task;
-  const size = pageSize(task);
+function python(task) {
+  const { table, filter, select, top, size } = task;
   const options = [
     ...(filter ? [pythonString(filter)] : []),
     ...(select ? [`select=[${select.map(pythonString).join(", ")}]`] : []),
@@ -62,18 +57,14 @@ with TableClient.from_connection_string(os.environ[${pythonString(VARIABLE)}], t
 }
 
 /** @param {Task} task */
-export function javascript(task) {
-  const {
-    table,
-    query: { filter, select, top },
-  } = task;
-  const size = pageSize(task);
+function javascript(task) {
+  const { table, filter, select, top, size } = task;
   const options = [
     ...(filter ? [`  filter: ${javascriptString(filter)},\n`] : []),
     ...(select ? [`  select: [${select.map(javascriptString).join(", ")}],\n`] : []),
   ].join("");
   const list = `client.listEntities(${options ? "{ queryOptions }" : ""})`;
-  const plain = isPlain(task) ? ", {\n  allowInsecureConnection: true, // plain HTTP\n}" : "";
+  const plain = task.endpoint.startsWith("http:") ? ", {\n  allowInsecureConnection: true, // plain HTTP\n}" : "";
   const read =
     top === null
       ? `for await (const entity of ${list}) {
@@ -96,12 +87,8 @@ ${options ? `const queryOptions = {\n${options}};\n` : ""}${read}
 }
 
 /** @param {Task} task */
-export function csharp(task) {
-  const {
-    table,
-    query: { filter, select, top },
-  } = task;
-  const size = pageSize(task);
+function csharp(task) {
+  const { table, filter, select, top, size } = task;
   const options = [
     ...(filter ? [`filter: ${csharpString(filter)}`] : []),
     ...(size === null ? [] : [`maxPerPage: ${size}`]),
@@ -125,12 +112,8 @@ foreach (TableEntity entity in ${top === null ? "entities" : `entities.Take(${to
 }
 
 /** @param {Task} task */
-export function java(task) {
-  const {
-    table,
-    query: { filter, select, top },
-  } = task;
-  const size = pageSize(task);
+function java(task) {
+  const { table, filter, select, top, size } = task;
   const options = [
     ...(filter ? [`.setFilter(${javaString(filter)})`] : []),
     ...(select ? [`.setSelect(List.of(${select.map(javaString).join(", ")}))`] : []),
@@ -160,11 +143,8 @@ ${indented}
 }
 
 /** @param {Task} task */
-export function rust(task) {
-  const {
-    table,
-    query: { filter, select, top },
-  } = task;
+function rust(task) {
+  const { table, filter, select, top } = task;
   const steps = [
     ".query::<PropertyBag>()",
     ...(filter ? [`.filter_text(${rustString(filter)})`] : []),
@@ -189,4 +169,82 @@ ${connectionComment(task, "    //")}
     Ok(())
 }
 `;
+}
+
+/** @param {Task} task */
+function curl({ endpoint, table, filter, select, size, sas }) {
+  const options = [
+    ...(filter ? [data("$filter", filter)] : []),
+    ...(select ? [data("$select", select.join(","))] : []),
+    ...(size === null ? [] : [data("$top", String(size))]),
+  ];
+  const lines = [
+    // A signature is ASCII without quotes, and the double quotes around the variable keep it in one piece.
+    `curl --fail-with-body --silent --show-error --get ${shellString(`${endpoint}/${urlText(table)}()`)}"?$TABLE_SAS"`,
+    `--header ${shellString("Accept: application/json;odata=minimalmetadata")}`,
+    `--header ${shellString("x-ms-version: 2019-02-02")}`,
+    ...options,
+  ];
+  const signature =
+    sas === null
+      ? "# TABLE_SAS holds a shared access signature, without a question mark.\n"
+      : `# It allows queries of this table, until it expires. Treat it as a secret.\nTABLE_SAS=${shellString(sas)}\n`;
+  const page = "# One page. More follows while the response has x-ms-continuation headers (--include shows them).\n";
+  return `${signature}${page}${lines.join(" \\\n  ")}\n`;
+}
+
+/** An option of the address; curl encodes what can be seen. @param {string} name @param {string} value */
+function data(name, value) {
+  return isVisible(value)
+    ? `--data-urlencode ${shellString(`${name}=${value}`)}`
+    : `--data ${shellString(`${urlText(name)}=${urlText(value)}`)}`;
+}
+
+/** @param {Task} task */
+function commandLine({ endpoint, table, filter, select, top }) {
+  const options = [
+    `--endpoint=${shellString(endpoint)}`,
+    ...(filter ? [`--filter=${shellArgument(filter)}`] : []),
+    ...(select ? [`--select=${shellArgument(select.join(","))}`] : []),
+    ...(top === null ? [] : [`--top=${top}`]),
+    `-- ${shellArgument(table)}`,
+  ];
+  return `# ROWHOUSE_KEY holds the account key, or a shared access signature. The development account needs neither.
+rowhouse entity query \\\n  ${options.join(" \\\n  ")}\n`;
+}
+
+/** A text with characters that cannot be seen is made by printf, which has escapes. @param {string} text */
+function shellArgument(text) {
+  if (isVisible(text)) return shellString(text);
+  const escaped = [...new TextEncoder().encode(text)].map((byte) => {
+    const character = String.fromCharCode(byte);
+    if (character === "%") return "%%";
+    return /[ -~]/.test(character) && !/['\\]/.test(character) ? character : `\\${byte.toString(8).padStart(3, "0")}`;
+  });
+  return `"$(printf '${escaped.join("")}')"`;
+}
+
+/** @type {{id: string, label: string, write: (task: Task) => string}[]} */
+export const LANGUAGES = [
+  { id: "python", label: "Python", write: python },
+  { id: "javascript", label: "JavaScript", write: javascript },
+  { id: "csharp", label: "C#", write: csharp },
+  { id: "java", label: "Java", write: java },
+  { id: "rust", label: "Rust", write: rust },
+  { id: "curl", label: "curl", write: curl },
+  { id: "command-line", label: "Command line", write: commandLine },
+];
+
+/**
+ * What a program is to do. The keys are always selected, as in the explorer, so that entities can be told from each other.
+ * @param {{endpoint: string, account: string}} service
+ * @param {string} table
+ * @param {Query} query
+ * @param {string | null} [sas]
+ * @returns {Task}
+ */
+export function taskOf({ endpoint, account }, table, { filter, select, top }, sas = null) {
+  const names = select && [...new Set(["PartitionKey", "RowKey", ...select])];
+  const size = top && Math.min(top, PAGE_ENTITIES_MAX);
+  return { endpoint, account, table, filter: filter.trim(), select: names, top, size, sas };
 }
