@@ -166,6 +166,25 @@ test("the explorer imports what the program exported, also by drag and drop", as
   assert.equal(await programExports("Target", "copy.jsonl"), original);
 });
 
+test("files that are dropped on the tables go to tables of their names", async (t) => {
+  const page = await openExplorer(t, server);
+  const heading = page.getByRole("heading", { name: "Tables" });
+  await heading.waitFor();
+  const transfer = await page.evaluateHandle((text) => {
+    const transfer = new DataTransfer();
+    ["Dropped.jsonl", "Also dropped (2).jsonl"].forEach((name) => transfer.items.add(new File([text], name)));
+    return transfer;
+  }, everyType());
+  await heading.dispatchEvent("dragover", { dataTransfer: transfer });
+  await page.locator(".file-target").waitFor();
+  await heading.dispatchEvent("drop", { dataTransfer: transfer });
+  await importButton(page.getByRole("dialog", { name: "Import 2 files" })).click();
+  await page.getByRole("link", { name: "Dropped", exact: true }).waitFor();
+  await page.getByRole("link", { name: "Alsodropped2", exact: true }).waitFor();
+  assert.equal(await page.locator(".file-target").count(), 0);
+  assert.equal(await programExports("Alsodropped2", "copy.jsonl"), await programExports("Dropped", "original.jsonl"));
+});
+
 test("a query is exported with what it finds, the properties in the order in which they are shown", async (t) => {
   const numbers = Array.from({ length: 2500 }, (_, at) => line("p", String(at).padStart(4, "0"), `"A":${at},"B":"x","C":true`));
   await programImports("Found", "found.jsonl", numbers.join(""));

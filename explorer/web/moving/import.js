@@ -252,11 +252,15 @@ async function run(service, imports, kind, tables) {
     return true;
   };
   try {
-    const isComplete = await progressDialog({ title: `Importing ${total.toLocaleString("en")} bytes`, run: work });
+    const isComplete = await progressDialog({
+      title: `Importing ${imports.map(({ source }) => source.file.name).join(", ")}`,
+      run: work,
+    });
     stop = isComplete ? "" : stop;
   } catch (error) {
     stop = `The import ended at ${results.at(-1)?.import.source.file.name}: ${describe(error)} What was written stays.`;
   }
+  results.forEach(({ outcome }) => outcome.failures.sort((one, other) => one.line - other.line));
   if (stop || results.some(({ outcome }) => outcome.failures.length > 0)) {
     void showReport(results, stop);
   } else {

@@ -108,7 +108,7 @@ function downloads(results) {
  * @param {string} name
  */
 function saveLines({ import: { source }, outcome }, name) {
-  const texts = outcome.failures.toSorted((one, other) => one.line - other.line).map(({ text }) => text);
+  const texts = outcome.failures.map(({ text }) => text);
   if (source.format === "csv") {
     download(
       name,
