@@ -146,12 +146,19 @@ export class App extends HTMLElement {
    * @param {unknown} error
    */
   #onRefused(service, error) {
-    if (this.session?.service !== service || !this.banner.hidden) {
+    if (this.session?.service !== service) {
       return;
     }
-    const signIn = h("button", { type: "button", onclick: () => this.#renew(service) }, "Sign in again");
-    replaceChildren(this.banner, `The server refuses the credential. ${describeRefusal(service.credential, error)} `, signIn);
-    this.banner.hidden = false;
+    const text = `The server refuses the credential. ${describeRefusal(service.credential, error)}`;
+    const [label, run] = ["Sign in again", () => this.#renew(service)];
+    // A dialog covers the banner, and what was typed in it must not be lost.
+    if (document.querySelector("dialog[open]") && !document.querySelector("dialog[open] .notice")) {
+      notify(text, { kind: "error", action: { label, run } });
+    }
+    if (this.banner.hidden) {
+      replaceChildren(this.banner, `${text} `, h("button", { type: "button", onclick: run }, label));
+      this.banner.hidden = false;
+    }
   }
 
   /** @param {TableService} service */

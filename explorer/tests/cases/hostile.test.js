@@ -4,22 +4,13 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { test } from "node:test";
 import { openBrowser, openExplorer } from "../support/browser.js";
-import { KEYS, MARKUP, NAMES, VALUES, assertOnlyText, assertShown } from "../support/hostile.js";
-import { signIn } from "../support/pages.js";
+import { MARKUP, VALUES, answer, assertOnlyText, assertShown } from "../support/hostile.js";
 import { startServer } from "../support/server.js";
 
 async function serverWith(test, settings) {
   const server = await startServer(settings);
   test.after(() => server.stop());
   return server;
-}
-
-// Answers requests in the place of the server, as a hostile one would.
-function answer(page, path, content, status = 200) {
-  return page.route(
-    (url) => url.pathname.endsWith(path),
-    (route) => route.fulfill({ status, contentType: "application/json;odata=minimalmetadata", body: JSON.stringify(content) }),
-  );
 }
 
 test("the policy for the content of every file is strict", async (test) => {

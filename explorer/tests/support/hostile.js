@@ -16,6 +16,7 @@ export const VALUES = {
   direction: "\u202egnp.exe\u202c \u2066hidden\u2069 שלום مرحبا",
   invisible: "a\u200bb\ufeffc\u00add",
   control: "line\nnext\ttab\u0001\u001b[31mred\u007f",
+  endings: "a\r\nb\rc\nd\u2028e",
   formula: "=HYPERLINK(\"http://example.net\",\"click\")",
   proto: "__proto__",
   emoji: "👩‍👩‍👧‍👦 e\u0301 𝕏",
@@ -41,6 +42,14 @@ export const KEYS = [
   "constructor",
   "k".repeat(512),
 ];
+
+// Answers requests in the place of the server, as a hostile one would.
+export function answer(page, path, content, status = 200) {
+  return page.route(
+    (url) => url.pathname.endsWith(path),
+    (route) => route.fulfill({ status, contentType: "application/json;odata=minimalmetadata", body: JSON.stringify(content) }),
+  );
+}
 
 // Asserts that no element of the page was made of data: the explorer itself has none of these.
 export async function assertOnlyText(page, what) {

@@ -42,8 +42,11 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
     element.addEventListener("close", () => {
       keepNotices(element);
       element.remove();
-      if (opener instanceof HTMLElement && opener.isConnected) {
-        opener.focus();
+      // What opened the dialog may be gone; then the focus goes to what is below it.
+      const isThere = opener instanceof HTMLElement && opener.isConnected;
+      const next = isThere ? opener : document.querySelector("dialog[open]:last-of-type, main");
+      if (next instanceof HTMLElement) {
+        next.focus();
       }
       resolve();
     });

@@ -21,7 +21,7 @@ export function openMenu(opener, items) {
     };
     return h("button", { type: "button", role, tabindex: "-1", "aria-checked": checked, disabled, onclick: choose }, label);
   });
-  const menu = h("div", { class: "menu", role: "menu", "aria-label": opener.textContent?.trim() ?? "", onkeydown: move }, elements);
+  const menu = h("div", { class: "menu", role: "menu", tabindex: "-1", "aria-label": opener.textContent?.trim() ?? "", onkeydown: move }, elements);
   const buttons = elements.filter((element) => element instanceof HTMLButtonElement && !element.disabled);
 
   /** @param {boolean} isFocusBack */
@@ -57,11 +57,12 @@ export function openMenu(opener, items) {
     }
   }
 
-  (opener.closest("dialog") ?? document.body).append(menu);
+  // Inside what can be reached while a dialog is open, and inside the landmark that the opener belongs to.
+  (opener.closest("dialog, main, header") ?? document.body).append(menu);
   place(menu, opener);
   opener.setAttribute("aria-expanded", "true");
   document.addEventListener("pointerdown", onOutside, true);
-  buttons[0]?.focus();
+  (buttons[0] ?? menu).focus();
 }
 
 /**
