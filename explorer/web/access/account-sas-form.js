@@ -69,7 +69,7 @@ export function accountSasForm(service) {
       { onsubmit: make, oninput: () => result.replaceChildren() },
       resourceTypes.element,
       permissions.element,
-      h("div", { class: "fields" }, start.element, expiry.element),
+      h("div", { class: "pair" }, start.element, expiry.element),
       origin.element,
       problem,
       h("button", { type: "submit", class: "primary" }, "Make signature"),

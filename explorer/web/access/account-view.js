@@ -76,7 +76,7 @@ async function replication(service) {
   const { status, lastSyncTime } = await service.getStatistics();
   return h(
     "dl",
-    null,
+    { class: "replication" },
     h("dt", null, "Status"),
     h("dd", null, status),
     h("dt", null, "Last synchronization"),

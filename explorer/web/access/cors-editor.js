@@ -65,7 +65,7 @@ function ruleFields(rule, onRemove) {
     field("Allowed methods", methods, "Such as GET,POST,MERGE."),
     h(
       "div",
-      { class: "fields" },
+      { class: "pair" },
       field("Allowed headers", headers, "Such as x-ms-*,content-type."),
       field("Exposed headers", exposedHeaders),
     ),

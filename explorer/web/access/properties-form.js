@@ -70,7 +70,7 @@ function form(service, properties, reload) {
     { onsubmit: save, novalidate: true },
     h(
       "fieldset",
-      { class: "plain", disabled: !mayChange },
+      { class: "bare", disabled: !mayChange },
       h("h3", null, "CORS"),
       cors.element,
       h("h3", null, "Analytics"),
@@ -80,7 +80,7 @@ function form(service, properties, reload) {
     ),
     problem,
     button,
-    h("p", { class: "note" }, "A change is in effect at once; in the cloud it takes up to 30 seconds."),
+    h("p", { class: "hint" }, "A change is in effect at once; in the cloud it takes up to 30 seconds."),
   );
 }
 
@@ -120,7 +120,7 @@ function loggingFields(logging) {
     write,
     drop,
     retention.element,
-    h("p", { class: "note" }, "Logs are blobs, which a server of Rowhouse does not write; it keeps the setting."),
+    h("p", { class: "hint" }, "Logs are blobs, which a server of Rowhouse does not write; it keeps the setting."),
   );
   const value = () => ({
     read: read.input.checked,

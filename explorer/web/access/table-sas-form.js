@@ -32,7 +32,7 @@ export class TableSasForm extends HTMLElement {
     this.origin = originFields();
     const key = () => h("input", { type: "text", placeholder: "no limit", spellcheck: "false", autocomplete: "off" });
     this.keys = { startPk: key(), startRk: key(), endPk: key(), endRk: key() };
-    this.byPolicy = h("p", { class: "note", role: "status" });
+    this.byPolicy = h("p", { class: "hint", role: "status" });
     this.problem = h("p", { class: "problem", role: "alert" });
     this.result = h("div", null);
   }
@@ -52,17 +52,17 @@ export class TableSasForm extends HTMLElement {
         this.policyField,
         this.byPolicy,
         this.permissions.element,
-        h("p", { class: "note" }, "Insert or replace and insert or merge need both Add and Update."),
-        h("div", { class: "fields" }, this.start.element, this.expiry.element),
+        h("p", { class: "hint" }, "Insert or replace and insert or merge need both Add and Update."),
+        h("div", { class: "pair" }, this.start.element, this.expiry.element),
         h(
           "fieldset",
           null,
           h("legend", null, "Key range"),
-          h("div", { class: "fields" }, field("From PartitionKey", startPk), field("From RowKey", startRk)),
-          h("div", { class: "fields" }, field("To PartitionKey", endPk), field("To RowKey", endRk)),
+          h("div", { class: "pair" }, field("From PartitionKey", startPk), field("From RowKey", startRk)),
+          h("div", { class: "pair" }, field("To PartitionKey", endPk), field("To RowKey", endRk)),
           h(
             "p",
-            { class: "note" },
+            { class: "hint" },
             "Both ends are part of the range, which follows the order of keys: a RowKey limits the partition beside it only.",
           ),
         ),

@@ -45,7 +45,7 @@ export async function openExport({ service }, shown) {
   const timestamps = checkbox("With Timestamp and ETag, which an import ignores");
   const note = h(
     "p",
-    { class: "note" },
+    { class: "hint" },
     "CSV has a column for each property and one for its type. Texts are written as they are, so that an import " +
       "gives them back. A spreadsheet may take one that begins with =, +, - or @ for a formula.",
   );
@@ -76,7 +76,7 @@ export function choice(title, options) {
   const inputs = options.map(([value], at) => h("input", { type: "radio", name, value, checked: at === 0 }));
   const labels = options.map(([, label], at) => h("label", { class: "check" }, inputs[at], label));
   const value = () => inputs.find((input) => input.checked)?.value ?? "";
-  return { element: h("fieldset", null, h("legend", null, title), labels), value };
+  return { element: h("fieldset", { class: "choice" }, h("legend", null, title), labels), value };
 }
 
 /**

@@ -185,7 +185,7 @@ async function ask(service, imports, kinds, tables) {
 function panelOf(one, tables, mayCreate) {
   const { source } = one;
   const input = h("input", { type: "text", value: one.table, list: "import-tables", autocomplete: "off", spellcheck: "false" });
-  const note = h("p", { class: "note", role: "status" });
+  const note = h("p", { class: "hint", role: "status" });
   const preview = h("div", null);
   const update = () => {
     one.table = input.value;
@@ -203,7 +203,7 @@ function panelOf(one, tables, mayCreate) {
     void showPreview(preview, source);
   });
   void showPreview(preview, source);
-  const fields = h("div", { class: "fields" }, field("Into the table", input), field("Format", format));
+  const fields = h("div", { class: "pair" }, field("Into the table", input), field("Format", format));
   return { element: h("section", { "aria-label": source.file.name }, fields, note, preview), input, update };
 }
 
