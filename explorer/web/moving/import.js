@@ -43,15 +43,20 @@ export async function openImport({ service }, table, files = []) {
   }
   // The manifest of an export names its files, and is none of them.
   const chosen = (files.length > 0 ? files : await pickFiles()).filter((file) => file.name !== "export.json");
-  if (chosen.length === 0) {
+  /** @type {Import[]} */
+  const imports = [];
+  for (const file of chosen) {
+    try {
+      const source = new EntitySource(file, await EntitySource.formatOf(file), new Map());
+      imports.push({ source, table: table ?? tableOf(file.name) });
+    } catch {
+      // A folder that was dropped is no file.
+      notify(`${file.name} cannot be read.`, { kind: "error" });
+    }
+  }
+  if (imports.length === 0) {
     return [];
   }
-  const imports = await Promise.all(
-    chosen.map(async (file) => {
-      const source = new EntitySource(file, await EntitySource.formatOf(file), new Map());
-      return { source, table: table ?? tableOf(file.name) };
-    }),
-  );
   /** The tables that are known to exist, in lower case. @type {Set<string>} */
   const tables = new Set(table === null ? [] : [table.toLowerCase()]);
   const kind = await ask(service, imports, kinds, tables);
