@@ -2,7 +2,7 @@
 
 import { ServiceError, describe } from "../core/errors.js";
 import { h, replaceChildren } from "../ui/dom.js";
-import { accountSasForm } from "./account-sas-form.js";
+import { accountSasForm } from "./sas-forms.js";
 import { propertiesForm } from "./properties-form.js";
 import { METRICS_TABLE, usageFilter, usageOf } from "./usage.js";
 

@@ -1,15 +1,14 @@
 // Exports entities to a file, as JSON lines or CSV: those that are loaded, or everything that a query finds, page by page.
 //
-// The formats are in lines.js and csv.js. Must not know how entities are shown.
+// The formats are in formats.js. Must not know how entities are shown.
 
 import { describe } from "../core/errors.js";
 import { openDialog } from "../ui/dialog.js";
 import { checkbox, h, uniqueId } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
-import { CsvWriter } from "./csv.js";
 import { CSV, JSON_LINES, download } from "./download.js";
-import { writeLine } from "./lines.js";
+import { CsvWriter, writeLine } from "./formats.js";
 import { entities as counted } from "./report.js";
 
 /** @typedef {import("../core/edm.js").Entity} Entity */

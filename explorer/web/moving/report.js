@@ -4,7 +4,7 @@
 
 import { openDialog } from "../ui/dialog.js";
 import { h } from "../ui/dom.js";
-import { writeField } from "./csv.js";
+import { writeField } from "./formats.js";
 import { CSV, JSON_LINES, download } from "./download.js";
 import { shortened } from "./preview.js";
 
