@@ -57,7 +57,8 @@ impl PlanKind {
         match ranges {
             [] => Self::Nothing,
             [KeyRange { start, end: None }] if start.is_empty() => Self::TableScan,
-            [KeyRange { start, end: Some(end) }] => single_range_kind(start, end),
+            [range] if is_point(range) => Self::Point,
+            [range] if range.partition().is_some() => Self::RowRange,
             [_] => Self::PartitionRange,
             _ => Self::Ranges,
         }
@@ -384,20 +385,11 @@ fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     merged
 }
 
-fn single_range_kind(start: &[u8], end: &[u8]) -> PlanKind {
-    let Some(separator) = start.iter().position(|byte| *byte == KEY_SEPARATOR) else {
-        return PlanKind::PartitionRange;
-    };
-    // A separator after a whole key is the first byte that no key continues with.
-    let is_point = end.split_last().is_some_and(|(last, key)| *last == KEY_SEPARATOR && key == start);
-    let (partition, _) = start.split_at(separator);
-    if is_point {
-        PlanKind::Point
-    } else if end.iter().copied().le(partition.iter().copied().chain([KEY_SEPARATOR + 1])) {
-        PlanKind::RowRange
-    } else {
-        PlanKind::PartitionRange
-    }
+/// Whether a range holds one key: a separator after a whole key is the first byte that no key continues with.
+fn is_point(range: &KeyRange) -> bool {
+    let is_key = range.start.contains(&KEY_SEPARATOR);
+    let end = range.end.as_deref().and_then(|end| end.split_last());
+    is_key && end.is_some_and(|(last, key)| *last == KEY_SEPARATOR && key == range.start)
 }
 
 #[cfg(test)]

@@ -393,6 +393,33 @@ mod tests {
     }
 
     #[test]
+    fn the_explorer_is_on_for_development_on_this_machine() {
+        let has_explorer = |listen: &str, explorer, keys| {
+            let flag = Some(true);
+            let args = ServeArgs {
+                listen: Some(listen.into()),
+                explorer,
+                allow_development_key_on_network: flag,
+                allow_plain_http_on_network: flag,
+                ..ServeArgs::default()
+            };
+            Config::new(args, keys).unwrap().explorer
+        };
+        for (listen, keys, by_default) in [
+            ("127.0.0.1:0", None, true),
+            ("127.1.2.3:0", None, true),
+            ("[::1]:0", None, true),
+            ("127.0.0.1:0", Some(KEYS), false),
+            ("0.0.0.0:0", None, false),
+            ("[::]:0", None, false),
+            ("192.0.2.1:0", Some(KEYS), false),
+        ] {
+            assert_eq!(has_explorer(listen, None, keys), by_default, "{listen}");
+            assert!(has_explorer(listen, Some(true), keys) && !has_explorer(listen, Some(false), keys), "{listen}");
+        }
+    }
+
+    #[test]
     fn a_database_given_by_a_flag_stands_in_for_the_folder_of_the_file_and_its_password_stays_hidden() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rowhouse.toml");

@@ -146,7 +146,7 @@ fn announce(
 ) -> anyhow::Result<()> {
     let explorer = explorer.map_or(String::new(), |address| format!("explorer: {address}\n"));
     let admin = admin.map_or(String::new(), |address| format!("admin on http://{address}\n"));
-    let lines = format!("listening on {endpoint}\nconnection string: {connection_string}\n{explorer}{admin}");
+    let lines = format!("listening on {endpoint}\nconnection string: {connection_string}\n{admin}{explorer}");
     let mut out = std::io::stdout().lock();
     match out.write_all(lines.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("writing to standard output"),

@@ -130,7 +130,7 @@ fn response(status: u16, content: Option<(&'static str, Bytes)>) -> OperationRes
     headers.insert(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
     headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, SAME_ORIGIN);
     let content = content.map(|(media_type, body)| (Cow::Borrowed(media_type), vec![body]));
-    OperationResponse { status, headers, content, ..OperationResponse::default() }
+    OperationResponse { status, content, headers, ..OperationResponse::default() }
 }
 
 #[cfg(test)]

@@ -27,7 +27,10 @@ test("a signature that has expired is refused when signing in, in words that say
   const past = { startsOn: new Date(Date.now() - 2 * HOUR_MS), expiresOn: new Date(Date.now() - HOUR_MS) };
   const sas = server.accountSas(["query", "list"], past);
   const page = await openWithSas(test, server, sas, { statuses: [403] });
-  await page.getByRole("alert").filter({ hasText: /expired/i }).waitFor();
+  await page
+    .getByRole("alert")
+    .filter({ hasText: /expired/i })
+    .waitFor();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
 });
 

@@ -13,7 +13,10 @@ const DURATIONS = [
   ["1 week", 168 * HOUR_MS],
 ];
 
-/** @typedef {{element: HTMLElement, value: () => string, set: (text: string) => void}} TimeField its value is empty, or like 2026-01-31T12:00:00Z */
+/**
+ * Its value is empty, or like 2026-01-31T12:00:00Z.
+ * @typedef {{element: HTMLElement, value: () => string, set: (text: string) => void}} TimeField
+ */
 
 /**
  * A time in UTC. A text that was given and not changed stays as it is.

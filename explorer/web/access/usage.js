@@ -3,7 +3,9 @@
 // Pure: knows no page and no service.
 
 /** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {{operation: string, requests: number, failed: number, milliseconds: number, ingress: number, egress: number}} Usage */
+/**
+ * @typedef {{operation: string, requests: number, failed: number, milliseconds: number, ingress: number, egress: number}} Usage
+ */
 
 const HOUR_MS = 3_600_000;
 const HOURS = 24;

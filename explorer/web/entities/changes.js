@@ -231,8 +231,3 @@ export function differences(loaded, mine, theirs, projected) {
     return { name, ...sides, mineChanged: !sameValue(sides.loaded, sides.mine), theirsChanged: !sameValue(sides.loaded, sides.theirs) };
   });
 }
-
-/** Whether both sides ended up with the same properties. @param {Difference[]} list */
-export function sameOutcome(list) {
-  return list.every(({ mine, theirs }) => sameValue(mine, theirs));
-}

@@ -58,6 +58,7 @@ export class EntitiesView extends HTMLElement {
       refocus: () => { if (!document.querySelector("dialog[open]")) this.#grid.focus(); },
     });
     this.#grid.label = `Entities of ${table}`;
+    this.#query.session = session;
     this.#query.table = table;
     this.#query.query = query;
     this.#buttons = this.#makeButtons();

@@ -157,7 +157,8 @@ export class EntityActions {
     this.host.apply(change.pairs);
     this.host.undoChanged();
     const action = this.#undo ? { action: { label: "Undo", run: () => void this.undo() } } : {};
-    notify(`${PAST[change.verb]} ${name}.`, { kind: "success", ...action });
+    // Once the dialog that wrote it has closed, since a notice inside would go with it.
+    setTimeout(() => notify(`${PAST[change.verb]} ${name}.`, { kind: "success", ...action }));
   }
 
   /** Deletes entities after a question. @param {Entity[]} entities */

@@ -69,7 +69,9 @@ function span(className, text) {
 /** @param {HTMLElement} cell @param {string} text @param {string} [tag] @param {string} [mark] */
 function write(cell, text, tag, mark) {
   if (!tag && !mark) {
-    if (cell.textContent !== text || cell.firstElementChild) cell.textContent = text;
+    const only = cell.childNodes.length === 1 ? cell.firstChild : null;
+    if (!(only instanceof Text)) cell.textContent = text;
+    else if (only.data !== text) only.data = text;
     return;
   }
   const parts = [];
@@ -79,19 +81,21 @@ function write(cell, text, tag, mark) {
   cell.replaceChildren(...parts);
 }
 
+/** Marks a cell with the type of its value, "" where there is none; most stay as they are. @param {HTMLElement} cell @param {string} type */
+function kind(cell, type) {
+  if (cell.dataset["type"] !== type) cell.dataset["type"] = type;
+}
+
 /** @param {HTMLElement} cell @param {Entity} entity @param {Column} column @param {boolean} local */
 function writeCell(cell, entity, column, local) {
-  cell.dataset.kind = column.kind;
   if (column.kind === "property") {
     const value = entity.properties.get(column.name);
-    cell.dataset.type = value ? shortType(value.type) : "";
-    cell.classList.toggle("missing", !value);
+    kind(cell, value ? shortType(value.type) : "");
     if (!value) return write(cell, "");
     const shown = showValue(value, local);
     return write(cell, shown.text, column.types.size > 1 ? shortType(value.type) : "", shown.mark);
   }
-  cell.classList.remove("missing");
-  cell.dataset.type = column.kind === "timestamp" ? "DateTime" : "String";
+  kind(cell, column.kind === "timestamp" ? "DateTime" : "String");
   if (column.kind === "timestamp") return write(cell, entity.timestamp && timeText(entity.timestamp, local));
   const key = column.kind === "partitionKey" ? entity.partitionKey : entity.rowKey;
   write(cell, visibleText(key), "", key === "" ? "empty" : "");
@@ -120,10 +124,7 @@ export class Line {
   /** @param {number} index @param {Entity} entity @param {Frame} frame @param {boolean} selected */
   bind(index, entity, frame, selected) {
     if (this.#structure !== frame.structure) this.#arrange(frame);
-    if (this.index !== index) {
-      this.element.setAttribute("aria-rowindex", String(index + 2));
-      this.element.classList.toggle("odd", index % 2 === 1);
-    }
+    if (this.index !== index) this.element.setAttribute("aria-rowindex", String(index + 2));
     this.index = index;
     this.#version = frame.version;
     this.element.hidden = false;
@@ -147,7 +148,6 @@ export class Line {
       cell.className = "grid-cell";
       cell.setAttribute("role", "gridcell");
       cell.tabIndex = -1;
-      cell.dir = "auto";
       return cell;
     });
     this.cells.forEach((cell, place) => layOut(cell, frame, place));

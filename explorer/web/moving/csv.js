@@ -31,7 +31,10 @@ export class CsvWriter {
     this.withTimestamps = withTimestamps;
     this.names = [...(names ?? [])];
     this.known = new Set(this.names);
-    /** Records without their end, and how many columns of properties each of them has. @type {{text: string, columns: number}[]} */
+    /**
+     * Records without their end, and how many columns of properties each of them has.
+     * @type {{text: string, columns: number}[]}
+     */
     this.records = [];
   }
 

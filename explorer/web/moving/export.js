@@ -10,6 +10,7 @@ import { progressDialog } from "../ui/progress.js";
 import { CsvWriter } from "./csv.js";
 import { CSV, JSON_LINES, download } from "./download.js";
 import { writeLine } from "./lines.js";
+import { entities as counted } from "./report.js";
 
 /** @typedef {import("../core/edm.js").Entity} Entity */
 /** @typedef {import("../core/client.js").TableService} TableService */
@@ -91,7 +92,7 @@ async function run(service, { table, query, entities }, options) {
     for await (const page of pages) {
       writer.add(page);
       count += page.length;
-      report(count, query.top, `${count.toLocaleString("en")} entities read`);
+      report(count, query.top, `${counted(count)} read`);
     }
     return writer.finish();
   };
@@ -103,7 +104,7 @@ async function run(service, { table, query, entities }, options) {
     }
     const name = `${table}.${options.format}`;
     download(name, options.format === "csv" ? CSV : JSON_LINES, parts);
-    notify(`${count.toLocaleString("en")} entities exported to ${name}.`, { kind: "success" });
+    notify(`${counted(count)} exported to ${name}.`, { kind: "success" });
   } catch (error) {
     notify(`The export failed: ${describe(error)}`, { kind: "error" });
   }

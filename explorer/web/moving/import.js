@@ -1,4 +1,4 @@
-// Imports files of entities: asks for the target and what happens to entities that exist, shows what would be read, and writes it.
+// Imports files: asks for the target and what becomes of entities that exist, shows what it would read, and writes it.
 //
 // Reading is in source.js, writing in writer.js, what failed in report.js. Must not know the views that open it.
 
@@ -9,7 +9,7 @@ import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { choice } from "./export.js";
 import { showPreview } from "./preview.js";
-import { resultText, showReport } from "./report.js";
+import { entities, resultText, showReport } from "./report.js";
 import { EntitySource } from "./source.js";
 import { EntityWriter } from "./writer.js";
 
@@ -52,8 +52,10 @@ export async function openImport({ service }, table, files = []) {
       return { source, table: table ?? tableOf(file.name) };
     }),
   );
-  const kind = await ask(service, imports, kinds);
-  return kind === null ? [] : run(service, imports, kind);
+  /** The tables that are known to exist, in lower case. @type {Set<string>} */
+  const tables = new Set(table === null ? [] : [table.toLowerCase()]);
+  const kind = await ask(service, imports, kinds, tables);
+  return kind === null ? [] : run(service, imports, kind, tables);
 }
 
 /**
@@ -66,16 +68,16 @@ export function acceptFiles(element, onFiles) {
   element.addEventListener("dragover", (event) => {
     if (hasFiles(event)) {
       event.preventDefault();
-      element.classList.add("drop-target");
+      element.classList.add("file-target");
     }
   });
   element.addEventListener("dragleave", (event) => {
     if (!(event.relatedTarget instanceof Node) || !element.contains(event.relatedTarget)) {
-      element.classList.remove("drop-target");
+      element.classList.remove("file-target");
     }
   });
   element.addEventListener("drop", (event) => {
-    element.classList.remove("drop-target");
+    element.classList.remove("file-target");
     if (hasFiles(event)) {
       event.preventDefault();
       onFiles([...(event.dataTransfer?.files ?? [])]);
@@ -128,14 +130,13 @@ function tableOf(name) {
  * @param {TableService} service
  * @param {Import[]} imports
  * @param {[ImportKind, string][]} kinds
+ * @param {Set<string>} tables those that exist are added
  * @returns {Promise<ImportKind | null>}
  */
-async function ask(service, imports, kinds) {
+async function ask(service, imports, kinds, tables) {
   const known = h("datalist", { id: "import-tables" });
-  /** @type {Set<string>} */
-  const tables = new Set();
   const existing = choice("An entity that already exists", kinds);
-  const panels = imports.map((one) => panelOf(one, tables));
+  const panels = imports.map((one) => panelOf(one, tables, service.may("create")));
   panels.forEach(({ element }, at) => (element.hidden = at > 0));
   const select = h(
     "select",
@@ -167,7 +168,7 @@ async function ask(service, imports, kinds) {
   const title = imports.length === 1 ? `Import ${imports[0]?.source.file.name}` : `Import ${imports.length} files`;
   const dialog = openDialog({ title, body, wide: true, actions: [{ label: "Import", kind: "primary", run: choose }] });
   void knownTables(service).then((names) => {
-    names.forEach((name) => tables.add(name));
+    names.forEach((name) => tables.add(name.toLowerCase()));
     known.append(...names.map((name) => h("option", { value: name })));
     panels.forEach(({ update }) => update());
   });
@@ -179,19 +180,17 @@ async function ask(service, imports, kinds) {
  * The part of the dialog that belongs to a file.
  * @param {Import} one
  * @param {Set<string>} tables
+ * @param {boolean} mayCreate
  */
-function panelOf(one, tables) {
+function panelOf(one, tables, mayCreate) {
   const { source } = one;
   const input = h("input", { type: "text", value: one.table, list: "import-tables", autocomplete: "off", spellcheck: "false" });
   const note = h("p", { class: "note", role: "status" });
   const preview = h("div", null);
   const update = () => {
     one.table = input.value;
-    const isNew =
-      tables.size > 0 &&
-      TABLE_NAME.test(one.table) &&
-      ![...tables].some((name) => name.toLowerCase() === one.table.toLowerCase());
-    note.textContent = isNew ? `The table ${one.table} is created.` : "";
+    const isNew = mayCreate && TABLE_NAME.test(one.table) && !tables.has(one.table.toLowerCase());
+    note.textContent = isNew ? `The table ${one.table} is created if it does not exist.` : "";
   };
   input.addEventListener("input", update);
   const format = h(
@@ -225,8 +224,9 @@ async function knownTables(service) {
  * @param {TableService} service
  * @param {Import[]} imports
  * @param {ImportKind} kind
+ * @param {Set<string>} tables
  */
-async function run(service, imports, kind) {
+async function run(service, imports, kind, tables) {
   const total = imports.reduce((sum, { source }) => sum + source.file.size, 0);
   const began = performance.now();
   /** @type {ImportResult[]} */
@@ -242,7 +242,7 @@ async function run(service, imports, kind) {
         );
       const writer = new EntityWriter(service, one.table, kind, { signal, onProgress });
       results.push({ import: one, outcome: writer.outcome });
-      await createIfMissing(service, one.table);
+      await createIfMissing(service, one.table, tables);
       for await (const records of one.source.read()) {
         await writer.add(records);
         signal.throwIfAborted();
@@ -277,17 +277,16 @@ function progressText(results, began) {
     unchanged ? `${unchanged.toLocaleString("en")} already there` : "",
     failed ? `${failed.toLocaleString("en")} failed` : "",
   ];
-  return [`${written.toLocaleString("en")} entities written`, ...rest, `${rate.toLocaleString("en")} a second`]
-    .filter(Boolean)
-    .join(", ");
+  return [`${entities(written)} written`, ...rest, `${rate.toLocaleString("en")} a second`].filter(Boolean).join(", ");
 }
 
 /**
  * @param {TableService} service
  * @param {string} table
+ * @param {Set<string>} tables
  */
-async function createIfMissing(service, table) {
-  if (!service.may("create")) {
+async function createIfMissing(service, table, tables) {
+  if (tables.has(table.toLowerCase()) || !service.may("create")) {
     return;
   }
   try {
@@ -297,4 +296,5 @@ async function createIfMissing(service, table) {
       throw error;
     }
   }
+  tables.add(table.toLowerCase());
 }

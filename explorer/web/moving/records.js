@@ -115,7 +115,7 @@ class CsvScanner {
   /**
    * @param {string} piece
    * @param {number} from
-   * @param {boolean} isTooLong whether the record is longer than any entity: then a quote without an end must not swallow the rest
+   * @param {boolean} isTooLong whether the record is longer than any entity: a quote without an end must not hide the rest
    */
   findEnd(piece, from, isTooLong) {
     for (let at = from; at < piece.length; at += 1) {

@@ -40,6 +40,14 @@ export function showReport(results, stop) {
 }
 
 /**
+ * A number of entities.
+ * @param {number} count
+ */
+export function entities(count) {
+  return count === 1 ? "1 entity" : `${count.toLocaleString("en")} entities`;
+}
+
+/**
  * What became of a file.
  * @param {ImportResult} result
  */
@@ -49,9 +57,7 @@ export function resultText({ import: { source, table }, outcome }) {
     unchanged ? `${unchanged.toLocaleString("en")} were already there` : "",
     failures.length ? `${failures.length.toLocaleString("en")} failed` : "",
   ];
-  const words = [`${written.toLocaleString("en")} entities of ${source.file.name} were written to ${table}`, ...rest].filter(
-    Boolean,
-  );
+  const words = [`${entities(written)} of ${source.file.name} were written to ${table}`, ...rest].filter(Boolean);
   return `${words.join(", ")}.`;
 }
 

@@ -13,7 +13,8 @@ import { ServiceError, Unreachable, describe, isAborted } from "../core/errors.j
 /** @typedef {{line: number, text: string, partitionKey: string, rowKey: string, code: string, message: string}} Failure */
 /** @typedef {{written: number, unchanged: number, failures: Failure[], failedLength: number}} Outcome */
 
-const WINDOW_ENTITIES = 4000;
+/** Large enough to fill transactions where the lines of a partition are far apart. */
+const WINDOW_ENTITIES = 20_000;
 const WINDOW_LENGTH = 8 * 1024 * 1024;
 const TRANSACTION_ENTITIES = 100;
 const TRANSACTION_LENGTH = 1024 * 1024;

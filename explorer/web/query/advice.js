@@ -171,10 +171,11 @@ const RULES = [
   },
   {
     id: "fits",
-    when: ({ plan, examined, returned, pages, use }) =>
+    when: ({ plan, examined, returned, pages, complete, use }) =>
       ["row range", "partition range", "ranges"].includes(plan) &&
       returned > 0 &&
-      examined <= returned + pages &&
+      // A page looks at one entity more, to say whether more follow.
+      examined <= returned + pages - (complete ? 1 : 0) &&
       use?.negatedKeys.length === 0,
     words: () => ["Every entity that was examined was returned: the keys fit the question."],
   },

@@ -7,44 +7,13 @@ import { makeTableSas } from "../core/sas.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
 import { openDialog } from "../ui/dialog.js";
 import { copyText } from "./clipboard.js";
-import { csharp } from "./code/csharp.js";
-import { java } from "./code/java.js";
-import { javascript } from "./code/javascript.js";
-import { python } from "./code/python.js";
-import { rust } from "./code/rust.js";
-import { commandLine, curl } from "./code/shell.js";
+import { LANGUAGES, taskOf } from "./code/languages.js";
 
 /** @import { Session } from "../session.js" */
-/** @import { Task } from "./code/connection.js" */
 /** @import { Query } from "./query.js" */
-
-/** @type {{id: string, label: string, write: (task: Task) => string}[]} */
-export const LANGUAGES = [
-  { id: "python", label: "Python", write: python },
-  { id: "javascript", label: "JavaScript", write: javascript },
-  { id: "csharp", label: "C#", write: csharp },
-  { id: "java", label: "Java", write: java },
-  { id: "rust", label: "Rust", write: rust },
-  { id: "curl", label: "curl", write: curl },
-  { id: "command-line", label: "Command line", write: commandLine },
-];
 
 const STORED = "rowhouse-copy-as";
 const SIGNATURE_MS = 60 * 60 * 1000;
-const KEYS = ["PartitionKey", "RowKey"];
-
-/**
- * What a program is to do. The keys are always selected, as in the explorer, so that entities can be told from each other.
- * @param {{endpoint: string, account: string}} service
- * @param {string} table
- * @param {Query} query
- * @param {string | null} [sas]
- * @returns {Task}
- */
-export function taskOf({ endpoint, account }, table, { filter, select, top }, sas = null) {
-  const names = select && [...new Set([...KEYS, ...select])];
-  return { endpoint, account, table, query: { filter: filter.trim(), select: names, top }, sas };
-}
 
 /**
  * @param {Session} session

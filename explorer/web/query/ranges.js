@@ -31,37 +31,61 @@ export function rangeWords({ plan, ranges, rangeCount }) {
 /** @param {string} name */
 const code = (name) => ({ code: name });
 
-/** A key as it is shown; the server marks one that it has cut with an ellipsis. @param {string} [key] */
-const quoted = (key = "") => code(`'${key}'`);
+/** @param {string} key */
+const quoted = (key) => code(`'${key}'`);
+
+/**
+ * A key of a bound. The server marks the place after a key with a control character, which no key has: after all entities of a
+ * partition with U+0001, after one row with U+0000. It cuts long keys and ends them with an ellipsis.
+ * @param {string} key
+ */
+function readKey(key) {
+  const isAfter = key.endsWith("\u0000") || key.endsWith("\u0001");
+  return { text: isAfter ? key.slice(0, -1) : key, isAfter };
+}
 
 /** @param {[string] | [string, string]} key @returns {Words} */
-function point([partition, row]) {
+function point([partition, row = ""]) {
   return [code("PartitionKey"), " = ", quoted(partition), ", ", code("RowKey"), " = ", quoted(row)];
 }
 
 /** @param {Bound} from @param {Bound} to @returns {Words} */
 function rangeOf(from, to) {
   if (!from && !to) return ["every key"];
-  if (from && to && from[0] === to[0]) return [code("PartitionKey"), " = ", quoted(from[0]), ...rows(from[1], to[1])];
-  return [
-    code("PartitionKey"),
-    ...(from ? [" from ", ...position(from)] : [" from the first"]),
-    ...(to ? [" up to ", ...position(to)] : [" to the last"]),
-  ];
+  if (from && to && from[0] === readKey(to[0]).text) return rowsOf(from, to);
+  const lower = from ? [...low(from[0]), ...rowOf(from)] : [" from the first"];
+  const upper = to ? [...high(to[0]), ...rowOf(to)] : [" to the last"];
+  return [code("PartitionKey"), ...lower, ...upper];
 }
 
-/** @param {string | undefined} from @param {string | undefined} to @returns {Words} */
-function rows(from = "", to) {
-  if (from === "" && to === undefined) return [", every ", code("RowKey")];
-  return [
-    ", ",
-    code("RowKey"),
-    ...(from === "" ? [] : [" from ", quoted(from)]),
-    ...(to === undefined ? [] : [" up to ", quoted(to)]),
-  ];
+/**
+ * A range inside one partition.
+ * @param {[string] | [string, string]} from
+ * @param {[string] | [string, string]} to
+ * @returns {Words}
+ */
+function rowsOf(from, to) {
+  const [first, last] = [from[1], to[1]];
+  if (first !== undefined && last === `${first}\u0000`) return point(/** @type {[string, string]} */ (from));
+  const partition = [code("PartitionKey"), " = ", quoted(from[0]), ", "];
+  if (first === undefined && last === undefined) return [...partition, "every ", code("RowKey")];
+  const bounds = [...(first === undefined ? [] : low(first)), ...(last === undefined ? [] : high(last))];
+  return [...partition, code("RowKey"), ...bounds];
 }
 
-/** @param {[string] | [string, string]} key @returns {Words} */
-function position([partition, row]) {
-  return row ? [quoted(partition), " (", code("RowKey"), " ", quoted(row), ")"] : [quoted(partition)];
+/** @param {string} key @returns {Words} */
+function low(key) {
+  const { text, isAfter } = readKey(key);
+  return [isAfter ? " after " : " from ", quoted(text)];
+}
+
+/** @param {string} key @returns {Words} */
+function high(key) {
+  const { text, isAfter } = readKey(key);
+  return [isAfter ? " up to " : " before ", quoted(text)];
+}
+
+/** Where in its first or last partition a range begins or ends. @param {[string] | [string, string]} key @returns {Words} */
+function rowOf([, row]) {
+  return row === undefined ? [] : [" (", code("RowKey"), " ", quoted(readKey(row).text), ")"];
 }

@@ -12,6 +12,7 @@ pub use quota_args::QuotaArgs;
 pub use throttle_args::ThrottleArgs;
 
 use crate::health::{self, HealthArgs};
+use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use manual::{CompletionsArgs, ManArgs};
 use serde::Deserialize;
@@ -227,9 +228,9 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_STATS_ON_PRIMARY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub stats_on_primary: Option<bool>,
 
-    /// Serve the explorer, a page that shows tables in a browser, at ADDRESS/_rowhouse/ [default: true for a server that listens
-    /// on this machine only and has the development account, else false]. It can do what the credential can that is given to it
-    #[arg(long, env = "ROWHOUSE_EXPLORER", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    /// Serve the explorer, which shows tables in a browser, at /_rowhouse/. Without this option it is on for a server that listens
+    /// on this machine only and has the development account. It can do what the credential allows that you sign in with
+    #[arg(long, env = "ROWHOUSE_EXPLORER", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_name = "on|off", hide_possible_values = true, value_parser = BoolishValueParser::new())]
     pub explorer: Option<bool>,
 
     /// How long a query may run before it responds with a continuation token, in seconds [default: 5]

@@ -1,5 +1,6 @@
 //! Which crate may depend on which: `model` on none, `wire` and `store` on `model`, `client` on `wire` and `model`, `server`
-//! and `tools` on these but not on each other, the program on all, and `testing` on the server and what it is made of.
+//! and `tools` on these but not on each other, the server on the files of `explorer` too, the program on all, and `testing` on
+//! the server and what it is made of.
 
 use serde_json::Value;
 use std::process::Command;
@@ -19,6 +20,8 @@ const CLIENT: &str = "rowhouse-client";
 /// The macro of the client's entity types.
 const DERIVE: &str = "rowhouse-client-derive";
 const STORE: &str = "rowhouse-store";
+/// The files of the explorer, which are data to the server.
+const EXPLORER: &str = "rowhouse-explorer";
 const SERVER: &str = "rowhouse-server";
 const TOOLS: &str = "rowhouse-tools";
 const PROGRAM: &str = "rowhouse";
@@ -27,7 +30,7 @@ const TESTING: &str = "rowhouse-testing";
 /// What tests share: every package may use it, for its tests alone.
 const TEST_SUPPORT: &str = "rowhouse-test-support";
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     Rule {
         package: MODEL,
         may_use: &[],
@@ -112,9 +115,15 @@ const RULES: [Rule; 10] = [
         must_not_use: &["fjall", "clap", "toml", "anyhow", "tracing-subscriber"],
     },
     Rule {
+        package: EXPLORER,
+        may_use: &[],
+        // No HTTP, and nothing that changes files.
+        must_not_use: &["http", "hyper", "serde_json", "tokio", "flate2"],
+    },
+    Rule {
         package: SERVER,
         // Of the client, only how requests to other services are sent.
-        may_use: &[MODEL, WIRE, CLIENT, STORE],
+        may_use: &[MODEL, WIRE, CLIENT, STORE, EXPLORER],
         // No storage library, no command line.
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "clap"],
     },

@@ -21,6 +21,7 @@ mod crash;
 mod database;
 mod dependency_direction;
 mod documents;
+mod explorer;
 mod failover;
 mod files;
 mod health;

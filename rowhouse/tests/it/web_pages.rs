@@ -77,7 +77,7 @@ fn with_the_key_allowed_on_the_network_every_name_of_the_server_works() {
 }
 
 /// A signature for everything in the table `tab`.
-fn token(account: &str, key: &str) -> String {
+pub(crate) fn token(account: &str, key: &str) -> String {
     let fields = Fields {
         version: "2019-02-02".into(),
         table: "tab".into(),
@@ -128,6 +128,37 @@ fn a_page_does_not_write_without_asking_first() {
         assert_eq!(send(&server, &simple_post(&host, "", &ENTITY.replace("\"r\"", "\"s\""))).status, 201);
         assert_eq!(count(&server), Some(2));
     }
+}
+
+#[test]
+fn a_page_of_the_server_itself_writes_with_a_signature_in_the_address() {
+    let server = server(&[]);
+    let port = server.address.rsplit(':').next().unwrap();
+    for (row, (name, more)) in [
+        ("127.0.0.1", "Sec-Fetch-Site: same-origin\r\n"),
+        ("localhost", "Sec-Fetch-Site: same-origin\r\n"),
+        // Browsers send that header to hosts that they trust, and older ones not at all.
+        ("127.0.0.1", ""),
+        ("localhost", ""),
+        ("LOCALHOST", ""),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let host = format!("{name}:{port}");
+        let headers = format!("Origin: http://{host}\r\n{more}");
+        let answer = send(&server, &simple_post(&host, &headers, &ENTITY.replace("\"r\"", &format!("\"{row}\""))));
+        assert_eq!(answer.status, 201, "{headers}");
+    }
+    let refused = |host: &str, headers: &str| {
+        let answer = send(&server, &simple_post(host, headers, ENTITY));
+        assert_eq!((answer.status, answer.header("x-ms-error-code")), (403, Some("AuthorizationFailure")), "{headers}");
+    };
+    // A page of a name that resolves to this machine has the origin of the host, too.
+    refused("evil.example", "Origin: http://evil.example\r\nSec-Fetch-Site: same-origin\r\n");
+    refused(&format!("127.0.0.1:{port}"), &format!("Origin: https://127.0.0.1:{port}\r\n"));
+    refused(&format!("127.0.0.1:{port}"), &format!("Origin: http://localhost:{port}\r\n"));
+    refused(&format!("127.0.0.1:{port}"), "Origin: http://127.0.0.1:1\r\n");
 }
 
 /// The whole response to a request on a connection of its own, without what differs between any two.

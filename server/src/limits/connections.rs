@@ -395,7 +395,7 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let new = open(&registry).await;
         let (_third, ()) = tokio::join!(open(&registry), async {
-            tokio::time::sleep(FIRST_REQUEST_TIME - PLACE_INTERVAL / 2).await;
+            tokio::time::sleep(FIRST_REQUEST_TIME.saturating_sub(PLACE_INTERVAL / 2)).await;
             assert_eq!((is_closed(&known), is_closed(&new)), (false, false), "the third one waits");
             tokio::time::sleep(2 * PLACE_INTERVAL).await;
         });

@@ -159,6 +159,33 @@ mod tests {
     }
 
     #[test]
+    fn bounds_of_a_credential_and_of_an_address() {
+        let pair = |partition, row| Some((partition, row));
+        for (range, expected) in [
+            (
+                KeyRange::pairs(pair("p", None), pair("p", None)),
+                json!(["row range", {"from": ["p"], "to": ["p\u{1}"]}]),
+            ),
+            (
+                KeyRange::pairs(pair("p", Some("r")), pair("p", Some("s"))),
+                json!(["row range", {"from": ["p", "r"], "to": ["p", "s\0"]}]),
+            ),
+            (
+                KeyRange::pairs(pair("p", Some("r")), pair("q", None)),
+                json!(["partition range", {"from": ["p", "r"], "to": ["q\u{1}"]}]),
+            ),
+            (KeyRange::pairs(None, pair("q", None)), json!(["partition range", {"from": null, "to": ["q\u{1}"]}])),
+            (
+                KeyRange::pairs(pair("p", Some("r")), pair("p", Some("r"))),
+                json!(["point", {"from": ["p", "r"], "to": ["p", "r\0"]}]),
+            ),
+        ] {
+            let mut value = parsed(&[range]);
+            assert_eq!(json!([value["plan"].take(), value["ranges"][0].take()]), expected);
+        }
+    }
+
+    #[test]
     fn long_keys_are_cut() {
         let exact = "x".repeat(EXPLAIN_KEY_CHARS_MAX);
         let cut = format!("{exact}…");

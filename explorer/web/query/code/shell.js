@@ -1,9 +1,9 @@
 // The query for a POSIX shell: with curl and a signature, and with Rowhouse's own command line.
 
-import { pageSize } from "./connection.js";
+import { pageSize } from "./programs.js";
 import { isVisible, shellString, urlText } from "./strings.js";
 
-/** @import { Task } from "./connection.js" */
+/** @import { Task } from "./programs.js" */
 
 /** @param {Task} task */
 export function curl(task) {

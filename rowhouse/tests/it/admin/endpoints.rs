@@ -151,12 +151,13 @@ fn while_the_data_are_opened_the_server_is_alive_and_not_ready() {
 fn the_lines_on_standard_output_keep_their_order() {
     let mut child =
         PROGRAM.serve(&["--in-memory", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).spawn().unwrap();
-    let lines: Vec<String> = BufReader::new(child.stdout.take().unwrap()).lines().take(3).map(Result::unwrap).collect();
+    let lines: Vec<String> = BufReader::new(child.stdout.take().unwrap()).lines().take(4).map(Result::unwrap).collect();
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(lines[0].starts_with("listening on http://127.0.0.1:"), "{lines:?}");
     assert!(lines[1].starts_with("connection string: "), "{lines:?}");
     assert!(lines[2].starts_with("admin on http://127.0.0.1:"), "{lines:?}");
+    assert!(lines[3].starts_with("explorer: http://127.0.0.1:"), "{lines:?}");
 }
 
 #[test]

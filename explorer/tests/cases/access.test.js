@@ -1,0 +1,271 @@
+// Access: signatures that are made in forms work as they say, policies withdraw them, and properties come back.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { AzureSASCredential, TableClient, TableServiceClient } from "@azure/data-tables";
+import { TableService } from "../../web/core/client.js";
+import { KeyCredential } from "../../web/core/credential.js";
+import { openExplorer } from "../support/browser.js";
+import { startServer } from "../support/server.js";
+
+const HOSTILE_ID = `<img src=x onerror="alert(1)">&'é\u202E😀`;
+
+let server;
+before(async () => {
+  server = await startServer();
+});
+after(() => server.stop());
+
+const part = (page, name) => page.getByRole("region", { name, exact: true });
+
+// Sends the form, and returns the token and what is said about it.
+async function makeSignature(form) {
+  await form.getByRole("button", { name: "Make signature" }).click();
+  const result = part(form, "Signature");
+  const words = await result.getByRole("status").textContent();
+  return { words, token: await result.getByLabel("Token", { exact: true }).inputValue(), result };
+}
+
+function clientOf(token, table) {
+  return new TableClient(server.endpoint, table, new AzureSASCredential(token), server.clientOptions);
+}
+
+async function keysOf(client) {
+  const keys = [];
+  for await (const { partitionKey, rowKey } of client.listEntities()) {
+    keys.push(`${partitionKey}/${rowKey}`);
+  }
+  return keys;
+}
+
+test("a signature of a table allows what its words say, inside its key range", async (t) => {
+  await server.createTable(
+    "Cars",
+    ["a", "b", "c", "d"].map((partitionKey) => ({ partitionKey, rowKey: "1", size: 4 })),
+  );
+  const page = await openExplorer(t, server, { hash: "#/t/Cars/access" });
+  const form = part(page, "Shared access signature");
+  await form.getByRole("checkbox", { name: "Add" }).check();
+  await form.getByLabel("From PartitionKey").fill("b");
+  await form.getByLabel("To PartitionKey").fill("c");
+  const { words, token, result } = await makeSignature(form);
+  assert.match(
+    words,
+    /^Anyone who has this address can read and add entities of the table Cars with PartitionKey from 'b' to 'c' until /,
+  );
+  assert.match(words, / It cannot be withdrawn before then, except by changing the account key\.$/);
+
+  const client = clientOf(token, "Cars");
+  assert.deepEqual(await keysOf(client), ["b/1", "c/1"]);
+  await client.createEntity({ partitionKey: "b", rowKey: "2" });
+  await assert.rejects(client.createEntity({ partitionKey: "d", rowKey: "2" }), { statusCode: 403 });
+  await assert.rejects(client.getEntity("a", "1"), { statusCode: 404 });
+  await assert.rejects(client.deleteEntity("b", "1"), { statusCode: 403 });
+
+  assert.equal(await result.getByLabel("URL", { exact: true }).inputValue(), `${server.endpoint}/Cars?${token}`);
+  await result.getByRole("button", { name: "Copy Connection string" }).click();
+  await result.getByText("Copied").waitFor();
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  assert.deepEqual(await keysOf(TableClient.fromConnectionString(copied, "Cars", server.clientOptions)), ["b/1", "b/2", "c/1"]);
+
+  // A result does not stay when the form says something else.
+  await form.getByLabel("To PartitionKey").fill("d");
+  await result.waitFor({ state: "detached" });
+});
+
+test("a form that cannot work says why", async (t) => {
+  await server.createTable("Wrong");
+  const page = await openExplorer(t, server, { hash: "#/t/Wrong/access" });
+  const form = part(page, "Shared access signature");
+  const problem = form.getByRole("alert");
+  const make = () => form.getByRole("button", { name: "Make signature" }).click();
+  await form.getByLabel("From RowKey").fill("1");
+  await make();
+  await problem.filter({ hasText: "A RowKey limits the range only together with a PartitionKey." }).waitFor();
+  await form.getByLabel("From RowKey").fill("");
+  await form.getByLabel("IP addresses").fill("anywhere");
+  await make();
+  await problem.filter({ hasText: "Write an address as 10.0.0.1" }).waitFor();
+  await form.getByRole("checkbox", { name: "Read" }).uncheck();
+  await make();
+  await problem.filter({ hasText: "Choose at least one permission." }).waitFor();
+  assert.equal(await part(page, "Signature").count(), 0);
+});
+
+test("stored access policies with hostile ids are saved, used by a signature, and withdraw it", async (t) => {
+  const table = await server.createTable("Policies", [{ partitionKey: "a", rowKey: "1" }]);
+  const page = await openExplorer(t, server, { hash: "#/t/Policies/access" });
+  const policies = part(page, "Stored access policies");
+  await policies.getByText("The table has no stored access policy.").waitFor();
+  await policies.getByRole("button", { name: "Add policy" }).click();
+  await policies.getByLabel("Id", { exact: true }).fill(HOSTILE_ID);
+  await policies.getByRole("checkbox", { name: "Delete" }).check();
+  await policies.getByRole("button", { name: "in 1 day" }).click();
+  await policies.getByRole("button", { name: "Save policies" }).click();
+  await page.getByText("The policies of Policies were saved.").waitFor();
+  const [saved] = await table.getAccessPolicy();
+  assert.deepEqual([saved.id, saved.accessPolicy.permission], [HOSTILE_ID, "rd"]);
+  const hours = (saved.accessPolicy.expiry - Date.now()) / 3_600_000;
+  assert.ok(hours > 23.9 && hours <= 24, `${hours}`);
+
+  const form = part(page, "Shared access signature");
+  await form.getByLabel("Stored access policy").selectOption(HOSTILE_ID);
+  await form.getByText("The policy gives permissions, expiry.").waitFor();
+  assert.equal(await form.getByRole("group", { name: "Permissions" }).count(), 0);
+  assert.equal(await form.getByLabel("Expiry (UTC)").isVisible(), false);
+  const { words, token } = await makeSignature(form);
+  assert.ok(words.includes("can read and delete entities of the table Policies until "), words);
+  assert.ok(words.endsWith(`by removing the stored access policy '${HOSTILE_ID}', or by changing the account key.`), words);
+  const client = clientOf(token, "Policies");
+  assert.deepEqual(await keysOf(client), ["a/1"]);
+
+  await policies.getByRole("button", { name: "Remove" }).click();
+  await policies.getByRole("button", { name: "Save policies" }).click();
+  await page.getByText("The policies of Policies were saved.").nth(1).waitFor();
+  await policies.getByText("The table has no stored access policy.").waitFor();
+  await assert.rejects(keysOf(client), { statusCode: 403 });
+});
+
+test("policies of others come back unchanged, are at most five, and refusals are shown", async (t) => {
+  const table = await server.createTable("Five");
+  // Of the clients only this one shows all digits of a time.
+  const service = new TableService(server.account, server.endpoint, await KeyCredential.of(server.account, server.key));
+  const ids = ["one", "two", "three", "four"];
+  const others = ids.map((id) => ({ id, start: "2031-04-01T06:30:00.1234567Z", expiry: "", permissions: "ra" }));
+  await service.setPolicies("Five", others);
+  const page = await openExplorer(t, server, { hash: "#/t/Five/access", statuses: [404] });
+  const policies = part(page, "Stored access policies");
+  await policies.getByLabel("Id", { exact: true }).nth(3).waitFor();
+  const add = policies.getByRole("button", { name: "Add policy" });
+  await add.click();
+  assert.equal(await add.isDisabled(), true);
+  await policies.getByRole("button", { name: "Save policies" }).click();
+  await policies.getByText("Each policy needs an id that no other policy of the table has.").waitFor();
+  await policies.getByLabel("Id", { exact: true }).nth(4).fill("five");
+  await policies.getByRole("button", { name: "Save policies" }).click();
+  await page.getByText("The policies of Five were saved.").waitFor();
+  assert.deepEqual(await service.getPolicies("Five"), [...others, { id: "five", start: "", expiry: "", permissions: "r" }]);
+
+  await table.deleteTable();
+  await policies.getByRole("button", { name: "Save policies" }).click();
+  await policies.getByText(/\(TableNotFound, 404\)/).waitFor();
+});
+
+test("a signature of the account allows what its words say", async (t) => {
+  await server.createTable("Listed");
+  const page = await openExplorer(t, server, { hash: "#/account" });
+  const form = part(page, "Shared access signature");
+  await form.getByRole("checkbox", { name: /^Object/ }).uncheck();
+  await form.getByRole("checkbox", { name: /^Container/ }).check();
+  const nothing = await makeSignature(form);
+  assert.equal(nothing.words, "This allows nothing: none of the permissions belongs to one of the resource types.");
+  await form.getByRole("checkbox", { name: "List", exact: true }).check();
+  await form.getByRole("checkbox", { name: "Create", exact: true }).check();
+  const { words, token } = await makeSignature(form);
+  assert.match(words, /^Anyone who has this address can list tables and create tables in the account devstoreaccount1 until /);
+  const service = new TableServiceClient(server.endpoint, new AzureSASCredential(token), server.clientOptions);
+  await service.createTable("Made");
+  const names = [];
+  for await (const { name } of service.listTables()) {
+    names.push(name);
+  }
+  assert.ok(names.includes("Listed") && names.includes("Made"), names.join());
+  await assert.rejects(service.deleteTable("Made"), { statusCode: 403 });
+  await assert.rejects(service.getProperties(), { statusCode: 403 });
+});
+
+test("CORS rules and metrics come back from other clients, and rules of others are shown", async (t) => {
+  const page = await openExplorer(t, server, { hash: "#/account", statuses: [400] });
+  const properties = part(page, "Service properties");
+  const save = properties.getByRole("button", { name: "Save properties" });
+  const saved = page.getByText("The properties of the service were saved.");
+  await properties.getByText("There is no rule").waitFor();
+  await properties.getByRole("button", { name: "Add rule" }).click();
+  await save.click();
+  await properties.getByText(/\(InvalidXml\w+, 400\)/).waitFor();
+  await properties.getByLabel("Allowed origins").fill("https://a.example,https://*.b.example");
+  await properties.getByLabel("Allowed methods").fill("get,put");
+  await properties.getByLabel("Allowed headers").fill("content-type,x-ms-*");
+  await properties.getByLabel("Exposed headers").fill("");
+  await properties.getByLabel("Maximum age in seconds").fill("60");
+  const minutes = properties.getByRole("group", { name: "Metrics of each minute" });
+  await minutes.getByRole("checkbox", { name: "Record" }).check();
+  await minutes.getByRole("checkbox", { name: "Delete after a number of days" }).check();
+  await minutes.getByLabel("Days", { exact: true }).fill("3");
+  await save.click();
+  await saved.waitFor();
+
+  const read = await server.service.getProperties();
+  assert.deepEqual(
+    read.cors.map((rule) => ({ ...rule })),
+    [
+      {
+        allowedOrigins: "https://a.example,https://*.b.example",
+        allowedMethods: "GET,PUT",
+        allowedHeaders: "content-type,x-ms-*",
+        exposedHeaders: "",
+        maxAgeInSeconds: 60,
+      },
+    ],
+  );
+  assert.deepEqual([read.minuteMetrics.enabled, read.minuteMetrics.retentionPolicy.days], [true, 3]);
+
+  await server.service.setProperties({ cors: [{ ...read.cors[0], allowedOrigins: "*", exposedHeaders: "etag" }] });
+  await page.reload();
+  await properties.getByLabel("Exposed headers").waitFor();
+  assert.equal(await properties.getByLabel("Allowed origins").inputValue(), "*");
+  assert.equal(await minutes.getByRole("checkbox", { name: "Record" }).isChecked(), true);
+  await properties.getByRole("button", { name: "Remove" }).click();
+  await save.click();
+  await saved.waitFor();
+  assert.deepEqual((await server.service.getProperties()).cors ?? [], []);
+});
+
+test("replication is shown, and that a server does not count requests", async (t) => {
+  const page = await openExplorer(t, server, { hash: "#/account", statuses: [404] });
+  const replication = part(page, "Replication");
+  await replication.getByRole("button", { name: "Show the replication" }).click();
+  await replication.getByText("live").waitFor();
+  const requests = part(page, "Requests in the last 24 hours");
+  await requests.getByRole("button", { name: "Show the requests" }).click();
+  await requests.getByText("It does when it is started with --analytics.").waitFor();
+});
+
+test("requests are shown by operation where the server counts them", async (t) => {
+  const counting = await startServer({ onDisk: true, options: ["--analytics"] });
+  t.after(() => counting.stop());
+  const table = await counting.createTable(
+    "Counted",
+    ["1", "2", "3"].map((rowKey) => ({ partitionKey: "p", rowKey })),
+  );
+  await assert.rejects(table.getEntity("p", "4"));
+  // A server writes the rows of an hour when it stops.
+  await counting.pause();
+  await counting.start();
+  const page = await openExplorer(t, counting, { hash: "#/account" });
+  const requests = part(page, "Requests in the last 24 hours");
+  await requests.getByRole("button", { name: "Show the requests" }).click();
+  const row = (name) => requests.getByRole("row").filter({ has: page.getByRole("rowheader", { name, exact: true }) });
+  assert.deepEqual((await row("InsertEntity").getByRole("cell").allTextContents()).slice(0, 2), ["3", "0"]);
+  assert.deepEqual((await row("QueryEntity").getByRole("cell").allTextContents()).slice(0, 2), ["1", "1"]);
+  assert.deepEqual((await row("All").getByRole("cell").allTextContents()).slice(0, 2), ["5", "1"]);
+});
+
+test("without an account key neither signatures nor policies are offered, and what may not be changed is not", async (t) => {
+  const other = await startServer({ ownAccount: true });
+  t.after(() => other.stop());
+  await other.createTable("Cars");
+  const page = await openExplorer(t, other);
+  const signIn = { kind: "sas", account: other.account, secret: other.accountSas(["query", "list"]) };
+  await page.evaluate(async (signIn) => (await import("/_rowhouse/session.js")).storeSignIn(signIn), signIn);
+  await page.goto(`${other.origin}/_rowhouse/#/t/Cars/access`);
+  await page.reload();
+  await part(page, "Shared access signature").getByText("and this sign-in has none").waitFor();
+  await part(page, "Stored access policies").getByText("Only the account key").waitFor();
+  assert.equal(await page.getByRole("button", { name: /Make signature|Save/ }).count(), 0);
+  await page.goto(`${other.origin}/_rowhouse/#/account`);
+  const add = part(page, "Service properties").getByRole("button", { name: "Add rule" });
+  await add.waitFor();
+  assert.equal(await add.isDisabled(), true);
+  assert.equal(await page.getByRole("button", { name: "Save properties" }).count(), 0);
+});

@@ -1,0 +1,358 @@
+// Moving: files that the explorer writes are those that the program writes, both read what the other wrote, and what cannot be
+// imported is reported.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { promisify } from "node:util";
+import { assertAccessible } from "../support/accessibility.js";
+import { openExplorer } from "../support/browser.js";
+import { startServer } from "../support/server.js";
+
+const MANY = 100_000;
+const HOSTILE = `a,"b"\r\n'=1+1' 😀é\u202Eתו <img src=x onerror=alert(1)> \\`;
+const TYPED =
+  '"Big@odata.type":"Edm.Int64","Big":"9007199254740993","Bytes@odata.type":"Edm.Binary","Bytes":"AP8=","Id@odata.type":"Edm.Guid",' +
+  '"Id":"a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5","Less@odata.type":"Edm.Double","Less":"-Infinity","Not@odata.type":"Edm.Double",' +
+  '"Not":"NaN","Small":-5,"When@odata.type":"Edm.DateTime","When":"2031-04-01T06:30:00.1234567Z","Whole@odata.type":"Edm.Double",' +
+  '"Whole":5.0,"Huge@odata.type":"Edm.Double","Huge":1E+300,"Yes":true';
+
+let server, folder;
+before(async () => {
+  server = await startServer();
+  folder = await mkdtemp(join(tmpdir(), "moving-"));
+});
+after(async () => {
+  await server.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+// Runs the program itself, also where ROWHOUSE_BINARY is something around it.
+async function rowhouse(...options) {
+  const program = process.env.ROWHOUSE_REAL ?? process.env.ROWHOUSE_BINARY;
+  const env = { ...process.env, ROWHOUSE_FROM_KEY: server.key, ROWHOUSE_TO_KEY: server.key };
+  await promisify(execFile)(program, options, { env, cwd: folder });
+}
+
+async function programExports(table, name, ...options) {
+  const path = join(folder, name);
+  await rowhouse("export", "--from", server.endpoint, "--table", table, "--to", path, "--overwrite", ...options);
+  return readFile(path, "utf8");
+}
+
+async function programImports(table, name, content) {
+  const path = join(folder, name);
+  await writeFile(path, content);
+  await rowhouse("import", "--from", path, "--to", server.endpoint, "--table", table);
+}
+
+function line(partitionKey, rowKey, members = "") {
+  return `{"PartitionKey":${JSON.stringify(partitionKey)},"RowKey":${JSON.stringify(rowKey)}${members && `,${members}`}}\n`;
+}
+
+function everyType() {
+  const hostile = `"Text":${JSON.stringify(HOSTILE)}`;
+  const names = '"Größe":1,"_x":" both ends "';
+  return (
+    line("a", "1", TYPED) + line("a", "2", hostile) + line("é'\"%", "", names) + line("p", "😀", '"Empty":""') + line("p", "none")
+  );
+}
+
+// Chooses in the dialog that exports, and returns the file.
+async function exportFile(page, labels) {
+  await page.getByRole("button", { name: "Export", exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  for (const label of labels) {
+    await dialog.getByLabel(label).check();
+  }
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    dialog.getByRole("button", { name: "Export", exact: true }).click(),
+  ]);
+  return { name: download.suggestedFilename(), text: await readFile(await download.path(), "utf8") };
+}
+
+async function saved(page, button) {
+  const [download] = await Promise.all([page.waitForEvent("download"), button.click()]);
+  return { name: download.suggestedFilename(), text: await readFile(await download.path(), "utf8") };
+}
+
+// Gives files to the view, and returns the dialog that asks about them.
+async function chooseFiles(page, files) {
+  const [chooser] = await Promise.all([
+    page.waitForEvent("filechooser"),
+    page.getByRole("button", { name: "Import", exact: true }).click(),
+  ]);
+  await chooser.setFiles(files.map(([name, text]) => ({ name, mimeType: "text/plain", buffer: Buffer.from(text) })));
+  return page.getByRole("dialog");
+}
+
+const importButton = (dialog) => dialog.getByRole("button", { name: "Import", exact: true });
+
+function manyLines() {
+  return Array.from({ length: MANY }, (_, at) =>
+    line(`p${String(at % 400).padStart(3, "0")}`, String(at).padStart(6, "0"), `"Number":${at}`),
+  );
+}
+
+async function countOf(table) {
+  let count = 0;
+  for await (const page of server
+    .table(table)
+    .listEntities({ queryOptions: { select: ["RowKey"] } })
+    .byPage()) {
+    count += page.length;
+  }
+  return count;
+}
+
+test("exports are the files that the program writes, byte by byte", async (t) => {
+  await programImports("Types", "types.jsonl", everyType());
+  const page = await openExplorer(t, server, { hash: "#/t/Types" });
+  await page
+    .getByText(/5 entities/)
+    .first()
+    .waitFor();
+  await page.getByRole("button", { name: "Export", exact: true }).click();
+  await assertAccessible(page, "the dialog that exports");
+  await page.keyboard.press("Escape");
+  for (const [labels, name, options] of [
+    [["JSON lines"], "Types.jsonl", []],
+    [["JSON lines", /entities that are loaded/, /With Timestamp/], "Types.jsonl", ["--with-timestamps"]],
+    [["CSV"], "Types.csv", []],
+    [["CSV", /entities that are loaded/, /With Timestamp/], "Types.csv", ["--with-timestamps"]],
+  ]) {
+    const file = await exportFile(page, labels);
+    assert.equal(file.name, name);
+    assert.equal(file.text, await programExports("Types", name, ...options), labels.join());
+    const copy = `Copy${labels.length}${file.name.slice(-3)}`;
+    await programImports(copy, file.name, file.text);
+    assert.equal(await programExports(copy, "copy.jsonl"), await programExports("Types", "original.jsonl"));
+  }
+});
+
+test("the explorer imports what the program exported, also by drag and drop", async (t) => {
+  await programImports("Origin", "origin.jsonl", everyType());
+  await server.createTable("Target");
+  const page = await openExplorer(t, server, { hash: "#/t/Target" });
+  const original = await programExports("Origin", "origin.jsonl");
+  for (const [name, table] of [
+    ["origin.jsonl", "FromLines"],
+    ["origin.csv", "FromCsv"],
+  ]) {
+    const dialog = await chooseFiles(page, [[name, await programExports("Origin", name)]]);
+    await dialog.getByLabel("Into the table").fill(table);
+    await dialog.getByText(`The table ${table} is created if it does not exist.`).waitFor();
+    await assertAccessible(page, `the preview of ${name}`);
+    await importButton(dialog).click();
+    await page.getByText(`5 entities of ${name} were written to ${table}.`).waitFor();
+    assert.equal(await programExports(table, "copy.jsonl"), original, name);
+  }
+
+  const transfer = await page.evaluateHandle(
+    (text) => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([text], "dropped.json"));
+      return transfer;
+    },
+    `[${everyType().trim().replaceAll("\n", ",\n")}]`,
+  );
+  await page.getByRole("heading", { name: "Target" }).dispatchEvent("drop", { dataTransfer: transfer });
+  await importButton(page.getByRole("dialog")).click();
+  await page.getByText("5 entities of dropped.json were written to Target.").waitFor();
+  assert.equal(await programExports("Target", "copy.jsonl"), original);
+});
+
+test("a query is exported with what it finds, the properties in the order in which they are shown", async (t) => {
+  const numbers = Array.from({ length: 2500 }, (_, at) => line("p", String(at).padStart(4, "0"), `"A":${at},"B":"x","C":true`));
+  await programImports("Found", "found.jsonl", numbers.join(""));
+  const page = await openExplorer(t, server, { hash: `#/t/Found?filter=${encodeURIComponent("A ge 100")}&select=C,A` });
+  await page
+    .getByText(/entities/)
+    .first()
+    .waitFor();
+  const { text } = await exportFile(page, ["JSON lines"]);
+  assert.equal(text.split("\n").length - 1, 2400);
+  assert.equal(text.split("\n")[0], line("p", "0100", '"A":100,"C":true').trim());
+  const csv = await exportFile(page, ["CSV", /that are shown/]);
+  const [header, first] = csv.text.split("\r\n");
+  const [, , one, , two] = header.split(",");
+  assert.deepEqual([one, two].sort(), ["A", "C"]);
+  assert.equal(first, `p,0100,${one === "A" ? "100,Edm.Int32,true,Edm.Boolean" : "true,Edm.Boolean,100,Edm.Int32"}`);
+
+  await page.goto(`${server.origin}/_rowhouse/#/t/Found?top=1500`);
+  await page
+    .getByText(/entities/)
+    .first()
+    .waitFor();
+  assert.equal((await exportFile(page, ["JSON lines"])).text, numbers.slice(0, 1500).join(""));
+});
+
+test("CSV of other tools is shown with types to choose, and lines that are wrong are named and reported", async (t) => {
+  const table = await server.createTable("Csv", [{ partitionKey: "p", rowKey: "3", Age: 7 }]);
+  const csv =
+    "PartitionKey,RowKey,Age,Born,<img src=x onerror=alert(1)>\r\np,1,5,2001-01-01T00:00:00Z,x\r\np,2,6\r\np,3,8,2001-01-01T00:00:00Z,\r\n" +
+    "p/,4,8,2001-01-01T00:00:00Z,\r\np,5,six,2001-01-01T00:00:00Z,\r\n";
+  const text = csv.replaceAll(",<img src=x onerror=alert(1)>", "").replaceAll(/(Z),x?/g, "$1");
+  const page = await openExplorer(t, server, { hash: "#/t/Csv", statuses: [400, 409] });
+  const dialog = await chooseFiles(page, [
+    ["hostile.csv", csv],
+    ["people.csv", text],
+  ]);
+  await dialog.getByLabel("File (2)").selectOption("people.csv");
+  const shown = dialog.getByRole("region", { name: "people.csv" });
+  await shown.getByText("1 of these lines cannot be imported.").waitFor();
+  const bad = shown.getByRole("row").filter({ has: page.getByRole("rowheader", { name: "3", exact: true }) });
+  assert.match(await bad.textContent(), /the record has 3 fields, and the first one has 4/);
+  await shown.getByLabel("Type of Age").selectOption("Int32");
+  await shown.getByText("2 of these lines cannot be imported.").waitFor();
+  await shown.getByRole("button", { name: "Guess types from these lines" }).click();
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll("select")].some(
+      (select) => select.ariaLabel === "Type of Born" && select.value === "Edm.DateTime",
+    ),
+  );
+  await shown.getByLabel("Type of Age").selectOption("Int32");
+  await dialog.getByLabel("File (2)").selectOption("hostile.csv");
+  await dialog.getByRole("region", { name: "hostile.csv" }).getByText("<img src=x onerror=alert(1)>").waitFor();
+  await importButton(dialog).click();
+
+  const report = page.getByRole("dialog", { name: "Some lines failed" });
+  await report
+    .getByText("1 entity of people.csv were written to Csv, 4 failed.")
+    .or(report.getByText(/of people.csv/))
+    .first()
+    .waitFor();
+  await assertAccessible(page, "the report");
+  const rows = await report.getByRole("row").allTextContents();
+  assert.ok(
+    rows.some((row) => row.includes("people.csv3") && row.includes("the record has 3 fields")),
+    rows.join("\n"),
+  );
+  assert.ok(
+    rows.some((row) => row.includes("people.csv4") && row.includes("EntityAlreadyExists")),
+    rows.join("\n"),
+  );
+  assert.ok(
+    rows.some((row) => row.includes("people.csv6") && row.includes("the value of 'Age' is not Edm.Int32")),
+    rows.join("\n"),
+  );
+  const failed = await saved(page, report.getByRole("button", { name: "Download the failed lines of people.csv" }));
+  assert.equal(failed.name, "people-failed.csv");
+  const lines = text.split("\r\n");
+  assert.deepEqual(failed.text.split("\r\n"), [lines[0], lines[2], lines[3], lines[4], lines[5], ""]);
+  const details = await saved(page, report.getByRole("button", { name: "Download the report as CSV" }));
+  assert.match(details.text, /^File,Line,PartitionKey,RowKey,Code,Reason\r\n/);
+  assert.match(details.text, /\r\npeople\.csv,4,p,3,EntityAlreadyExists,/);
+  const one = await table.getEntity("p", "1");
+  assert.deepEqual([one.Age, one.Born], [5, new Date("2001-01-01T00:00:00Z")]);
+  assert.equal((await table.getEntity("p", "3")).Age, 7);
+});
+
+test("an entity that exists is replaced or merged if that was chosen, and left alone if it is equal", async (t) => {
+  const table = await server.createTable("Modes", [{ partitionKey: "p", rowKey: "1", Old: "x", Age: 5 }]);
+  const page = await openExplorer(t, server, { hash: "#/t/Modes", statuses: [409] });
+  const send = async (label, text) => {
+    const dialog = await chooseFiles(page, [["modes.jsonl", text]]);
+    await dialog.getByLabel(label).check();
+    await importButton(dialog).click();
+  };
+  await send(/^Stays as it is/, line("p", "1", '"Old":"x","Age":5'));
+  await page.getByText("0 entities of modes.jsonl were written to Modes, 1 were already there.").waitFor();
+  await send(/^Is merged/, line("p", "1", '"Age":6') + line("p", "1", '"Age":7'));
+  await page.getByText("2 entities of modes.jsonl were written to Modes.").waitFor();
+  const merged = await table.getEntity("p", "1");
+  assert.deepEqual([merged.Old, merged.Age], ["x", 7]);
+  await send(/^Is replaced/, line("p", "1", '"Age":8'));
+  await page.getByText("1 entity of modes.jsonl were written to Modes.").waitFor();
+  const replaced = await table.getEntity("p", "1");
+  assert.deepEqual([replaced.Old, replaced.Age], [undefined, 8]);
+});
+
+test("100,000 entities go through, and come back", async (t) => {
+  const lines = manyLines();
+  const page = await openExplorer(t, server, { hash: "#/" });
+  await server.createTable("Many");
+  await page.goto(`${server.origin}/_rowhouse/#/t/Many`);
+  const dialog = await chooseFiles(page, [["many.jsonl", lines.join("")]]);
+  const began = performance.now();
+  await importButton(dialog).click();
+  await page.getByText("100,000 entities of many.jsonl were written to Many.").waitFor({ timeout: 100_000 });
+  t.diagnostic(`imported ${Math.round(MANY / ((performance.now() - began) / 1000))} entities a second`);
+  await page.reload();
+  await page
+    .getByText(/entities/)
+    .first()
+    .waitFor();
+  const { text } = await exportFile(page, ["JSON lines"]);
+  assert.equal(text, lines.sort().join(""));
+});
+
+test("an import can be stopped, and goes on when the server comes back", async (t) => {
+  await server.createTable("Stopped");
+  await server.createTable("Resumed");
+  const page = await openExplorer(t, server, { hash: "#/t/Stopped", unreachable: true, statuses: [409] });
+  const text = manyLines().join("");
+  const start = async () => {
+    await importButton(await chooseFiles(page, [["many.jsonl", text]])).click();
+    const dialog = page.getByRole("dialog", { name: /^Importing/ });
+    await dialog.getByText(/[1-9][\d,]* entities written/).waitFor();
+    return dialog;
+  };
+  await (await start()).getByRole("button", { name: "Stop" }).click();
+  const report = page.getByRole("dialog", { name: "The import is incomplete" });
+  await report.getByText("The import was stopped. What was written stays.").waitFor();
+  const written = Number(/([\d,]+) entities of many/.exec(await report.textContent())[1].replaceAll(",", ""));
+  assert.ok(written > 0 && written < MANY, `${written}`);
+  await report.getByRole("button", { name: "Close" }).click();
+
+  await page.goto(`${server.origin}/_rowhouse/#/t/Resumed`);
+  await page.getByRole("heading", { name: "Resumed" }).waitFor();
+  await start();
+  await page.context().setOffline(true);
+  await page.getByText("The server cannot be reached.").first().waitFor();
+  await page.context().setOffline(false);
+  await page.getByText(/ of many.jsonl were written to Resumed/).waitFor({ timeout: 100_000 });
+  assert.equal(await countOf("Resumed"), MANY);
+});
+
+test("a signature that may add only cannot replace, and one that has ended stops the import", async (t) => {
+  const other = await startServer({ ownAccount: true });
+  t.after(() => other.stop());
+  await other.createTable("Cars");
+  const page = await openExplorer(t, other, { statuses: [403] });
+  const secret = other.tableSas("Cars", ["query", "add"]);
+  const signIn = { kind: "sas", account: other.account, secret };
+  await page.evaluate(async (signIn) => (await import("/_rowhouse/session.js")).storeSignIn(signIn), signIn);
+  await page.goto(`${other.origin}/_rowhouse/#/t/Cars`);
+  await page.reload();
+  const dialog = await chooseFiles(page, [["cars.jsonl", line("p", "1") + line("p", "2")]]);
+  assert.equal(await dialog.getByRole("group", { name: "An entity that already exists" }).getByRole("radio").count(), 1);
+  await page.evaluate(() => {
+    const { credential } = document.querySelector("rowhouse-explorer").session.service;
+    credential.token = credential.token.replace(/se=[^&]*/, "se=2001-01-01T00%3A00%3A00Z");
+  });
+  await importButton(dialog).click();
+  const report = page.getByRole("dialog", { name: "The import is incomplete" });
+  await report.getByText(/The import ended at cars\.jsonl: .*AuthenticationFailed/).waitFor();
+});
+
+test("files that are none say so", async (t) => {
+  await server.createTable("Nothing");
+  const page = await openExplorer(t, server, { hash: "#/t/Nothing" });
+  const dialog = await chooseFiles(page, [
+    ["a.csv", "Name,Age\nx,5\n"],
+    ["b.jsonl", "\n"],
+    ["export.json", '{"format":1}'],
+  ]);
+  await dialog.getByText("a.csv: line 1: there is no column 'PartitionKey': the first line names the columns").waitFor();
+  await dialog.getByLabel("File (2)").selectOption("b.jsonl");
+  await dialog.getByText("The file has no entities.").waitFor();
+  await dialog.getByRole("region", { name: "b.jsonl" }).getByLabel("Into the table").fill("1");
+  await importButton(dialog).click();
+  await dialog.getByText("The name of a table has 3 to 63 letters and digits and begins with a letter.").waitFor();
+  assert.equal(await countOf("Nothing"), 0);
+});

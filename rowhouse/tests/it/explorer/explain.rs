@@ -1,0 +1,270 @@
+//! `x-ms-rowhouse-explain`: what a query cost and why, for a client that asks for it.
+
+use crate::PROGRAM;
+use serde_json::{Value, json};
+use test_support::{ACCOUNT, Client, KEY, Response, Server, head};
+use wire::sas::Fields;
+use wire::signing::AccountKey;
+
+const HEADER: &str = "x-ms-rowhouse-explain";
+const ASKED: (&str, &str) = ("x-ms-rowhouse-explain", "1");
+
+/// A server with three partitions of four rows each.
+fn server() -> Server {
+    let server = PROGRAM.start(&["--in-memory"]);
+    let mut client = server.client();
+    assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 201);
+    for partition in ["a", "b", "c"] {
+        for row in 1..=4 {
+            insert(&mut client, partition, &format!("r{row}"));
+        }
+    }
+    server
+}
+
+fn insert(client: &mut Client, partition: &str, row: &str) {
+    let entity = json!({ "PartitionKey": partition, "RowKey": row, "Weight": 3 });
+    assert_eq!(client.request("POST", "/tab", &[], entity.to_string().as_bytes()).status, 201);
+}
+
+/// Encodes everything that is not a letter or a digit.
+fn encoded(text: &str) -> String {
+    text.bytes().fold(String::new(), |encoded, byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => encoded + &char::from(byte).to_string(),
+        _ => encoded + &format!("%{byte:02X}"),
+    })
+}
+
+fn query(server: &Server, path: &str, headers: &[(&str, &str)]) -> Response {
+    let head = head("GET", path, headers);
+    let mut client = server.client();
+    client.send(head.as_bytes()).unwrap();
+    client.receive().unwrap()
+}
+
+/// The cost of a query, without the time that it took.
+fn cost(response: &Response) -> Value {
+    let text = response.header(HEADER).unwrap();
+    assert!(text.is_ascii() && text.len() < 8 * 1024);
+    let mut cost: Value = serde_json::from_str(text).unwrap();
+    let microseconds = cost.as_object_mut().unwrap().remove("microseconds").unwrap();
+    assert!(microseconds.as_u64().unwrap() < 60_000_000, "{microseconds}");
+    assert_eq!(cost["returned"].as_u64().unwrap(), response.json()["value"].as_array().unwrap().len() as u64);
+    cost
+}
+
+fn cost_of(server: &Server, filter: &str) -> Value {
+    cost(&query(server, &format!("/tab?$filter={}", encoded(filter)), &[ASKED]))
+}
+
+#[test]
+fn each_kind_of_query() {
+    let server = server();
+    for (filter, plan, ranges, examined, returned) in [
+        ("PartitionKey eq 'b' and RowKey eq 'r2'", "point", json!([{"from": ["b", "r2"], "to": ["b", "r2\0"]}]), 1, 1),
+        (
+            "PartitionKey eq 'b' and RowKey eq 'none'",
+            "point",
+            json!([{"from": ["b", "none"], "to": ["b", "none\0"]}]),
+            0,
+            0,
+        ),
+        ("PartitionKey eq 'b'", "row range", json!([{"from": ["b"], "to": ["b\u{1}"]}]), 4, 4),
+        ("PartitionKey eq 'b' and Weight gt 3", "row range", json!([{"from": ["b"], "to": ["b\u{1}"]}]), 4, 0),
+        (
+            "PartitionKey eq 'b' and RowKey ge 'r2' and RowKey lt 'r4'",
+            "row range",
+            json!([{"from": ["b", "r2"], "to": ["b", "r4"]}]),
+            2,
+            2,
+        ),
+        ("PartitionKey ge 'b'", "partition range", json!([{"from": ["b"], "to": null}]), 8, 8),
+        (
+            "PartitionKey eq 'a' or PartitionKey eq 'c'",
+            "ranges",
+            json!([{"from": ["a"], "to": ["a\u{1}"]}, {"from": ["c"], "to": ["c\u{1}"]}]),
+            8,
+            8,
+        ),
+        ("RowKey eq 'r1'", "table scan", json!([{"from": null, "to": null}]), 12, 3),
+        ("PartitionKey eq 'a' and PartitionKey eq 'b'", "nothing", json!([]), 0, 0),
+    ] {
+        let count = ranges.as_array().unwrap().len();
+        let expected =
+            json!({"plan": plan, "ranges": ranges, "rangeCount": count, "examined": examined, "returned": returned});
+        assert_eq!(cost_of(&server, filter), expected, "{filter}");
+    }
+    let whole = cost(&query(&server, "/tab", &[ASKED]));
+    assert_eq!((&whole["plan"], &whole["examined"]), (&json!("table scan"), &json!(12)));
+    let partition = cost(&query(&server, "/tab(PartitionKey='b')?$filter=RowKey%20gt%20'r3'", &[ASKED]));
+    assert_eq!(partition["examined"], json!(4), "{partition}");
+    assert_eq!(
+        (&partition["plan"], &partition["ranges"]),
+        (&json!("row range"), &json!([{"from": ["b"], "to": ["b\u{1}"]}]))
+    );
+}
+
+#[test]
+fn pages_cost_what_they_read() {
+    let server = server();
+    let first = query(&server, "/tab?$top=5", &[ASKED]);
+    assert_eq!(cost(&first)["returned"], json!(5));
+    let token = |name: &str| encoded(first.header(name).unwrap());
+    let (partition, row) = (token("x-ms-continuation-nextpartitionkey"), token("x-ms-continuation-nextrowkey"));
+    let next = query(&server, &format!("/tab?NextPartitionKey={partition}&NextRowKey={row}"), &[ASKED]);
+    assert_eq!((&cost(&next)["examined"], &cost(&next)["returned"]), (&json!(7), &json!(7)));
+    // Every format has it, and a projection changes nothing.
+    for accept in ["application/json;odata=fullmetadata", "application/json;odata=nometadata"] {
+        assert_eq!(cost(&query(&server, "/tab?$select=Weight", &[ASKED, ("Accept", accept)]))["returned"], json!(12));
+    }
+}
+
+#[test]
+fn only_a_client_that_asks_gets_it_and_only_for_entities() {
+    let server = server();
+    assert_eq!(query(&server, "/tab", &[]).header(HEADER), None);
+    for value in ["0", "", "true", "11", "1, 1"] {
+        assert_eq!(query(&server, "/tab", &[(HEADER, value)]).header(HEADER), None, "{value}");
+    }
+    for path in ["/Tables", "/Tables('tab')", "/tab(PartitionKey='a',RowKey='r1')"] {
+        let response = query(&server, path, &[ASKED]);
+        assert_eq!((response.status, response.header(HEADER)), (200, None), "{path}");
+    }
+}
+
+#[test]
+fn a_query_that_failed_says_nothing() {
+    let server = server();
+    let filter = encoded(&format!("PartitionKey eq '{}", "x".repeat(20_000)));
+    for (path, status) in [
+        ("/none", 404),
+        ("/tab?$filter=PartitionKey%20eq", 400),
+        ("/tab?$top=x", 400),
+        ("/tab?$orderby=RowKey", 501),
+        (&*format!("/tab?$filter={filter}"), 400),
+    ] {
+        let response = query(&server, path, &[ASKED]);
+        assert_eq!((response.status, response.header(HEADER)), (status, None), "{path}");
+    }
+    let unsigned = query(&server, "/tab", &[ASKED, ("Authorization", "SharedKey devstoreaccount1:AAAA")]);
+    assert_eq!((unsigned.status, unsigned.header(HEADER)), (403, None));
+}
+
+/// A query with a signature for the rows from `(b, r2)` to `(b, r3)`.
+fn query_of_range(server: &Server, filter: &str) -> Response {
+    let fields = Fields {
+        version: "2019-02-02".into(),
+        table: "tab".into(),
+        permissions: "r".into(),
+        expiry: "2999-01-01".into(),
+        start_partition: "b".into(),
+        start_row: "r2".into(),
+        end_partition: "b".into(),
+        end_row: "r3".into(),
+        ..Fields::default()
+    };
+    let token = fields.sign(ACCOUNT, &AccountKey::parse(KEY).unwrap()).unwrap();
+    let mut client = server.client();
+    let filter = if filter.is_empty() { String::new() } else { format!("$filter={}&", encoded(filter)) };
+    client
+        .send(
+            format!(
+                "GET /{ACCOUNT}/tab?{filter}{token} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n{HEADER}: 1\r\n\r\n"
+            )
+            .as_bytes(),
+        )
+        .unwrap();
+    client.receive().unwrap()
+}
+
+#[test]
+fn a_signature_for_a_key_range_shows_no_key_outside_it() {
+    let server = server();
+    let own = json!([{"from": ["b", "r2"], "to": ["b", "r3\0"]}]);
+    for (filter, plan, ranges, examined) in [
+        ("", "row range", own.clone(), 2),
+        ("Weight eq 3", "row range", own, 2),
+        ("RowKey eq 'r1' and PartitionKey eq 'b'", "nothing", json!([]), 0),
+        ("PartitionKey eq 'a'", "nothing", json!([]), 0),
+        (
+            "PartitionKey eq 'b' and RowKey gt 'r2'",
+            "row range",
+            json!([{"from": ["b", "r2\0"], "to": ["b", "r3\0"]}]),
+            1,
+        ),
+    ] {
+        let cost = cost(&query_of_range(&server, filter));
+        assert_eq!((&cost["plan"], &cost["ranges"]), (&json!(plan), &ranges), "{filter}");
+        assert_eq!(cost["examined"], json!(examined), "{filter}");
+    }
+}
+
+#[test]
+fn hostile_keys_and_filters_give_a_bounded_header() {
+    let server = server();
+    let mut client = server.client();
+    let key = "é😀'\"\u{2028}<img onerror=alert(1)>\u{FFFD}";
+    insert(&mut client, key, key);
+    let quoted = key.replace('\'', "''");
+    let cost = cost_of(&server, &format!("PartitionKey eq '{quoted}' and RowKey eq '{quoted}'"));
+    assert_eq!(cost["ranges"], json!([{"from": [key, key], "to": [key, format!("{key}\0")]}]));
+    assert_eq!(cost["returned"], json!(1));
+    // Characters that no key can have.
+    let cost = cost_of(&server, "PartitionKey ge 'a\r\nx-injected: yes\u{7F}'");
+    assert_eq!(cost["ranges"][0]["from"], json!(["a\r\nx-injected: yes\u{7F}"]));
+    // More ranges than are shown, of long keys.
+    let long = "😀".repeat(100);
+    let filter: Vec<_> = (10..26).map(|n| format!("(PartitionKey eq '{n}{long}' and RowKey ge '{long}')")).collect();
+    let cost = cost_of(&server, &filter.join(" or "));
+    assert_eq!((&cost["plan"], &cost["rangeCount"]), (&json!("ranges"), &json!(16)));
+    let shown = cost["ranges"].as_array().unwrap();
+    assert!((1..8).contains(&shown.len()), "{}", shown.len());
+    assert_eq!(shown[0]["from"], json!([format!("10{}…", "😀".repeat(62)), format!("{}…", "😀".repeat(64))]));
+    let filter: Vec<_> = (10..26).map(|n| format!("PartitionKey eq '{n}'")).collect();
+    assert_eq!(cost_of(&server, &filter.join(" or "))["ranges"].as_array().unwrap().len(), 8);
+    // As long as a request can be.
+    let response = query(
+        &server,
+        &format!("/tab?$filter={}", encoded(&format!("PartitionKey ge '{}'", "x".repeat(25_000)))),
+        &[ASKED],
+    );
+    assert_eq!(cost_shown(&response), Some(format!("{}…", "x".repeat(64))));
+}
+
+/// The first key that a header shows.
+fn cost_shown(response: &Response) -> Option<String> {
+    cost(response)["ranges"][0]["from"][0].as_str().map(str::to_owned)
+}
+
+#[test]
+fn a_query_in_a_batch_says_nothing_of_its_cost() {
+    let server = server();
+    let operation = format!(
+        "GET http://127.0.0.1/{ACCOUNT}/tab(PartitionKey='a',RowKey='r1') HTTP/1.1\r\nAccept: application/json\r\n{HEADER}: 1\r\n\r\n"
+    );
+    let body = format!("--b\r\nContent-Type: application/http\r\n\r\n{operation}\r\n--b--\r\n");
+    let headers = [("Content-Type", "multipart/mixed; boundary=b"), ASKED];
+    let response = server.client().request("POST", "/$batch", &headers, body.as_bytes());
+    assert_eq!((response.status, response.header(HEADER)), (202, None));
+    assert!(!String::from_utf8(response.body).unwrap().contains(HEADER));
+}
+
+#[test]
+fn a_page_of_another_origin_sees_it_as_other_headers() {
+    let server = server();
+    let rules = |exposed: &str| {
+        format!(
+            "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>https://friend.example</AllowedOrigins><AllowedMethods>GET\
+             </AllowedMethods><AllowedHeaders>*</AllowedHeaders><ExposedHeaders>{exposed}</ExposedHeaders><MaxAgeInSeconds>60\
+             </MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>"
+        )
+    };
+    for (exposed, expected) in [("x-ms-*", true), ("x-ms-request-id", false)] {
+        let target = "/?restype=service&comp=properties";
+        let headers = [("Content-Type", "application/xml")];
+        assert_eq!(server.client().request("PUT", target, &headers, rules(exposed).as_bytes()).status, 202);
+        let response = query(&server, "/tab", &[ASKED, ("Origin", "https://friend.example")]);
+        let exposed = response.header("access-control-expose-headers").unwrap();
+        assert_eq!(exposed.split(',').any(|name| name == HEADER), expected, "{exposed}");
+    }
+}

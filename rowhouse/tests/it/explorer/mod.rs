@@ -1,0 +1,44 @@
+//! The explorer: which servers have it, what they serve, and what a query says about its cost. The page itself is tested in a
+//! browser, in `explorer/tests`.
+
+mod explain;
+mod files;
+mod settings;
+
+use test_support::{Client, Response, Server};
+
+/// The policy of every response of the explorer.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types xml";
+
+/// Requests a path of the explorer without a credential.
+fn get(server: &Server, path: &str) -> Response {
+    send(&mut server.client(), "GET", path, "")
+}
+
+/// Sends a request without a credential or a body. `headers` are whole lines.
+fn send(client: &mut Client, method: &str, path: &str, headers: &str) -> Response {
+    let host = if headers.contains("Host: ") { "" } else { "Host: localhost\r\n" };
+    client.send(format!("{method} {path} HTTP/1.1\r\n{host}{headers}\r\n").as_bytes()).unwrap();
+    let mut response = if method == "HEAD" { client.receive_head() } else { client.receive() }.unwrap();
+    response.headers.retain(|(name, _)| name != "date");
+    response
+}
+
+/// Checks what all responses of the explorer have in common.
+fn check_common_headers(response: &Response, path: &str) {
+    for (name, value) in [
+        ("content-security-policy", POLICY),
+        ("cache-control", "no-cache"),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        assert_eq!(response.header(name), Some(value), "{path}: {name}");
+        assert_eq!(response.headers.iter().filter(|(known, _)| known == name).count(), 1, "{path}: {name}");
+    }
+    for name in ["set-cookie", "access-control-allow-origin", "x-ms-version", "www-authenticate", "vary"] {
+        assert_eq!(response.header(name), None, "{path}: {name}");
+    }
+}
