@@ -7,7 +7,7 @@ import { makeTableSas } from "../core/sas.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
 import { openDialog } from "../ui/dialog.js";
 import { copyText } from "./clipboard.js";
-import { LANGUAGES, taskOf } from "./code/languages.js";
+import { LANGUAGES, taskOf } from "./programs.js";
 
 /** @import { Session } from "../session.js" */
 /** @import { Query } from "./query.js" */
