@@ -56,6 +56,8 @@ export class ExplainPanel extends HTMLElement {
   #show() {
     const cost = costOf(this.#reports, this.#complete);
     const line = summary(cost);
+    // While many pages come, only the first and the end are read out.
+    this.line.setAttribute("aria-live", cost.pages > 1 && !cost.complete ? "off" : "polite");
     if (this.line.textContent !== line) this.line.textContent = line;
     this.details.hidden = false;
     this.#showDetails();
