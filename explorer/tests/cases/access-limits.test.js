@@ -66,7 +66,7 @@ test("a server that goes away is waited for, and its tables are read again when 
 
 const ENTITIES = "#/t/harvest";
 const grid = (page) => page.getByRole("grid", { name: "Entities of harvest" });
-const cells = (page, text) => grid(page).getByRole("gridcell", { name: text });
+const cells = (page, text) => grid(page).getByRole("gridcell", { name: text, exact: true });
 
 // What may be offered on the page of a table, and the permission that it needs.
 const OFFERS = {
